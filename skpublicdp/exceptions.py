@@ -1,0 +1,13 @@
+"""Errors and warnings with a meaning of their own."""
+
+
+class CoverSizeError(ValueError):
+    """A cover would need more memory than is sensible; the message names the size and the remedy."""
+
+
+class NoPublicDataWarning(UserWarning):
+    """No public rows were given, so a data-independent structure is used instead."""
+
+
+class SlicedPublicDataWarning(UserWarning):
+    """`X_public` has as many rows as `X`, which is what a cross-validation that cut it leaves."""

@@ -1,0 +1,202 @@
+"""The contracts: a hypothesis class builds a cover from public rows, a cover tabulates rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from skpublicdp.mechanisms.families import Family, Leaf, Path
+
+Rows = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Table = NDArray[np.int64]
+
+CHUNK_ROWS = 1 << 16
+"""Rows tabulated at a time: enough for fast array work, little enough memory per worker."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSample:
+    """What a hypothesis class may look at: nothing here depends on private rows.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (m, n_features)
+        Public rows, or a data-independent reference where there are none.
+    classes : ndarray, shape (n_classes,)
+        The labels, sorted; hypotheses predict their positions (codes).
+    feature_names : tuple of str
+        One name per column.
+    """
+
+    X: Rows
+    classes: NDArray[Any]
+    feature_names: tuple[str, ...]
+
+
+class Hypothesis(ABC):
+    """A prediction rule, made of public numbers only."""
+
+    @abstractmethod
+    def predict(self, X: Rows) -> Codes:
+        """Return the code of the predicted label of each row, shape (n,)."""
+
+    @abstractmethod
+    def rule(self) -> str:
+        """Return the rule in words, with feature names and labels."""
+
+    def __str__(self) -> str:
+        return self.rule()
+
+
+class Cover(ABC):
+    """A finite public family that represents a hypothesis class.
+
+    Everything about a cover is public. Private rows meet it only in `tabulate`, whose result is
+
+    - **additive**: the table of two sets of rows is the sum of their tables;
+    - **row-local**: a row's contribution depends on that row and the cover alone;
+    - such that replacing one row of weight w changes no member's error count in `family` by more
+      than w.
+    """
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of hypotheses, duplicates included."""
+
+    @abstractmethod
+    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+        """Reduce rows to an integer table.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (n, n_features)
+            Rows.
+        y : ndarray of intp, shape (n,)
+            Codes of their labels.
+        weights : ndarray of int64, shape (n,)
+            Non-negative weights.
+
+        Returns
+        -------
+        ndarray of int64
+            A table of a shape that depends on the cover alone.
+        """
+
+    @abstractmethod
+    def family(self, table: Table) -> Family:
+        """Arrange a table as the error counts of all members."""
+
+    @abstractmethod
+    def hypothesis(self, path: Path) -> Hypothesis:
+        """Return the member that a path of `family` names."""
+
+
+class HypothesisClass(BaseEstimator, ABC):
+    """A class of prediction rules that knows how to cover itself.
+
+    To add a class, subclass this, list its settings as ``__init__`` parameters (as scikit-learn
+    estimators do) and write `cover`.
+    """
+
+    @abstractmethod
+    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> Cover:
+        """Build a finite cover from public rows alone.
+
+        Parameters
+        ----------
+        public : PublicSample
+            Public rows, labels and names.
+        alpha : float
+            Radius wanted: each member of the class should disagree with some member of the cover
+            on at most this fraction of the public rows.
+        beta : float
+            Probability with which a guarantee over the draw of the public rows may fail.
+
+        Returns
+        -------
+        Cover
+            The cover.
+        """
+
+
+def tabulate(
+    cover: Cover,
+    X: ArrayLike,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> Table:
+    """Tabulate rows in chunks, on several workers; the table is the same whatever their number.
+
+    Parameters
+    ----------
+    cover : Cover
+        The cover.
+    X : array-like of float, shape (n, n_features)
+        Rows.
+    y : array-like of int, shape (n,)
+        Codes of their labels.
+    weights : array-like of int, shape (n,), optional
+        Non-negative weights; all 1 by default.
+    n_jobs : int, optional
+        Number of joblib threads.
+
+    Returns
+    -------
+    ndarray of int64
+        The table.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    y = np.asarray(y, dtype=np.intp)
+    weights = np.asarray(np.ones(len(y)) if weights is None else weights, dtype=np.int64)
+    chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, max(len(X), 1), CHUNK_ROWS)]
+    if len(chunks) == 1:
+        return cover.tabulate(X, y, weights)
+    tables = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
+        delayed(cover.tabulate)(X[chunk], y[chunk], weights[chunk]) for chunk in chunks
+    )
+    total = next(tables).copy()
+    for table in tables:
+        total += table
+    return total
+
+
+class ListedCover(Cover):
+    """A cover whose hypotheses are listed one by one.
+
+    Parameters
+    ----------
+    hypotheses : sequence of Hypothesis
+        At least one.
+    """
+
+    def __init__(self, hypotheses: Sequence[Hypothesis]) -> None:
+        self.hypotheses = tuple(hypotheses)
+
+    @property
+    def size(self) -> int:
+        """Number of hypotheses."""
+        return len(self.hypotheses)
+
+    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+        """Return the errors of each hypothesis, shape (size,)."""
+        return np.array(
+            [weights[h.predict(X) != y].sum() for h in self.hypotheses], dtype=np.int64
+        )
+
+    def family(self, table: Table) -> Family:
+        """Return the errors as one leaf."""
+        return Leaf(table)
+
+    def hypothesis(self, path: Path) -> Hypothesis:
+        """Return the hypothesis at an index."""
+        return self.hypotheses[path]

@@ -1,0 +1,174 @@
+"""Axis-aligned splits `x[feature] > threshold`, placed at public quantiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.hypotheses.base import Codes, PublicSample, Rows, Table
+
+BLOCK_ROWS = 1 << 14
+"""Rows whose sides are held at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Predicates `x[feature] > threshold`.
+
+    Parameters
+    ----------
+    features : ndarray of intp, shape (n_splits,)
+        Column each split looks at.
+    thresholds : ndarray of float64, shape (n_splits,)
+        A row is above a split when its value is strictly greater.
+    """
+
+    features: NDArray[np.intp]
+    thresholds: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Splits:
+        return Splits(np.atleast_1d(self.features[index]), np.atleast_1d(self.thresholds[index]))
+
+    def above(self, X: Rows, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Tell which rows are above which splits; scoring and predicting both come here.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (n, n_features)
+            Rows without NaN.
+        out : ndarray of float32, shape (n_splits, n), optional
+            Where to write.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_splits, n)
+            1 above, 0 otherwise: ready for an exact matrix product.
+        """
+        if out is None:
+            out = np.empty((len(self), len(X)), dtype=np.float32)
+        column, feature = None, -1
+        for split in range(len(self)):
+            if self.features[split] != feature:
+                feature = self.features[split]
+                column = np.ascontiguousarray(X[:, feature])
+            np.greater(column, self.thresholds[split], out=out[split])
+        return out
+
+    def tabulate(
+        self, X: Rows, y: Codes, weights: Table, n_classes: int, *, pairs: bool
+    ) -> Table:
+        """Weigh each label above each split, and above each pair of splits.
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows, codes of their labels and weights, as in `Cover.tabulate`.
+        n_classes : int
+            Number of labels.
+        pairs : bool
+            Whether pairs are wanted.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_classes, K + 1, K + 1), or (n_classes, K + 1, 1) without pairs
+            With an always-true split put first, so that entry (c, i, j) weighs the rows of label
+            c above splits i and j, (c, i, 0) those above split i and (c, 0, 0) all of them.
+        """
+        columns = len(self) + 1 if pairs else 1
+        table = np.zeros((n_classes, len(self) + 1, columns), dtype=np.int64)
+        heaviest = int(weights.max(initial=1))
+        # every sum of a block stays an exact integer in the type it is added in
+        dtype: Any = np.float32 if heaviest * BLOCK_ROWS <= 1 << 24 else np.float64
+        block = max(1, min(BLOCK_ROWS, len(X), (1 << 53) // heaviest))
+        sides = np.empty((len(self) + 1) * block, dtype=np.float32)
+        order = np.argsort(y, kind="stable")  # one class after the other
+        edges = np.searchsorted(y[order], np.arange(n_classes + 1))
+        for code in range(n_classes):
+            for start in range(edges[code], edges[code + 1], block):
+                chosen = order[start : min(start + block, edges[code + 1])]
+                side = sides[: (len(self) + 1) * len(chosen)].reshape(len(self) + 1, -1)
+                side[0] = 1
+                self.above(X[chosen], out=side[1:])
+                # with unit weights both operands are one array, and BLAS does half the work
+                left = side
+                if (weights[chosen] != 1).any():
+                    left = side * weights[chosen].astype(dtype)
+                sums = left @ side[:columns].astype(dtype, copy=False).T
+                table[code] += sums.astype(np.int64)
+        return table
+
+    def describe(self, split: int, names: tuple[str, ...]) -> str:
+        """Return one split as `name > threshold`."""
+        return f"{names[self.features[split]]} > {self.thresholds[split]:.6g}"
+
+
+def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    """Thresholds such that every cut of the column is within a mass of `alpha` of one of them.
+
+    Parameters
+    ----------
+    column : ndarray of float64, shape (m,)
+        Public values.
+    alpha : float
+        Largest share of the values between neighbouring thresholds, save where a single value
+        weighs more; below 1/m every gap between distinct values gets its threshold.
+
+    Returns
+    -------
+    ndarray of float64
+        Increasing, each in the middle of a gap between two neighbouring distinct values.
+
+    Examples
+    --------
+    >>> quantile_thresholds(np.arange(10.0), alpha=0.25)
+    array([1.5, 3.5, 5.5, 7.5])
+    >>> quantile_thresholds(np.array([0.0, 0.0, 1.0]), alpha=0.1)
+    array([0.5])
+    """
+    values, counts = np.unique(column, return_counts=True)
+    spacing = alpha * len(column) * (1 + 1e-9)  # a multiple of 1/m is meant exactly
+    below = np.cumsum(counts)
+    kept = []
+    last = 0
+    for gap in range(len(values) - 1):
+        if below[gap + 1] - last > spacing:
+            kept.append(gap)
+            last = below[gap]
+    low, high = values[:-1][kept], values[1:][kept]
+    middle = low / 2 + high / 2
+    # neighbouring floats have no middle: `> low` separates them as well
+    return np.where((low <= middle) & (middle < high), middle, low)
+
+
+def public_splits(public: PublicSample, alpha: float) -> Splits:
+    """Splits of all features at public quantiles, one for each partition of the public rows.
+
+    Parameters
+    ----------
+    public : PublicSample
+        Public rows.
+    alpha : float
+        Quantile spacing.
+
+    Returns
+    -------
+    Splits
+        Ordered by feature. Of splits that part the public rows alike, the first is kept: one
+        representative of each dichotomy covers (Alon, Bassily and Moran 2019, Algorithm 1).
+    """
+    columns = public.X.T
+    thresholds = [quantile_thresholds(column, alpha) for column in columns]
+    features = np.repeat(np.arange(len(columns)), [len(cuts) for cuts in thresholds])
+    splits = Splits(features, np.concatenate(thresholds))
+    if not len(splits):
+        return splits
+    sides = splits.above(public.X).astype(bool)
+    sides ^= sides[:, :1]  # a split and its complement part the rows alike
+    _, first = np.unique(np.packbits(sides, axis=1), axis=0, return_index=True)
+    return splits[np.sort(first)]

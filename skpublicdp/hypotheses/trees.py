@@ -1,0 +1,201 @@
+"""Decision trees whose leaves carry any label, drawn without being listed."""
+
+from __future__ import annotations
+
+from numbers import Integral
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.hypotheses.base import (
+    Codes,
+    Cover,
+    Hypothesis,
+    HypothesisClass,
+    PublicSample,
+    Rows,
+    Table,
+)
+from skpublicdp.hypotheses.splits import Splits, public_splits
+from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, Path, Product
+
+TABLE_BYTES = 1 << 30
+"""A larger pair table is refused."""
+
+BLOCK_ERRORS = 1 << 22
+"""Error counts held at a time while a table is arranged."""
+
+
+class DecisionTree(Hypothesis):
+    """A complete binary tree: a split at each node, a label at each leaf.
+
+    Parameters
+    ----------
+    splits : Splits
+        The splits, breadth first: the root, then its lower and its upper child.
+    leaves : ndarray of intp
+        Codes of the leaves' labels, from the lowest to the highest side.
+    public : PublicSample
+        Where the names are from.
+    """
+
+    def __init__(self, splits: Splits, leaves: NDArray[np.intp], public: PublicSample) -> None:
+        self.splits = splits
+        self.leaves = leaves
+        self._conditions = [splits.describe(i, public.feature_names) for i in range(len(splits))]
+        self._labels = [str(public.classes[code]) for code in leaves]
+
+    def apply(self, X: Rows) -> Codes:
+        """Return the leaf each row ends in."""
+        above = self.splits.above(X).astype(np.intp)
+        node = np.zeros(len(X), dtype=np.intp)
+        rows = np.arange(len(X))
+        for _ in range(len(self.leaves).bit_length() - 1):
+            node = 2 * node + 1 + above[node, rows]
+        return node - len(self.splits)
+
+    def predict(self, X: Rows) -> Codes:
+        """Return the code of each row's leaf."""
+        return self.leaves[self.apply(X)]
+
+    def rule(self) -> str:
+        """Return the tree as nested if / else lines; branches that end alike are merged."""
+        return "\n".join(self._lines(0))
+
+    def _lines(self, node: int) -> list[str]:
+        if node >= len(self.splits):
+            return [f"predict {self._labels[node - len(self.splits)]}"]
+        lower, upper = self._lines(2 * node + 1), self._lines(2 * node + 2)
+        if lower == upper:
+            return upper
+        indent = "    "
+        return [
+            f"if {self._conditions[node]}:",
+            *(indent + line for line in upper),
+            "else:",
+            *(indent + line for line in lower),
+        ]
+
+
+class TreeCover(Cover):
+    """All trees of depth at most 2 on given splits.
+
+    Parameters
+    ----------
+    splits : Splits
+        The splits; without any, the trees are the constants.
+    max_depth : int
+        1 or 2.
+    public : PublicSample
+        Where the names are from.
+    """
+
+    def __init__(self, splits: Splits, max_depth: int, public: PublicSample) -> None:
+        self.splits = splits
+        self.max_depth = max_depth if len(splits) else 0
+        self._public = public
+        self._n_classes = len(public.classes)
+
+    @property
+    def size(self) -> int:
+        """Number of trees, a Python int: K^(2^depth - 1) C^(2^depth) for K splits, C classes."""
+        n_leaves = 2**self.max_depth
+        return len(self.splits) ** (n_leaves - 1) * self._n_classes**n_leaves
+
+    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+        """Weigh each label above single splits, and above pairs of splits for depth 2.
+
+        The table is that of `Splits.tabulate`, with ``pairs=True`` for depth 2.
+        """
+        return self.splits.tabulate(X, y, weights, self._n_classes, pairs=self.max_depth == 2)
+
+    def family(self, table: Table) -> Family:
+        """Return the trees as a choice of a root over independent sides and leaves."""
+        if self.max_depth == 0:
+            return Leaf(_leaf_errors(table[:, 0, 0]))
+        if self.max_depth == 1:
+            above = table[:, 1:, 0]
+            below = table[:, :1, 0] - above
+            return Choice(Product([Leaf(_leaf_errors(below)), Leaf(_leaf_errors(above))]))
+
+        def build(start: int, stop: int) -> Family:
+            root = table[:, start + 1 : stop + 1]  # rows above the root
+            upper = _side(root)
+            return Product([_side(table[:, :1] - root), upper])
+
+        n_splits = len(self.splits)
+        step = max(1, BLOCK_ERRORS // (4 * n_splits * self._n_classes))
+        return Choice(Lazy(n_splits, build, step))
+
+    def hypothesis(self, path: Path) -> DecisionTree:
+        """Return the tree that a path names."""
+        if self.max_depth == 0:
+            nodes, leaves = [], [path]
+        elif self.max_depth == 1:
+            nodes, leaves = [path[0]], list(path[1])
+        else:
+            root, ((lower, lower_leaves), (upper, upper_leaves)) = path
+            nodes, leaves = [root, lower, upper], [*lower_leaves, *upper_leaves]
+        splits = self.splits[np.array(nodes, dtype=np.intp)]
+        return DecisionTree(splits, np.array(leaves, dtype=np.intp), self._public)
+
+
+class DecisionTrees(HypothesisClass):
+    """Decision trees of any labels, any number of classes.
+
+    Parameters
+    ----------
+    max_depth : {1, 2}, default=2
+        Depth. A depth-2 cover of 200 splits and two classes has 1.3e8 trees.
+
+    Notes
+    -----
+    Two splits that part the public rows alike count as one. Trees that only differ where no
+    public row falls stay in the cover; duplicates cost ln of their number, nothing else (Alon,
+    Bassily and Moran 2019, Lemma 3.2 holds for any public finite family).
+
+    Examples
+    --------
+    >>> from skpublicdp.hypotheses import DecisionTrees, PublicSample
+    >>> X = np.random.default_rng(0).normal(size=(300, 10))
+    >>> public = PublicSample(X, np.array([0, 1]), tuple("abcdefghij"))
+    >>> DecisionTrees().cover(public, alpha=0.05, beta=0.05).size
+    109744000
+    """
+
+    def __init__(self, max_depth: int = 2) -> None:
+        self.max_depth = max_depth
+
+    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> TreeCover:
+        """Build the cover: splits at the public `alpha`-quantiles of every feature.
+
+        Raises
+        ------
+        ValueError
+            If `max_depth` is not 1 or 2.
+        CoverSizeError
+            If the pair table would not fit in memory.
+        """
+        if not (isinstance(self.max_depth, Integral) and self.max_depth in (1, 2)):
+            raise ValueError(f"max_depth must be 1 or 2; got {self.max_depth!r}.")
+        splits = public_splits(public, alpha)
+        n_bytes = 8 * len(public.classes) * (len(splits) + 1) ** self.max_depth
+        if n_bytes > TABLE_BYTES:
+            raise CoverSizeError(
+                f"{len(splits)} splits and {len(public.classes)} classes need a table of "
+                f"{n_bytes / 2**30:.1f} GiB and {TABLE_BYTES / 2**30:.0f} are allowed; "
+                "raise alpha, drop features or use max_depth=1."
+            )
+        return TreeCover(splits, int(self.max_depth), public)
+
+
+def _side(table: Table) -> Family:
+    """Choose a child split and two leaf labels, given (classes, roots, splits + 1) counts."""
+    above = table[:, :, 1:]
+    below = table[:, :, :1] - above
+    return Choice(Product([Leaf(_leaf_errors(below)), Leaf(_leaf_errors(above))]))
+
+
+def _leaf_errors(counts: Table) -> NDArray[np.int64]:
+    """Turn (classes, ...) counts into (..., classes) errors of each label."""
+    return np.ascontiguousarray(np.moveaxis(counts.sum(axis=0) - counts, 0, -1))

@@ -1,0 +1,1 @@
+"""Draws and the randomness behind them; nothing here knows scikit-learn or data."""

@@ -1,0 +1,242 @@
+"""PublicFit: any transformer, fitted on the public rows only."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import _safe_indexing, check_array, get_tags
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpublicdp.public import (
+    check_mask,
+    reference_sample,
+    warn_if_sliced,
+    warn_no_public,
+    without_values,
+)
+
+
+def _inner_has(method):
+    def check(self):
+        getattr(getattr(self, "transformer_", None) or self._inner(), method)
+        return True
+
+    return check
+
+
+class PublicFit(TransformerMixin, BaseEstimator):
+    """Fits a transformer on the public rows, transforms everything with it.
+
+    A scaler, an encoder or a selector fitted on private rows leaks their statistics. Wrapped in
+    this class it never sees them, so it spends no privacy.
+
+    Parameters
+    ----------
+    transformer : transformer, default=None
+        Any scikit-learn transformer, a `ColumnTransformer` or a `Pipeline` of transformers
+        included; ``None`` means `StandardScaler()`.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted copy.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Their names, where `X` has string column names.
+
+    Warns
+    -----
+    NoPublicDataWarning
+        If there are no public rows: the transformer is then fitted on a standard-normal reference
+        that looks at no data, which leaves a scaler without effect.
+    SlicedPublicDataWarning
+        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+
+    See Also
+    --------
+    SemiPrivateClassifier : A private classifier to put behind it.
+
+    Notes
+    -----
+    With metadata routing enabled, ``Pipeline(steps, transform_input=["X_public"])`` hands the
+    later steps the *transformed* public rows; without `transform_input` they get the raw ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> from skpublicdp import PublicFit
+    >>> scaler = PublicFit(MinMaxScaler())
+    >>> scaler.fit_transform([[5.0], [20.0]], X_public=[[0.0], [10.0], [5.0]])
+    array([[0.5],
+           [2. ]])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
+        "transformer": [HasMethods(["fit", "transform"]), None],
+    }
+
+    __metadata_request__fit = {"X_public": True, "is_public": True}  # noqa: RUF012
+
+    def __init__(self, transformer=None):
+        self.transformer = transformer
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None, *, X_public=None, is_public=None):
+        """Fit the transformer on the public rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n, n_features)
+            Rows. Only those marked by `is_public` are looked at.
+        y : array-like, shape (n,), optional
+            Labels. Those of the rows marked by `is_public` reach the transformer, when these are
+            all the public rows there are.
+        X_public : array-like or DataFrame, shape (m, n_features), optional
+            Separate public rows, of the columns of `X`.
+        is_public : array-like of bool, shape (n,), optional
+            Marks the public rows of `X`.
+
+        Returns
+        -------
+        self : PublicFit
+            The fitted transformer.
+
+        Raises
+        ------
+        ValueError
+            If an input is not as described, or if there are no public rows and `X` is not numeric.
+        """
+        X = self._checked(X, reset=True)
+        n = X.shape[0]
+        mask = check_mask(is_public, n)
+        parts, labels = [], None
+        if mask.any():
+            marked = np.flatnonzero(mask)
+            parts.append(_safe_indexing(X, marked))
+            labels = None if y is None else _safe_indexing(y, marked)
+        if X_public is not None:
+            width = np.shape(X_public)[1:]
+            if width != (self.n_features_in_,):
+                raise ValueError(
+                    f"X_public must be two-dimensional with the {self.n_features_in_} columns of "
+                    f"X; got shape {np.shape(X_public)}."
+                )
+            X_public = self._checked(X_public, reset=False)
+            warn_if_sliced(n, X_public.shape[0])
+            parts.append(X_public)
+            labels = None
+        if not parts:
+            parts.append(self._reference(X))
+        self.transformer_ = clone(self._inner()).fit(_stack(parts), labels)
+        return self
+
+    def transform(self, X):
+        """Transform rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n, n_features)
+            Rows, private or public.
+
+        Returns
+        -------
+        array-like, shape (n, n_features_out)
+            What the transformer returns.
+        """
+        check_is_fitted(self)
+        return self.transformer_.transform(self._checked(X, reset=False))
+
+    @available_if(_inner_has("inverse_transform"))
+    def inverse_transform(self, X):
+        """Undo the transformation.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features_out)
+            Transformed rows.
+
+        Returns
+        -------
+        array-like, shape (n, n_features)
+            What the transformer returns.
+        """
+        check_is_fitted(self)
+        return self.transformer_.inverse_transform(X)
+
+    @available_if(_inner_has("get_feature_names_out"))
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the transformed columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns, where the rows had none.
+
+        Returns
+        -------
+        ndarray of str
+            Names.
+        """
+        check_is_fitted(self)
+        return self.transformer_.get_feature_names_out(input_features)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._inner())
+        tags.input_tags = inner.input_tags
+        if inner.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = inner.transformer_tags.preserves_dtype
+        return tags
+
+    def _inner(self):
+        return StandardScaler() if self.transformer is None else self.transformer
+
+    def _checked(self, X, *, reset):
+        """Check the shape, the names and, for plain arrays, the values; keep a frame a frame."""
+        if hasattr(X, "iloc") or hasattr(X, "__dataframe__"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        tags = get_tags(self._inner()).input_tags
+        X = without_values(
+            check_array,
+            X,
+            accept_sparse=tags.sparse,
+            dtype=None if tags.string or tags.categorical else "numeric",
+            ensure_all_finite="allow-nan" if tags.allow_nan else True,
+            estimator=self,
+            input_name="X",
+        )
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return X
+
+    def _reference(self, X):
+        warn_no_public("the transformer is fitted on a standard-normal reference")
+        dtypes = getattr(X, "dtypes", [getattr(X, "dtype", None)])
+        if not all(isinstance(t, np.dtype) and t.kind in "fiub" for t in dtypes):
+            raise ValueError(
+                "PublicFit needs public rows to fit a transformer of columns that are not "
+                "numeric; pass X_public or is_public."
+            )
+        reference = reference_sample(X.shape[1])
+        if hasattr(X, "iloc"):
+            return type(X)(reference, columns=X.columns)
+        return reference
+
+
+def _stack(parts):
+    """Put public rows of one container below each other."""
+    if len(parts) == 1:
+        return parts[0]
+    if all(hasattr(part, "iloc") for part in parts):
+        import pandas as pd  # only reached with a DataFrame in hand
+
+        return pd.concat(parts)
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.vstack(parts).tocsr()
+    return np.concatenate([np.asarray(part) for part in parts])

@@ -1,0 +1,257 @@
+"""The door: which rows are private, which are public, checked once and for all."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
+
+UNLABELLED = -1
+"""Marks a public row without a label, as in `sklearn.semi_supervised`."""
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRows:
+    """Rows as they come through the door.
+
+    Attributes
+    ----------
+    X_private, y_private
+        Private rows, float64, and the codes of their labels.
+    X_public
+        All public rows, float64.
+    X_labelled, y_labelled
+        Those public rows that carry a label, and its code.
+    classes
+        The sorted labels.
+    """
+
+    X_private: NDArray[np.float64]
+    y_private: NDArray[np.intp]
+    X_public: NDArray[np.float64]
+    X_labelled: NDArray[np.float64]
+    y_labelled: NDArray[np.intp]
+    classes: NDArray[Any]
+
+
+def split_rows(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    *,
+    X_public: ArrayLike | None = None,
+    y_public: ArrayLike | None = None,
+    is_public: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+) -> SplitRows:
+    """Check what a classifier's `fit` was given and part private from public rows.
+
+    A public label of -1 means "no label", unless -1 is one of the real labels: one of `classes`,
+    or, where these are not declared, the label of some private row.
+    """
+    name = type(estimator).__name__
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    X = check_rows(estimator, X, reset=True)
+    mask = check_mask(is_public, len(X))
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    if mask.all():
+        raise ValueError("X must hold at least one private row; is_public marks every row.")
+    separate = _check_public(estimator, X, X_public)
+    if y_public is None:
+        y_separate = np.full(len(separate), UNLABELLED)
+    elif X_public is None:
+        raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
+    else:
+        y_separate = column_or_1d(y_public, warn=True)
+        if len(y_separate) != len(separate):
+            raise ValueError(
+                "y_public must hold one label per row of X_public; "
+                f"got {len(y_separate)} labels for {len(separate)} rows."
+            )
+    private_labels = y[~mask]
+    y_private, y_labelled, labelled, known = _encode(
+        private_labels, [y[mask], y_separate], classes
+    )
+    X_all_public = np.concatenate([X[mask], separate])
+    return SplitRows(
+        X_private=X[~mask],
+        y_private=y_private,
+        X_public=X_all_public,
+        X_labelled=X_all_public[labelled],
+        y_labelled=y_labelled,
+        classes=known,
+    )
+
+
+def check_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
+    """Validate rows as float64; an error never quotes a value."""
+    return without_values(validate_data, estimator, X, reset=reset, dtype=np.float64)
+
+
+def without_values(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call one of scikit-learn's checks, whose errors may quote a private text or a whole array."""
+    try:
+        return check(*args, **kwargs)
+    except ValueError as error:
+        message = str(error)
+    # raised outside the handler, so that the original error is not kept as context either
+    first = message.split("\n")[0]
+    if first.startswith("The feature names"):
+        raise ValueError(message)
+    if "convert" in first:
+        raise ValueError(
+            "X must hold numbers only and some column holds text; encode it first, for instance "
+            "with PublicFit(OneHotEncoder(sparse_output=False))."
+        )
+    if first.startswith("Expected 2D"):
+        first = first.rstrip(":") + (
+            ". Reshape your data with array.reshape(-1, 1) if it has a single feature or "
+            "array.reshape(1, -1) if it is a single row."
+        )
+    raise ValueError(first)
+
+
+def check_mask(is_public: ArrayLike | None, n: int) -> NDArray[np.bool_]:
+    """Validate the status mask: a boolean per row, all private by default."""
+    if is_public is None:
+        return np.zeros(n, dtype=bool)
+    mask = np.asarray(is_public)
+    if mask.dtype == object and all(isinstance(status, bool | np.bool_) for status in mask.flat):
+        mask = mask.astype(bool)  # pandas' nullable booleans
+    if mask.dtype != bool:
+        raise ValueError(
+            f"is_public must be an array of booleans; got {mask.dtype} values: "
+            "write is_public.astype(bool) if they are 0 and 1."
+        )
+    if mask.shape != (n,):
+        raise ValueError(
+            f"is_public must hold one boolean per row of X, shape ({n},); got shape {mask.shape}."
+        )
+    return mask
+
+
+def warn_if_sliced(n: int, n_public: int) -> None:
+    """Make it loud that a cross-validation may have cut `X_public` together with `X`."""
+    if n == n_public:
+        warnings.warn(
+            f"X_public has exactly as many rows as X ({n}): scikit-learn's cross-validation slices "
+            "every such argument with X, silently. Pass the rows in one X with an is_public mask, "
+            "or an X_public of another length.",
+            SlicedPublicDataWarning,
+            stacklevel=3,
+        )
+
+
+def reference_sample(
+    n_features: int, bounds: ArrayLike | None = None, size: int = 1000
+) -> NDArray[np.float64]:
+    """Rows that stand in for public ones, and look at no data.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns.
+    bounds : array-like of float, shape (2,) or (n_features, 2), optional
+        Lowest and highest value of every column, or of each: the reference is then uniform
+        between them; otherwise it is standard normal.
+    size : int, default=1000
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (size, n_features)
+        A Latin hypercube: each column holds the `size` mid-quantiles in a fixed shuffled order.
+
+    Raises
+    ------
+    ValueError
+        If the bounds have another shape, are not finite or not increasing.
+
+    Examples
+    --------
+    >>> np.sort(reference_sample(1, bounds=(0, 10), size=5)[:, 0])
+    array([1., 3., 5., 7., 9.])
+    """
+    generator = np.random.default_rng(0)  # fixed: the reference is part of the method, not random
+    quantiles = np.tile((np.arange(size) + 0.5)[:, None] / size, (1, n_features))
+    quantiles = generator.permuted(quantiles, axis=0)
+    if bounds is None:
+        return norm.ppf(quantiles)
+    limits = np.asarray(bounds, dtype=np.float64)
+    if limits.shape not in {(2,), (n_features, 2)}:
+        raise ValueError(
+            f"bounds must be one pair (low, high) or one per feature, shape ({n_features}, 2); "
+            f"got shape {limits.shape}."
+        )
+    low, high = np.broadcast_to(limits, (n_features, 2)).T
+    if not (np.isfinite(limits).all() and (low < high).all()):
+        raise ValueError("bounds must be finite with low < high for every feature.")
+    return low * (1 - quantiles) + high * quantiles
+
+
+def warn_no_public(remedy: str) -> None:
+    """Say that a data-independent structure stands in for the missing public rows."""
+    warnings.warn(
+        f"No public rows were given, so {remedy}.", NoPublicDataWarning, stacklevel=3
+    )
+
+
+def _check_public(
+    estimator: BaseEstimator, X: NDArray[np.float64], X_public: ArrayLike | None
+) -> NDArray[np.float64]:
+    if X_public is None:
+        return np.empty((0, X.shape[1]))
+    shape = np.shape(X_public)
+    if len(shape) == 2 and shape[1] != X.shape[1]:
+        raise ValueError(
+            f"X_public must have the columns of X; got {shape[1]} columns where X has "
+            f"{X.shape[1]}."
+        )
+    if len(shape) == 2 and shape[0] == 0:
+        return np.empty((0, X.shape[1]))
+    try:
+        separate = check_rows(estimator, X_public, reset=False)
+    except ValueError as error:
+        raise ValueError(f"X_public is not usable: {error}") from None
+    warn_if_sliced(len(X), len(separate))
+    return separate
+
+
+def _encode(
+    private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[Any]]:
+    """Return (private codes, public codes, which public rows are labelled, classes)."""
+    real = np.unique(private if classes is None else np.asarray(classes))
+    marks = np.concatenate([_is_unlabelled(labels) for labels in public])
+    if _is_unlabelled(real).any():
+        marks[:] = False
+    labels = [label for part in public for label in part.tolist()]
+    labelled = np.array([label for label, mark in zip(labels, marks, strict=True) if not mark])
+    together = np.concatenate([private, labelled]) if len(labelled) else private
+    assert_all_finite(together, input_name="y")
+    check_classification_targets(together)
+    known = np.unique(together) if classes is None else real
+    if not np.isin(together, known).all():
+        raise ValueError("y must hold only labels listed in classes; some row has another one.")
+    codes = np.searchsorted(known, together)
+    return codes[: len(private)], codes[len(private) :], ~marks, known
+
+
+def _is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    if labels.dtype.kind in "OUS":
+        # np.where(mask, -1, strings) turns the mark into text
+        return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
+    return np.asarray(labels == UNLABELLED)

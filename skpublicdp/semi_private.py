@@ -1,0 +1,253 @@
+"""SemiPrivateClassifier: the learner A_SSPP of Alon, Bassily and Moran (2019)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, exact_fraction
+from skpublicdp.guarantees import Certificate, excess_error
+from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.mechanisms.selection import draw
+from skpublicdp.public import check_rows, reference_sample, split_rows, warn_no_public
+
+
+class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
+    """Pure ε-differentially private classifier, helped by public rows.
+
+    Public rows, labelled or not, choose a finite cover of a hypothesis class; one exact draw of
+    the exponential mechanism picks its member by the errors on the private rows. This is
+    Algorithm 1 (A_SSPP) of [1]_; Lemma 3.2 there is its privacy.
+
+    Parameters
+    ----------
+    hypotheses : HypothesisClass, default=None
+        Class to learn; ``None`` means `DecisionTrees(max_depth=2)`.
+    epsilon : float, default=1.0
+        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+    alpha : float, default=0.05
+        Radius of the cover, in (0, 1): for splits, the spacing of the public quantiles they are
+        put at. A smaller value approximates the class better and pays more for its choice.
+    beta : float, default=0.05
+        Probability, in (0, 1), with which `certificate_` may fail.
+    public_weight : int, default=1
+        Weight of a labelled public row in the score, relative to a private one. It costs no
+        privacy; 0 ignores public labels.
+    classes : array-like, default=None
+        All possible labels. By default those that occur in `y` and among the public labels, whose
+        set is then taken to be public knowledge.
+    bounds : array-like of float, shape (2,) or (n_features, 2), default=None
+        Lowest and highest value of the features, known without looking at private rows. Used only
+        where there are no public rows; without it the features are taken to be standard normal.
+    n_jobs : int, default=None
+        Number of threads that tabulate rows; results do not depend on it.
+    random_state : int, numpy Generator or RandomState, default=None
+        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
+        for tests and papers; the receipt then says so.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        The sorted labels.
+    hypothesis_ : Hypothesis
+        The drawn rule; ``print`` shows it in words.
+    cover_size_ : int
+        Number of hypotheses it was drawn from.
+    privacy_ : PrivacyReceipt
+        What was spent.
+    certificate_ : Certificate
+        How far the drawn rule may be from the best in the cover.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Their names, where `X` has string column names.
+
+    Warns
+    -----
+    NoPublicDataWarning
+        If there are no public rows: the cover is then data-independent.
+    SlicedPublicDataWarning
+        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+
+    See Also
+    --------
+    PublicFit : Fits any transformer on the public rows only.
+
+    Notes
+    -----
+    Neighbouring data sets differ by replacing one private row, features and label. The number of
+    private rows, the set of labels and all public rows are not protected. Nothing that depends on
+    the private rows is stored save `hypothesis_`.
+
+    References
+    ----------
+    .. [1] N. Alon, R. Bassily and S. Moran (2019). Limits of private learning with access to
+       public data. NeurIPS. Theorem 3.1, Lemmas 3.2 and 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp import SemiPrivateClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = np.where((X[:, 0] > 0) & (X[:, 1] > 0.5), "yes", "no")
+    >>> clf = SemiPrivateClassifier(epsilon=1.0, random_state=0)
+    >>> clf.fit(X, y, X_public=rng.normal(size=(300, 3))).score(X, y) > 0.95
+    True
+    >>> clf.privacy_.epsilon, clf.privacy_.delta
+    (1.0, 0.0)
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
+        "hypotheses": [HypothesisClass, None],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "public_weight": [Interval(Integral, 0, 1 << 20, closed="both")],
+        "classes": ["array-like", None],
+        "bounds": ["array-like", None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    # public rows are routed without being asked for: there is nothing else they could be meant for
+    __metadata_request__fit = {"X_public": True, "y_public": True, "is_public": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        hypotheses=None,
+        *,
+        epsilon=1.0,
+        alpha=0.05,
+        beta=0.05,
+        public_weight=1,
+        classes=None,
+        bounds=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.hypotheses = hypotheses
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.beta = beta
+        self.public_weight = public_weight
+        self.classes = classes
+        self.bounds = bounds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None):
+        """Spend ε on one draw.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows, all private unless `is_public` says otherwise.
+        y : array-like, shape (n,)
+            Labels. Under the mask, -1 (or ``"-1"`` among text labels) means unlabelled, unless -1
+            is a label of some private row or one of `classes`.
+        X_public : array-like of float, shape (m, n_features), optional
+            Separate public rows. In cross-validation it must not have as many rows as `X`.
+        y_public : array-like, shape (m,), optional
+            Labels of `X_public`; -1 as above.
+        is_public : array-like of bool, shape (n,), optional
+            Marks the public rows of `X`. Safe in cross-validation.
+
+        Returns
+        -------
+        self : SemiPrivateClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or an input is not as described; no private value is quoted.
+        CoverSizeError
+            If the cover's table would not fit in memory.
+        """
+        rows = split_rows(
+            self,
+            X,
+            y,
+            X_public=X_public,
+            y_public=y_public,
+            is_public=is_public,
+            classes=self.classes,
+        )
+        bits = random_bits(self.random_state)
+        hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
+        cover = hypotheses.cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)
+
+        table = tabulate(cover, rows.X_private, rows.y_private, n_jobs=self.n_jobs)
+        scored = len(rows.y_private)
+        if self.public_weight and len(rows.y_labelled):
+            table = table + int(self.public_weight) * tabulate(
+                cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs
+            )
+            scored += int(self.public_weight) * len(rows.y_labelled)
+        # a replaced private row has weight 1 whatever the public ones weigh
+        path = draw(cover.family(table), exact_fraction(self.epsilon), 1, bits)
+
+        self.classes_ = rows.classes
+        self.hypothesis_ = cover.hypothesis(path)
+        self.cover_size_ = cover.size
+        self.privacy_ = self._receipt(rows, bits.secure)
+        self.certificate_ = Certificate(
+            excess_error(cover.size, scored, self.epsilon, self.beta), 1 - self.beta
+        )
+        return self
+
+    def predict(self, X):
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
+        check_is_fitted(self)
+        return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
+
+    def _public_sample(self, rows):
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{column}" for column in range(self.n_features_in_)]
+        X_public = rows.X_public
+        if not len(X_public):
+            where = "standard-normal features" if self.bounds is None else "the given bounds"
+            warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
+            size = min(max(1000, int(np.ceil(2 / self.alpha))), 20_000)
+            X_public = reference_sample(self.n_features_in_, self.bounds, size)
+        return PublicSample(X_public, rows.classes, tuple(map(str, names)))
+
+    def _receipt(self, rows, secure):
+        epsilon = float(self.epsilon)
+        mechanism = Mechanism(
+            name="exponential mechanism, exact draw",
+            epsilon=epsilon,
+            delta=0.0,
+            reference="McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md",
+        )
+        labels = "" if self.classes is not None else " and the set of labels in y"
+        return PrivacyReceipt(
+            epsilon=epsilon,
+            delta=0.0,
+            unit=REPLACE_ONE,
+            n_private=len(rows.X_private),
+            n_public=len(rows.X_public),
+            mechanisms=(mechanism,),
+            secure_randomness=secure,
+            assumptions=(f"the number of private rows{labels} may be known",),
+        )

@@ -1,0 +1,14 @@
+"""scikit-learn's own checks, over every public estimator, with no expected failures."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skpublicdp import PublicFit, SemiPrivateClassifier
+
+ESTIMATORS = [SemiPrivateClassifier(), PublicFit()]
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
