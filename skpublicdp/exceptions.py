@@ -2,7 +2,7 @@
 
 
 class CoverSizeError(ValueError):
-    """A cover would need more memory than is sensible; the message names the size and the remedy."""
+    """A cover's table would not fit in memory; the message names its size and the remedy."""
 
 
 class NoPublicDataWarning(UserWarning):

@@ -82,9 +82,7 @@ def split_rows(
                 f"got {len(y_separate)} labels for {len(separate)} rows."
             )
     private_labels = y[~mask]
-    y_private, y_labelled, labelled, known = _encode(
-        private_labels, [y[mask], y_separate], classes
-    )
+    y_private, y_labelled, labelled, known = _encode(private_labels, [y[mask], y_separate], classes)
     X_all_public = np.concatenate([X[mask], separate])
     return SplitRows(
         X_private=X[~mask],
@@ -204,9 +202,7 @@ def reference_sample(
 
 def warn_no_public(remedy: str) -> None:
     """Say that a data-independent structure stands in for the missing public rows."""
-    warnings.warn(
-        f"No public rows were given, so {remedy}.", NoPublicDataWarning, stacklevel=3
-    )
+    warnings.warn(f"No public rows were given, so {remedy}.", NoPublicDataWarning, stacklevel=3)
 
 
 def _check_public(
@@ -217,8 +213,7 @@ def _check_public(
     shape = np.shape(X_public)
     if len(shape) == 2 and shape[1] != X.shape[1]:
         raise ValueError(
-            f"X_public must have the columns of X; got {shape[1]} columns where X has "
-            f"{X.shape[1]}."
+            f"X_public must have the columns of X; got {shape[1]} columns where X has {X.shape[1]}."
         )
     if len(shape) == 2 and shape[0] == 0:
         return np.empty((0, X.shape[1]))

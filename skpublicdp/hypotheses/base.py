@@ -164,9 +164,9 @@ def tabulate(
     tables = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
         delayed(cover.tabulate)(X[chunk], y[chunk], weights[chunk]) for chunk in chunks
     )
-    total = next(tables).copy()
+    total: Table = next(tables)
     for table in tables:
-        total += table
+        total = total + table
     return total
 
 
@@ -189,9 +189,7 @@ class ListedCover(Cover):
 
     def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
         """Return the errors of each hypothesis, shape (size,)."""
-        return np.array(
-            [weights[h.predict(X) != y].sum() for h in self.hypotheses], dtype=np.int64
-        )
+        return np.array([weights[h.predict(X) != y].sum() for h in self.hypotheses], dtype=np.int64)
 
     def family(self, table: Table) -> Family:
         """Return the errors as one leaf."""

@@ -52,17 +52,12 @@ class Splits:
         """
         if out is None:
             out = np.empty((len(self), len(X)), dtype=np.float32)
-        column, feature = None, -1
-        for split in range(len(self)):
-            if self.features[split] != feature:
-                feature = self.features[split]
-                column = np.ascontiguousarray(X[:, feature])
-            np.greater(column, self.thresholds[split], out=out[split])
+        columns = {f: np.ascontiguousarray(X[:, f]) for f in np.unique(self.features).tolist()}
+        for split, feature in enumerate(self.features.tolist()):
+            np.greater(columns[feature], self.thresholds[split], out=out[split])
         return out
 
-    def tabulate(
-        self, X: Rows, y: Codes, weights: Table, n_classes: int, *, pairs: bool
-    ) -> Table:
+    def tabulate(self, X: Rows, y: Codes, weights: Table, n_classes: int, *, pairs: bool) -> Table:
         """Weigh each label above each split, and above each pair of splits.
 
         Parameters
@@ -109,7 +104,10 @@ class Splits:
 
 
 def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """Thresholds such that every cut of the column is within a mass of `alpha` of one of them.
+    """Choose thresholds so that any cut of the column is within a mass `alpha` of one of them.
+
+    Where one value fills more than half of the column (amounts that are mostly zero), the mass is
+    that of the other values: the tail then gets as many thresholds as any other column.
 
     Parameters
     ----------
@@ -132,7 +130,8 @@ def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np
     array([0.5])
     """
     values, counts = np.unique(column, return_counts=True)
-    spacing = alpha * len(column) * (1 + 1e-9)  # a multiple of 1/m is meant exactly
+    spread = counts[2 * counts <= len(column)].sum()
+    spacing = alpha * spread * (1 + 1e-9)  # a multiple of 1/m is meant exactly
     below = np.cumsum(counts)
     kept = []
     last = 0
@@ -147,7 +146,7 @@ def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np
 
 
 def public_splits(public: PublicSample, alpha: float) -> Splits:
-    """Splits of all features at public quantiles, one for each partition of the public rows.
+    """Place splits of all features at public quantiles, one for each partition of the public rows.
 
     Parameters
     ----------

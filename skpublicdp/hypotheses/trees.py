@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
@@ -99,8 +98,9 @@ class TreeCover(Cover):
     @property
     def size(self) -> int:
         """Number of trees, a Python int: K^(2^depth - 1) C^(2^depth) for K splits, C classes."""
-        n_leaves = 2**self.max_depth
-        return len(self.splits) ** (n_leaves - 1) * self._n_classes**n_leaves
+        n_leaves: int = 2**self.max_depth
+        n_trees: int = len(self.splits) ** (n_leaves - 1) * self._n_classes**n_leaves
+        return n_trees
 
     def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
         """Weigh each label above single splits, and above pairs of splits for depth 2.
@@ -176,7 +176,7 @@ class DecisionTrees(HypothesisClass):
         CoverSizeError
             If the pair table would not fit in memory.
         """
-        if not (isinstance(self.max_depth, Integral) and self.max_depth in (1, 2)):
+        if self.max_depth not in (1, 2):
             raise ValueError(f"max_depth must be 1 or 2; got {self.max_depth!r}.")
         splits = public_splits(public, alpha)
         n_bytes = 8 * len(public.classes) * (len(splits) + 1) ** self.max_depth

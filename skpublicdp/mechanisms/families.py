@@ -74,7 +74,7 @@ class Leaf(Family):
     @property
     def size(self) -> int:
         """Number of members."""
-        return self.errors.shape[-1]
+        return int(self.errors.shape[-1])
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield (index, errors, 1)."""
@@ -119,8 +119,18 @@ class Product(Family):
             yield paths, sum(errors), math.prod(priors)
 
 
+class _Weighted(Family):
+    """A choice between options with prior weights."""
+
+    prior: Prior | None
+
+    def weight(self, option: int) -> int:
+        """Return the prior weight of an option."""
+        return 1 if self.prior is None else int(self.prior[option])
+
+
 @dataclass(frozen=True, eq=False)
-class Choice(Family):
+class Choice(_Weighted):
     """One member of one option, the options lying along the last batch axis of one family.
 
     Parameters
@@ -156,13 +166,12 @@ class Choice(Family):
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield ((option, path within it), errors, prior)."""
         for option in range(self.options.batch[-1]):
-            weight = 1 if self.prior is None else int(self.prior[option])
             for path, errors, prior in self.options.at((option,)).members():
-                yield (option, path), errors, weight * prior
+                yield (option, path), errors, self.weight(option) * prior
 
 
 @dataclass(frozen=True, eq=False)
-class OneOf(Family):
+class OneOf(_Weighted):
     """One member of one option, the options being families of different forms.
 
     Parameters
@@ -198,9 +207,8 @@ class OneOf(Family):
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield ((option, path within it), errors, prior)."""
         for index, option in enumerate(self.options):
-            weight = 1 if self.prior is None else int(self.prior[index])
             for path, errors, prior in option.members():
-                yield (index, path), errors, weight * prior
+                yield (index, path), errors, self.weight(index) * prior
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 DIGIT_BITS = 12
 """Exponents are looked up 12 bits at a time: 4,096 powers per table."""
 
+MAX_LEVELS = 5
+"""Exponents are below 2^60: counts of rows times their weights."""
+
 Bounds = tuple[int, int]
 
 
@@ -135,10 +138,8 @@ class FloatPowers:
     def __call__(self, exponents: NDArray[np.int64]) -> NDArray[np.float64]:
         """Approximate q^exponents elementwise."""
         exponents = np.minimum(exponents, self._largest)  # the last power of the tables is 0
-        if len(self._tables) == 1:
-            return self._tables[0][exponents]
         mask = (1 << DIGIT_BITS) - 1
-        value = self._tables[0][exponents & mask]
+        value: NDArray[np.float64] = self._tables[0][exponents & mask]
         for level, table in enumerate(self._tables[1:], start=1):
             value *= table[(exponents >> DIGIT_BITS * level) & mask]
         return value
@@ -149,7 +150,7 @@ def _float_tables(rate: Fraction) -> list[NDArray[np.float64]]:
     """Tables of `FloatPowers`, up to the level whose last power underflows."""
     precision = 1200  # 200 binary digits remain for a power as small as TINY
     powers = FixedPowers(rate, precision)
-    tables = []
+    tables: list[NDArray[np.float64]] = []
     while True:
         bounds = powers.table(len(tables))
         # int / int rounds correctly, whatever the sizes
@@ -157,7 +158,7 @@ def _float_tables(rate: Fraction) -> list[NDArray[np.float64]]:
         table[table < TINY] = 0.0
         table.setflags(write=False)
         tables.append(table)
-        if table[-1] == 0.0:
+        if table[-1] == 0.0 or len(tables) == MAX_LEVELS:
             return tables
 
 

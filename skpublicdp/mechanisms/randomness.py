@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from numbers import Integral
 from typing import Protocol
 
 import numpy as np
@@ -78,7 +77,7 @@ def random_bits(random_state: object = None) -> RandomBits:
     """
     if random_state is None:
         return SecureBits()
-    if isinstance(random_state, Integral) and random_state >= 0:
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
         return SeededBits(int(random_state))
     if isinstance(random_state, np.random.Generator | np.random.RandomState):
         return SeededBits(int.from_bytes(random_state.bytes(32)))

@@ -10,6 +10,7 @@ every draw, and integers in fixed point, whose precision grows until the draw is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -347,18 +348,15 @@ def _rate(epsilon: Fraction, sensitivity: int) -> Fraction:
 def _locate(family: Family, path: Path) -> tuple[int, int]:
     """Return the errors and the prior of one member."""
     match family:
-        case Leaf(errors):
-            return int(errors[path]), 1
+        case Leaf():
+            return int(family.errors[path]), 1
         case Product(factors):
-            errors, prior = 0, 1
-            for factor, part in zip(factors, path, strict=True):
-                part_errors, part_prior = _locate(factor, part)
-                errors, prior = errors + part_errors, prior * part_prior
-            return errors, prior
-        case Choice(options, weights):
-            errors, prior = _locate(options.at((path[0],)), path[1])
-        case OneOf(options, weights):
-            errors, prior = _locate(options[path[0]], path[1])
-        case _:
-            raise TypeError(f"unknown family {type(family).__name__}")
-    return errors, prior * (1 if weights is None else int(weights[path[0]]))
+            parts = [_locate(factor, part) for factor, part in zip(factors, path, strict=True)]
+            return sum(part[0] for part in parts), math.prod(part[1] for part in parts)
+        case Choice():
+            errors, prior = _locate(family.options.at((path[0],)), path[1])
+            return errors, prior * family.weight(path[0])
+        case OneOf():
+            errors, prior = _locate(family.options[path[0]], path[1])
+            return errors, prior * family.weight(path[0])
+    raise TypeError(f"unknown family {type(family).__name__}")

@@ -1,0 +1,54 @@
+# Everything runs in environments made here; a machine needs Python >= 3.11 with pip, and make.
+PYTHON ?= python3
+VENV := .venv
+OLDEST := .venv-oldest
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test test-slow test-oldest lint types docs bench clean
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.ready  ## the main job on real data: table, rule, receipt and picture
+	$(BIN)/python examples/quickstart.py
+
+test: lint types $(VENV)/.ready  ## lint, types and the whole test suite
+	$(BIN)/python -m pytest -n auto
+
+test-slow: $(VENV)/.ready  ## minutes of evidence: accuracy on real data
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready
+	$(BIN)/mypy
+
+# the oldest supported dependencies, as pyproject.toml names them
+$(OLDEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --editable . \
+		'scikit-learn==1.7.0' 'numpy==2.0.0' 'scipy==1.13.0' 'joblib==1.3.0' \
+		'pandas==2.2.2' 'pytest>=8' 'hypothesis>=6.100'
+	touch $@
+
+test-oldest: $(OLDEST)/.ready  ## the estimator checks and the library's tests on them
+	$(OLDEST)/bin/python -m pytest tests skpublicdp
+
+docs/.ready: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+docs: docs/.ready  ## the site, warnings as errors, into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/results
+	$(BIN)/python benchmarks/bench_core.py
+	$(BIN)/python benchmarks/bench_accuracy.py
+
+clean:
+	rm -rf $(VENV) $(OLDEST) docs/.ready docs/_build docs/api/generated benchmarks/results examples/results
