@@ -229,13 +229,18 @@ def _encode(
     private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[Any]]:
     """Return (private codes, public codes, which public rows are labelled, classes)."""
-    real = np.unique(private if classes is None else np.asarray(classes))
+    declared = private if classes is None else np.asarray(classes)
+    public_labels = [label for part in public for label in part.tolist()]
+    if declared.dtype == object and len({isinstance(label, str) for label in declared}) > 1:
+        raise ValueError(_MIXED)
+    real = np.unique(declared)
     marks = np.concatenate([_is_unlabelled(labels) for labels in public])
     if _is_unlabelled(real).any():
         marks[:] = False
-    labels = [label for part in public for label in part.tolist()]
-    labelled = np.array([label for label, mark in zip(labels, marks, strict=True) if not mark])
-    together = np.concatenate([private, labelled]) if len(labelled) else private
+    labelled = [label for label, mark in zip(public_labels, marks, strict=True) if not mark]
+    if len({isinstance(label, str) for label in [*real.tolist(), *labelled]}) > 1:
+        raise ValueError(_MIXED)
+    together = np.concatenate([private, np.array(labelled)]) if labelled else private
     assert_all_finite(together, input_name="y")
     check_classification_targets(together)
     known = np.unique(together) if classes is None else real
@@ -243,6 +248,9 @@ def _encode(
         raise ValueError("y must hold only labels listed in classes; some row has another one.")
     codes = np.searchsorted(known, together)
     return codes[: len(private)], codes[len(private) :], ~marks, known
+
+
+_MIXED = "Labels must be all text or all numbers, in y, y_public and classes; got both."
 
 
 def _is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:

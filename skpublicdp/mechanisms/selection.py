@@ -10,7 +10,6 @@ every draw, and integers in fixed point, whose precision grows until the draw is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -72,36 +71,39 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
     return _descend(family, _rate(epsilon, sensitivity), bits)
 
 
-def probability(
-    family: Family, path: Path, epsilon: Fraction, sensitivity: int, precision: int = 256
-) -> tuple[Fraction, Fraction]:
-    """Bound the exact probability that `draw` returns `path`.
+def probabilities(
+    family: Family, epsilon: Fraction, sensitivity: int, precision: int = 256
+) -> dict[Path, tuple[Fraction, Fraction]]:
+    """Bound the exact probability of every member, for families small enough to list.
 
     Parameters
     ----------
     family, epsilon, sensitivity
         As in `draw`.
-    path : Path
-        The member.
     precision : int
         Binary digits of the computation.
 
     Returns
     -------
-    lower, upper : Fraction
-        Rigorous bounds.
+    dict of path to (Fraction, Fraction)
+        Rigorous lower and upper bounds.
 
     Examples
     --------
-    >>> lower, upper = probability(Leaf(np.array([0, 2])), 0, Fraction(1), 1)
-    >>> float(lower)  # 1 / (1 + 1/e)
+    >>> bounds = probabilities(Leaf(np.array([0, 2])), Fraction(1), 1)
+    >>> float(bounds[0][0])  # 1 / (1 + 1/e)
     0.7310585786300049
     """
     arithmetic = _FixedArithmetic(_rate(epsilon, sensitivity), precision)
     offset, (total_lower, total_upper) = _mass(family, arithmetic)
-    errors, prior = _locate(family, path)
-    lower, upper = arithmetic.powers(errors - int(offset))
-    return Fraction(prior * lower, int(total_upper)), Fraction(prior * upper, int(total_lower))
+    bounds = {}
+    for path, errors, prior in family.members():
+        lower, upper = arithmetic.powers(errors - int(offset))
+        bounds[path] = (
+            Fraction(prior * lower, int(total_upper)),
+            Fraction(prior * upper, int(total_lower)),
+        )
+    return bounds
 
 
 class _UndecidedError(Exception):
@@ -343,20 +345,3 @@ def _rate(epsilon: Fraction, sensitivity: int) -> Fraction:
     if epsilon <= 0 or sensitivity < 1:
         raise ValueError("epsilon must be positive and sensitivity a positive integer")
     return epsilon / (2 * sensitivity)
-
-
-def _locate(family: Family, path: Path) -> tuple[int, int]:
-    """Return the errors and the prior of one member."""
-    match family:
-        case Leaf():
-            return int(family.errors[path]), 1
-        case Product(factors):
-            parts = [_locate(factor, part) for factor, part in zip(factors, path, strict=True)]
-            return sum(part[0] for part in parts), math.prod(part[1] for part in parts)
-        case Choice():
-            errors, prior = _locate(family.options.at((path[0],)), path[1])
-            return errors, prior * family.weight(path[0])
-        case OneOf():
-            errors, prior = _locate(family.options[path[0]], path[1])
-            return errors, prior * family.weight(path[0])
-    raise TypeError(f"unknown family {type(family).__name__}")

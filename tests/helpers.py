@@ -1,0 +1,87 @@
+"""Shared by the tests: exact probabilities, tiny domains, statistics of a stated level."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from fractions import Fraction
+
+import numpy as np
+from scipy.stats import chi2
+
+from skpublicdp.hypotheses import PublicSample
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.mechanisms.powers import exp_minus
+from skpublicdp.mechanisms.selection import probabilities
+
+FALSE_ALARM = 1e-6
+
+
+def public_sample(X, classes=(0, 1)):
+    X = np.asarray(X, dtype=float)
+    names = tuple(f"x{column}" for column in range(X.shape[1]))
+    return PublicSample(X, np.array(classes), names)
+
+
+def outcome_probabilities(cover, data_sets, epsilon, sensitivity=1):
+    """For each (X, y), bounds of the exact probability of every rule that can come out.
+
+    Paths that print alike are one outcome.
+    """
+    rules = None
+    for X, y in data_sets:
+        family = cover.family(tabulate(cover, X, y))
+        bounds = probabilities(family, epsilon, sensitivity, precision=96)
+        if rules is None:
+            rules = {path: str(cover.hypothesis(path)) for path in bounds}
+        outcomes = defaultdict(lambda: (Fraction(0), Fraction(0)))
+        for path, (lower, upper) in bounds.items():
+            so_far = outcomes[rules[path]]
+            outcomes[rules[path]] = (so_far[0] + lower, so_far[1] + upper)
+        yield dict(outcomes)
+
+
+def assert_private(outcomes, neighbours, epsilon):
+    """Check P <= e^ε P' and P' <= e^ε P outcome by outcome, with rational bounds."""
+    _, shrink = exp_minus(epsilon, 96)
+    growth = Fraction(1 << 96, shrink)  # a lower bound of e^ε: the check errs on the strict side
+    assert outcomes.keys() == neighbours.keys()
+    for outcome, (lower, upper) in outcomes.items():
+        other_lower, other_upper = neighbours[outcome]
+        assert lower > 0
+        assert upper <= growth * other_lower
+        assert other_upper <= growth * lower
+
+
+def all_data_sets(points, n, classes=(0, 1)):
+    """All labelled data sets of n rows over given points, up to order."""
+    rows = list(itertools.product(range(len(points)), classes))
+    return itertools.combinations_with_replacement(rows, n)
+
+
+def as_arrays(points, chosen):
+    X = np.array([points[index] for index, _ in chosen], dtype=float)
+    return X, np.array([label for _, label in chosen])
+
+
+def neighbours_of(chosen, points, classes=(0, 1)):
+    """All data sets with one row replaced, up to order."""
+    rows = list(itertools.product(range(len(points)), classes))
+    found = set()
+    for position in range(len(chosen)):
+        for row in rows:
+            found.add(tuple(sorted((*chosen[:position], *chosen[position + 1 :], row))))
+    return found
+
+
+def assert_fits(counts, expected_shares):
+    """Chi-square test of observed counts against exact probabilities, at FALSE_ALARM."""
+    counts = np.asarray(counts, dtype=float)
+    expected = np.asarray(expected_shares, dtype=float) * counts.sum()
+    common = expected >= 5  # the rest is pooled, as the test's approximation asks
+    observed = np.append(counts[common], counts[~common].sum())
+    expected = np.append(expected[common], expected[~common].sum())
+    kept = expected > 0
+    assert observed[~kept].sum() == 0
+    statistic = ((observed[kept] - expected[kept]) ** 2 / expected[kept]).sum()
+    assert statistic < chi2.isf(FALSE_ALARM, kept.sum() - 1)

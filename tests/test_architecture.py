@@ -1,0 +1,65 @@
+"""The house: imports run one way, and files stay small."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import skpublicdp
+
+PACKAGE = Path(skpublicdp.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+SKLEARN_PRIVATE_ALLOWED = {"sklearn.utils._param_validation"}  # what contrib packages use
+
+# package or module -> what of skpublicdp it may import
+FLOORS = {
+    "exceptions": set(),
+    "guarantees": {"mechanisms"},
+    "mechanisms": {"mechanisms"},
+    "accounting": {"mechanisms"},
+    "hypotheses": {"hypotheses", "mechanisms", "exceptions"},
+    "public": {"exceptions"},
+}
+ESTIMATORS = {"semi_private", "preprocessing"}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield node.module
+
+
+def room(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_run_one_way(path):
+    here = room(path)
+    inside = {m.split(".")[1] for m in imports(path) if m.startswith("skpublicdp.")}
+    if here in FLOORS:
+        assert inside <= FLOORS[here]
+    elif here in ESTIMATORS:
+        assert not inside & ESTIMATORS
+    else:
+        assert here == "__init__"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_dependencies_stay_public(path):
+    modules = set(imports(path))
+    if room(path) == "mechanisms":
+        assert not any(module.startswith(("sklearn", "scipy", "joblib")) for module in modules)
+    if room(path) == "hypotheses":
+        selection = {"skpublicdp.mechanisms.selection", "skpublicdp.mechanisms.randomness"}
+        assert not modules & selection  # families only: no ε, no draws
+    for module in modules:
+        private = module.startswith("sklearn") and "._" in module
+        assert not private or module in SKLEARN_PRIVATE_ALLOWED
+
+
+def test_files_hold_one_noun():
+    assert {path.name for path in FILES if len(path.read_text().splitlines()) > 450} == set()

@@ -1,0 +1,47 @@
+"""Families: shapes, sizes and what they refuse."""
+
+import numpy as np
+import pytest
+
+from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
+
+BATCH = Leaf(np.arange(24).reshape(2, 3, 4))
+
+
+def test_batches_and_sizes():
+    side = Choice(Product([BATCH, BATCH]))
+    assert side.batch == (2,)
+    assert side.size == 3 * 4 * 4
+    assert Choice(side).size == 2 * 48
+    assert OneOf([BATCH.at((0, 0)), Choice(BATCH.at((1,)))]).size == 4 + 12
+    lazy = Lazy(5, lambda start, stop: Leaf(np.zeros((stop - start, 2), dtype=np.int64)), 2)
+    assert [chunk.batch for chunk in lazy.chunks()] == [(2,), (2,), (1,)]
+    assert Choice(lazy).size == 10
+
+
+def test_members_are_listed_once_with_their_errors():
+    family = Choice(Product([BATCH.at((0,)), BATCH.at((1,))]), [1, 2, 3])
+    members = list(family.members())
+    assert len({path for path, _, _ in members}) == len(members) == family.size
+    path, errors, prior = members[-1]
+    assert path == (2, (3, 3))
+    assert errors == 11 + 23
+    assert prior == 3
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Leaf(np.array([], dtype=np.int64)),
+        lambda: Leaf(np.array([0.5])),
+        lambda: Product([BATCH, BATCH.at((0,))]),
+        lambda: OneOf([BATCH, BATCH.at((0,))]),
+        lambda: Choice(BATCH.at((0, 0))),
+        lambda: Choice(BATCH, [1, 2]),
+        lambda: Choice(BATCH, [1, 2, 0]),
+        lambda: OneOf([BATCH], [0]),
+    ],
+)
+def test_malformed_families_are_refused(make):
+    with pytest.raises(ValueError):
+        make()

@@ -1,0 +1,371 @@
+"""The contract suite: every hypothesis class, through one list."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.hypotheses import (
+    DecisionTrees,
+    Hypothesis,
+    HypothesisClass,
+    ListedCover,
+    Stumps,
+    Thresholds,
+)
+from skpublicdp.hypotheses.base import CHUNK_ROWS, Cover, tabulate
+from skpublicdp.hypotheses.splits import Splits, public_splits, quantile_thresholds
+from skpublicdp.mechanisms.families import Leaf
+from tests.helpers import (
+    all_data_sets,
+    as_arrays,
+    assert_private,
+    neighbours_of,
+    outcome_probabilities,
+    public_sample,
+)
+
+
+class Sphere(Hypothesis):
+    """A user's own rule."""
+
+    def __init__(self, radius):
+        self.radius = radius
+
+    def predict(self, X):
+        return ((X**2).sum(axis=1) > self.radius**2).astype(np.intp)
+
+    def rule(self):
+        return f"predict 1 outside radius {self.radius:g}"
+
+
+class Spheres(HypothesisClass):
+    """A user's own class, the short way: its hypotheses listed."""
+
+    def cover(self, public, *, alpha, beta):
+        radii = np.unique(np.sqrt((public.X**2).sum(axis=1)))
+        return ListedCover([Sphere(radius) for radius in (*radii, -1.0)])
+
+
+class SphereCover(Cover):
+    """The same cover, the long way: a table of its own."""
+
+    def __init__(self, radii):
+        self.radii = radii
+
+    @property
+    def size(self):
+        return len(self.radii)
+
+    def tabulate(self, X, y, weights):
+        wrong = [Sphere(radius).predict(X) != y for radius in self.radii]
+        return np.array(wrong, dtype=np.int64) @ weights
+
+    def family(self, table):
+        return Leaf(table)
+
+    def hypothesis(self, path):
+        return Sphere(self.radii[path])
+
+
+class OwnSpheres(HypothesisClass):
+    """A user's own class with a cover of its own."""
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def cover(self, public, *, alpha, beta):
+        radii = np.sqrt((public.X**2).sum(axis=1))
+        return SphereCover(self.scale * np.append(np.unique(radii), -1.0))
+
+
+# one line per class: an instance, and the labels it is tried with
+CLASSES = [
+    pytest.param(Thresholds(), (0, 1), id="Thresholds"),
+    pytest.param(Thresholds(feature=1), (0, 1), id="Thresholds-second"),
+    pytest.param(Stumps(), (0, 1), id="Stumps"),
+    pytest.param(Stumps(), (0, 1, 2), id="Stumps-three"),
+    pytest.param(DecisionTrees(max_depth=1), (0, 1), id="depth1"),
+    pytest.param(DecisionTrees(max_depth=1), (0, 1, 2), id="depth1-three"),
+    pytest.param(DecisionTrees(max_depth=2), (0, 1), id="depth2"),
+    pytest.param(DecisionTrees(max_depth=2), (0, 1, 2), id="depth2-three"),
+    pytest.param(DecisionTrees(), (7,), id="one-label"),
+    pytest.param(Spheres(), (0, 1), id="user-listed"),
+    pytest.param(OwnSpheres(), (0, 1), id="user-table"),
+]
+PUBLIC = np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.5], [0.5, 3.0]])
+
+every_class = pytest.mark.parametrize(("hypotheses", "classes"), CLASSES)
+
+
+def make_cover(hypotheses, classes, X=PUBLIC, alpha=0.01):
+    return hypotheses.cover(public_sample(X, classes), alpha=alpha, beta=0.05)
+
+
+def random_rows(seed, n, n_classes):
+    rng = np.random.default_rng(seed)
+    # a coarse grid, so that rows fall exactly on thresholds as well
+    X = rng.integers(-2, 9, size=(n, 2)) / 4
+    return X, rng.integers(n_classes, size=n), rng.integers(0, 5, size=n)
+
+
+@every_class
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 40), cut=st.integers(0, 40))
+@settings(max_examples=15, deadline=None)
+def test_tables_are_additive(hypotheses, classes, seed, n, cut):
+    cover = make_cover(hypotheses, classes)
+    X, y, weights = random_rows(seed, n, len(classes))
+    cut = min(cut, n)
+    parts = [
+        cover.tabulate(X[part], y[part], weights[part]) for part in (slice(cut), slice(cut, None))
+    ]
+    whole = cover.tabulate(X, y, weights)
+    assert whole.dtype == np.int64
+    np.testing.assert_array_equal(whole, parts[0] + parts[1])
+
+
+@every_class
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 20))
+@settings(max_examples=15, deadline=None)
+def test_tables_are_row_local(hypotheses, classes, seed, n):
+    """What one row adds does not depend on its company or its place."""
+    cover = make_cover(hypotheses, classes)
+    X, y, weights = random_rows(seed, n, len(classes))
+    order = np.random.default_rng(seed).permutation(n)
+    whole = cover.tabulate(X, y, weights)
+    np.testing.assert_array_equal(whole, cover.tabulate(X[order], y[order], weights[order]))
+    alone = cover.tabulate(X[:1], y[:1], weights[:1])
+    np.testing.assert_array_equal(whole - cover.tabulate(X[1:], y[1:], weights[1:]), alone)
+    np.testing.assert_array_equal(alone, cover.tabulate(X[:1], y[:1], np.array([1])) * weights[0])
+
+
+@every_class
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=8, deadline=None)
+def test_predictions_agree_with_the_error_table(hypotheses, classes, seed):
+    """Every member errs exactly as often as the table says: one membership function."""
+    cover = make_cover(hypotheses, classes, PUBLIC[:3])
+    X, y, weights = random_rows(seed, 25, len(classes))
+    family = cover.family(cover.tabulate(X, y, weights))
+    assert family.size == cover.size
+    for path, errors, _ in itertools.islice(family.members(), 3000):
+        assert errors == weights[cover.hypothesis(path).predict(X) != y].sum()
+
+
+@every_class
+def test_one_row_moves_every_error_count_by_at_most_its_weight(hypotheses, classes):
+    cover = make_cover(hypotheses, classes, PUBLIC[:3])
+    X, y, _ = random_rows(0, 6, len(classes))
+    before = [errors for _, errors, _ in cover.family(tabulate(cover, X, y)).members()]
+    other, labels, _ = random_rows(1, 20, len(classes))
+    for row, label in zip(other, labels, strict=True):
+        X[0], y[0] = row, label
+        after = [errors for _, errors, _ in cover.family(tabulate(cover, X, y)).members()]
+        assert np.abs(np.subtract(before, after)).max() <= 1
+
+
+@every_class
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2)])
+def test_exact_privacy_over_all_data_sets_and_neighbours(hypotheses, classes, epsilon):
+    """Output probabilities of all neighbours satisfy the ratio e^ε, with rational bounds."""
+    cover = make_cover(hypotheses, classes, PUBLIC[[0, 1, 3]])
+    points = [(0.0, 0.0), (1.5, 1.0), (0.2, 4.0)]
+    codes = range(len(classes))
+    chosen = list(all_data_sets(points, 2, codes))
+    data_sets = (as_arrays(points, rows) for rows in chosen)
+    outcomes = dict(zip(chosen, outcome_probabilities(cover, data_sets, epsilon), strict=True))
+    for rows, of_data in outcomes.items():
+        assert 1 - Fraction(1, 2**60) < sum(lower for lower, _ in of_data.values()) <= 1
+        for neighbour in neighbours_of(rows, points, codes):
+            assert_private(of_data, outcomes[neighbour], epsilon)
+
+
+def dichotomies(rules, X):
+    return {tuple(rule.predict(X).tolist()) for rule in rules}
+
+
+def all_members(cover):
+    table = tabulate(cover, np.zeros((0, 2)), np.zeros(0, dtype=int))
+    return [cover.hypothesis(path) for path, _, _ in cover.family(table).members()]
+
+
+def all_cuts(X):
+    """Every way to part the rows by one feature, with both ends."""
+    cuts = set()
+    for column in X.T:
+        for threshold in (*column, -np.inf):
+            cuts.add(tuple((column > threshold).tolist()))
+    return sorted(cuts)
+
+
+def labelled_cuts(X, labels, depth):
+    """All labelings of the rows by trees of a depth, by recursion over all cuts."""
+    if depth == 0:
+        return {(label,) * len(X) for label in labels}
+    below = labelled_cuts(X, labels, depth - 1)
+    return {
+        tuple(np.where(cut, left, right).tolist())
+        for cut in all_cuts(X)
+        for left in below
+        for right in below
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("labels", [(0, 1), (0, 1, 2)])
+def test_covers_hold_all_dichotomies_of_the_public_points(seed, labels):
+    """Brute force on at most 8 points with ties: Algorithm 1 asks for one member of each."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(8 if len(labels) == 2 else 4, 2)).astype(float)
+    depth2 = labelled_cuts(X[:5], labels, 2)
+    assert dichotomies(all_members(make_cover(DecisionTrees(), labels, X[:5])), X[:5]) == depth2
+    depth1 = labelled_cuts(X, labels, 1)
+    assert dichotomies(all_members(make_cover(DecisionTrees(1), labels, X)), X) == depth1
+    stumps = all_members(make_cover(Stumps(), labels, X))
+    assert dichotomies(stumps, X) == depth1
+    assert len(stumps) == len(depth1)  # one member for each dichotomy
+    if len(labels) == 2:
+        thresholds = all_members(make_cover(Thresholds(), labels, X))
+        expected = {tuple((X[:, 0] > t).astype(int)) for t in (-1.0, *X[:, 0])}
+        assert dichotomies(thresholds, X) == expected
+        assert len(thresholds) == len(expected)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_depth_two_family_against_all_trees(n_classes):
+    """The factored family lists the same errors as every tree evaluated on its own."""
+    rng = np.random.default_rng(n_classes)
+    X = rng.normal(size=(40, 2))
+    y = rng.integers(n_classes, size=40)
+    cover = make_cover(DecisionTrees(), tuple(range(n_classes)), rng.normal(size=(4, 2)), 0.4)
+    splits, sides = cover.splits, cover.splits.above(X).astype(bool)
+    expected = []
+    for root, low, high in itertools.product(range(len(splits)), repeat=3):
+        inner = np.where(sides[root], sides[high], sides[low])
+        for leaves in itertools.product(range(n_classes), repeat=4):
+            predicted = np.array(leaves)[2 * sides[root] + inner]
+            expected.append((predicted != y).sum())
+    family = cover.family(tabulate(cover, X, y))
+    assert sorted(errors for _, errors, _ in family.members()) == sorted(expected)
+    assert cover.size == len(expected)
+
+
+def test_table_does_not_depend_on_chunks_and_workers():
+    rng = np.random.default_rng(0)
+    n = CHUNK_ROWS * 2 + 77
+    X, y = rng.normal(size=(n, 2)), rng.integers(2, size=n)
+    cover = make_cover(DecisionTrees(), (0, 1), rng.normal(size=(50, 2)), 0.1)
+    whole = cover.tabulate(X, y, np.ones(n, dtype=np.int64))
+    for n_jobs in (None, 2):
+        np.testing.assert_array_equal(tabulate(cover, X, y, n_jobs=n_jobs), whole)
+
+
+@pytest.mark.parametrize("weight", [1, 1000, 1 << 20, (1 << 40) + 1])
+def test_large_weights_stay_exact(weight):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 2)), rng.integers(2, size=500)
+    cover = make_cover(DecisionTrees(), (0, 1), rng.normal(size=(20, 2)), 0.2)
+    unit = tabulate(cover, X, y)
+    np.testing.assert_array_equal(tabulate(cover, X, y, np.full(500, weight)), weight * unit)
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=60),
+    st.floats(0.005, 0.9),
+)
+def test_quantile_thresholds_form_an_alpha_cover(values, alpha):
+    """Any cut of the column lies within a mass alpha of a kept one, or of a trivial one."""
+    column = np.array(values, dtype=float)
+    cuts = quantile_thresholds(column, alpha)
+    assert (np.diff(cuts) > 0).all()
+    assert not np.isin(cuts, column).any()
+    kept = [np.mean(column <= cut) for cut in (-1, *cuts, 31)]
+    for value in column:
+        assert min(abs(np.mean(column <= value) - mass) for mass in kept) <= alpha + 1e-6
+    below_resolution = quantile_thresholds(column, 0.9 / len(column) / 2)
+    assert len(below_resolution) == len(np.unique(column)) - 1
+
+
+def test_thresholds_of_special_columns():
+    assert quantile_thresholds(np.full(9, 2.0), 0.05).size == 0
+    np.testing.assert_array_equal(quantile_thresholds(np.array([0.0] * 99 + [1.0]), 0.5), [0.5])
+    zero_inflated = np.concatenate([np.zeros(900), np.arange(1.0, 101.0)])
+    assert len(quantile_thresholds(zero_inflated, 0.1)) == 10
+    low = 1.0
+    high = np.nextafter(low, 2.0)
+    (cut,) = quantile_thresholds(np.array([low, high]), 0.1)
+    assert not low > cut
+    assert high > cut
+    (cut,) = quantile_thresholds(np.array([-1.7e308, 1.7e308]), 0.1)
+    assert cut == 0.0
+
+
+def test_splits_that_part_the_public_rows_alike_count_once():
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=(30, 1))
+    gender = rng.integers(2, size=(30, 1)).astype(float)
+    X = np.hstack([column, 3 * column + 1, -column, gender, 1 - gender, np.ones((30, 1))])
+    splits = public_splits(public_sample(X), alpha=0.01)
+    assert sorted(set(splits.features.tolist())) == [0, 3]
+    assert len(splits) == 29 + 1
+
+
+def test_membership_is_strict_and_shared():
+    splits = Splits(np.array([0, 0]), np.array([1.0, 2.0]))
+    X = np.array([[1.0], [np.nextafter(1.0, 2)], [2.0], [np.inf]])
+    np.testing.assert_array_equal(splits.above(X), [[0, 1, 1, 1], [0, 0, 0, 1]])
+
+
+def test_rules_read_well():
+    public = public_sample([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]], ("no", "yes"))
+    cover = DecisionTrees().cover(public, alpha=0.01, beta=0.05)
+    merged = cover.hypothesis((0, ((1, (0, 0)), (1, (0, 1)))))
+    assert str(merged).splitlines() == [
+        "if x0 > 0.5:",
+        "    if x1 > 0.5:",
+        "        predict yes",
+        "    else:",
+        "        predict no",
+        "else:",
+        "    predict no",
+    ]
+    assert str(cover.hypothesis((0, ((1, (1, 1)), (1, (1, 1)))))) == "predict yes"
+
+
+def test_no_splits_leave_the_constants():
+    cover = make_cover(DecisionTrees(), (0, 1, 2), np.ones((5, 2)))
+    assert cover.size == 3
+    family = cover.family(tabulate(cover, np.zeros((4, 2)), [0, 0, 2, 2]))
+    assert [errors for _, errors, _ in family.members()] == [2, 4, 2]
+    assert str(cover.hypothesis(2)) == "predict 2"
+
+
+def test_sizes_are_python_integers():
+    public = public_sample(np.random.default_rng(0).normal(size=(2000, 30)), range(9))
+    cover = DecisionTrees().cover(public, alpha=0.05, beta=0.05)
+    size = cover.size
+    assert type(size) is int
+    assert size == (30 * 19) ** 3 * 9**4
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "classes", "message"),
+    [
+        (Thresholds(), (0, 1, 2), r"at most two classes.*use Stumps\(\)"),
+        (Thresholds(feature=2), (0, 1), "feature must be a column number below 2; got 2"),
+        (DecisionTrees(max_depth=3), (0, 1), "max_depth must be 1 or 2; got 3"),
+    ],
+)
+def test_unusable_classes_say_why(hypotheses, classes, message):
+    with pytest.raises(ValueError, match=message):
+        make_cover(hypotheses, classes)
+
+
+def test_a_table_too_large_is_refused_with_its_size_and_a_remedy():
+    public = public_sample(np.random.default_rng(0).normal(size=(400, 30)))
+    with pytest.raises(CoverSizeError, match=r"\d+ splits.*GiB.*raise alpha"):
+        DecisionTrees().cover(public, alpha=0.001, beta=0.05)

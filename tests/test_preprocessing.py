@@ -1,0 +1,206 @@
+"""PublicFit: the transformer sees public rows only, in every container and in pipelines."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.feature_selection import SelectKBest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
+
+from skpublicdp import PublicFit, SemiPrivateClassifier
+from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
+
+RNG = np.random.default_rng(0)
+X = 50 + 10 * RNG.normal(size=(600, 3))
+Y = np.where((X[:, 0] > 50) & (X[:, 1] > 47), 1, 0)
+PUBLIC = 50 + 10 * RNG.normal(size=(150, 3))
+FRAME = pd.DataFrame({"age": X[:, 0], "city": np.where(X[:, 1] > 47, "Oslo", "Rome")})
+MASK = np.arange(600) % 4 == 0
+
+
+class Recorder(TransformerMixin, BaseEstimator):
+    """Remembers what it was fitted on."""
+
+    def fit(self, X, y=None):
+        self.seen_ = X, y
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_only_public_rows_are_seen():
+    seen, labels = PublicFit(Recorder()).fit(X, Y, is_public=MASK).transformer_.seen_
+    np.testing.assert_array_equal(seen, X[MASK])
+    np.testing.assert_array_equal(labels, Y[MASK])
+    seen, labels = PublicFit(Recorder()).fit(X, Y, X_public=PUBLIC).transformer_.seen_
+    np.testing.assert_array_equal(seen, PUBLIC)
+    assert labels is None
+    seen, labels = (
+        PublicFit(Recorder()).fit(X, Y, X_public=PUBLIC, is_public=MASK).transformer_.seen_
+    )
+    np.testing.assert_array_equal(seen, np.vstack([X[MASK], PUBLIC]))
+    assert labels is None
+
+
+def test_private_rows_do_not_reach_the_fitted_object():
+    other = np.where(MASK[:, None], X, 1e6)
+    one = PublicFit().fit(X, is_public=MASK)
+    two = PublicFit().fit(other, is_public=MASK)
+    assert pickle.dumps(one) == pickle.dumps(two)
+
+
+def test_transforms_like_the_inner_one():
+    expected = StandardScaler().fit(PUBLIC).transform(X)
+    scaler = PublicFit()
+    np.testing.assert_array_equal(scaler.fit_transform(X, X_public=PUBLIC), expected)
+    np.testing.assert_allclose(scaler.inverse_transform(expected), X)
+    assert not hasattr(PublicFit(Recorder()), "inverse_transform")
+    assert scaler.get_feature_names_out().tolist() == ["x0", "x1", "x2"]
+
+
+def test_frames_in_and_out():
+    encoder = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["city"]),
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    )
+    public = PublicFit(encoder).set_output(transform="pandas")
+    out = public.fit_transform(FRAME, is_public=MASK)
+    assert list(out.columns) == ["city_Oslo", "city_Rome", "age"]
+    assert out.index.equals(FRAME.index)
+    assert public.feature_names_in_.tolist() == ["age", "city"]
+    stacked = PublicFit(Recorder()).fit(FRAME, is_public=MASK, X_public=FRAME[:100])
+    assert stacked.transformer_.seen_[0].shape == (150 + 100, 2)
+    with pytest.raises(ValueError, match="feature names"):
+        public.transform(FRAME[["city", "age"]])
+
+
+def test_sparse_rows():
+    rows = sparse.csr_matrix(X)
+    out = PublicFit(MaxAbsScaler()).fit_transform(
+        rows, is_public=MASK, X_public=sparse.csr_matrix(PUBLIC)
+    )
+    assert sparse.issparse(out)
+    expected = MaxAbsScaler().fit(np.vstack([X[MASK], PUBLIC])).transform(X)
+    np.testing.assert_allclose(out.toarray(), expected)
+
+
+def test_supervised_transformers_get_public_labels():
+    selected = PublicFit(SelectKBest(k=1)).fit(X, Y, is_public=MASK)
+    assert selected.transform(X).shape == (600, 1)
+
+
+def test_no_public_rows():
+    with pytest.warns(NoPublicDataWarning, match="standard-normal reference"):
+        scaled = PublicFit().fit_transform(X)
+    np.testing.assert_allclose(scaled, X, rtol=0.02)
+    with pytest.warns(NoPublicDataWarning):
+        framed = PublicFit().set_output(transform="pandas").fit_transform(FRAME[["age"]])
+    assert list(framed.columns) == ["age"]
+    with (
+        pytest.warns(NoPublicDataWarning),
+        pytest.raises(ValueError, match="columns that are not numeric; pass X_public"),
+    ):
+        PublicFit(OneHotEncoder()).fit(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X_public": PUBLIC[:, :2]}, r"3 columns of X; got shape \(150, 2\)"),
+        ({"X_public": PUBLIC[0]}, r"got shape \(3,\)"),
+        ({"is_public": MASK[:-1]}, "one boolean per row"),
+        ({"is_public": MASK.astype(int)}, "array of booleans"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        PublicFit().fit(X, **arguments)
+
+
+def test_errors_do_not_quote_values():
+    with pytest.raises(ValueError, match="Reshape your data") as caught:
+        PublicFit().fit(X[:, 0], is_public=MASK)
+    assert str(X[0, 0])[:6] not in str(caught.value)
+
+
+def test_equal_lengths_are_loud():
+    with pytest.warns(SlicedPublicDataWarning):
+        PublicFit().fit(X, X_public=X)
+
+
+def pipeline(**parameters):
+    return Pipeline(
+        [
+            ("scale", PublicFit(MinMaxScaler())),
+            ("learn", SemiPrivateClassifier(random_state=0, **parameters)),
+        ],
+        transform_input=["X_public"],
+    )
+
+
+class TestRouting:
+    """Public rows travel through pipelines and searches without being asked for."""
+
+    @pytest.fixture(autouse=True)
+    def _routing(self):
+        with sklearn.config_context(enable_metadata_routing=True):
+            yield
+
+    def test_pipeline_transforms_the_public_rows_on_the_way(self):
+        fitted = pipeline().fit(X, Y, X_public=PUBLIC)
+        scaler = MinMaxScaler().fit(PUBLIC)
+        by_hand = SemiPrivateClassifier(random_state=0).fit(
+            scaler.transform(X), Y, X_public=scaler.transform(PUBLIC)
+        )
+        assert str(fitted[-1].hypothesis_) == str(by_hand.hypothesis_)
+        assert fitted[-1].privacy_.n_public == 150
+
+    def test_without_transform_input_later_steps_get_raw_rows(self):
+        """The trap of the manual, kept here so that a change of scikit-learn shows."""
+        raw = pipeline()
+        raw.set_params(transform_input=None)
+        fitted = raw.fit(X, Y, X_public=PUBLIC)
+        assert fitted[-1].hypothesis_.splits.thresholds.max() > 2
+
+    def test_grid_search_over_epsilon_and_alpha(self):
+        search = GridSearchCV(
+            pipeline(), {"learn__epsilon": [0.01, 2.0], "learn__alpha": [0.05, 0.2]}, cv=3
+        )
+        search.fit(X, Y, X_public=PUBLIC)
+        assert search.best_params_["learn__epsilon"] == 2.0
+        assert search.best_score_ > 0.9
+        assert search.best_estimator_[-1].privacy_.n_public == 150
+
+    def test_cross_validation_with_rows_and_with_the_mask(self):
+        routed = cross_val_score(pipeline(), X, Y, cv=3, params={"X_public": PUBLIC})
+        # public rows must be spread over the folds, or a fold trains without any
+        masked = cross_val_score(pipeline(), X, Y, cv=3, params={"is_public": MASK})
+        assert routed.mean() > 0.9
+        assert masked.mean() > 0.8
+
+    def test_the_trap_of_equal_lengths(self):
+        with pytest.warns(SlicedPublicDataWarning, match=r"\(400\)"):
+            cross_val_score(pipeline(), X, Y, cv=3, params={"X_public": X + 1})
+
+
+def test_parameters_by_step_name_without_routing():
+    fitted = make_pipeline(PublicFit(), SemiPrivateClassifier(random_state=0)).fit(
+        X, Y, publicfit__is_public=MASK, semiprivateclassifier__is_public=MASK
+    )
+    assert fitted[-1].privacy_.n_public == MASK.sum()
+
+
+def test_clone_and_parameters():
+    public = PublicFit(MinMaxScaler(feature_range=(0, 2)))
+    assert clone(public).get_params()["transformer__feature_range"] == (0, 2)
+    with pytest.raises(ValueError, match="'transformer' parameter of PublicFit must be"):
+        PublicFit("scaler").fit(X, is_public=MASK)

@@ -1,0 +1,184 @@
+"""The exponential mechanism: exact distributions, both arithmetics, ends of the range."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skpublicdp.mechanisms import selection
+from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
+from skpublicdp.mechanisms.randomness import SeededBits, random_bits
+from skpublicdp.mechanisms.selection import draw, probabilities
+from tests.helpers import assert_fits
+
+
+def leaf(*errors):
+    return Leaf(np.array(errors, dtype=np.int64))
+
+
+def nested():
+    """Every kind of node, with priors and uneven depths."""
+    grid = np.random.default_rng(0).integers(0, 9, size=(3, 4, 2))
+    side = Choice(Product([Leaf(grid), Leaf(grid[:, ::-1].copy())]), [1, 2, 1, 5])
+    lazy = Lazy(3, lambda a, b: Product([side.at((slice(a, b),)), side.at((slice(a, b),))]), 2)
+    return OneOf([Choice(lazy), leaf(3, 0, 7), Choice(Leaf(grid[0]), [7, 1, 1, 1])], [1, 10**6, 3])
+
+
+def brute_force(family, epsilon, sensitivity=1):
+    """Probabilities from the listed members, in floats."""
+    weights = {
+        path: prior * math.exp(-float(epsilon) * errors / (2 * sensitivity))
+        for path, errors, prior in family.members()
+    }
+    total = math.fsum(weights.values())
+    return {path: weight / total for path, weight in weights.items()}
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(0.1), Fraction(9, 2)])
+@pytest.mark.parametrize("sensitivity", [1, 3])
+def test_probabilities_agree_with_brute_force(epsilon, sensitivity):
+    family = nested()
+    bounds = probabilities(family, epsilon, sensitivity)
+    assert len(bounds) == family.size
+    for path, expected in brute_force(family, epsilon, sensitivity).items():
+        lower, upper = bounds[path]
+        assert lower <= upper
+        assert float(upper - lower) <= 2**-200
+        assert float(lower) == pytest.approx(expected, rel=1e-12)
+    assert sum(lower for lower, _ in bounds.values()) <= 1
+    assert sum(upper for _, upper in bounds.values()) >= 1
+
+
+@pytest.mark.parametrize("arithmetic", ["float", "fixed"])
+def test_draws_fit_the_exact_probabilities(arithmetic, monkeypatch):
+    if arithmetic == "fixed":
+        monkeypatch.setattr(selection, "_arithmetics", fixed_only)
+    family, bits = nested(), SeededBits(1)
+    expected = probabilities(family, Fraction(1), 1)
+    counts = dict.fromkeys(expected, 0)
+    for _ in range(1000 if arithmetic == "fixed" else 10_000):
+        counts[draw(family, Fraction(1), 1, bits)] += 1
+    assert_fits(list(counts.values()), [float(lower) for lower, _ in expected.values()])
+
+
+def fixed_only(rate):
+    return itertools.islice(_all_arithmetics(rate), 1, None)
+
+
+_all_arithmetics = selection._arithmetics
+
+
+class TapeBits:
+    """The same endless tape of bits, whatever pieces it is read in."""
+
+    secure = False
+
+    def __init__(self, seed):
+        tape = np.random.default_rng(seed).bytes(4096)
+        self._tape = int.from_bytes(tape)
+        self._left = 8 * len(tape)
+
+    def bits(self, count):
+        self._left -= count
+        return self._tape >> self._left & ((1 << count) - 1)
+
+
+@given(
+    st.lists(st.integers(0, 5000), min_size=1, max_size=30),
+    st.fractions(min_value=Fraction(1, 10**6), max_value=20),
+    st.integers(0, 10**9),
+)
+@settings(max_examples=60, deadline=None)
+def test_both_arithmetics_decide_alike(errors, epsilon, seed):
+    family = Choice(Leaf(np.array(errors, dtype=np.int64)[:, None]))
+    rate = epsilon / 2
+    by_float = selection._pick_option(family, rate, TapeBits(seed))
+    try:
+        selection._arithmetics = fixed_only
+        by_fixed = selection._pick_option(family, rate, TapeBits(seed))
+    finally:
+        selection._arithmetics = _all_arithmetics
+    assert by_float == by_fixed
+
+
+class EdgeBits:
+    """Bits whose first 64 put the uniform number next to 1/2; the next ones decide its side."""
+
+    secure = False
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def bits(self, count):
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "option"),
+    [(1 << 63, 2, 1), (1 << 63, 2**64 - 1, 1), ((1 << 63) - 1, 2**64 - 3, 0)],
+)
+def test_undecided_draws_fall_back_to_integers(first, second, option):
+    # 2 + 1/e against 1 + 1/e + 1: u = 1/2 is the edge, and no float tells which side of it u is
+    family = Choice(Leaf(np.array([[0, 0, 2], [0, 2, 0]])))
+    bits = EdgeBits(first, second)
+    assert selection._pick_option(family, Fraction(1, 2), bits) == option
+    assert bits.answers == []  # all 128 bits were needed
+
+
+def test_masses_too_large_for_floats_are_left_to_integers():
+    family = OneOf([leaf(0), leaf(0)], [10**400, 10**400])
+    counts = np.bincount([draw(family, Fraction(1), 1, SeededBits(s))[0] for s in range(200)])
+    assert_fits(counts, [0.5, 0.5])
+    big = Product([Choice(leaf_batch(2), [2**600, 2**600]) for _ in range(2)])
+    assert len(draw(big, Fraction(1), 1, SeededBits(0))) == 2
+
+
+def leaf_batch(options):
+    return Leaf(np.zeros((options, 1), dtype=np.int64))
+
+
+@pytest.mark.parametrize("errors", [[0, 10**15], [10**17, 10**17 + 1], [5]])
+@pytest.mark.parametrize("epsilon", [Fraction(5e-324), Fraction(1, 10**6), Fraction(10**6)])
+def test_ends_of_the_range(errors, epsilon):
+    path = draw(leaf(*errors), epsilon, 1, random_bits(0))
+    assert path in range(len(errors))
+    lower, upper = probabilities(leaf(*errors), epsilon, 1)[0]
+    assert 0 <= lower <= upper
+    assert upper - lower < Fraction(1, 2**200)
+
+
+def test_wide_and_narrow_histograms_agree():
+    narrow = np.array([3, 1, 4, 1, 5, 9, 2, 6], dtype=np.int64)
+    wide = narrow * 10**6
+    for errors in (narrow, wide):
+        counts, members = selection._histogram(errors)
+        assert counts.tolist() == sorted(set(errors.tolist()))
+        assert members.tolist() == [2, 1, 1, 1, 1, 1, 1]
+
+
+def test_equal_errors_are_drawn_uniformly():
+    family = leaf(*[2, 7] * 4)
+    bits = SeededBits(5)
+    counts = np.bincount([draw(family, Fraction(1), 1, bits) for _ in range(8000)], minlength=8)
+    expected = probabilities(family, Fraction(1), 1)
+    assert_fits(counts, [float(expected[member][0]) for member in range(8)])
+
+
+def test_mass_is_invariant_to_a_shift_of_all_errors():
+    family, shifted = leaf(0, 3, 8), leaf(1000, 1003, 1008)
+    assert probabilities(family, Fraction(1), 1) == probabilities(shifted, Fraction(1), 1)
+
+
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [(0, 1), (-1, 1), (1, 0)])
+def test_senseless_budgets_are_refused(epsilon, sensitivity):
+    with pytest.raises(ValueError, match="epsilon must be positive"):
+        draw(leaf(0), Fraction(epsilon), sensitivity, random_bits(0))
+
+
+def test_a_batch_is_not_a_family():
+    with pytest.raises(ValueError, match="batch"):
+        draw(leaf_batch(2), Fraction(1), 1, random_bits(0))
