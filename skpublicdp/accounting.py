@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from numbers import Rational, Real
+from numbers import Integral, Real
 from typing import Any
 
 REPLACE_ONE = "replace one private row (features and label)"
@@ -82,6 +82,7 @@ class PrivacyReceipt:
                 f"  rows        {self.n_private} private, {self.n_public} public",
                 f"  mechanisms  {', '.join(spent)}",
                 f"  randomness  {randomness}",
+                "  scope       this fit alone; every other use of the same rows adds its own",
                 *(f"  assumes     {assumption}" for assumption in self.assumptions),
             ]
         )
@@ -95,6 +96,4 @@ def exact_fraction(value: Real) -> Fraction:
     >>> exact_fraction(0.5)
     Fraction(1, 2)
     """
-    if isinstance(value, Rational):
-        return Fraction(int(value.numerator), int(value.denominator))
-    return Fraction(float(value))
+    return Fraction(int(value)) if isinstance(value, Integral) else Fraction(float(value))

@@ -128,7 +128,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
                     f"X; got shape {np.shape(X_public)}."
                 )
             X_public = self._checked(X_public, reset=False)
-            warn_if_sliced(n, X_public.shape[0])
+            warn_if_sliced(n, X_public.shape[0], stacklevel=4)
             parts.append(X_public)
             labels = None
         if not parts:

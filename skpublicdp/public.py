@@ -57,8 +57,9 @@ def split_rows(
 ) -> SplitRows:
     """Check what a classifier's `fit` was given and part private from public rows.
 
-    A public label of -1 means "no label", unless -1 is one of the real labels: one of `classes`,
-    or, where these are not declared, the label of some private row.
+    `X_public` without `y_public` has no labels. Elsewhere a public label of -1 means "no label",
+    unless -1 is one of the real labels: one of `classes`, or, where these are not declared, the
+    label of some private row.
     """
     name = type(estimator).__name__
     if y is None:
@@ -70,25 +71,23 @@ def split_rows(
     if mask.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
     separate = _check_public(estimator, X, X_public)
-    if y_public is None:
-        y_separate = np.full(len(separate), UNLABELLED)
-    elif X_public is None:
-        raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-    else:
-        y_separate = column_or_1d(y_public, warn=True)
-        if len(y_separate) != len(separate):
+    y_given = [y[mask]]
+    if y_public is not None:
+        if X_public is None:
+            raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
+        y_given.append(column_or_1d(y_public, warn=True))
+        if len(y_given[1]) != len(separate):
             raise ValueError(
                 "y_public must hold one label per row of X_public; "
-                f"got {len(y_separate)} labels for {len(separate)} rows."
+                f"got {len(y_given[1])} labels for {len(separate)} rows."
             )
-    private_labels = y[~mask]
-    y_private, y_labelled, labelled, known = _encode(private_labels, [y[mask], y_separate], classes)
+    y_private, y_labelled, labelled, known = _encode(y[~mask], y_given, classes)
     X_all_public = np.concatenate([X[mask], separate])
     return SplitRows(
         X_private=X[~mask],
         y_private=y_private,
         X_public=X_all_public,
-        X_labelled=X_all_public[labelled],
+        X_labelled=X_all_public[: len(labelled)][labelled],
         y_labelled=y_labelled,
         classes=known,
     )
@@ -141,7 +140,7 @@ def check_mask(is_public: ArrayLike | None, n: int) -> NDArray[np.bool_]:
     return mask
 
 
-def warn_if_sliced(n: int, n_public: int) -> None:
+def warn_if_sliced(n: int, n_public: int, stacklevel: int) -> None:
     """Make it loud that a cross-validation may have cut `X_public` together with `X`."""
     if n == n_public:
         warnings.warn(
@@ -149,7 +148,7 @@ def warn_if_sliced(n: int, n_public: int) -> None:
             "every such argument with X, silently. Pass the rows in one X with an is_public mask, "
             "or an X_public of another length.",
             SlicedPublicDataWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
@@ -188,6 +187,14 @@ def reference_sample(
     quantiles = generator.permuted(quantiles, axis=0)
     if bounds is None:
         return norm.ppf(quantiles)
+    low, high = check_bounds(bounds, n_features)
+    return low * (1 - quantiles) + high * quantiles
+
+
+def check_bounds(
+    bounds: ArrayLike, n_features: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Validate bounds as (low, high), two arrays of shape (n_features,)."""
     limits = np.asarray(bounds, dtype=np.float64)
     if limits.shape not in {(2,), (n_features, 2)}:
         raise ValueError(
@@ -197,12 +204,13 @@ def reference_sample(
     low, high = np.broadcast_to(limits, (n_features, 2)).T
     if not (np.isfinite(limits).all() and (low < high).all()):
         raise ValueError("bounds must be finite with low < high for every feature.")
-    return low * (1 - quantiles) + high * quantiles
+    return low, high
 
 
 def warn_no_public(remedy: str) -> None:
     """Say that a data-independent structure stands in for the missing public rows."""
-    warnings.warn(f"No public rows were given, so {remedy}.", NoPublicDataWarning, stacklevel=3)
+    # this function, its caller, fit and scikit-learn's wrapper of it stand before the caller
+    warnings.warn(f"No public rows were given, so {remedy}.", NoPublicDataWarning, stacklevel=5)
 
 
 def _check_public(
@@ -221,14 +229,15 @@ def _check_public(
         separate = check_rows(estimator, X_public, reset=False)
     except ValueError as error:
         raise ValueError(f"X_public is not usable: {error}") from None
-    warn_if_sliced(len(X), len(separate))
+    # this function, split_rows, fit and scikit-learn's wrapper of it stand before the caller
+    warn_if_sliced(len(X), len(separate), stacklevel=6)
     return separate
 
 
 def _encode(
     private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[Any]]:
-    """Return (private codes, public codes, which public rows are labelled, classes)."""
+    """Return (private codes, public codes, which given public labels are labels, classes)."""
     declared = private if classes is None else np.asarray(classes)
     public_labels = [label for part in public for label in part.tolist()]
     if declared.dtype == object and len({isinstance(label, str) for label in declared}) > 1:
@@ -241,6 +250,8 @@ def _encode(
     if len({isinstance(label, str) for label in [*real.tolist(), *labelled]}) > 1:
         raise ValueError(_MIXED)
     together = np.concatenate([private, np.array(labelled)]) if labelled else private
+    if together.dtype.kind == "f" and np.isnan(together).any():
+        raise ValueError("Input y contains NaN; mark a public row without a label by -1.")
     assert_all_finite(together, input_name="y")
     check_classification_targets(together)
     known = np.unique(together) if classes is None else real

@@ -15,7 +15,13 @@ from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.mechanisms.selection import draw
-from skpublicdp.public import check_rows, reference_sample, split_rows, warn_no_public
+from skpublicdp.public import (
+    check_bounds,
+    check_rows,
+    reference_sample,
+    split_rows,
+    warn_no_public,
+)
 
 
 class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
@@ -156,7 +162,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         X_public : array-like of float, shape (m, n_features), optional
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`; -1 as above.
+            Labels of `X_public`, -1 as above; without it `X_public` has no labels.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
 
@@ -181,6 +187,8 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             is_public=is_public,
             classes=self.classes,
         )
+        if self.bounds is not None:
+            check_bounds(self.bounds, self.n_features_in_)
         bits = random_bits(self.random_state)
         hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
         cover = hypotheses.cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)

@@ -304,6 +304,23 @@ def test_thresholds_of_special_columns():
     assert cut == 0.0
 
 
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=8))
+def test_printed_thresholds_are_the_thresholds(values):
+    column = np.array(values)
+    cuts = quantile_thresholds(column, 1e-6)
+    for low, cut, high in zip(np.unique(column), cuts, np.unique(column)[1:], strict=False):
+        assert not low > cut
+        assert high > cut
+        printed = Splits(np.array([0]), np.array([cut])).describe(0, ("x",))
+        assert float(printed.removeprefix("x > ")) == cut
+
+
+def test_thresholds_are_short_decimals():
+    column = np.array([36.21874, 38.9034, 0.1234567, 0.1234569, 4e7, 5.1e7])
+    expected = [0.1234568, 20.0, 38.0, 2e7, 4.6e7]
+    assert quantile_thresholds(column, 0.01).tolist() == expected
+
+
 def test_splits_that_part_the_public_rows_alike_count_once():
     rng = np.random.default_rng(0)
     column = rng.normal(size=(30, 1))

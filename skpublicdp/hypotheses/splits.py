@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +101,11 @@ class Splits:
 
     def describe(self, split: int, names: tuple[str, ...]) -> str:
         """Return one split as `name > threshold`."""
-        return f"{names[self.features[split]]} > {self.thresholds[split]:.6g}"
+        threshold = float(self.thresholds[split])
+        shown = (
+            f"{threshold:.0f}" if threshold.is_integer() and abs(threshold) < 1e15 else threshold
+        )
+        return f"{names[self.features[split]]} > {shown}"
 
 
 def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
@@ -120,7 +125,8 @@ def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np
     Returns
     -------
     ndarray of float64
-        Increasing, each in the middle of a gap between two neighbouring distinct values.
+        Increasing, each the shortest decimal in the middle half of a gap between two neighbouring
+        distinct values.
 
     Examples
     --------
@@ -139,10 +145,19 @@ def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np
         if below[gap + 1] - last > spacing:
             kept.append(gap)
             last = below[gap]
-    low, high = values[:-1][kept], values[1:][kept]
+    return np.array([_between(*values[gap : gap + 2].tolist()) for gap in kept])
+
+
+def _between(low: float, high: float) -> float:
+    """Return the shortest decimal well inside a gap, so that a printed rule is the rule itself."""
     middle = low / 2 + high / 2
-    # neighbouring floats have no middle: `> low` separates them as well
-    return np.where((low <= middle) & (middle < high), middle, low)
+    quarter = high / 4 - low / 4
+    width = min(high - low, 1e308)
+    for decimals in range(-math.floor(math.log10(width)) - 1, 325):
+        threshold = round(middle, decimals)
+        if abs(threshold - middle) <= quarter and low <= threshold < high:
+            return threshold
+    return low  # neighbouring floats have nothing between them: `> low` separates them as well
 
 
 def public_splits(public: PublicSample, alpha: float) -> Splits:
