@@ -14,7 +14,8 @@ def excess_error(
     Parameters
     ----------
     cover_size : int
-        Number of hypotheses.
+        Number of equally likely hypotheses. Under a prior, the sum of the weights over the least
+        one, rounded up (`Family.effective_size`).
     n : int
         Number (total weight) of the rows scored.
     epsilon : float
@@ -53,10 +54,14 @@ class Certificate:
         best member of the cover. At 1 or above it promises nothing.
     probability : float
         Probability with which it holds, over the randomness of the draw.
+    effective_size : int
+        Size of the cover as the bound counts it: how many equally likely hypotheses would make
+        each as rare as the least likely one is. The `cover_size` of `excess_error`.
     """
 
     excess_error: float
     probability: float
+    effective_size: int
 
     def __str__(self) -> str:
         return (

@@ -201,14 +201,18 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             )
             scored += int(self.public_weight) * len(rows.y_labelled)
         # a replaced private row has weight 1 whatever the public ones weigh
-        path = draw(cover.family(table), exact_fraction(self.epsilon), 1, bits)
+        family = cover.family(table)
+        path = draw(family, exact_fraction(self.epsilon), 1, bits)
 
         self.classes_ = rows.classes
         self.hypothesis_ = cover.hypothesis(path)
         self.cover_size_ = cover.size
         self.privacy_ = self._receipt(rows, bits.secure)
+        size = family.effective_size
         self.certificate_ = Certificate(
-            excess_error(cover.size, scored, self.epsilon, self.beta), 1 - self.beta
+            excess_error=excess_error(size, scored, self.epsilon, self.beta),
+            probability=1 - self.beta,
+            effective_size=size,
         )
         return self
 

@@ -62,7 +62,7 @@ def test_excess_error_is_monotone_and_scales():
 
 
 def test_certificate_reads_well():
-    assert str(Certificate(0.0123, 0.95)) == (
+    assert str(Certificate(0.0123, 0.95, 10)) == (
         "error on the scored rows within 0.0123 of the best in the cover, with probability 0.95"
     )
 

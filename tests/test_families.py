@@ -29,6 +29,17 @@ def test_members_are_listed_once_with_their_errors():
     assert prior == 3
 
 
+def test_effective_size_is_that_of_the_least_likely_member():
+    lazy = Lazy(2, lambda start, stop: BATCH.at((slice(start, stop), 0)), 1)
+    family = OneOf(
+        [Choice(Product([BATCH.at((0,)), BATCH.at((1,))]), [3, 2, 7]), Choice(lazy)], [2, 5]
+    )
+    priors = [prior for _, _, prior in family.members()]
+    assert family.prior_range == (sum(priors), min(priors))
+    assert family.effective_size == -(-sum(priors) // min(priors))
+    assert Choice(BATCH.at((0,))).effective_size == 12  # equally likely: the size
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -186,3 +186,31 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
     sides ^= sides[:, :1]  # a split and its complement part the rows alike
     _, first = np.unique(np.packbits(sides, axis=1), axis=0, return_index=True)
     return splits[np.sort(first)]
+
+
+def split_prior(splits: Splits, public: PublicSample, alpha: float) -> NDArray[np.int64]:
+    """Weigh splits before any private row is seen.
+
+    Parameters
+    ----------
+    splits : Splits
+        Splits at public quantiles.
+    public : PublicSample
+        Public rows.
+    alpha : float
+        Quantile spacing.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_splits,)
+        Positive weights, in proportion to the square root of (public rows on the smaller side, at
+        least a share `alpha` of all) / (splits of the same feature). A split with few rows on one
+        side moves few predictions, and a feature with many splits should not outweigh a yes/no
+        question; the root keeps the price of the least likely split low.
+    """
+    n = len(public.X)
+    above = splits.above(public.X).sum(axis=1, dtype=np.int64)
+    moved = np.maximum(np.minimum(above, n - above), alpha * n)
+    siblings = np.bincount(splits.features)[splits.features]
+    weights: NDArray[np.int64] = np.rint(64 * np.sqrt(moved / siblings)).astype(np.int64)
+    return np.maximum(weights, 1)

