@@ -115,7 +115,7 @@ def random_rows(seed, n, n_classes):
 
 @every_class
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), cut=st.integers(0, 40))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_tables_are_additive(hypotheses, classes, seed, n, cut):
     cover = make_cover(hypotheses, classes)
     X, y, weights = random_rows(seed, n, len(classes))
@@ -130,7 +130,7 @@ def test_tables_are_additive(hypotheses, classes, seed, n, cut):
 
 @every_class
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 20))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_tables_are_row_local(hypotheses, classes, seed, n):
     """What one row adds does not depend on its company or its place."""
     cover = make_cover(hypotheses, classes)
@@ -145,7 +145,7 @@ def test_tables_are_row_local(hypotheses, classes, seed, n):
 
 @every_class
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_predictions_agree_with_the_error_table(hypotheses, classes, seed):
     """Every member errs exactly as often as the table says: one membership function."""
     cover = make_cover(hypotheses, classes, PUBLIC[:3])

@@ -92,7 +92,7 @@ class TapeBits:
     st.fractions(min_value=Fraction(1, 10**6), max_value=20),
     st.integers(0, 10**9),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_both_arithmetics_decide_alike(errors, epsilon, seed):
     family = Choice(Leaf(np.array(errors, dtype=np.int64)[:, None]))
     rate = epsilon / 2
