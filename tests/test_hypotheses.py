@@ -83,7 +83,10 @@ class OwnSpheres(HypothesisClass):
         return SphereCover(self.scale * np.append(np.unique(radii), -1.0))
 
 
-# one line per class: an instance, and the labels it is tried with
+PUBLIC = np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.5], [0.5, 3.0]])
+TWO_SPLITS = np.array([[0.0, 0.0], [1.0, 0.5], [0.0, 0.5]])
+
+# one line per class: an instance, the labels it is tried with
 CLASSES = [
     pytest.param(Thresholds(), (0, 1), id="Thresholds"),
     pytest.param(Thresholds(feature=1), (0, 1), id="Thresholds-second"),
@@ -93,16 +96,18 @@ CLASSES = [
     pytest.param(DecisionTrees(max_depth=1), (0, 1, 2), id="depth1-three"),
     pytest.param(DecisionTrees(max_depth=2), (0, 1), id="depth2"),
     pytest.param(DecisionTrees(max_depth=2), (0, 1, 2), id="depth2-three"),
+    pytest.param(DecisionTrees(max_depth=3), (0, 1), id="depth3"),
     pytest.param(DecisionTrees(), (7,), id="one-label"),
     pytest.param(Spheres(), (0, 1), id="user-listed"),
     pytest.param(OwnSpheres(), (0, 1), id="user-table"),
 ]
-PUBLIC = np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.5], [0.5, 3.0]])
 
 every_class = pytest.mark.parametrize(("hypotheses", "classes"), CLASSES)
 
 
 def make_cover(hypotheses, classes, X=PUBLIC, alpha=0.01):
+    if getattr(hypotheses, "max_depth", 0) == 3 and len(X) < 5:
+        X = TWO_SPLITS  # 32,768 trees
     return hypotheses.cover(public_sample(X, classes), alpha=alpha, beta=0.05)
 
 
@@ -174,6 +179,8 @@ def test_exact_privacy_over_all_data_sets_and_neighbours(hypotheses, classes, ep
     """Output probabilities of all neighbours satisfy the ratio e^ε, with rational bounds."""
     cover = make_cover(hypotheses, classes, PUBLIC[[0, 1, 3]])
     points = [(0.0, 0.0), (1.5, 1.0), (0.2, 4.0)]
+    if cover.size > 5000:
+        points = points[:2]
     codes = range(len(classes))
     chosen = list(all_data_sets(points, 2, codes))
     data_sets = (as_arrays(points, rows) for rows in chosen)
@@ -250,6 +257,27 @@ def test_depth_two_family_against_all_trees(n_classes):
             predicted = np.array(leaves)[2 * sides[root] + inner]
             expected.append((predicted != y).sum())
     family = cover.family(tabulate(cover, X, y))
+    assert sorted(errors for _, errors, _ in family.members()) == sorted(expected)
+    assert cover.size == len(expected)
+
+
+def test_depth_three_family_against_all_trees():
+    rng = np.random.default_rng(3)
+    X, y, weights = rng.normal(size=(30, 2)), rng.integers(2, size=30), rng.integers(0, 4, 30)
+    cover = make_cover(DecisionTrees(max_depth=3), (0, 1), rng.normal(size=(5, 2)), 0.7)
+    k = len(cover.splits)
+    assert k == 2
+    above = cover.splits.above(X).astype(int)
+    expected = []
+    for nodes in itertools.product(range(k), repeat=7):
+        first = above[nodes[0]]
+        second = np.where(first, above[nodes[2]], above[nodes[1]])
+        third = np.choose(2 * first + second, above[list(nodes[3:])])
+        leaf = 4 * first + 2 * second + third
+        wrong = np.array([np.bincount(leaf, weights * (y != label), 8) for label in (0, 1)])
+        for leaves in itertools.product((0, 1), repeat=8):
+            expected.append(int(wrong[list(leaves), range(8)].sum()))
+    family = cover.family(cover.tabulate(X, y, weights))
     assert sorted(errors for _, errors, _ in family.members()) == sorted(expected)
     assert cover.size == len(expected)
 
@@ -374,7 +402,7 @@ def test_sizes_are_python_integers():
     [
         (Thresholds(), (0, 1, 2), r"at most two classes.*use Stumps\(\)"),
         (Thresholds(feature=2), (0, 1), "feature must be a column number below 2; got 2"),
-        (DecisionTrees(max_depth=3), (0, 1), "max_depth must be 1 or 2; got 3"),
+        (DecisionTrees(max_depth=4), (0, 1), "max_depth must be 1, 2 or 3; got 4"),
     ],
 )
 def test_unusable_classes_say_why(hypotheses, classes, message):

@@ -42,17 +42,16 @@ class StumpCover(Cover):
         return len(self.members)
 
     def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
-        """Weigh each label above each split: the table of `Splits.tabulate` without pairs."""
-        n_classes = len(self._public.classes)
-        return self.splits.tabulate(X, y, weights, n_classes, pairs=False)
+        """Weigh each label above each split: `Splits.tabulate` of order 1."""
+        return self.splits.tabulate(X, y, weights, len(self._public.classes), 1)
 
     def family(self, table: Table) -> Family:
         """Return the errors of all members as one leaf."""
         split, above, below = self.members.T
-        over = table[:, split + 1, 0]  # of a constant: all rows
-        under = table[:, :1, 0] - over
+        over = table[:, split + 1]  # of a constant: all rows
+        under = table[:, :1] - over
         member = np.arange(self.size)
-        return Leaf(table[:, 0, 0].sum() - over[above, member] - under[below, member])
+        return Leaf(table[:, 0].sum() - over[above, member] - under[below, member])
 
     def hypothesis(self, path: Path) -> DecisionTree:
         """Return the member at an index, as a tree."""

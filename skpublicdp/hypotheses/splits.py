@@ -58,8 +58,8 @@ class Splits:
             np.greater(columns[feature], self.thresholds[split], out=out[split])
         return out
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table, n_classes: int, *, pairs: bool) -> Table:
-        """Weigh each label above each split, and above each pair of splits.
+    def tabulate(self, X: Rows, y: Codes, weights: Table, n_classes: int, order: int) -> Table:
+        """Weigh each label above each split, each pair or each triple of splits.
 
         Parameters
         ----------
@@ -67,37 +67,33 @@ class Splits:
             Rows, codes of their labels and weights, as in `Cover.tabulate`.
         n_classes : int
             Number of labels.
-        pairs : bool
-            Whether pairs are wanted.
+        order : {0, 1, 2, 3}
+            How many splits are met at a time.
 
         Returns
         -------
-        ndarray of int64, shape (n_classes, K + 1, K + 1), or (n_classes, K + 1, 1) without pairs
-            With an always-true split put first, so that entry (c, i, j) weighs the rows of label
-            c above splits i and j, (c, i, 0) those above split i and (c, 0, 0) all of them.
+        ndarray of int64, shape (n_classes,) + order * (K + 1,)
+            With an always-true split put first, so that for order 2 entry (c, i, j) weighs the
+            rows of label c above splits i and j, (c, i, 0) those above split i and (c, 0, 0) all.
         """
-        columns = len(self) + 1 if pairs else 1
-        table = np.zeros((n_classes, len(self) + 1, columns), dtype=np.int64)
+        table = np.zeros((n_classes, *[len(self) + 1] * order), dtype=np.int64)
         heaviest = int(weights.max(initial=1))
         # every sum of a block stays an exact integer in the type it is added in
         dtype: Any = np.float32 if heaviest * BLOCK_ROWS <= 1 << 24 else np.float64
         block = max(1, min(BLOCK_ROWS, len(X), (1 << 53) // heaviest))
         sides = np.empty((len(self) + 1) * block, dtype=np.float32)
-        order = np.argsort(y, kind="stable")  # one class after the other
-        edges = np.searchsorted(y[order], np.arange(n_classes + 1))
+        by_class = np.argsort(y, kind="stable")
+        edges = np.searchsorted(y[by_class], np.arange(n_classes + 1))
         for code in range(n_classes):
             for start in range(edges[code], edges[code + 1], block):
-                chosen = order[start : min(start + block, edges[code + 1])]
+                chosen = by_class[start : min(start + block, edges[code + 1])]
                 side = sides[: (len(self) + 1) * len(chosen)].reshape(len(self) + 1, -1)
                 side[0] = 1
                 self.above(X[chosen], out=side[1:])
+                weight = weights[chosen]
                 # with unit weights both operands are one array, and BLAS does half the work
-                left = side
-                if (weights[chosen] != 1).any():
-                    left = side * weights[chosen].astype(dtype)
-                sums = left @ side[:columns].astype(dtype, copy=False).T
-                table[code] += sums.astype(np.int64)
-        return table
+                _add_sums(table[code, ...], side, None if (weight == 1).all() else weight, dtype)
+        return _symmetric(table) if order == 3 else table
 
     def describe(self, split: int, names: tuple[str, ...]) -> str:
         """Return one split as `name > threshold`."""
@@ -106,6 +102,40 @@ class Splits:
             f"{threshold:.0f}" if threshold.is_integer() and abs(threshold) < 1e15 else threshold
         )
         return f"{names[self.features[split]]} > {shown}"
+
+
+def _add_sums(table: Table, side: NDArray[np.float32], weight: Table | None, dtype: Any) -> None:
+    """Add the weight of the rows that are 1 in as many rows of `side` as the table has axes.
+
+    Of a table of triples only the entries whose first index is the least are filled.
+    """
+    if table.ndim == 3:
+        for least in range(len(side)):
+            inside = np.flatnonzero(side[least])
+            part = side[least:, inside]
+            _add_sums(
+                table[least, least:, least:],
+                part,
+                None if weight is None else weight[inside],
+                dtype,
+            )
+        return
+    left = side if weight is None else side * weight.astype(dtype)
+    if table.ndim == 2:
+        table += (left @ side.astype(dtype, copy=False).T).astype(np.int64)
+    elif table.ndim == 1:
+        table += left.sum(axis=1, dtype=np.float64).astype(np.int64)
+    else:
+        table += left[0].sum(dtype=np.float64).astype(np.int64)
+
+
+def _symmetric(table: Table) -> Table:
+    """Copy the entries (c, i, j, k) with least i to all orders of i, j, k."""
+    for least in range(table.shape[1]):
+        block = table[:, least, least:, least:]
+        table[:, least:, least, least:] = block
+        table[:, least:, least:, least] = block
+    return table
 
 
 def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:

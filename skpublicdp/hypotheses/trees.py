@@ -19,7 +19,7 @@ from skpublicdp.hypotheses.splits import Splits, public_splits, split_prior
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, Path, Product
 
 TABLE_BYTES = 1 << 30
-"""A larger pair table is refused."""
+"""A larger table is refused."""
 
 BLOCK_ERRORS = 1 << 22
 """Error counts held at a time while a table is arranged."""
@@ -77,14 +77,14 @@ class DecisionTree(Hypothesis):
 
 
 class TreeCover(Cover):
-    """All trees of depth at most 2 on given splits.
+    """All trees of a depth on given splits.
 
     Parameters
     ----------
     splits : Splits
         The splits; without any, the trees are the constants.
     max_depth : int
-        1 or 2.
+        1, 2 or 3.
     prior : ndarray of int64, shape (n_splits,)
         Prior weight of each split, at the root and below it.
     public : PublicSample
@@ -108,47 +108,44 @@ class TreeCover(Cover):
         return n_trees
 
     def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
-        """Weigh each label above single splits, and above pairs of splits for depth 2.
-
-        The table is that of `Splits.tabulate`, with ``pairs=True`` for depth 2.
-        """
-        return self.splits.tabulate(X, y, weights, self._n_classes, pairs=self.max_depth == 2)
+        """Weigh each label above single splits, pairs or triples: `Splits.tabulate`."""
+        return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
     def family(self, table: Table) -> Family:
         """Return the trees as a choice of a root over independent sides and leaves."""
         if self.max_depth == 0:
-            return Leaf(_leaf_errors(table[:, 0, 0]))
-        if self.max_depth == 1:
-            above = table[:, 1:, 0]
-            below = table[:, :1, 0] - above
-            leaves = Product([Leaf(_leaf_errors(below)), Leaf(_leaf_errors(above))])
-            return Choice(leaves, self._prior)
+            return Leaf(_leaf_errors(table))
 
         def build(start: int, stop: int) -> Family:
-            root = table[:, start + 1 : stop + 1]  # rows above the root
-            return Product([self._side(table[:, :1] - root), self._side(root)])
+            above = table[:, start + 1 : stop + 1]
+            return self._halves(table[:, :1] - above, above, self.max_depth - 1)
 
         n_splits = len(self.splits)
-        step = max(1, BLOCK_ERRORS // (4 * n_splits * self._n_classes))
+        leaves_of_a_root = 2**self.max_depth * n_splits ** (self.max_depth - 1)
+        step = max(1, BLOCK_ERRORS // (leaves_of_a_root * self._n_classes))
         return Choice(Lazy(n_splits, build, step), self._prior)
 
-    def _side(self, table: Table) -> Family:
-        """Choose a child split and two leaf labels, given (classes, roots, splits + 1) counts."""
-        above = table[:, :, 1:]
-        below = table[:, :, :1] - above
-        return Choice(Product([Leaf(_leaf_errors(below)), Leaf(_leaf_errors(above))]), self._prior)
+    def _halves(self, below: Table, above: Table, depth: int) -> Family:
+        return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
+
+    def _subtrees(self, table: Table, depth: int) -> Family:
+        """Arrange (classes, *batch, *depth * (splits + 1,)) counts as trees of that depth."""
+        if depth == 0:
+            return Leaf(_leaf_errors(table))
+        splits_last = np.moveaxis(table, -depth, -1)
+        above = np.moveaxis(splits_last[..., 1:], -1, -depth)
+        below = np.moveaxis(splits_last[..., :1], -1, -depth) - above
+        return Choice(self._halves(below, above, depth - 1), self._prior)
 
     def hypothesis(self, path: Path) -> DecisionTree:
-        """Return the tree that a path names."""
-        if self.max_depth == 0:
-            nodes, leaves = [], [path]
-        elif self.max_depth == 1:
-            nodes, leaves = [path[0]], list(path[1])
-        else:
-            root, ((lower, lower_leaves), (upper, upper_leaves)) = path
-            nodes, leaves = [root, lower, upper], [*lower_leaves, *upper_leaves]
+        """Return the tree of a path: (split, (path below it, path above it)), or a label."""
+        nodes: list[int] = []
+        level = [path]
+        for _ in range(self.max_depth):
+            nodes += [node[0] for node in level]
+            level = [child for node in level for child in node[1]]
         splits = self.splits[np.array(nodes, dtype=np.intp)]
-        return DecisionTree(splits, np.array(leaves, dtype=np.intp), self._public)
+        return DecisionTree(splits, np.array(level, dtype=np.intp), self._public)
 
 
 class DecisionTrees(HypothesisClass):
@@ -156,8 +153,9 @@ class DecisionTrees(HypothesisClass):
 
     Parameters
     ----------
-    max_depth : {1, 2}, default=2
-        Depth. A depth-2 cover of 200 splits and two classes has 1.3e8 trees.
+    max_depth : {1, 2, 3}, default=2
+        Depth. A cover of 200 splits and two classes has 1.3e8 trees of depth 2 and 3.3e18 of
+        depth 3, whose table of triples takes K^3 numbers for K splits.
 
     Notes
     -----
@@ -186,19 +184,19 @@ class DecisionTrees(HypothesisClass):
         Raises
         ------
         ValueError
-            If `max_depth` is not 1 or 2.
+            If `max_depth` is not 1, 2 or 3.
         CoverSizeError
-            If the pair table would not fit in memory.
+            If the table would not fit in memory.
         """
-        if self.max_depth not in (1, 2):
-            raise ValueError(f"max_depth must be 1 or 2; got {self.max_depth!r}.")
+        if self.max_depth not in (1, 2, 3):
+            raise ValueError(f"max_depth must be 1, 2 or 3; got {self.max_depth!r}.")
         splits = public_splits(public, alpha)
         n_bytes = 8 * len(public.classes) * (len(splits) + 1) ** self.max_depth
         if n_bytes > TABLE_BYTES:
             raise CoverSizeError(
                 f"{len(splits)} splits and {len(public.classes)} classes need a table of "
                 f"{n_bytes / 2**30:.1f} GiB and {TABLE_BYTES / 2**30:.0f} are allowed; "
-                "raise alpha, drop features or use max_depth=1."
+                "raise alpha, drop features or use a smaller max_depth."
             )
         return TreeCover(splits, int(self.max_depth), split_prior(splits, public, alpha), public)
 
