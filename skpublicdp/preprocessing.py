@@ -32,7 +32,10 @@ class PublicFit(TransformerMixin, BaseEstimator):
     """Fits a transformer on the public rows, transforms everything with it.
 
     A scaler, an encoder or a selector fitted on private rows leaks their statistics. Wrapped in
-    this class it never sees them, so it spends no privacy.
+    this class it never sees them, so it spends no privacy. Its `transform` must treat each row on
+    its own, as nearly all do: with one that lets rows influence each other (`NMF` with
+    ``solver="mu"``, `IterativeImputer` with ``sample_posterior=True``, statistics of the batch in a
+    `FunctionTransformer`) one private row would move others, which no receipt covers.
 
     Parameters
     ----------
@@ -112,13 +115,14 @@ class PublicFit(TransformerMixin, BaseEstimator):
         ValueError
             If an input is not as described, or if there are no public rows and `X` is not numeric.
         """
-        X = self._checked(X, reset=True)
-        n = X.shape[0]
+        n = self._checked(X, reset=True).shape[0]
         mask = check_mask(is_public, n)
         parts, labels = [], None
         if mask.any():
             marked = np.flatnonzero(mask)
-            parts.append(_safe_indexing(X, marked))
+            # from the rows as they were given: what a conversion of all rows makes of the public
+            # ones (a number type, the width of a text) may depend on a private row
+            parts.append(self._checked(_rows(X, marked), reset=False))
             labels = None if y is None else _safe_indexing(y, marked)
         if X_public is not None:
             width = np.shape(X_public)[1:]
@@ -132,7 +136,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
             parts.append(X_public)
             labels = None
         if not parts:
-            parts.append(self._reference(X))
+            parts.append(self._reference(self._checked(X, reset=False)))
         self.transformer_ = clone(self._inner()).fit(_stack(parts), labels)
         return self
 
@@ -150,7 +154,8 @@ class PublicFit(TransformerMixin, BaseEstimator):
             What the transformer returns.
         """
         check_is_fitted(self)
-        return self.transformer_.transform(self._checked(X, reset=False))
+        X = self._checked(X, reset=False)
+        return without_values(self.transformer_.transform, X)
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X):
@@ -203,11 +208,12 @@ class PublicFit(TransformerMixin, BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         tags = get_tags(self._inner()).input_tags
+        mixed = tags.string or tags.categorical
         X = without_values(
             check_array,
             X,
             accept_sparse=tags.sparse,
-            dtype=None if tags.string or tags.categorical else "numeric",
+            dtype=object if mixed and not _is_numeric(X) else "numeric",
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
             estimator=self,
             input_name="X",
@@ -227,6 +233,18 @@ class PublicFit(TransformerMixin, BaseEstimator):
         if hasattr(X, "iloc"):
             return type(X)(reference, columns=X.columns)
         return reference
+
+
+def _rows(X, indices):
+    """Select rows of a container before anything is converted."""
+    if isinstance(X, list | tuple):
+        return [X[index] for index in indices]
+    return _safe_indexing(X, indices)
+
+
+def _is_numeric(X):
+    """Tell whether a container holds numbers by its own type, whatever is in it."""
+    return getattr(getattr(X, "dtype", None), "kind", "O") in "biuf"
 
 
 def _stack(parts):

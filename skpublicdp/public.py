@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,7 @@ def split_rows(
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     X = check_rows(estimator, X, reset=True)
     mask = check_mask(is_public, len(X))
-    y = column_or_1d(y, warn=True)
+    y = _column(y)
     check_consistent_length(X, y)
     if mask.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
@@ -75,7 +75,7 @@ def split_rows(
     if y_public is not None:
         if X_public is None:
             raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-        y_given.append(column_or_1d(y_public, warn=True))
+        y_given.append(_column(y_public))
         if len(y_given[1]) != len(separate):
             raise ValueError(
                 "y_public must hold one label per row of X_public; "
@@ -99,10 +99,10 @@ def check_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArra
 
 
 def without_values(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call one of scikit-learn's checks, whose errors may quote a private text or a whole array."""
+    """Call a function of scikit-learn, whose errors may quote a private text or a whole array."""
     try:
         return check(*args, **kwargs)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         message = str(error)
     # raised outside the handler, so that the original error is not kept as context either
     first = message.split("\n")[0]
@@ -112,6 +112,10 @@ def without_values(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise ValueError(
             "X must hold numbers only and some column holds text; encode it first, for instance "
             "with PublicFit(OneHotEncoder(sparse_output=False))."
+        )
+    if "unknown categories" in first:
+        raise ValueError(
+            "X holds a category that no public row has; give the encoder handle_unknown='ignore'."
         )
     if first.startswith("Expected 2D"):
         first = first.rstrip(":") + (
@@ -234,34 +238,66 @@ def _check_public(
     return separate
 
 
+def _column(labels: ArrayLike) -> NDArray[Any]:
+    """Return labels as a one-dimensional array."""
+    if isinstance(labels, list | tuple):
+        _check_one_kind(labels)
+    return without_values(column_or_1d, labels, warn=True)
+
+
 def _encode(
     private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[Any]]:
-    """Return (private codes, public codes, which given public labels are labels, classes)."""
-    declared = private if classes is None else np.asarray(classes)
-    public_labels = [label for part in public for label in part.tolist()]
-    if declared.dtype == object and len({isinstance(label, str) for label in declared}) > 1:
+    """Return (private codes, public codes, which given public labels are labels, classes).
+
+    No label changes how another one is read: kinds are not mixed, and codes are exact.
+    """
+    declared = None if classes is None else _labels(np.asarray(classes))
+    private = _labels(private)
+    # parts without a single label keep their kind out of it
+    marks = [_is_unlabelled(labels) for labels in public]
+    if _is_unlabelled(private if declared is None else declared).any():
+        marks = [np.zeros(len(mark), dtype=bool) for mark in marks]
+    given = [
+        _labels(labels[~mark]) for labels, mark in zip(public, marks, strict=True) if not mark.all()
+    ]
+    parts = [private, *given] if declared is None else [declared, private, *given]
+    if len({part.dtype.kind in "OU" for part in parts}) > 1:
         raise ValueError(_MIXED)
-    real = np.unique(declared)
-    marks = np.concatenate([_is_unlabelled(labels) for labels in public])
-    if _is_unlabelled(real).any():
-        marks[:] = False
-    labelled = [label for label, mark in zip(public_labels, marks, strict=True) if not mark]
-    if len({isinstance(label, str) for label in [*real.tolist(), *labelled]}) > 1:
-        raise ValueError(_MIXED)
-    together = np.concatenate([private, np.array(labelled)]) if labelled else private
-    if together.dtype.kind == "f" and np.isnan(together).any():
-        raise ValueError("Input y contains NaN; mark a public row without a label by -1.")
-    assert_all_finite(together, input_name="y")
-    check_classification_targets(together)
-    known = np.unique(together) if classes is None else real
-    if not np.isin(together, known).all():
+    together = np.concatenate([private, *given])
+    distinct = np.unique(together)
+    # a few copies: scikit-learn warns by how often labels repeat, which private rows decide
+    check_classification_targets(np.tile(distinct, 4))
+    known = distinct if declared is None else np.unique(declared)
+    codes = np.minimum(np.searchsorted(known, together), len(known) - 1)
+    if not (known[codes] == together).all():
         raise ValueError("y must hold only labels listed in classes; some row has another one.")
-    codes = np.searchsorted(known, together)
-    return codes[: len(private)], codes[len(private) :], ~marks, known
+    return codes[: len(private)], codes[len(private) :], ~np.concatenate(marks), known
 
 
-_MIXED = "Labels must be all text or all numbers, in y, y_public and classes; got both."
+def _labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return labels as plain text, integers, booleans or floats; refuse what cannot be exact."""
+    if labels.dtype.kind in "OU":
+        if all(isinstance(label, str) for label in labels):
+            # plain strings of their own, not objects of the private rows
+            return np.array([str(label) for label in labels], dtype=labels.dtype)
+        _check_one_kind(labels)
+        raise ValueError("Unknown label type: y must hold text, integers or booleans.")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError("Input y contains NaN; mark a public row without a label by -1.")
+    assert_all_finite(labels, input_name="y")
+    if labels.dtype.kind in "fiu" and len(labels) and np.abs(labels.astype(float)).max() > 2**53:
+        raise ValueError("Numeric labels must be at most 2**53 in size, to be told apart exactly.")
+    return labels
+
+
+def _check_one_kind(labels: Iterable[Any]) -> None:
+    """Refuse a mixture of text and numbers, the mark aside: numpy would make it all text."""
+    if len({isinstance(label, str) for label in labels if label != UNLABELLED}) > 1:
+        raise ValueError(_MIXED)
+
+
+_MIXED = "Labels must be all text or all numbers in y, y_public and classes; got both."
 
 
 def _is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:

@@ -112,7 +112,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "hypotheses": [HypothesisClass, None],
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "beta": [Interval(Real, 0, 1, closed="neither")],
         "public_weight": [Interval(Integral, 0, 1 << 20, closed="both")],
@@ -240,7 +240,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         if not len(X_public):
             where = "standard-normal features" if self.bounds is None else "the given bounds"
             warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
-            size = min(max(1000, int(np.ceil(2 / self.alpha))), 20_000)
+            size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_sample(self.n_features_in_, self.bounds, size)
         return PublicSample(X_public, rows.classes, tuple(map(str, names)))
 

@@ -14,10 +14,10 @@ SKLEARN_PRIVATE_ALLOWED = {"sklearn.utils._param_validation"}  # what contrib pa
 # package or module -> what of skpublicdp it may import
 FLOORS = {
     "exceptions": set(),
-    "guarantees": {"mechanisms"},
+    "guarantees": {"guarantees", "mechanisms"},
     "mechanisms": {"mechanisms"},
     "accounting": {"mechanisms"},
-    "hypotheses": {"hypotheses", "mechanisms", "exceptions"},
+    "hypotheses": {"hypotheses", "mechanisms", "exceptions", "guarantees"},
     "public": {"exceptions"},
 }
 ESTIMATORS = {"semi_private", "preprocessing"}

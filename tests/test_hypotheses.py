@@ -330,6 +330,8 @@ def test_thresholds_of_special_columns():
     assert high > cut
     (cut,) = quantile_thresholds(np.array([-1.7e308, 1.7e308]), 0.1)
     assert cut == 0.0
+    (cut,) = quantile_thresholds(np.array([1.6e308, 1.79e308]), 0.1)
+    assert 1.6e308 <= cut < 1.79e308
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=8))

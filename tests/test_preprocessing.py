@@ -12,7 +12,13 @@ from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
 
 from skpublicdp import PublicFit, SemiPrivateClassifier
 from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
@@ -55,6 +61,26 @@ def test_private_rows_do_not_reach_the_fitted_object():
     one = PublicFit().fit(X, is_public=MASK)
     two = PublicFit().fit(other, is_public=MASK)
     assert pickle.dumps(one) == pickle.dumps(two)
+
+
+@pytest.mark.parametrize("private", [[2.5], ["x"], ["a very long private diagnosis"]])
+def test_conversion_of_private_rows_does_not_reach_the_public_ones(private):
+    mask = [True, True, False]
+    for public in ([[1], [2]], [["a"], ["b"]]):
+        alone = PublicFit(OrdinalEncoder()).fit([*public, public[0]], is_public=mask)
+        other = PublicFit(OrdinalEncoder()).fit([*public, private], is_public=mask)
+        assert pickle.dumps(alone) == pickle.dumps(other)
+    text = np.array([["a"], ["b"], [str(private[0])]])
+    alone = PublicFit(OneHotEncoder()).fit(text[[0, 1, 0]], is_public=mask)
+    other = PublicFit(OneHotEncoder()).fit(text, is_public=mask)
+    assert pickle.dumps(alone) == pickle.dumps(other)
+
+
+def test_unknown_private_categories_are_not_quoted():
+    encoder = PublicFit(OneHotEncoder()).fit([["a"], ["b"]], is_public=[True, True])
+    with pytest.raises(ValueError, match="handle_unknown='ignore'") as caught:
+        encoder.transform([["SECRET"]])
+    assert "SECRET" not in str(caught.value)
 
 
 def test_transforms_like_the_inner_one():

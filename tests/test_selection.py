@@ -119,7 +119,13 @@ class EdgeBits:
 
 @pytest.mark.parametrize(
     ("first", "second", "option"),
-    [(1 << 63, 2, 1), (1 << 63, 2**64 - 1, 1), ((1 << 63) - 1, 2**64 - 3, 0)],
+    # the last one lies a few float steps below the edge, so that only the upper bound is in doubt
+    [
+        (1 << 63, 2, 1),
+        (1 << 63, 2**64 - 1, 1),
+        ((1 << 63) - 1, 2**64 - 3, 0),
+        ((1 << 63) - 8192, 0, 0),
+    ],
 )
 def test_undecided_draws_fall_back_to_integers(first, second, option):
     # 2 + 1/e against 1 + 1/e + 1: u = 1/2 is the edge, and no float tells which side of it u is
@@ -182,3 +188,81 @@ def test_senseless_budgets_are_refused(epsilon, sensitivity):
 def test_a_batch_is_not_a_family():
     with pytest.raises(ValueError, match="batch"):
         draw(leaf_batch(2), Fraction(1), 1, random_bits(0))
+
+
+class TestPicking:
+    """Options of mass 1 and 1, next to the edge: what is not sure must not be decided."""
+
+    RATE = Fraction(1)
+    WIDTH = Fraction(1, 1 << 64)
+
+    def floats(self, roundings, *masses):
+        return selection._Floats(np.array(masses), roundings)
+
+    @pytest.mark.parametrize("side", [-1, 1])
+    def test_floats_admit_their_roundings(self, side):
+        arithmetic = selection._FloatArithmetic(self.RATE)
+        near = Fraction(1, 2) + side * Fraction(100, 1 << 53)
+        expected = 0 if side < 0 else 1
+        assert arithmetic.pick(self.floats(10, 1.0, 1.0), near, self.WIDTH) == expected
+        with pytest.raises(selection._UndecidedError):
+            arithmetic.pick(self.floats(1000, 1.0, 1.0), near, self.WIDTH)
+
+    def test_floats_admit_what_underflowed(self):
+        # an option of mass 0 may have lost up to 2^-999: a draw below that is not sure
+        arithmetic = selection._FloatArithmetic(self.RATE)
+        values = self.floats(0, 0.0, 1.0)
+        with pytest.raises(selection._UndecidedError):
+            arithmetic.pick(values, Fraction(0), Fraction(1, 1 << 200))
+        assert arithmetic.pick(values, Fraction(1, 1 << 60), self.WIDTH) == 1
+
+    @pytest.mark.parametrize("arithmetic", ["float", "fixed"])
+    def test_the_width_of_the_uniform_number_counts(self, arithmetic):
+        if arithmetic == "float":
+            arithmetic, values = selection._FloatArithmetic(self.RATE), self.floats(0, 1.0, 1.0)
+        else:
+            arithmetic = selection._FixedArithmetic(self.RATE, 128)
+            one = np.array([1 << 128, 1 << 128], dtype=object)
+            values = one, one
+        below = Fraction(1, 2) - Fraction(1, 1 << 20)
+        assert arithmetic.pick(values, below, Fraction(1, 1 << 21)) == 0
+        with pytest.raises(selection._UndecidedError):
+            arithmetic.pick(values, below, Fraction(1, 1 << 19))
+
+    @pytest.mark.parametrize(("numerator", "option"), [(399, 0), (450, None), (501, 1)])
+    def test_integers_admit_the_width_of_their_bounds(self, numerator, option):
+        # c_0 in [4, 5], c_1 = 10 in units of 2^-128
+        arithmetic = selection._FixedArithmetic(self.RATE, 128)
+        values = np.array([4, 6], dtype=object), np.array([5, 5], dtype=object)
+        uniform = Fraction(numerator, 1000)
+        if option is not None:
+            assert arithmetic.pick(values, uniform, self.WIDTH) == option
+        else:
+            with pytest.raises(selection._UndecidedError):
+                arithmetic.pick(values, uniform, self.WIDTH)
+
+    def test_roundings_are_counted(self):
+        arithmetic = selection._FloatArithmetic(self.RATE)
+        one = arithmetic._powers.roundings
+        values = arithmetic.weights(np.array([[0, 1, 2]]))
+        assert values.roundings == one
+        assert arithmetic.total(values).roundings == one + 3
+        assert arithmetic.times(values, values).roundings == 2 * one + 1
+        assert arithmetic.scaled(values, [1, 2, 3]).roundings == one + 2
+        few, many = self.floats(1, 1.0), self.floats(9, 1.0)
+        assert arithmetic.stacked([few, many], axis=0).roundings == 9
+        assert arithmetic.stacked([many, few], axis=-1).roundings == 9
+
+    @pytest.mark.parametrize("mass", [2.0**901, 1e300, np.inf])
+    def test_floats_leave_large_masses_alone(self, mass):
+        arithmetic = selection._FloatArithmetic(self.RATE)
+        with pytest.raises(selection._UndecidedError):
+            arithmetic.pick(self.floats(1, mass, mass), Fraction(1, 4), self.WIDTH)
+        with pytest.raises(selection._UndecidedError):
+            arithmetic.times(self.floats(1, mass), self.floats(1, 1.0))
+
+    def test_integers_enclose_products(self):
+        arithmetic = selection._FixedArithmetic(self.RATE, 4)
+        odd = np.array([7], dtype=object), np.array([7], dtype=object)
+        lower, upper = arithmetic.times(odd, odd)
+        assert (lower[0], upper[0]) == (3, 4)  # 49 / 16

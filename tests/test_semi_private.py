@@ -183,6 +183,57 @@ def test_pandas_labels(dtype, classes):
     assert clf.classes_.tolist() == ["sick", "well"]
 
 
+class TestOneRowDoesNotRecodeTheOthers:
+    """A single odd label is an error or stays alone; it never changes how other labels are read."""
+
+    def test_text_among_numbers(self):
+        rows = np.repeat(np.arange(40.0), 50)[:, None]
+        labels = [10 if row[0] >= 20 else 2 for row in rows]
+        labels[0] = "2"
+        for classes in (list(range(40)), None):
+            with pytest.raises(ValueError, match="all text or all numbers"):
+                SemiPrivateClassifier(Stumps(), classes=classes).fit(
+                    rows, labels, X_public=rows[::50]
+                )
+        with pytest.raises(ValueError, match="all text or all numbers"):
+            SemiPrivateClassifier(Stumps(), classes=list(range(40))).fit(
+                rows, np.array(labels), X_public=rows[::50]
+            )
+
+    def test_numbers_that_floats_confuse(self):
+        big = 2**53
+        labels = [big + 1 + int(row > 0) for row in X[:, 0]]
+        for odd in (labels, [float(big), *labels[1:]]):
+            with pytest.raises(ValueError, match=r"at most 2\*\*53"):
+                SemiPrivateClassifier(classes=[1, 2]).fit(X, odd, X_public=PUBLIC)
+
+    def test_a_float_among_integers(self):
+        labels = [int(row > 0) for row in X[:, 0]]
+        clf = SemiPrivateClassifier(classes=[0, 1], random_state=0)
+        plain = str(clf.fit(X, labels, X_public=PUBLIC).hypothesis_)
+        labels[0] = float(labels[0])
+        assert str(clf.fit(X, labels, X_public=PUBLIC).hypothesis_) == plain
+
+    def test_labels_are_plain_objects(self):
+        labels = np.array([np.str_(label) for label in Y], dtype=object)
+        clf = SemiPrivateClassifier(random_state=0).fit(X, labels, X_public=PUBLIC)
+        assert {type(label) for label in clf.classes_} == {str}
+
+    @pytest.mark.filterwarnings("error")
+    def test_no_warning_counts_private_labels(self):
+        rows = RNG.normal(size=(40, 1))
+        for distinct in (20, 21, 40):
+            labels = np.arange(40) % distinct
+            SemiPrivateClassifier(classes=range(40), random_state=0).fit(
+                rows, labels, X_public=PUBLIC[:, :1]
+            )
+
+    def test_complex_labels_are_not_quoted(self):
+        with pytest.raises(ValueError, match="Complex data not supported") as caught:
+            SemiPrivateClassifier().fit(X, [1 + 8675309j, *[1] * (N - 1)], X_public=PUBLIC)
+        assert "8675309" not in str(caught.value)
+
+
 def test_multi_class():
     y = np.select([X[:, 0] > 0.5, X[:, 1] > 0], ["a", "b"], "c")
     clf = SemiPrivateClassifier(random_state=0).fit(X, y, X_public=PUBLIC)
@@ -438,17 +489,21 @@ def test_cross_validation_with_the_mask_is_right():
     assert scores.mean() > 0.95
 
 
-def test_fits_draw_from_the_exact_distribution():
+@pytest.mark.parametrize("weight", [0, 3])
+def test_fits_draw_from_the_exact_distribution(weight):
     """The whole path from rows to rule against exact probabilities, on a tiny domain."""
     rows = np.array([[0.0], [1.0], [1.0], [3.0]])
     labels = np.array([0, 1, 1, 0])
-    public = np.array([[0.5], [2.0]])
-    clf = SemiPrivateClassifier(DecisionTrees(max_depth=1), epsilon=2.0)
+    public, public_labels = np.array([[0.5], [2.0]]), np.array([1, 0])
+    clf = SemiPrivateClassifier(DecisionTrees(max_depth=1), epsilon=2.0, public_weight=weight)
     cover = DecisionTrees(max_depth=1).cover(public_sample(public), alpha=0.05, beta=0.05)
-    (outcomes,) = outcome_probabilities(cover, [(rows, labels)], Fraction(2))
+    # a public row of weight w counts as w rows, a private one as one row: the budget is for these
+    together = np.vstack([rows, *[public] * weight]), np.r_[labels, *[public_labels] * weight]
+    (outcomes,) = outcome_probabilities(cover, [together], Fraction(2))
     counts = dict.fromkeys(outcomes, 0)
     for seed in range(2000):
-        clf.set_params(random_state=seed).fit(rows, labels, X_public=public)
+        clf.set_params(random_state=seed)
+        clf.fit(rows, labels, X_public=public, y_public=public_labels)
         counts[str(clf.hypothesis_)] += 1
     assert_fits(list(counts.values()), [float(lower) for lower, _ in outcomes.values()])
 

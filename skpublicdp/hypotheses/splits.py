@@ -182,8 +182,8 @@ def _between(low: float, high: float) -> float:
     """Return the shortest decimal well inside a gap, so that a printed rule is the rule itself."""
     middle = low / 2 + high / 2
     quarter = high / 4 - low / 4
-    width = min(high - low, 1e308)
-    for decimals in range(-math.floor(math.log10(width)) - 1, 325):
+    width = min(high - low, 1e307)  # to more than 307 places before the point nothing rounds
+    for decimals in range(-math.floor(math.log10(width)), 325):
         threshold = round(middle, decimals)
         if abs(threshold - middle) <= quarter and low <= threshold < high:
             return threshold

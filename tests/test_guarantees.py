@@ -1,0 +1,377 @@
+"""The theorems as functions: against brute force, as inverses, in their shape, on data."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.stats import binom
+
+from skpublicdp.accounting import exact_fraction
+from skpublicdp.guarantees import (
+    SampleSize,
+    cover_radius,
+    excess_error,
+    growth_function,
+    n_finite,
+    n_generic_learner,
+    n_label_boost,
+    n_ppm,
+    n_private,
+    n_public,
+    n_query_release,
+    n_subsampling,
+    n_uniform,
+    vc_dimension,
+)
+from skpublicdp.guarantees.growth import log_growth
+from skpublicdp.hypotheses import Thresholds
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.mechanisms.selection import draw
+from tests.helpers import FALSE_ALARM, public_sample
+
+# growth functions against brute force
+
+
+def labelings(predicates, points):
+    return {tuple(bool(predicate(point)) for point in points) for predicate in predicates}
+
+
+@pytest.mark.parametrize("m", range(1, 9))
+def test_growth_of_thresholds_and_intervals_is_exact(m):
+    points = range(m)
+    cuts = np.arange(m + 1) - 0.5
+    thresholds = [lambda x, a=a: x > a for a in cuts]
+    intervals = [lambda x, a=a, b=b: a < x < b for a in cuts for b in cuts]
+    assert growth_function(m, 1) == len(labelings(thresholds, points))
+    assert growth_function(m, 2) == len(labelings(intervals, points))
+
+
+@pytest.mark.parametrize(("d", "m"), [(1, 6), (2, 4), (2, 6), (2, 7), (3, 5), (3, 6)])
+def test_growth_of_halfspaces_in_general_position_is_exact(d, m):
+    points = np.c_[np.random.default_rng(d * m).normal(size=(m, d)), np.ones(m)]
+    separable = 0
+    for signs in itertools.product((-1, 1), repeat=m):
+        margins = -np.array(signs)[:, None] * points
+        separable += linprog(np.zeros(d + 1), margins, -np.ones(m), bounds=(None, None)).success
+    assert separable == 2 * growth_function(m - 1, d)  # Cover (1965), Theorem 1
+
+
+class Stumps:
+    """A level has C(m, k) labelings, and each feature gives two of them: its ends."""
+
+    def growth(self, m, n_features):
+        return 2 + sum(min(math.comb(m, k), 2 * n_features) for k in range(1, m))
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3, 5])
+@pytest.mark.parametrize("m", range(1, 8))
+def test_growth_of_stumps_is_an_upper_bound(n_features, m):
+    rng = np.random.default_rng(m)
+    for _ in range(20):
+        X = rng.normal(size=(m, n_features))
+        cuts = itertools.product(range(n_features), rng.permutation(X.ravel()))
+        stumps = [lambda x, f=f, t=t, s=s: (x[f] > t) == s for f, t in cuts for s in (True, False)]
+        assert len(labelings(stumps, X)) <= Stumps().growth(m, n_features)
+
+
+def test_stumps_shatter_as_many_rows_as_their_bound_allows():
+    for n_features, orders in {1: ["ab"], 2: ["abc", "cab"], 3: ["abcd", "cadb", "bcda"]}.items():
+        rows = sorted(orders[0])
+        ends = {frozenset(order[:k]) for order in orders for k in range(len(order) + 1)}
+        ends |= {frozenset(rows) - end for end in ends}
+        assert len(ends) == 2 ** len(rows)
+        assert vc_dimension(Stumps(), n_features) == len(rows)
+
+
+def sauer(vc):
+    """A class of a given VC dimension and nothing else known."""
+
+    class Anonymous:
+        def growth(self, m, n_features):
+            return growth_function(m, vc(n_features))
+
+    return Anonymous()
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 7, 200])
+def test_vc_dimension_recovers_what_the_growth_function_knows(n_features):
+    class Halfspaces:
+        def growth(self, m, n_features):
+            return 2 * growth_function(m - 1, n_features)
+
+    class Finite:
+        def growth(self, m, n_features):
+            return min(1 << m, 1000)
+
+    assert vc_dimension(Halfspaces(), n_features) == n_features + 1
+    assert vc_dimension(Finite(), n_features) == 9
+    for vc in (lambda d: 1, lambda d: 2, lambda d: 2 * d):
+        assert vc_dimension(sauer(vc), n_features) == vc(n_features)
+
+
+def test_vc_dimension_says_what_it_lacks():
+    with pytest.raises(TypeError, match=r"give the class a method growth\(m, n_features\)"):
+        vc_dimension(object(), 3)
+    with pytest.raises(ValueError, match="no finite VC dimension"):
+        vc_dimension(sauer(lambda d: 1 << 40), 1)
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_growth_function_is_the_sum_of_binomials(m, d):
+    assert growth_function(m, d) == sum(math.comb(m, k) for k in range(d + 1))
+
+
+@given(st.integers(0, 2000), st.integers(1, 300))
+def test_the_quick_logarithm_is_a_monotone_bound(m, d):
+    assert log_growth(m, d) >= math.log(growth_function(m, d)) - 1e-9
+    assert log_growth(m, d) <= min(log_growth(m + 1, d), log_growth(m, d + 1)) + 1e-9
+
+
+def test_integers_of_numpy_do_not_overflow():
+    assert growth_function(np.int64(200), np.int64(60)) == growth_function(200, 60)
+    assert type(n_ppm(0.1, 0.05, 1.0, np.int64(2))) is int
+
+
+# every number moves the right way in every argument
+
+shares = st.floats(0.01, 0.99)
+ARGUMENTS = {  # strategy, and whether a larger value asks for more
+    "alpha": (shares, False),
+    "beta": (st.floats(1e-9, 0.99), False),
+    "delta": (st.floats(1e-12, 0.99), False),
+    "epsilon": (st.floats(0.01, 20), False),
+    "d": (st.integers(1, 70), True),
+    "dual": (st.integers(1, 200), True),
+    "size": (st.integers(1, 10**30), True),
+    "n_base": (st.integers(1, 10**9), True),
+    "n": (st.integers(1, 10**9), True),
+    "epsilon_base": (st.floats(0.01, 5), True),
+    "domain_size": (st.integers(1, 10**40), True),
+}
+FUNCTIONS = {
+    n_public: "alpha beta d",
+    n_uniform: "alpha beta d",
+    n_finite: "alpha beta epsilon size",
+    n_private: "alpha beta epsilon d",
+    n_ppm: "alpha beta epsilon d",
+    n_generic_learner: "alpha beta epsilon d domain_size",
+    n_label_boost: "alpha beta epsilon d n_base",
+    n_subsampling: "n epsilon epsilon_base",
+    n_query_release: "alpha beta epsilon delta d dual",
+}
+CASES = [(function, name) for function, names in FUNCTIONS.items() for name in names.split()]
+OPTIONS = {
+    n_ppm: [{}, {"realizable": True}],
+    n_label_boost: [{}, {"realizable": True}],
+    n_subsampling: [{}, {"roles": "paper"}],
+}
+
+
+@pytest.mark.parametrize(("function", "moved"), CASES, ids=lambda v: getattr(v, "__name__", v))
+@settings(max_examples=15)
+@given(data=st.data())
+def test_sizes_are_monotone_in_every_argument(function, moved, data):
+    names = FUNCTIONS[function].split()
+    arguments = {name: data.draw(ARGUMENTS[name][0], label=name) for name in names}
+    strategy, rises = ARGUMENTS[moved]
+    other = data.draw(strategy, label=f"other {moved}")
+    ends = sorted((arguments[moved], other), reverse=not rises)
+    for options in OPTIONS.get(function, [{}]):
+        low, high = (function(**{**arguments, moved: end}, **options) for end in ends)
+        for less, more in zip(np.atleast_1d(low), np.atleast_1d(high), strict=True):
+            assert 1 <= less <= more
+        assert type(low) is SampleSize or type(low) is int
+
+
+@given(st.integers(1, 10**7), st.integers(1, 10**7), st.floats(1e-9, 0.99), st.integers(1, 80))
+def test_cover_radius_is_monotone(m, other, beta, d):
+    low, high = sorted((m, other))
+    assert 0 < cover_radius(high, d, beta) <= cover_radius(low, d, beta) <= 1
+    assert cover_radius(m, d, beta / 2) >= cover_radius(m, d, beta)
+    assert cover_radius(m, d + 1, beta) >= cover_radius(m, d, beta)
+
+
+@given(shares, st.floats(1e-6, 0.9), st.floats(0.05, 5), st.integers(1, 6), st.integers(1, 10**6))
+def test_realizable_targets_never_need_more(alpha, beta, epsilon, d, n_base):
+    arguments = (alpha, beta, epsilon, d)
+    assert n_ppm(*arguments, realizable=True) <= n_ppm(*arguments)
+    easy = n_label_boost(*arguments, n_base, realizable=True)
+    hard = n_label_boost(*arguments, n_base)
+    assert easy.labelled <= hard.labelled
+    assert easy.unlabelled == hard.unlabelled
+
+
+# each is the least number with the property it claims
+
+
+@given(shares, st.floats(1e-9, 0.99), st.integers(1, 80))
+def test_public_rows_and_cover_radius_are_inverse(alpha, beta, d):
+    def log_failure(m):
+        return math.log(2) + 2 * d * math.log(2 * math.e * m / d) - alpha * m / 4
+
+    m = n_public(alpha, beta, d)
+    assert cover_radius(m, d, beta) <= alpha < cover_radius(m - 1, d, beta)
+    for more in (0, 1, m, 100 * m):
+        assert log_failure(m + more) <= math.log(beta) + 1e-9
+    assert log_failure(m - 1) > math.log(beta) - 1e-9
+
+
+def test_inequality_one_is_not_trusted_where_sauer_does_not_hold():
+    """The formula falls to nothing as m goes to 0, and proves nothing there."""
+    assert 2 * (2 * math.e / 100) ** 200 < 1e-100
+    assert cover_radius(1, 100, 0.05) == 1
+    assert cover_radius(50, 100, 0.05) == 1
+
+
+@given(shares, st.floats(1e-9, 0.99), st.integers(1, 64))
+def test_uniform_convergence_size_is_the_least(alpha, beta, d):
+    def log_failure(m):
+        return math.log(4) + math.log(growth_function(2 * m, d)) - alpha**2 * m / 8
+
+    m = n_uniform(alpha, beta, d)
+    assert log_failure(m) <= math.log(beta) + 1e-9
+    assert log_failure(m - 1) > math.log(beta) - 1e-9
+
+
+@given(shares, st.floats(1e-6, 0.9), st.floats(0.05, 5), st.integers(1, 10**12))
+def test_finite_size_is_the_least(alpha, beta, epsilon, size):
+    def loss(n):
+        sampling = 2 * math.sqrt(math.log(2 * (size + 1) / beta) / (2 * n))
+        return excess_error(size, n, epsilon, beta / 2) + sampling
+
+    n = n_finite(alpha, beta, epsilon, size)
+    assert loss(n) <= alpha * (1 + 1e-9)
+    assert n == 1 or loss(n - 1) > alpha * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("epsilon", [0.5, 20.0])
+def test_halfspace_size_is_where_the_bound_first_holds_and_stays(d, epsilon):
+    """The bound as the docstring spells it, row by row: it fails up to the size, then holds."""
+    alpha, beta, k = 0.3, 0.1, d * (d + 1)
+    found = n_ppm(alpha, beta, epsilon, d)
+    for n in range(k + 1, 3 * found):
+        subsets = sum(math.comb(n, j) for j in range(d + 1))
+        family = sum(math.comb(2 * subsets, j) for j in range(d + 1))
+        t = 2 * math.log(family * 3 / beta) / (epsilon * n)
+        every = math.sqrt(math.log(3 * family * subsets / beta) / (2 * (n - k)))
+        best = math.sqrt(math.log(3 / beta) / (2 * n))
+        assert (t + k / n + every + best <= alpha) == (n >= found)
+
+
+def test_chernoff_in_the_form_the_halfspace_learner_uses():
+    for n, p in itertools.product((1, 7, 50, 400), (0.01, 0.1, 0.5, 0.9)):
+        k = np.arange(math.floor(n * p) + 1)
+        bound = np.exp(-n * (np.sqrt(p) - np.sqrt(k / n)) ** 2)
+        assert (binom.cdf(k, n, p) <= bound * (1 + 1e-9)).all()
+
+
+@given(st.integers(1, 10**6), st.floats(0.01, 3), st.floats(0.01, 3))
+def test_subsampling_pools_are_as_small_as_amplification_allows(n, epsilon, epsilon_base):
+    def amplified(t):
+        return math.log1p(n / t * math.expm1(epsilon_base))
+
+    t = n_subsampling(n, epsilon, epsilon_base)
+    assert t >= n
+    assert min(amplified(t), epsilon_base) <= epsilon * (1 + 1e-9)
+    assert t == n or amplified(t - 1) > epsilon * (1 - 1e-9)
+    if epsilon <= 1:
+        assert t <= n_subsampling(n, epsilon, epsilon_base, roles="paper")
+
+
+# the shapes of the theorems, with a constant that holds over orders of magnitude
+
+
+GRID = list(itertools.product((0.3, 0.03, 0.003), (0.2, 1e-6), (0.1, 1.0), (1, 3, 10)))
+
+
+def test_sizes_have_the_shapes_of_the_theorems():
+    for alpha, beta, epsilon, d in GRID:
+        cover = d * math.log(1 / alpha) + math.log(1 / beta)
+        rate = max(1 / alpha**2, 1 / (epsilon * alpha))
+        assert n_public(alpha, beta, d) < 60 * cover / alpha
+        assert n_private(alpha, beta, epsilon, d) < 150 * cover * rate
+        halfspaces = d**2 * math.log(2 * d / (epsilon * alpha)) + math.log(1 / beta)
+        assert n_ppm(alpha, beta, epsilon, d) < 40 * halfspaces * rate
+        consistent = n_ppm(alpha, beta, epsilon, d, realizable=True)
+        assert consistent < 40 * halfspaces / (epsilon * alpha)
+        queries = n_query_release(alpha, beta, epsilon, 1e-6, d, dual=d)
+        answers = cover**1.5 * math.sqrt(d * math.log(1e6)) / (epsilon * alpha**2)
+        assert queries < 20_000 * answers
+
+
+def test_labels_of_label_boost_do_not_depend_on_the_base_learner():
+    few, many = (n_label_boost(0.1, 0.05, 1.0, 2, n, realizable=True) for n in (10, 10**9))
+    assert few.labelled == many.labelled
+    assert many.unlabelled == 90_000 * 10**9
+    assert n_label_boost(0.1, 0.05, 50.0, 2, 10) == n_label_boost(0.1, 0.05, 1.0, 2, 10)
+
+
+def test_the_dual_dimension_defaults_to_assouads_bound():
+    assert n_query_release(0.1, 0.05, 0.5, 1e-6, 2) == n_query_release(
+        0.1, 0.05, 0.5, 1e-6, 2, dual=7
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: n_public(0.0, 0.1, 1), "alpha must lie strictly between 0 and 1; got 0.0"),
+        (lambda: n_public(0.1, 1.0, 1), "beta must lie strictly between 0 and 1; got 1.0"),
+        (lambda: n_private(0.1, 0.1, 0.0, 1), "epsilon must be positive and finite; got 0.0"),
+        (lambda: n_uniform(0.1, 0.1, 0), "d must be positive and finite; got 0"),
+        (lambda: n_finite(0.1, 0.1, math.inf, 5), "epsilon must be positive and finite; got inf"),
+        (lambda: n_query_release(0.1, 0.1, 1, 2.0, 1), "delta must lie strictly between 0 and 1"),
+        (lambda: n_subsampling(5, 1.0, roles="first"), "roles must be 'random' or 'paper'"),
+    ],
+)
+def test_nonsense_is_refused_in_a_sentence(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# on data: what is promised holds as often as promised
+
+
+def allowed_failures(trials, beta):
+    """Failures that a rate of beta exceeds with probability FALSE_ALARM only."""
+    return binom.isf(FALSE_ALARM, trials, beta)
+
+
+def test_public_thresholds_cover_as_often_as_promised():
+    rng = np.random.default_rng(0)
+    beta, trials = 0.1, 2000
+    for m in (100, 400):
+        cuts = np.sort(rng.random((trials, m)), axis=1)
+        # the member that stands for a gap may be at its far end
+        radius = np.diff(cuts, axis=1, prepend=0, append=1).max(axis=1)
+        failures = (radius > cover_radius(m, 1, beta)).sum()
+        assert failures <= allowed_failures(trials, beta)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_the_semi_private_learner_keeps_its_promise(noise):
+    """Thresholds of a uniform feature, labels flipped at random: the true error is known."""
+    alpha, beta, epsilon, trials = 0.4, 0.2, 1.0, 300
+    m = n_public(alpha / 2, beta / 2, 1)
+    n = n_private(alpha, beta, epsilon, 1)
+    rng = np.random.default_rng(0)
+    failures = 0
+    for trial in range(trials):
+        target = rng.random()
+        public = public_sample(rng.random((m, 1)))
+        X = rng.random((n, 1))
+        y = (X[:, 0] > target) ^ (rng.random(n) < noise)
+        cover = Thresholds().cover(public, alpha=1e-9, beta=beta / 2)
+        assert cover.size == m + 1  # one member for each dichotomy
+        family = cover.family(tabulate(cover, X, y))
+        path = draw(family, exact_fraction(epsilon), 1, SeededBits(trial))
+        grid = np.linspace(0, 1, 2001)[:, None]
+        wrong = cover.hypothesis(path).predict(grid) != (grid[:, 0] > target)
+        failures += (1 - 2 * noise) * wrong.mean() > alpha
+    assert failures <= allowed_failures(trials, beta)
