@@ -7,15 +7,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.guarantees import growth_function, vc_dimension
 from skpublicdp.hypotheses import (
+    Conjunctions,
     DecisionTrees,
+    FiniteClass,
     Hypothesis,
     HypothesisClass,
+    Intervals,
     ListedCover,
+    Rectangles,
     Stumps,
     Thresholds,
+    Union,
 )
 from skpublicdp.hypotheses.base import CHUNK_ROWS, Cover, tabulate
 from skpublicdp.hypotheses.splits import Splits, public_splits, quantile_thresholds
@@ -86,6 +93,11 @@ class OwnSpheres(HypothesisClass):
 PUBLIC = np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.5], [0.5, 3.0]])
 TWO_SPLITS = np.array([[0.0, 0.0], [1.0, 0.5], [0.0, 0.5]])
 
+MODELS = [
+    DecisionTreeClassifier(max_depth=depth, random_state=0).fit(PUBLIC, [0, 1, 1, 0])
+    for depth in (1, 2)
+]
+
 # one line per class: an instance, the labels it is tried with
 CLASSES = [
     pytest.param(Thresholds(), (0, 1), id="Thresholds"),
@@ -98,6 +110,18 @@ CLASSES = [
     pytest.param(DecisionTrees(max_depth=2), (0, 1, 2), id="depth2-three"),
     pytest.param(DecisionTrees(max_depth=3), (0, 1), id="depth3"),
     pytest.param(DecisionTrees(), (7,), id="one-label"),
+    pytest.param(Intervals(), (0, 1), id="Intervals"),
+    pytest.param(Rectangles(), (0, 1), id="Rectangles"),
+    pytest.param(Rectangles(features=[1]), (0, 1), id="Rectangles-one-feature"),
+    pytest.param(Rectangles(features=[0, 1, 0]), (0, 1), id="Rectangles-three"),
+    pytest.param(Rectangles(), (7,), id="Rectangles-one-label"),
+    pytest.param(Conjunctions(max_literals=1), (0, 1), id="conjunctions1"),
+    pytest.param(Conjunctions(max_literals=2), (0, 1), id="conjunctions2"),
+    pytest.param(Conjunctions(max_literals=3), (0, 1), id="conjunctions3"),
+    pytest.param(Conjunctions(), (7,), id="conjunctions-one-label"),
+    pytest.param(FiniteClass(MODELS), (0, 1), id="FiniteClass"),
+    pytest.param(Union([Stumps(), Conjunctions(), Intervals()]), (0, 1), id="Union"),
+    pytest.param(Union([DecisionTrees(1), Stumps()]), (0, 1, 2), id="Union-three"),
     pytest.param(Spheres(), (0, 1), id="user-listed"),
     pytest.param(OwnSpheres(), (0, 1), id="user-table"),
 ]
@@ -179,10 +203,9 @@ def test_exact_privacy_over_all_data_sets_and_neighbours(hypotheses, classes, ep
     """Output probabilities of all neighbours satisfy the ratio e^ε, with rational bounds."""
     cover = make_cover(hypotheses, classes, PUBLIC[[0, 1, 3]])
     points = [(0.0, 0.0), (1.5, 1.0), (0.2, 4.0)]
-    if cover.size > 5000:
-        points = points[:2]
     codes = range(len(classes))
-    chosen = list(all_data_sets(points, 2, codes))
+    n_rows = 2 if cover.size < 1000 else 1
+    chosen = list(all_data_sets(points, n_rows, codes))
     data_sets = (as_arrays(points, rows) for rows in chosen)
     outcomes = dict(zip(chosen, outcome_probabilities(cover, data_sets, epsilon), strict=True))
     for rows, of_data in outcomes.items():
@@ -195,8 +218,8 @@ def dichotomies(rules, X):
     return {tuple(rule.predict(X).tolist()) for rule in rules}
 
 
-def all_members(cover):
-    table = tabulate(cover, np.zeros((0, 2)), np.zeros(0, dtype=int))
+def all_members(cover, n_features=2):
+    table = tabulate(cover, np.zeros((0, n_features)), np.zeros(0, dtype=int))
     return [cover.hypothesis(path) for path, _, _ in cover.family(table).members()]
 
 
@@ -240,6 +263,91 @@ def test_covers_hold_all_dichotomies_of_the_public_points(seed, labels):
         expected = {tuple((X[:, 0] > t).astype(int)) for t in (-1.0, *X[:, 0])}
         assert dichotomies(thresholds, X) == expected
         assert len(thresholds) == len(expected)
+
+
+def boxes(X):
+    """All labelings of rows by boxes, from the intervals of each column."""
+    found = set()
+    axes = []
+    for column in X.T:
+        ends = [-1.0, *np.unique(column)]
+        axes.append([(a < column) & (column <= b) for a in ends for b in ends if a <= b])
+    for sides in itertools.product(*axes):
+        found.add(tuple(np.logical_and.reduce(sides).astype(int).tolist()))
+    return found
+
+
+def conjunctions(X, literals):
+    """All labelings of rows by conjunctions of at most so many literals, and the constants."""
+    cuts = [np.array(cut) for cut in all_cuts(X)]
+    sides = [*cuts, *(~cut for cut in cuts)]
+    found = {(0,) * len(X), (1,) * len(X)}
+    for chosen in itertools.product(sides, repeat=literals):
+        found.add(tuple(np.logical_and.reduce(chosen).astype(int).tolist()))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_boxes_and_conjunctions_hold_all_dichotomies(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 5, size=(8, 2)).astype(float)
+    intervals = all_members(make_cover(Intervals(), (0, 1), X))
+    assert dichotomies(intervals, X) == boxes(X[:, :1])
+    assert dichotomies(all_members(make_cover(Rectangles(), (0, 1), X)), X) == boxes(X)
+    X3 = rng.integers(0, 3, size=(6, 3)).astype(float)
+    members = all_members(make_cover(Rectangles(), (0, 1), X3), n_features=3)
+    assert dichotomies(members, X3) == boxes(X3)
+    for literals in (1, 2, 3):
+        rows = X if literals < 3 else X[:5]
+        members = all_members(make_cover(Conjunctions(literals), (0, 1), rows))
+        assert dichotomies(members, rows) == conjunctions(rows, literals)
+
+
+def test_intervals_hold_each_dichotomy_once():
+    X = np.arange(7.0)[:, None]
+    members = all_members(make_cover(Intervals(), (0, 1), X))
+    assert len(members) == len(dichotomies(members, X)) == growth_function(7, 2)
+
+
+def test_a_union_gives_every_class_the_same_mass():
+    union = Union([Stumps(), DecisionTrees(), Intervals()])
+    cover = make_cover(union, (0, 1))
+    family = cover.family(cover.tabulate(*random_rows(0, 9, 2)))
+    masses = [0, 0, 0]
+    for path, _, prior in family.members():
+        masses[path[0]] += prior
+    assert len(set(masses)) == 1
+    assert cover.size == sum(one.size for one in cover.covers)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "n_features", "expected"),
+    [
+        (Thresholds(), 3, 1),
+        (Intervals(), 3, 2),
+        (Rectangles(), 3, 6),
+        (Rectangles([0, 2]), 9, 4),
+        (Stumps(), 1, 2),
+        (FiniteClass(MODELS * 4), 2, 3),
+    ],
+)
+def test_vc_dimensions(hypotheses, n_features, expected):
+    assert vc_dimension(hypotheses, n_features) == expected
+
+
+@pytest.mark.parametrize(
+    "hypotheses",
+    [
+        *(Thresholds(), Stumps(), Intervals(), Rectangles(), Conjunctions(1), Conjunctions(2)),
+        *(DecisionTrees(1), DecisionTrees(2), Union([Stumps(), Intervals()])),
+    ],
+    ids=lambda hypotheses: repr(hypotheses),
+)
+def test_growth_bounds_the_dichotomies(hypotheses):
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    for m in (1, 3, 5):
+        members = all_members(make_cover(hypotheses, (0, 1), X[:m]))
+        assert len(dichotomies(members, X[:m])) <= hypotheses.growth(m, 2)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -405,11 +513,33 @@ def test_sizes_are_python_integers():
         (Thresholds(), (0, 1, 2), r"at most two classes.*use Stumps\(\)"),
         (Thresholds(feature=2), (0, 1), "feature must be a column number below 2; got 2"),
         (DecisionTrees(max_depth=4), (0, 1), "max_depth must be 1, 2 or 3; got 4"),
+        (Intervals(), (0, 1, 2), r"Rectangles needs at most two classes.*use Stumps\(\)"),
+        (Conjunctions(), (0, 1, 2), "Conjunctions needs at most two classes and y has 3"),
+        (Conjunctions(max_literals=4), (0, 1), "max_literals must be 1, 2 or 3; got 4"),
+        (Rectangles(features=[0, 5]), (0, 1), "features must be column numbers below 2"),
+        (Rectangles(features=[]), (0, 1), "features must be column numbers"),
+        (FiniteClass([]), (0, 1), "at least one fitted classifier"),
+        (FiniteClass([DecisionTreeClassifier()]), (0, 1), "is not fitted or has other labels"),
+        (FiniteClass(MODELS), ("a", "b"), "is not fitted or has other labels"),
+        (Union([]), (0, 1), "at least one hypothesis class"),
     ],
 )
 def test_unusable_classes_say_why(hypotheses, classes, message):
     with pytest.raises(ValueError, match=message):
         make_cover(hypotheses, classes)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "n_features", "message"),
+    [
+        (Rectangles(), 4, r"over 4 features number .*name two or three features"),
+        (Rectangles(), 3, r"over 3 features number .*raise alpha"),
+    ],
+)
+def test_too_many_boxes_are_refused(hypotheses, n_features, message):
+    public = public_sample(np.random.default_rng(0).normal(size=(300, n_features)))
+    with pytest.raises(CoverSizeError, match=message):
+        hypotheses.cover(public, alpha=0.01, beta=0.05)
 
 
 def test_a_table_too_large_is_refused_with_its_size_and_a_remedy():

@@ -12,8 +12,14 @@ from skpublicdp.hypotheses.base import (
     PublicSample,
     Rows,
     Table,
+    check_binary,
 )
-from skpublicdp.hypotheses.splits import Splits, public_splits, quantile_thresholds
+from skpublicdp.hypotheses.splits import (
+    Splits,
+    public_splits,
+    quantile_thresholds,
+    stump_growth,
+)
 from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.mechanisms.families import Family, Leaf, Path
 
@@ -90,20 +96,19 @@ class Thresholds(HypothesisClass):
 
     def cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
         """Build the cover: thresholds at the public `alpha`-quantiles of the feature."""
-        n_classes = len(public.classes)
-        if n_classes > 2:
-            raise ValueError(
-                f"Thresholds needs at most two classes and y has {n_classes}; "
-                "use Stumps() or DecisionTrees() instead."
-            )
+        check_binary(self, public)
         if not 0 <= self.feature < public.X.shape[1]:
             raise ValueError(
                 f"feature must be a column number below {public.X.shape[1]}; got {self.feature!r}."
             )
         cuts = quantile_thresholds(public.X[:, self.feature], alpha)
         splits = Splits(np.full(len(cuts), self.feature), cuts)
-        members = [(split, 1, 0) for split in range(len(cuts))] if n_classes == 2 else []
+        members = [(split, 1, 0) for split in range(len(cuts))] if len(public.classes) == 2 else []
         return _stump_cover(splits, members, public)
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Count the labelings of m rows: VC dimension 1, exact."""
+        return m + 1
 
 
 class Stumps(HypothesisClass):
@@ -132,6 +137,10 @@ class Stumps(HypothesisClass):
             if above != below
         ]
         return _stump_cover(splits, members, public)
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Bound the labelings of m rows with two labels."""
+        return stump_growth(m, n_features)
 
 
 def _stump_cover(

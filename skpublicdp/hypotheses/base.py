@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from skpublicdp.mechanisms.families import Family, Leaf, Path
+from skpublicdp.mechanisms.families import Family, Path
 
 Rows = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -128,6 +127,15 @@ class HypothesisClass(BaseEstimator, ABC):
         """
 
 
+def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
+    """Refuse more than two labels for a class whose rules know two."""
+    if len(public.classes) > 2:
+        raise ValueError(
+            f"{type(hypotheses).__name__} needs at most two classes and y has "
+            f"{len(public.classes)}; use Stumps() or DecisionTrees() instead."
+        )
+
+
 def tabulate(
     cover: Cover,
     X: ArrayLike,
@@ -168,33 +176,3 @@ def tabulate(
     for table in tables:
         total = total + table
     return total
-
-
-class ListedCover(Cover):
-    """A cover whose hypotheses are listed one by one.
-
-    Parameters
-    ----------
-    hypotheses : sequence of Hypothesis
-        At least one.
-    """
-
-    def __init__(self, hypotheses: Sequence[Hypothesis]) -> None:
-        self.hypotheses = tuple(hypotheses)
-
-    @property
-    def size(self) -> int:
-        """Number of hypotheses."""
-        return len(self.hypotheses)
-
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
-        """Return the errors of each hypothesis, shape (size,)."""
-        return np.array([weights[h.predict(X) != y].sum() for h in self.hypotheses], dtype=np.int64)
-
-    def family(self, table: Table) -> Family:
-        """Return the errors as one leaf."""
-        return Leaf(table)
-
-    def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the hypothesis at an index."""
-        return self.hypotheses[path]

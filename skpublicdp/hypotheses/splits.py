@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses.base import Codes, PublicSample, Rows, Table
 
 BLOCK_ROWS = 1 << 14
 """Rows whose sides are held at a time."""
+
+TABLE_BYTES = 1 << 30
+"""A larger table is refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +99,27 @@ class Splits:
                 _add_sums(table[code, ...], side, None if (weight == 1).all() else weight, dtype)
         return _symmetric(table) if order == 3 else table
 
-    def describe(self, split: int, names: tuple[str, ...]) -> str:
-        """Return one split as `name > threshold`."""
-        threshold = float(self.thresholds[split])
-        shown = (
-            f"{threshold:.0f}" if threshold.is_integer() and abs(threshold) < 1e15 else threshold
+    def describe(self, split: int, names: tuple[str, ...], *, above: bool = True) -> str:
+        """Return one split as `name > threshold`, or its opposite as `name <= threshold`."""
+        sign = ">" if above else "<="
+        return f"{names[self.features[split]]} {sign} {shown(self.thresholds[split])}"
+
+
+def shown(threshold: float) -> str:
+    """Return a threshold in full, and as short as it can be."""
+    number = float(threshold)
+    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else repr(number)
+
+
+def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -> None:
+    """Refuse a table of pairs or triples that would not fit in memory."""
+    n_bytes = 8 * len(public.classes) * (len(splits) + 1) ** order
+    if n_bytes > TABLE_BYTES:
+        raise CoverSizeError(
+            f"{len(splits)} splits and {len(public.classes)} classes need a table of "
+            f"{n_bytes / 2**30:.1f} GiB and {TABLE_BYTES / 2**30:.0f} are allowed; "
+            f"raise alpha, drop features or {remedy}."
         )
-        return f"{names[self.features[split]]} > {shown}"
 
 
 def _add_sums(table: Table, side: NDArray[np.float32], weight: Table | None, dtype: Any) -> None:
@@ -244,3 +262,11 @@ def split_prior(splits: Splits, public: PublicSample, alpha: float) -> NDArray[n
     siblings = np.bincount(splits.features)[splits.features]
     weights: NDArray[np.int64] = np.rint(64 * np.sqrt(moved / siblings)).astype(np.int64)
     return np.maximum(weights, 1)
+
+
+def stump_growth(m: int, n_features: int) -> int:
+    """Bound the labelings of m rows by one split and two labels, constants included.
+
+    A feature labels exactly k rows 1 in at most two ways: its k lowest or its k highest.
+    """
+    return 2 + sum(min(math.comb(m, k), 2 * n_features) for k in range(1, m))

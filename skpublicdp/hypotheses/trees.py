@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses.base import (
     Codes,
     Cover,
@@ -15,11 +14,14 @@ from skpublicdp.hypotheses.base import (
     Rows,
     Table,
 )
-from skpublicdp.hypotheses.splits import Splits, public_splits, split_prior
+from skpublicdp.hypotheses.splits import (
+    Splits,
+    check_table,
+    public_splits,
+    split_prior,
+    stump_growth,
+)
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, Path, Product
-
-TABLE_BYTES = 1 << 30
-"""A larger table is refused."""
 
 BLOCK_ERRORS = 1 << 22
 """Error counts held at a time while a table is arranged."""
@@ -191,14 +193,15 @@ class DecisionTrees(HypothesisClass):
         if self.max_depth not in (1, 2, 3):
             raise ValueError(f"max_depth must be 1, 2 or 3; got {self.max_depth!r}.")
         splits = public_splits(public, alpha)
-        n_bytes = 8 * len(public.classes) * (len(splits) + 1) ** self.max_depth
-        if n_bytes > TABLE_BYTES:
-            raise CoverSizeError(
-                f"{len(splits)} splits and {len(public.classes)} classes need a table of "
-                f"{n_bytes / 2**30:.1f} GiB and {TABLE_BYTES / 2**30:.0f} are allowed; "
-                "raise alpha, drop features or use a smaller max_depth."
-            )
+        check_table(splits, public, int(self.max_depth), "use a smaller max_depth")
         return TreeCover(splits, int(self.max_depth), split_prior(splits, public, alpha), public)
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Bound the labelings of m rows by trees of two labels, level by level."""
+        single = total = stump_growth(m, n_features)
+        for _ in range(int(self.max_depth) - 1):
+            total = single // 2 * total**2  # a cut and its complement swap the subtrees
+        return total
 
 
 def _leaf_errors(counts: Table) -> NDArray[np.int64]:

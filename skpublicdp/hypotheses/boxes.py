@@ -1,0 +1,256 @@
+"""Intervals and rectangles, scored by summed-area tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.guarantees import growth_function
+from skpublicdp.hypotheses.base import (
+    Codes,
+    Cover,
+    Hypothesis,
+    HypothesisClass,
+    PublicSample,
+    Rows,
+    Table,
+    check_binary,
+)
+from skpublicdp.hypotheses.splits import quantile_thresholds, shown
+from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path
+
+LARGEST = 1 << 30
+"""More boxes are refused: each is one number to weigh."""
+
+BLOCK_ERRORS = 1 << 22
+"""Error counts held at a time."""
+
+
+class Box(Hypothesis):
+    """The second label inside a box of some features, the first outside.
+
+    Parameters
+    ----------
+    grid : Grid
+        Features and their cuts.
+    low, high : tuple of int
+        First cell inside and first cell beyond, for each feature.
+    public : PublicSample
+        Where the names are from.
+    """
+
+    def __init__(
+        self, grid: Grid, low: tuple[int, ...], high: tuple[int, ...], public: PublicSample
+    ) -> None:
+        self.grid = grid
+        self.low = low
+        self.high = high
+        self._inside = len(public.classes) - 1
+        self._names = [public.feature_names[feature] for feature in grid.features]
+        self._labels = str(public.classes[0]), str(public.classes[-1])
+
+    def predict(self, X: Rows) -> Codes:
+        """Return the code of each row."""
+        cells = self.grid.cells(X)
+        low, high = np.array(self.low)[:, None], np.array(self.high)[:, None]
+        inside = ((low <= cells) & (cells < high)).all(axis=0)
+        return np.where(inside, self._inside, 0).astype(np.intp)
+
+    def rule(self) -> str:
+        """Return `if low < name <= high and ...: predict label, else: predict label`."""
+        outside, inside = self._labels
+        sides = zip(self._names, self.grid.cuts, self.low, self.high, strict=True)
+        parts = [_between(*side) for side in sides]
+        if any(low >= high for low, high in zip(self.low, self.high, strict=True)):
+            return f"predict {outside}"
+        if not any(parts):
+            return f"predict {inside}"
+        condition = " and ".join(part for part in parts if part)
+        return f"if {condition}:\n    predict {inside}\nelse:\n    predict {outside}"
+
+
+def _between(name: str, cuts: NDArray[np.float64], low: int, high: int) -> str:
+    lower = f"{shown(cuts[low - 1])} < {name}" if low > 0 else ""
+    if high > len(cuts):
+        return lower and f"{name} > {shown(cuts[low - 1])}"
+    return f"{lower or name} <= {shown(cuts[high - 1])}"
+
+
+class Grid:
+    """Cells between the cuts of some features.
+
+    Parameters
+    ----------
+    features : sequence of int
+        Columns.
+    cuts : sequence of ndarray of float64
+        Increasing cuts of each; cell i holds the values above cut i - 1 and up to cut i.
+    """
+
+    def __init__(self, features: Sequence[int], cuts: Sequence[NDArray[np.float64]]) -> None:
+        self.features = tuple(features)
+        self.cuts = tuple(cuts)
+        self.shape = tuple(len(cut) + 1 for cut in self.cuts)
+
+    def cells(self, X: Rows) -> Codes:
+        """Return the cell of each row, shape (n_features, n); scoring and predicting come here."""
+        axes = zip(self.features, self.cuts, strict=True)
+        cells = [np.searchsorted(cuts, X[:, feature], side="left") for feature, cuts in axes]
+        return np.array(cells, dtype=np.intp)
+
+
+class BoxCover(Cover):
+    """All boxes between the cuts of a grid, and the empty one.
+
+    Parameters
+    ----------
+    grid : Grid
+        Features and their cuts.
+    public : PublicSample
+        Where the names are from.
+    """
+
+    def __init__(self, grid: Grid, public: PublicSample) -> None:
+        self.grid = grid
+        self._public = public
+        # all intervals of whole cells, [low, high), along each axis
+        self._pairs = [np.triu_indices(cells + 1, 1) for cells in grid.shape]
+
+    @property
+    def size(self) -> int:
+        """Number of boxes, a Python int."""
+        return 1 + math.prod(len(low) for low, _ in self._pairs)
+
+    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+        """Weigh each label in each cell, shape (n_classes, *cells)."""
+        shape = (len(self._public.classes), *self.grid.shape)
+        index = np.ravel_multi_index((y, *self.grid.cells(X)), shape)
+        table = np.bincount(index, weights, math.prod(shape))
+        return table.astype(np.int64).reshape(shape)
+
+    def family(self, table: Table) -> Family:
+        """Return the boxes as choices of an interval per feature."""
+        # inside a box the first label errs, outside the last one does; a lone label never errs
+        gain = table[0] - table[-1]
+        empty = int(table[-1].sum()) if len(table) > 1 else 0
+        for axis in range(gain.ndim):
+            gain = np.cumsum(gain, axis=axis)
+            gain = np.insert(gain, 0, 0, axis=axis)
+        low, high = self._pairs[0]
+
+        def build(start: int, stop: int) -> Family:
+            boxes = gain[high[start:stop]] - gain[low[start:stop]]
+            for axis, (lower, upper) in enumerate(self._pairs[1:], start=1):
+                boxes = boxes.take(upper, axis=axis) - boxes.take(lower, axis=axis)
+            family: Family = Leaf(empty + (boxes if boxes.ndim > 1 else boxes[:, None]))
+            for _ in range(boxes.ndim - 2):
+                family = Choice(family)
+            return family
+
+        step = max(1, BLOCK_ERRORS * len(low) // self.size)
+        boxes = Choice(Lazy(len(low), build, step))
+        return OneOf([boxes, Leaf(np.array([empty], dtype=np.int64))])
+
+    def hypothesis(self, path: Path) -> Box:
+        """Return the box that a path names."""
+        option, inner = path
+        axes = len(self._pairs)
+        if option == 1:
+            return Box(self.grid, (0,) * axes, (0,) * axes, self._public)
+        chosen = []
+        for _ in range(axes - 1):
+            index, inner = inner
+            chosen.append(index)
+        chosen.append(inner[0] if axes == 1 else inner)
+        low = tuple(int(pairs[0][i]) for pairs, i in zip(self._pairs, chosen, strict=True))
+        high = tuple(int(pairs[1][i]) for pairs, i in zip(self._pairs, chosen, strict=True))
+        return Box(self.grid, low, high, self._public)
+
+
+class Rectangles(HypothesisClass):
+    """The second label inside an axis-aligned box of up to three features, the first outside.
+
+    Parameters
+    ----------
+    features : sequence of int, default=None
+        One, two or three columns; ``None`` means all of them.
+
+    Examples
+    --------
+    >>> from skpublicdp.hypotheses import PublicSample, Rectangles
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> public = PublicSample(X, np.array([0, 1]), ("age", "dose"))
+    >>> Rectangles().cover(public, alpha=0.05, beta=0.05).size
+    44101
+    """
+
+    def __init__(self, features: Sequence[int] | None = None) -> None:
+        self.features = features
+
+    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> BoxCover:
+        """Build the cover: boxes between the public `alpha`-quantiles of the features.
+
+        Raises
+        ------
+        ValueError
+            If there are more than two labels or a column does not exist.
+        CoverSizeError
+            If there would be too many boxes.
+        """
+        check_binary(self, public)
+        n_features = public.X.shape[1]
+        features = range(n_features) if self.features is None else self.features
+        if not len(features) or not all(0 <= feature < n_features for feature in features):
+            raise ValueError(f"features must be column numbers below {n_features}; got {features}.")
+        cuts = [quantile_thresholds(public.X[:, feature], alpha) for feature in features]
+        size = math.prod((len(cut) + 1) * (len(cut) + 2) // 2 for cut in cuts)
+        if len(features) > 3 or size > LARGEST:
+            raise CoverSizeError(
+                f"Boxes over {len(features)} features number {size:.1e}, and three features and "
+                f"{LARGEST:.1e} boxes are allowed; name two or three features, raise alpha, or use "
+                "Conjunctions() or DecisionTrees()."
+            )
+        return BoxCover(Grid(features, cuts), public)
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Bound the labelings of m rows: VC dimension 2 per feature, exact."""
+        n_features = n_features if self.features is None else len(self.features)
+        return growth_function(m, 2 * n_features)
+
+
+class Intervals(HypothesisClass):
+    """The second label inside an interval of one feature, the first outside.
+
+    Parameters
+    ----------
+    feature : int, default=0
+        Column.
+
+    Examples
+    --------
+    >>> from skpublicdp.hypotheses import Intervals, PublicSample
+    >>> public = PublicSample(np.array([[1.0], [2.0], [3.0]]), np.array(["no", "yes"]), ("age",))
+    >>> cover = Intervals().cover(public, alpha=0.1, beta=0.05)
+    >>> cover.size  # as many as the growth function says, 1 + 3 + 3
+    7
+    >>> print(cover.hypothesis((0, (3, 0))))
+    if 1.5 < age <= 2.5:
+        predict yes
+    else:
+        predict no
+    """
+
+    def __init__(self, feature: int = 0) -> None:
+        self.feature = feature
+
+    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> BoxCover:
+        """Build the cover: intervals between the public `alpha`-quantiles of the feature."""
+        return Rectangles([self.feature]).cover(public, alpha=alpha, beta=beta)
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Count the labelings of m rows: VC dimension 2, exact."""
+        return growth_function(m, 2)

@@ -1,0 +1,209 @@
+"""Classes made of other things: listed hypotheses, fitted models, unions of classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skpublicdp.hypotheses.base import (
+    Codes,
+    Cover,
+    Hypothesis,
+    HypothesisClass,
+    PublicSample,
+    Rows,
+    Table,
+)
+from skpublicdp.mechanisms.families import Family, Leaf, OneOf, Path
+
+
+class ListedCover(Cover):
+    """A cover whose hypotheses are listed one by one.
+
+    Parameters
+    ----------
+    hypotheses : sequence of Hypothesis
+        At least one.
+    """
+
+    def __init__(self, hypotheses: Sequence[Hypothesis]) -> None:
+        self.hypotheses = tuple(hypotheses)
+
+    @property
+    def size(self) -> int:
+        """Number of hypotheses."""
+        return len(self.hypotheses)
+
+    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+        """Return the errors of each hypothesis, shape (size,)."""
+        return np.array([weights[h.predict(X) != y].sum() for h in self.hypotheses], dtype=np.int64)
+
+    def family(self, table: Table) -> Family:
+        """Return the errors as one leaf."""
+        return Leaf(table)
+
+    def hypothesis(self, path: Path) -> Hypothesis:
+        """Return the hypothesis at an index."""
+        member: Hypothesis = self.hypotheses[path]
+        return member
+
+
+class Model(Hypothesis):
+    """A fitted classifier as a hypothesis.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted, with `classes_`.
+    public : PublicSample
+        Where the labels are from.
+    """
+
+    def __init__(self, model: Any, public: PublicSample) -> None:
+        self.model = model
+        self._codes = np.searchsorted(public.classes, model.classes_)
+
+    def predict(self, X: Rows) -> Codes:
+        """Return the code of the model's label for each row."""
+        if not len(X):  # scikit-learn's models refuse to predict nothing
+            return np.zeros(0, dtype=np.intp)
+        position = np.searchsorted(self.model.classes_, self.model.predict(X))
+        codes: Codes = self._codes[position].astype(np.intp)
+        return codes
+
+    def rule(self) -> str:
+        """Return the model's own representation on one line."""
+        return f"predict by {' '.join(repr(self.model).split())}"
+
+
+class FiniteClass(HypothesisClass):
+    """Fitted classifiers to choose from.
+
+    Parameters
+    ----------
+    models : sequence of fitted classifiers
+        They must have been trained without any private row: on public rows, on other data, or by
+        a private learner whose receipt is counted. What they know of private rows is not covered.
+        Each must predict a row whatever other rows are predicted with it.
+
+    Notes
+    -----
+    `cover` ignores `alpha`: the class is finite, and is its own cover.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skpublicdp.hypotheses import FiniteClass, PublicSample
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
+    >>> models = [LogisticRegression(C=C).fit(X, y) for C in (0.1, 1.0, 10.0)]
+    >>> public = PublicSample(X, np.array([0, 1]), ("x0",))
+    >>> FiniteClass(models).cover(public, alpha=0.05, beta=0.05).size
+    3
+    """
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        self.models = models
+
+    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
+        """List the models.
+
+        Raises
+        ------
+        ValueError
+            If there are none, or if one is not fitted on some of the labels.
+        """
+        if not len(self.models):
+            raise ValueError("models must hold at least one fitted classifier; got none.")
+        for model in self.models:
+            if not np.isin(getattr(model, "classes_", [None]), public.classes).all():
+                raise ValueError(
+                    f"models must be fitted classifiers of the labels {public.classes.tolist()}; "
+                    f"{type(model).__name__} is not fitted or has other labels."
+                )
+        return ListedCover([Model(model, public) for model in self.models])
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Bound the labelings of m rows by the number of models."""
+        return min(1 << m, len(self.models))
+
+
+class UnionCover(Cover):
+    """The members of several covers, each cover with the same prior mass.
+
+    Parameters
+    ----------
+    covers : sequence of Cover
+        At least one.
+    public : PublicSample
+        Where the shapes of their tables are tried.
+    """
+
+    def __init__(self, covers: Sequence[Cover], public: PublicSample) -> None:
+        self.covers = tuple(covers)
+        none = public.X[:0], np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
+        self._shapes = [cover.tabulate(*none).shape for cover in self.covers]
+
+    @property
+    def size(self) -> int:
+        """Number of members of all covers, a Python int."""
+        return sum(cover.size for cover in self.covers)
+
+    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+        """Return the tables of all covers end to end, shape (entries,)."""
+        return np.concatenate([cover.tabulate(X, y, weights).ravel() for cover in self.covers])
+
+    def family(self, table: Table) -> Family:
+        """Return a choice of a cover, then of a member of it."""
+        ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
+        tables = zip(self.covers, np.split(table, ends), self._shapes, strict=True)
+        families = [cover.family(part.reshape(shape)) for cover, part, shape in tables]
+        masses = [family.prior_range[0] for family in families]
+        common = math.lcm(*masses)
+        return OneOf(families, [common // mass for mass in masses])
+
+    def hypothesis(self, path: Path) -> Hypothesis:
+        """Return the member of one cover."""
+        chosen, inner = path
+        cover: Cover = self.covers[chosen]
+        return cover.hypothesis(inner)
+
+
+class Union(HypothesisClass):
+    """Any rule of several classes; before the draw each class is equally likely.
+
+    Parameters
+    ----------
+    classes : sequence of HypothesisClass
+        At least one. Choosing among k of them costs ln k more than knowing which one is best.
+
+    Examples
+    --------
+    >>> from skpublicdp.hypotheses import Intervals, PublicSample, Stumps, Union
+    >>> public = PublicSample(np.array([[1.0], [2.0]]), np.array([0, 1]), ("age",))
+    >>> Union([Stumps(), Intervals()]).cover(public, alpha=0.05, beta=0.05).size
+    8
+    """
+
+    def __init__(self, classes: Sequence[HypothesisClass]) -> None:
+        self.classes = classes
+
+    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> UnionCover:
+        """Build the covers of all classes.
+
+        Raises
+        ------
+        ValueError
+            If there are none.
+        """
+        if not len(self.classes):
+            raise ValueError("classes must hold at least one hypothesis class; got none.")
+        covers = [one.cover(public, alpha=alpha, beta=beta) for one in self.classes]
+        return UnionCover(covers, public)
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Bound the labelings of m rows by the sum over the classes."""
+        bounds: list[Any] = list(self.classes)
+        return sum(one.growth(m, n_features) for one in bounds)
