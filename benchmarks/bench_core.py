@@ -74,7 +74,7 @@ def fits():
     X_public = generator.normal(size=(400, FEATURES))
     names = tuple(f"x{column}" for column in range(FEATURES))
     sample = PublicSample(X_public, np.array([0, 1]), names)
-    cover = DecisionTrees().cover(sample, alpha=0.05, beta=0.05)
+    cover = DecisionTrees().build_cover(sample, alpha=0.05, beta=0.05)
     n_splits = len(cover.splits)
 
     side = (generator.random((n_splits + 1, BLOCK_ROWS)) > 0.5).astype(np.float32)

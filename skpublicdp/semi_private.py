@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, exact_fraction
-from skpublicdp.guarantees import Certificate, excess_error
+from skpublicdp.guarantees import Certificate, excess_error, n_rounds
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.randomness import random_bits
@@ -64,7 +64,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
     hypothesis_ : Hypothesis
         The drawn rule; ``print`` shows it in words.
     cover_size_ : int
-        Number of hypotheses it was drawn from.
+        Number of hypotheses it was drawn from, in the last round where there are several.
     privacy_ : PrivacyReceipt
         What was spent.
     certificate_ : Certificate
@@ -191,26 +191,29 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             check_bounds(self.bounds, self.n_features_in_)
         bits = random_bits(self.random_state)
         hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
-        cover = hypotheses.cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)
+        cover = hypotheses.build_cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)
 
-        table = tabulate(cover, rows.X_private, rows.y_private, n_jobs=self.n_jobs)
-        scored = len(rows.y_private)
-        if self.public_weight and len(rows.y_labelled):
-            table = table + int(self.public_weight) * tabulate(
-                cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs
-            )
-            scored += int(self.public_weight) * len(rows.y_labelled)
+        scored = len(rows.y_private) + int(self.public_weight) * len(rows.y_labelled)
+        family = self._family(cover, rows)
+        rounds = cover.rounds
+        if rounds == "auto":
+            rounds = n_rounds(family.effective_size, scored, self.epsilon)
+        share = exact_fraction(self.epsilon) / rounds
         # a replaced private row has weight 1 whatever the public ones weigh
-        family = cover.family(table)
-        path = draw(family, exact_fraction(self.epsilon), 1, bits)
+        hypothesis = cover.hypothesis(draw(family, share, 1, bits))
+        for step in range(1, rounds):
+            # what was drawn is released: the next cover may depend on it (basic composition)
+            cover = cover.refined(hypothesis, step)
+            family = self._family(cover, rows)
+            hypothesis = cover.hypothesis(draw(family, share, 1, bits))
 
         self.classes_ = rows.classes
-        self.hypothesis_ = cover.hypothesis(path)
+        self.hypothesis_ = hypothesis
         self.cover_size_ = cover.size
-        self.privacy_ = self._receipt(rows, bits.secure)
+        self.privacy_ = self._receipt(rows, rounds, bits.secure)
         size = family.effective_size
         self.certificate_ = Certificate(
-            excess_error=excess_error(size, scored, self.epsilon, self.beta),
+            excess_error=excess_error(size, scored, float(share), self.beta),
             probability=1 - self.beta,
             effective_size=size,
         )
@@ -232,6 +235,15 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
 
+    def _family(self, cover, rows):
+        """Tabulate the private rows, and the labelled public ones at their weight."""
+        table = tabulate(cover, rows.X_private, rows.y_private, n_jobs=self.n_jobs)
+        if self.public_weight and len(rows.y_labelled):
+            table = table + int(self.public_weight) * tabulate(
+                cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs
+            )
+        return cover.family(table)
+
     def _public_sample(self, rows):
         names = getattr(self, "feature_names_in_", None)
         if names is None:
@@ -244,11 +256,11 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             X_public = reference_sample(self.n_features_in_, self.bounds, size)
         return PublicSample(X_public, rows.classes, tuple(map(str, names)))
 
-    def _receipt(self, rows, secure):
+    def _receipt(self, rows, rounds, secure):
         epsilon = float(self.epsilon)
         mechanism = Mechanism(
             name="exponential mechanism, exact draw",
-            epsilon=epsilon,
+            epsilon=epsilon / rounds,
             delta=0.0,
             reference="McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md",
         )
@@ -259,7 +271,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             unit=REPLACE_ONE,
             n_private=len(rows.X_private),
             n_public=len(rows.X_public),
-            mechanisms=(mechanism,),
+            mechanisms=(mechanism,) * rounds,
             secure_randomness=secure,
             assumptions=(f"the number of private rows{labels} may be known",),
         )

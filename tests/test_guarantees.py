@@ -367,7 +367,7 @@ def test_the_semi_private_learner_keeps_its_promise(noise):
         public = public_sample(rng.random((m, 1)))
         X = rng.random((n, 1))
         y = (X[:, 0] > target) ^ (rng.random(n) < noise)
-        cover = Thresholds().cover(public, alpha=1e-9, beta=beta / 2)
+        cover = Thresholds().build_cover(public, alpha=1e-9, beta=beta / 2)
         assert cover.size == m + 1  # one member for each dichotomy
         family = cover.family(tabulate(cover, X, y))
         path = draw(family, exact_fraction(epsilon), 1, SeededBits(trial))

@@ -15,6 +15,7 @@ from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
     FiniteClass,
+    Halfspaces,
     Hypothesis,
     HypothesisClass,
     Intervals,
@@ -53,7 +54,7 @@ class Sphere(Hypothesis):
 class Spheres(HypothesisClass):
     """A user's own class, the short way: its hypotheses listed."""
 
-    def cover(self, public, *, alpha, beta):
+    def build_cover(self, public, *, alpha, beta):
         radii = np.unique(np.sqrt((public.X**2).sum(axis=1)))
         return ListedCover([Sphere(radius) for radius in (*radii, -1.0)])
 
@@ -85,7 +86,7 @@ class OwnSpheres(HypothesisClass):
     def __init__(self, scale=1.0):
         self.scale = scale
 
-    def cover(self, public, *, alpha, beta):
+    def build_cover(self, public, *, alpha, beta):
         radii = np.sqrt((public.X**2).sum(axis=1))
         return SphereCover(self.scale * np.append(np.unique(radii), -1.0))
 
@@ -119,6 +120,9 @@ CLASSES = [
     pytest.param(Conjunctions(max_literals=2), (0, 1), id="conjunctions2"),
     pytest.param(Conjunctions(max_literals=3), (0, 1), id="conjunctions3"),
     pytest.param(Conjunctions(), (7,), id="conjunctions-one-label"),
+    pytest.param(Halfspaces(), (0, 1), id="Halfspaces"),
+    pytest.param(Halfspaces(cover="directions", directions=9), (0, 1), id="directions"),
+    pytest.param(Halfspaces(), (7,), id="Halfspaces-one-label"),
     pytest.param(FiniteClass(MODELS), (0, 1), id="FiniteClass"),
     pytest.param(Union([Stumps(), Conjunctions(), Intervals()]), (0, 1), id="Union"),
     pytest.param(Union([DecisionTrees(1), Stumps()]), (0, 1, 2), id="Union-three"),
@@ -132,7 +136,7 @@ every_class = pytest.mark.parametrize(("hypotheses", "classes"), CLASSES)
 def make_cover(hypotheses, classes, X=PUBLIC, alpha=0.01):
     if getattr(hypotheses, "max_depth", 0) == 3 and len(X) < 5:
         X = TWO_SPLITS  # 32,768 trees
-    return hypotheses.cover(public_sample(X, classes), alpha=alpha, beta=0.05)
+    return hypotheses.build_cover(public_sample(X, classes), alpha=alpha, beta=0.05)
 
 
 def random_rows(seed, n, n_classes):
@@ -328,6 +332,7 @@ def test_a_union_gives_every_class_the_same_mass():
         (Rectangles(), 3, 6),
         (Rectangles([0, 2]), 9, 4),
         (Stumps(), 1, 2),
+        (Halfspaces(), 4, 5),
         (FiniteClass(MODELS * 4), 2, 3),
     ],
 )
@@ -339,7 +344,7 @@ def test_vc_dimensions(hypotheses, n_features, expected):
     "hypotheses",
     [
         *(Thresholds(), Stumps(), Intervals(), Rectangles(), Conjunctions(1), Conjunctions(2)),
-        *(DecisionTrees(1), DecisionTrees(2), Union([Stumps(), Intervals()])),
+        *(DecisionTrees(1), DecisionTrees(2), Union([Stumps(), Intervals()]), Halfspaces()),
     ],
     ids=lambda hypotheses: repr(hypotheses),
 )
@@ -477,7 +482,7 @@ def test_membership_is_strict_and_shared():
 
 def test_rules_read_well():
     public = public_sample([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]], ("no", "yes"))
-    cover = DecisionTrees().cover(public, alpha=0.01, beta=0.05)
+    cover = DecisionTrees().build_cover(public, alpha=0.01, beta=0.05)
     merged = cover.hypothesis((0, ((1, (0, 0)), (1, (0, 1)))))
     assert str(merged).splitlines() == [
         "if x0 > 0.5:",
@@ -501,7 +506,7 @@ def test_no_splits_leave_the_constants():
 
 def test_sizes_are_python_integers():
     public = public_sample(np.random.default_rng(0).normal(size=(2000, 30)), range(9))
-    cover = DecisionTrees().cover(public, alpha=0.05, beta=0.05)
+    cover = DecisionTrees().build_cover(public, alpha=0.05, beta=0.05)
     size = cover.size
     assert type(size) is int
     assert size == (30 * 19) ** 3 * 9**4
@@ -539,10 +544,10 @@ def test_unusable_classes_say_why(hypotheses, classes, message):
 def test_too_many_boxes_are_refused(hypotheses, n_features, message):
     public = public_sample(np.random.default_rng(0).normal(size=(300, n_features)))
     with pytest.raises(CoverSizeError, match=message):
-        hypotheses.cover(public, alpha=0.01, beta=0.05)
+        hypotheses.build_cover(public, alpha=0.01, beta=0.05)
 
 
 def test_a_table_too_large_is_refused_with_its_size_and_a_remedy():
     public = public_sample(np.random.default_rng(0).normal(size=(400, 30)))
     with pytest.raises(CoverSizeError, match=r"\d+ splits.*GiB.*raise alpha"):
-        DecisionTrees().cover(public, alpha=0.001, beta=0.05)
+        DecisionTrees().build_cover(public, alpha=0.001, beta=0.05)

@@ -496,7 +496,7 @@ def test_fits_draw_from_the_exact_distribution(weight):
     labels = np.array([0, 1, 1, 0])
     public, public_labels = np.array([[0.5], [2.0]]), np.array([1, 0])
     clf = SemiPrivateClassifier(DecisionTrees(max_depth=1), epsilon=2.0, public_weight=weight)
-    cover = DecisionTrees(max_depth=1).cover(public_sample(public), alpha=0.05, beta=0.05)
+    cover = DecisionTrees(max_depth=1).build_cover(public_sample(public), alpha=0.05, beta=0.05)
     # a public row of weight w counts as w rows, a private one as one row: the budget is for these
     together = np.vstack([rows, *[public] * weight]), np.r_[labels, *[public_labels] * weight]
     (outcomes,) = outcome_probabilities(cover, [together], Fraction(2))
@@ -511,7 +511,7 @@ def test_fits_draw_from_the_exact_distribution(weight):
 def test_labelled_public_rows_cost_no_privacy():
     """With public rows in the score at any weight, one private row still spends ε alone."""
     public = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
-    cover = DecisionTrees().cover(public_sample(public), alpha=0.01, beta=0.05)
+    cover = DecisionTrees().build_cover(public_sample(public), alpha=0.01, beta=0.05)
     extra = 7 * tabulate(cover, public, np.array([0, 1, 1]))
 
     def outcomes(rows, labels):
@@ -527,7 +527,7 @@ def test_labelled_public_rows_cost_no_privacy():
 
 def test_a_broken_sensitivity_is_caught():
     """The exact check sees a draw that spends more than it says."""
-    cover = Stumps().cover(public_sample([[0.0], [1.0]]), alpha=0.01, beta=0.05)
+    cover = Stumps().build_cover(public_sample([[0.0], [1.0]]), alpha=0.01, beta=0.05)
     data = [(np.array([[0.0]]), np.array([0])), (np.array([[0.0]]), np.array([1]))]
     honest = list(outcome_probabilities(cover, data, Fraction(1)))
     assert_private(*honest, Fraction(1))

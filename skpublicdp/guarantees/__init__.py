@@ -1,6 +1,6 @@
 """The theorems as functions of public numbers."""
 
-from skpublicdp.guarantees.certificates import Certificate, excess_error
+from skpublicdp.guarantees.certificates import Certificate, excess_error, n_rounds
 from skpublicdp.guarantees.growth import (
     cover_radius,
     growth_function,
@@ -32,6 +32,7 @@ __all__ = [
     "n_private",
     "n_public",
     "n_query_release",
+    "n_rounds",
     "n_subsampling",
     "n_uniform",
     "vc_dimension",

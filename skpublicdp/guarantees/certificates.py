@@ -43,6 +43,32 @@ def excess_error(
     return 2 * sensitivity * (math.log(cover_size) - math.log(beta)) / (float(epsilon) * n)
 
 
+def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
+    """Count the draws, with an equal share of the budget each, that a search can afford.
+
+    Parameters
+    ----------
+    cover_size : int
+        Number of equally likely hypotheses of a round.
+    n : int
+        Number of the rows scored.
+    epsilon : float
+        Privacy budget of all rounds.
+
+    Returns
+    -------
+    int
+        1, 2 or 3: the most for which the rounds together cost no more than a rate of 0.025 of
+        ``2 ln(cover_size) / (epsilon n)`` per round. A rule of thumb from public numbers.
+
+    Examples
+    --------
+    >>> n_rounds(60_000, n=20_000, epsilon=0.1)
+    2
+    """
+    return max(1, min(3, int(0.025 * epsilon * n / (2 * math.log(cover_size)))))
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What the draw promises, from public numbers only.

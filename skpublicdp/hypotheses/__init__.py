@@ -5,6 +5,7 @@ from skpublicdp.hypotheses.base import Cover, Hypothesis, HypothesisClass, Publi
 from skpublicdp.hypotheses.boxes import Intervals, Rectangles
 from skpublicdp.hypotheses.conjunctions import Conjunctions
 from skpublicdp.hypotheses.finite import FiniteClass, ListedCover, Union
+from skpublicdp.hypotheses.halfspaces import Halfspace, Halfspaces
 from skpublicdp.hypotheses.trees import DecisionTrees
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "Cover",
     "DecisionTrees",
     "FiniteClass",
+    "Halfspace",
+    "Halfspaces",
     "Hypothesis",
     "HypothesisClass",
     "Intervals",

@@ -81,7 +81,7 @@ class Thresholds(HypothesisClass):
     --------
     >>> from skpublicdp.hypotheses import PublicSample, Thresholds
     >>> public = PublicSample(np.array([[1.0], [2.0], [3.0]]), np.array(["no", "yes"]), ("age",))
-    >>> cover = Thresholds().cover(public, alpha=0.1, beta=0.05)
+    >>> cover = Thresholds().build_cover(public, alpha=0.1, beta=0.05)
     >>> print(cover.hypothesis(0))
     if age > 1.5:
         predict yes
@@ -94,7 +94,7 @@ class Thresholds(HypothesisClass):
     def __init__(self, feature: int = 0) -> None:
         self.feature = feature
 
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
         """Build the cover: thresholds at the public `alpha`-quantiles of the feature."""
         check_binary(self, public)
         if not 0 <= self.feature < public.X.shape[1]:
@@ -120,12 +120,12 @@ class Stumps(HypothesisClass):
     --------
     >>> from skpublicdp.hypotheses import PublicSample, Stumps
     >>> public = PublicSample(np.array([[0.0], [1.0]]), np.array(["no", "yes"]), ("smoker",))
-    >>> cover = Stumps().cover(public, alpha=0.1, beta=0.05)
+    >>> cover = Stumps().build_cover(public, alpha=0.1, beta=0.05)
     >>> cover.size
     4
     """
 
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
         """Build the cover: splits at the public `alpha`-quantiles of every feature."""
         splits = public_splits(public, alpha)
         codes = range(len(public.classes))

@@ -64,7 +64,17 @@ class Cover(ABC):
     - **row-local**: a row's contribution depends on that row and the cover alone;
     - such that replacing one row of weight w changes no member's error count in `family` by more
       than w.
+
+    A cover may offer finer ones around a hypothesis that was released: then `rounds` draws share
+    the budget, each on the cover that `refined` makes of the one before.
     """
+
+    rounds: int | str = 1
+    """Number of draws, or "auto" for as many as cost little."""
+
+    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+        """Return a cover around a released hypothesis; `step` counts from 1."""
+        raise NotImplementedError(f"{type(self).__name__} has one round")
 
     @property
     @abstractmethod
@@ -103,11 +113,11 @@ class HypothesisClass(BaseEstimator, ABC):
     """A class of prediction rules that knows how to cover itself.
 
     To add a class, subclass this, list its settings as ``__init__`` parameters (as scikit-learn
-    estimators do) and write `cover`.
+    estimators do) and write `build_cover`.
     """
 
     @abstractmethod
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> Cover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> Cover:
         """Build a finite cover from public rows alone.
 
         Parameters

@@ -184,14 +184,14 @@ class Rectangles(HypothesisClass):
     >>> from skpublicdp.hypotheses import PublicSample, Rectangles
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> public = PublicSample(X, np.array([0, 1]), ("age", "dose"))
-    >>> Rectangles().cover(public, alpha=0.05, beta=0.05).size
+    >>> Rectangles().build_cover(public, alpha=0.05, beta=0.05).size
     44101
     """
 
     def __init__(self, features: Sequence[int] | None = None) -> None:
         self.features = features
 
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> BoxCover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> BoxCover:
         """Build the cover: boxes between the public `alpha`-quantiles of the features.
 
         Raises
@@ -234,7 +234,7 @@ class Intervals(HypothesisClass):
     --------
     >>> from skpublicdp.hypotheses import Intervals, PublicSample
     >>> public = PublicSample(np.array([[1.0], [2.0], [3.0]]), np.array(["no", "yes"]), ("age",))
-    >>> cover = Intervals().cover(public, alpha=0.1, beta=0.05)
+    >>> cover = Intervals().build_cover(public, alpha=0.1, beta=0.05)
     >>> cover.size  # as many as the growth function says, 1 + 3 + 3
     7
     >>> print(cover.hypothesis((0, (3, 0))))
@@ -247,9 +247,9 @@ class Intervals(HypothesisClass):
     def __init__(self, feature: int = 0) -> None:
         self.feature = feature
 
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> BoxCover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> BoxCover:
         """Build the cover: intervals between the public `alpha`-quantiles of the feature."""
-        return Rectangles([self.feature]).cover(public, alpha=alpha, beta=beta)
+        return Rectangles([self.feature]).build_cover(public, alpha=alpha, beta=beta)
 
     def growth(self, m: int, n_features: int) -> int:
         """Count the labelings of m rows: VC dimension 2, exact."""

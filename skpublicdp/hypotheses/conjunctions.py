@@ -165,14 +165,14 @@ class Conjunctions(HypothesisClass):
     >>> from skpublicdp.hypotheses import Conjunctions, PublicSample
     >>> X = np.random.default_rng(0).normal(size=(300, 10))
     >>> public = PublicSample(X, np.array(["no", "yes"]), tuple("abcdefghij"))
-    >>> Conjunctions(max_literals=3).cover(public, alpha=0.05, beta=0.05).size
+    >>> Conjunctions(max_literals=3).build_cover(public, alpha=0.05, beta=0.05).size
     54872002
     """
 
     def __init__(self, max_literals: int = 2) -> None:
         self.max_literals = max_literals
 
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> ConjunctionCover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ConjunctionCover:
         """Build the cover: splits at the public `alpha`-quantiles of every feature.
 
         Raises

@@ -91,7 +91,7 @@ class FiniteClass(HypothesisClass):
 
     Notes
     -----
-    `cover` ignores `alpha`: the class is finite, and is its own cover.
+    `build_cover` ignores `alpha`: the class is finite, and is its own cover.
 
     Examples
     --------
@@ -100,14 +100,14 @@ class FiniteClass(HypothesisClass):
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
     >>> models = [LogisticRegression(C=C).fit(X, y) for C in (0.1, 1.0, 10.0)]
     >>> public = PublicSample(X, np.array([0, 1]), ("x0",))
-    >>> FiniteClass(models).cover(public, alpha=0.05, beta=0.05).size
+    >>> FiniteClass(models).build_cover(public, alpha=0.05, beta=0.05).size
     3
     """
 
     def __init__(self, models: Sequence[Any]) -> None:
         self.models = models
 
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
         """List the models.
 
         Raises
@@ -183,14 +183,14 @@ class Union(HypothesisClass):
     --------
     >>> from skpublicdp.hypotheses import Intervals, PublicSample, Stumps, Union
     >>> public = PublicSample(np.array([[1.0], [2.0]]), np.array([0, 1]), ("age",))
-    >>> Union([Stumps(), Intervals()]).cover(public, alpha=0.05, beta=0.05).size
+    >>> Union([Stumps(), Intervals()]).build_cover(public, alpha=0.05, beta=0.05).size
     8
     """
 
     def __init__(self, classes: Sequence[HypothesisClass]) -> None:
         self.classes = classes
 
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> UnionCover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> UnionCover:
         """Build the covers of all classes.
 
         Raises
@@ -200,7 +200,7 @@ class Union(HypothesisClass):
         """
         if not len(self.classes):
             raise ValueError("classes must hold at least one hypothesis class; got none.")
-        covers = [one.cover(public, alpha=alpha, beta=beta) for one in self.classes]
+        covers = [one.build_cover(public, alpha=alpha, beta=beta) for one in self.classes]
         return UnionCover(covers, public)
 
     def growth(self, m: int, n_features: int) -> int:

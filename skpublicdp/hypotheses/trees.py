@@ -173,14 +173,14 @@ class DecisionTrees(HypothesisClass):
     >>> from skpublicdp.hypotheses import DecisionTrees, PublicSample
     >>> X = np.random.default_rng(0).normal(size=(300, 10))
     >>> public = PublicSample(X, np.array([0, 1]), tuple("abcdefghij"))
-    >>> DecisionTrees().cover(public, alpha=0.05, beta=0.05).size
+    >>> DecisionTrees().build_cover(public, alpha=0.05, beta=0.05).size
     109744000
     """
 
     def __init__(self, max_depth: int = 2) -> None:
         self.max_depth = max_depth
 
-    def cover(self, public: PublicSample, *, alpha: float, beta: float) -> TreeCover:
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> TreeCover:
         """Build the cover: splits at the public `alpha`-quantiles of every feature.
 
         Raises

@@ -1,0 +1,326 @@
+"""Halfspaces: exact covers in up to three dimensions, public directions in any number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.guarantees import growth_function
+from skpublicdp.hypotheses.base import (
+    Codes,
+    Cover,
+    Hypothesis,
+    HypothesisClass,
+    PublicSample,
+    Rows,
+    Table,
+    check_binary,
+)
+from skpublicdp.hypotheses.pencils import Pencils
+from skpublicdp.hypotheses.sweeps import (
+    Directions,
+    Sweeps,
+    directions_around,
+    draw_directions,
+    pattern_words,
+)
+from skpublicdp.mechanisms.families import Family, Leaf, Path
+
+EXACT_POINTS = {1: 1000, 2: 1000, 3: 60}
+"""The most distinct public points, by number of features, of an automatic exact cover."""
+
+EXACT_MEMBERS = 1 << 24
+"""An exact cover of more members, duplicates included, is refused."""
+
+
+class Halfspace(Hypothesis):
+    """The second label on one side of a hyperplane, the first on the other.
+
+    Parameters
+    ----------
+    sweep : Sweeps
+        A single sweep, which codes the rows.
+    positive : ndarray of bool
+        Which codes get the second label.
+    normal : ndarray of float64, shape (n_features,)
+        Normal, pointing to the positive side; zero for a constant.
+    offset : float
+        The hyperplane is ``normal @ x == offset``.
+    public : PublicSample
+        Where the names are from.
+
+    Attributes
+    ----------
+    normal : ndarray of float64, shape (n_features,)
+        See above. The largest coefficient is 1 or -1.
+    offset : float
+        See above. Rows that lie on the hyperplane up to rounding are decided by the sweep.
+    """
+
+    def __init__(
+        self,
+        sweep: Sweeps,
+        positive: NDArray[np.bool_],
+        normal: NDArray[np.float64],
+        offset: float,
+        public: PublicSample,
+    ) -> None:
+        largest = float(np.abs(normal).max()) or 1.0
+        self.normal = normal / largest
+        self.offset = offset / largest
+        self._sweep = sweep
+        self._positive = positive.astype(np.intp)
+        self._names = public.feature_names
+        self._labels = [str(label) for label in public.classes]
+
+    def predict(self, X: Rows) -> Codes:
+        """Return 1 for rows of the positive side, by the arithmetic that scored them."""
+        return self._positive[self._sweep.codes(X.T, 0)]
+
+    def rule(self) -> str:
+        """Return the halfspace as an if / else; numbers have six digits where ≈ says so."""
+        if not self.normal.any():
+            return f"predict {self._labels[int(self.offset < 0)]}"
+        features = np.flatnonzero(self.normal)
+        sign = float(np.sign(self.normal[features[0]]))
+        coefficients = (sign * self.normal[features]).tolist()
+        threshold = sign * self.offset + 0.0  # not -0
+        terms: list[str] = []
+        for feature, coefficient in zip(features, coefficients, strict=True):
+            size = f"{abs(coefficient):.6g}·".removeprefix("1·")
+            joint = (" - " if coefficient < 0 else " + ") if terms else ""
+            terms.append(f"{joint}{size}{self._names[feature]}")
+        shown = f"{threshold:.6g}"
+        exact = isinstance(self._sweep, Directions) and all(
+            float(f"{number:.6g}") == number for number in (*coefficients, threshold)
+        )
+        above, below = self._labels[::-1] if sign > 0 else self._labels
+        return "\n".join(
+            [
+                f"if {''.join(terms)} > {shown}{'' if exact else ' (≈)'}:",
+                f"    predict {above}",
+                "else:",
+                f"    predict {below}",
+            ]
+        )
+
+
+class HalfspaceCover(Cover):
+    """The halfspaces of some sweeps that part the public points differently, and the constants.
+
+    Parameters
+    ----------
+    sweeps : Sweeps
+        Where the hyperplanes are from.
+    points : ndarray of float64, shape (m, n_features)
+        Distinct public points.
+    public : PublicSample
+        Where the names are from.
+    """
+
+    def __init__(self, sweeps: Sweeps, points: Rows, public: PublicSample) -> None:
+        self.sweeps = sweeps
+        self._public = public
+        constants = np.array([0, pattern_words(len(points)).sum()])
+        patterns = np.concatenate([constants, sweeps.patterns(points).reshape(-1)])
+        _, first = np.unique(patterns, return_index=True)
+        self._members = np.sort(first)[2:] - 2
+
+    @property
+    def size(self) -> int:
+        """Number of hypotheses."""
+        return len(self._members) + len(self._public.classes)
+
+    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+        """Weigh each code of each sweep: the table of `Sweeps.tabulate`."""
+        return self.sweeps.tabulate(X, y, weights, len(self._public.classes))
+
+    def family(self, table: Table) -> Family:
+        """Return the errors as one leaf: the first class where positive, the second elsewhere."""
+        n_classes = len(table)
+        seconds = table[1:].sum(axis=0)
+        excess = table[0] - seconds
+        constants = [0, excess[0].sum()][:n_classes]
+        errors = self.sweeps.sums(excess).reshape(-1)[self._members]
+        return Leaf(seconds[0].sum() + np.concatenate([constants, errors]).astype(np.int64))
+
+    def hypothesis(self, path: Path) -> Halfspace:
+        """Return the member at an index; the constants come first."""
+        n_constants = len(self._public.classes)
+        if path < n_constants:
+            return constant(int(path), self._public)
+        member = np.unravel_index(int(self._members[path - n_constants]), self.sweeps.shape)
+        sweep, variant, gap, orientation = (int(index) for index in member)
+        single = self.sweeps.one(sweep)
+        normal, offset = single.hyperplane(0, gap)
+        sign = -1.0 if orientation else 1.0
+        positive = single.positive(variant, gap, orientation)
+        return Halfspace(single, positive, sign * normal, sign * offset, self._public)
+
+
+class DirectionsCover(HalfspaceCover):
+    """Halfspaces along given directions, with finer ones around a released one.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (n_directions, n_features)
+        Directions.
+    points : ndarray of float64, shape (m, n_features)
+        Distinct public points.
+    public : PublicSample
+        Public rows, where the thresholds and the names are from.
+    settings : Halfspaces
+        Number of directions, thresholds and rounds.
+    alpha : float
+        Quantile spacing of the thresholds.
+    """
+
+    def __init__(
+        self,
+        weights: NDArray[np.float64],
+        points: Rows,
+        public: PublicSample,
+        settings: Halfspaces,
+        alpha: float,
+    ) -> None:
+        spacing = max(alpha, 1 / (settings.thresholds + 1))
+        sweeps = Directions.at_quantiles(weights, public.X, spacing, int(settings.thresholds))
+        super().__init__(sweeps, points, public)
+        self._points = points
+        self._settings = settings
+        self._alpha = alpha
+        self.rounds = settings.rounds
+
+    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+        """Return the cover of new directions around a released halfspace."""
+        normal = hypothesis.normal if isinstance(hypothesis, Halfspace) else np.zeros(0)
+        if not normal.any():  # a constant has no direction
+            return self
+        size = int(self._settings.directions)
+        weights = directions_around(normal, self._public.X, size, step)
+        return DirectionsCover(weights, self._points, self._public, self._settings, self._alpha)
+
+
+class Halfspaces(HypothesisClass):
+    """Halfspaces: the second label where a weighted sum of features exceeds a threshold.
+
+    For at most two classes.
+
+    Parameters
+    ----------
+    cover : {"auto", "exact", "directions"}, default="auto"
+        ``"exact"``, for one to three features, has one halfspace for each dichotomy of the public
+        points and ignores `alpha`. ``"directions"`` puts thresholds at public quantiles along
+        directions chosen by the public rows. ``"auto"`` is exact with at most 1000 distinct public
+        points of one or two features or 60 of three, and takes directions otherwise.
+    directions : int, default=1000
+        Number of directions.
+    thresholds : int, default=31
+        Most thresholds on each direction; fewer if `alpha` asks for a wider spacing.
+    rounds : int or "auto", default="auto"
+        Draws that share the budget, each after the first one among directions around the halfspace
+        drawn before; an exact cover takes one. ``"auto"`` takes as many as cost little
+        (`guarantees.n_rounds`).
+
+    Notes
+    -----
+    m points in general position in d dimensions have 2 (C(m-1, 0) + ... + C(m-1, d)) dichotomies
+    (Cover 1965, Theorem 1), and one halfspace for each is the cover of Alon, Bassily and Moran
+    (2019), Algorithm 1. It is found by pencils: lines that turn about one public point, planes
+    that turn about two.
+
+    Examples
+    --------
+    >>> from skpublicdp.hypotheses import Halfspaces, PublicSample
+    >>> X = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [3.0, 3.0]])
+    >>> public = PublicSample(X, np.array(["no", "yes"]), ("age", "income"))
+    >>> cover = Halfspaces().build_cover(public, alpha=0.05, beta=0.05)
+    >>> cover.size  # all but two of the 16 dichotomies: no line parts both diagonals
+    14
+    >>> print(cover.hypothesis(3))
+    if age - 0.309017·income > 0 (≈):
+        predict yes
+    else:
+        predict no
+    """
+
+    def __init__(
+        self,
+        cover: str = "auto",
+        directions: int = 1000,
+        thresholds: int = 31,
+        rounds: int | str = "auto",
+    ) -> None:
+        self.cover = cover
+        self.directions = directions
+        self.thresholds = thresholds
+        self.rounds = rounds
+
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> HalfspaceCover:
+        """Build the cover.
+
+        Raises
+        ------
+        ValueError
+            If there are more than two classes, or a parameter is not as described.
+        CoverSizeError
+            If an exact cover would be too large.
+        """
+        self._check(public)
+        points = np.unique(public.X + 0.0, axis=0)  # zeros of either sign are one value
+        n_features = points.shape[1]
+        if len(public.classes) == 1:
+            return HalfspaceCover(_unmoved(n_features), points, public)
+        fits = len(points) <= EXACT_POINTS.get(n_features, 0)
+        if self.cover == "directions" or (self.cover == "auto" and not fits):
+            weights = draw_directions(public.X, int(self.directions))
+            return DirectionsCover(weights, points, public, self, alpha)
+        if n_features == 1 or len(points) == 1:
+            sweeps: Sweeps = Directions.at_quantiles(
+                np.eye(1, n_features), points, spacing=0, most=len(points)
+            )
+            return HalfspaceCover(sweeps, points, public)
+        n_members = 2 * len(points) ** 2 if n_features == 2 else 4 * len(points) ** 3
+        if n_members > EXACT_MEMBERS:
+            raise CoverSizeError(
+                f"{len(points)} distinct public points in {n_features} dimensions need an exact "
+                f"cover of {n_members:.2g} halfspaces and {EXACT_MEMBERS:.2g} are allowed; "
+                'give fewer public rows or use cover="directions".'
+            )
+        return HalfspaceCover(Pencils(points), points, public)
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Count the labelings of m rows: VC dimension n_features + 1, exact (Cover 1965)."""
+        return 2 * growth_function(m - 1, n_features)
+
+    def _check(self, public: PublicSample) -> None:
+        check_binary(self, public)
+        if self.cover not in ("auto", "exact", "directions"):
+            raise ValueError(f'cover must be "auto", "exact" or "directions"; got {self.cover!r}.')
+        for name in ("directions", "thresholds"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
+        if self.rounds != "auto" and (not isinstance(self.rounds, int) or self.rounds < 1):
+            raise ValueError(f'rounds must be "auto" or an integer >= 1; got {self.rounds!r}.')
+        n_features = public.X.shape[1]
+        if self.cover == "exact" and n_features > 3:
+            raise ValueError(
+                f'cover="exact" needs at most three features and X has {n_features}; '
+                'use cover="directions".'
+            )
+
+
+def constant(code: int, public: PublicSample) -> Halfspace:
+    """Return the halfspace that predicts one code everywhere."""
+    single = _unmoved(public.X.shape[1])
+    offset = -math.inf if code else math.inf
+    return Halfspace(single, np.array([bool(code)]), single.weights[0], offset, public)
+
+
+def _unmoved(n_features: int) -> Directions:
+    """Return a sweep without thresholds: one bin with all rows."""
+    return Directions(np.zeros((1, n_features)), [np.empty(0)])

@@ -1,0 +1,447 @@
+"""Halfspaces: dichotomies against linear programs, exact tables, covers, accuracy."""
+
+import itertools
+import pickle
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from skpublicdp import SemiPrivateClassifier
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.hypotheses import PublicSample
+from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
+from skpublicdp.hypotheses.halfspaces import Halfspaces
+from skpublicdp.hypotheses.pencils import Pencils
+from skpublicdp.hypotheses.sweeps import Directions, draw_directions
+from tests.helpers import (
+    all_data_sets,
+    as_arrays,
+    assert_private,
+    neighbours_of,
+    outcome_probabilities,
+    public_sample,
+)
+
+LINE = np.arange(6.0)[:, None]
+GRIDS = {
+    "single point": [(0.5, -1.0, 2.0)],
+    "equal points": [(0.5, -1.0, 2.0)] * 4,
+    "two points": [(0.5, -1.0, 2.0), (0.5, 3.0, 2.0)],
+    "line along an axis": LINE * [0.0, 1.0, 0.0],
+    "line along no axis": LINE * [1.0, 2.0, -1.0] + [3.0, 0.0, 1.0],
+    "two lines": [(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 0), (1, 1, 0), (2, 1, 0), (1, 1, 0)],
+    "tilted plane": [(0, 0, 0), (1, 0, 1), (2, 0, 2), (0, 1, 2), (1, 1, 3), (2, 1, 4), (1, 2, 5)],
+    "cube": list(itertools.product((0.0, 1.0), repeat=3)),
+    "a star": [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)],
+}
+SHAPES = [
+    pytest.param(np.array(points, dtype=float)[:, :d], id=f"{name}, d={d}")
+    for name, points in GRIDS.items()
+    for d in (1, 2, 3)
+] + [
+    pytest.param(
+        np.random.default_rng(seed).integers(0, size, size=(7, d)).astype(float),
+        id=f"grid of {size}, d={d}, {seed}",
+    )
+    for d in (1, 2, 3)
+    for size in (2, 3, 5)
+    for seed in range(2)
+]
+
+
+def make_cover(X, cover="exact", classes=(0, 1), alpha=0.05, **settings):
+    hypotheses = Halfspaces(cover, **settings)
+    return hypotheses.build_cover(public_sample(X, classes), alpha=alpha, beta=0.05)
+
+
+def members(cover):
+    return [cover.hypothesis(path) for path in range(cover.size)]
+
+
+def dichotomies(cover, X):
+    return [tuple(rule.predict(X).tolist()) for rule in members(cover)]
+
+
+def separable(X):
+    """All labelings of the rows by halfspaces: one linear program for each labeling."""
+    found = set()
+    lifted = np.column_stack([X, np.ones(len(X))])
+    for labels in itertools.product((0, 1), repeat=len(X)):
+        signs = 1 - 2 * np.array(labels)
+        program = linprog(
+            np.zeros(lifted.shape[1]),
+            signs[:, None] * lifted,
+            -np.ones(len(X)),
+            bounds=(None, None),
+        )
+        if program.status == 0:
+            found.add(labels)
+    return found
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("m", [*range(1, 11), 25])
+def test_points_in_general_position_have_as_many_dichotomies_as_cover_counted(d, m):
+    """Cover (1965), Theorem 1; each dichotomy has one member."""
+    X = np.random.default_rng(m).normal(size=(m, d))
+    cover = make_cover(X)
+    assert cover.size == 2 * sum(comb(m - 1, k) for k in range(d + 1))
+    if m <= 10:
+        assert len(set(dichotomies(cover, X))) == cover.size
+
+
+def test_random_words_tell_dichotomies_of_many_points_apart():
+    """From 64 points on, dichotomies are numbered by sums of random words."""
+    for m in (63, 64, 65, 300):
+        size = make_cover(np.random.default_rng(m).normal(size=(m, 2))).size
+        assert size == 2 * (1 + (m - 1) + comb(m - 1, 2))
+
+
+@pytest.mark.parametrize("X", SHAPES)
+def test_exact_covers_hold_all_dichotomies_of_degenerate_points(X):
+    """Linear programs list the dichotomies of at most eight points."""
+    X = np.unique(X, axis=0)
+    found = dichotomies(make_cover(X), X)
+    assert set(found) == separable(X)
+    assert len(found) == len(set(found))
+
+
+def rows_near(X, seed, n=20):
+    """Rows on public points, on the lines through them, on a grid, and anywhere."""
+    rng = np.random.default_rng(seed)
+    pairs = X[rng.integers(len(X), size=(2, n))]
+    on_lines = pairs[0] + rng.integers(-2, 4, size=(n, 1)) * (pairs[1] - pairs[0])
+    grid = rng.integers(-1, 5, size=(n, X.shape[1])) / 2
+    rows = np.concatenate([X, X, on_lines, grid, rng.normal(size=(n, X.shape[1]))])
+    return rows, rng.integers(2, size=len(rows)), rng.integers(0, 4, size=len(rows))
+
+
+def covers(d, seed):
+    rng = np.random.default_rng(seed)
+    grid = rng.integers(0, 3, size=(6, d)).astype(float)
+    yield grid, make_cover(grid)
+    plain = rng.normal(size=(6, d))
+    yield plain, make_cover(plain)
+    yield plain, make_cover(plain, "directions", directions=7, thresholds=4)
+
+
+every_dimension = pytest.mark.parametrize("d", [1, 2, 3])
+
+
+@every_dimension
+@given(seed=st.integers(0, 10**6), cut=st.integers(0, 70))
+@settings(max_examples=10)
+def test_tables_are_additive_and_row_local(d, seed, cut):
+    for points, cover in covers(d, seed):
+        X, y, weights = rows_near(points, seed)
+        order = np.random.default_rng(seed).permutation(len(X))
+        whole = cover.tabulate(X, y, weights)
+        parts = [
+            cover.tabulate(X[rows], y[rows], weights[rows]) for rows in (order[:cut], order[cut:])
+        ]
+        assert whole.dtype == np.int64
+        np.testing.assert_array_equal(whole, parts[0] + parts[1])
+        alone = [cover.tabulate(X[i : i + 1], y[i : i + 1], weights[:1]) for i in range(len(X))]
+        ones = np.full(len(X), weights[0])
+        np.testing.assert_array_equal(cover.tabulate(X, y, ones), np.sum(alone, axis=0))
+
+
+@every_dimension
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=5)
+def test_predictions_agree_with_the_error_table(d, seed):
+    """Scoring and predicting agree on every member and row, those on public points included."""
+    for points, cover in covers(d, seed):
+        X, y, weights = rows_near(points, seed)
+        family = cover.family(cover.tabulate(X, y, weights))
+        assert family.size == cover.size
+        for path, errors, prior in family.members():
+            predicted = cover.hypothesis(path).predict(X)
+            assert prior == 1
+            assert errors == weights[predicted != y].sum()
+            alone = [cover.hypothesis(path).predict(X[i : i + 1])[0] for i in range(0, len(X), 9)]
+            np.testing.assert_array_equal(predicted[::9], alone)
+
+
+@every_dimension
+def test_one_row_moves_every_error_count_by_at_most_one(d):
+    for points, cover in covers(d, 1):
+        X, y, _ = rows_near(points, 2)
+        before = cover.family(tabulate(cover, X, y)).errors
+        for row, label in zip(*rows_near(points, 3)[:2], strict=True):
+            moved, labels = X.copy(), y.copy()
+            moved[0], labels[0] = row, label
+            after = cover.family(tabulate(cover, moved, labels)).errors
+            assert np.abs(after - before).max() <= 1
+
+
+@every_dimension
+@pytest.mark.parametrize("cover", ["exact", "directions"])
+def test_exact_privacy_over_all_data_sets_and_neighbours(d, cover):
+    public = np.array([[0.0, 0.0, 1.0], [1.0, 0.5, 1.0], [0.5, 3.0, 0.0], [0.0, 0.0, 2.0]])[:, :d]
+    cover = make_cover(public, cover, directions=5, thresholds=3)
+    points = [(0.0, 0.0, 1.0)[:d], (1.5, 1.0, 0.0)[:d], (0.2, 4.0, 2.0)[:d]]
+    epsilon = Fraction(1, 2)
+    chosen = list(all_data_sets(points, 2))
+    data_sets = (as_arrays(points, rows) for rows in chosen)
+    outcomes = dict(zip(chosen, outcome_probabilities(cover, data_sets, epsilon), strict=True))
+    for rows, of_data in outcomes.items():
+        assert 1 - Fraction(1, 2**60) < sum(lower for lower, _ in of_data.values()) <= 1
+        for neighbour in neighbours_of(rows, points):
+            assert_private(of_data, outcomes[neighbour], epsilon)
+
+
+@every_dimension
+def test_normal_and_offset_are_the_hyperplane(d):
+    """Away from the hyperplane by more than rounding, the sign of normal @ x - offset decides."""
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(400, d))
+    for _, cover in covers(d, 0):
+        for rule in members(cover):
+            distance = X @ rule.normal - rule.offset
+            clear = np.abs(distance) > 1e-9
+            np.testing.assert_array_equal(rule.predict(X)[clear], (distance > 0)[clear])
+
+
+def test_table_does_not_depend_on_chunks_and_workers():
+    rng = np.random.default_rng(0)
+    n = CHUNK_ROWS + 77
+    X, y = rng.normal(size=(n, 2)), rng.integers(2, size=n)
+    cover = make_cover(rng.normal(size=(12, 2)))
+    whole = cover.tabulate(X, y, np.ones(n, dtype=np.int64))
+    for n_jobs in (None, 2):
+        np.testing.assert_array_equal(tabulate(cover, X, y, n_jobs=n_jobs), whole)
+
+
+@pytest.mark.parametrize("weight", [0, 1, 1000, (1 << 24) - 1, 1 << 24, (1 << 40) + 1])
+def test_large_weights_stay_exact(weight):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 2)), rng.integers(2, size=500)
+    cover = make_cover(rng.normal(size=(9, 2)))
+    unit = tabulate(cover, X, y)
+    np.testing.assert_array_equal(tabulate(cover, X, y, np.full(500, weight)), weight * unit)
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=0, max_size=12), st.integers(0, 10**6))
+def test_bins_are_those_of_a_sorted_search(cuts, seed):
+    """The grid that makes binning fast does not decide it."""
+    cuts = np.unique(np.array([cut for cut in cuts if np.isfinite(cut)], dtype=float))
+    rng = np.random.default_rng(seed)
+    sweep = Directions(np.ones((1, 1)), [cuts])
+    with np.errstate(over="ignore", under="ignore"):
+        near = np.concatenate([np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e308, -1e308]
+    keys = np.concatenate([cuts, near, rng.standard_cauchy(size=50), special])
+    np.testing.assert_array_equal(sweep._bins(keys, 0), np.searchsorted(cuts, keys))
+
+
+def test_huge_values_are_coded_alike_wherever_they_appear():
+    """Overflow makes infinities and NaN of rows; the table and the rule still agree."""
+    huge = np.array([[1e308, -1e308, 1e308], [-1e308, 1e308, 1e308], [1e308, 1e308, -1e308]])
+    y = np.array([0, 1, 1])
+    rng = np.random.default_rng(0)
+    for d, cover in itertools.product((2, 3), ("exact", "directions")):
+        cover = make_cover(1e-3 * rng.normal(size=(5, d)), cover, directions=9)
+        errors = cover.family(tabulate(cover, huge[:, :d], y)).errors
+        for path, rule in enumerate(members(cover)):
+            assert errors[path] == (rule.predict(huge[:, :d]) != y).sum()
+
+
+def test_directions_depend_on_the_public_rows_alone():
+    X = np.random.default_rng(0).normal(size=(40, 5)) * [1, 10, 100, 1, 1] + [0, 0, 0, 1e6, 0]
+    X[:, 4] = 0.1  # constant, though its computed deviation is not zero
+    weights = draw_directions(X, 200)
+    np.testing.assert_array_equal(weights, draw_directions(X, 200))
+    assert weights.shape[0] <= 200
+    assert not weights[:, 4].any()
+    assert ((weights != 0).sum(axis=1) == 2).sum() >= 10  # those of two features
+    spread = (weights * X.std(axis=0))[:, :4]
+    assert np.all(np.abs(spread).sum(axis=0) > 1)  # no feature is left out, whatever its unit
+    np.testing.assert_allclose(
+        draw_directions(X * 8.0, 200) * 8.0, weights, rtol=1e-9
+    )  # units do not matter
+    cover = make_cover(X, "directions")
+    assert {len(cuts) for cuts in cover.sweeps.thresholds} == {cover.sweeps.thresholds.shape[1]}
+    assert 0 < cover.sweeps.n_cuts.max() <= 31
+
+
+def test_directions_are_differences_alone_in_high_dimension():
+    X = np.random.default_rng(0).integers(2, size=(30, 25)).astype(float)
+    standard = X / X.std(axis=0)
+    differences = (standard[:, None] - standard[None]).reshape(-1, 25)
+    drawn = draw_directions(X, 50) * X.std(axis=0)
+    for direction in drawn:
+        gaps = np.minimum(
+            np.abs(differences - direction).max(axis=1), np.abs(differences + direction).max(axis=1)
+        )
+        assert gaps.min() < 1e-9
+
+
+@pytest.mark.parametrize("thresholds", [1, 3, 31])
+def test_thresholds_are_spaced_as_asked(thresholds):
+    X = np.random.default_rng(0).normal(size=(500, 4))
+    cover = make_cover(X, "directions", directions=20, thresholds=thresholds, alpha=0.001)
+    assert (cover.sweeps.n_cuts == thresholds).all()
+    assert cover.size <= 20 * thresholds * 2 + 2
+    wide = make_cover(X, "directions", directions=20, thresholds=thresholds, alpha=0.5)
+    assert (wide.sweeps.n_cuts == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("d", "m", "expected"),
+    [
+        (1, 1000, Directions),
+        (2, 90, Pencils),
+        (3, 60, Pencils),
+        (3, 61, Directions),
+        (4, 9, Directions),
+    ],
+)
+def test_auto_is_exact_where_that_is_cheap(d, m, expected):
+    cover = make_cover(np.random.default_rng(0).normal(size=(m, d)), "auto", directions=8)
+    assert isinstance(cover.sweeps, expected)
+    if d == 1:
+        assert cover.size == 2 * m
+
+
+def test_an_exact_cover_too_large_is_refused_with_its_size_and_a_remedy():
+    X = np.random.default_rng(0).normal(size=(5000, 3))
+    for d in (2, 3):
+        with pytest.raises(
+            CoverSizeError, match=rf'5000 distinct.* {d} dim.*halfspaces.*fewer.*"directions"'
+        ):
+            make_cover(X[:, :d], "exact")
+        assert isinstance(make_cover(X[:, :d], "auto", directions=8).sweeps, Directions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "classes", "message"),
+    [
+        ({}, (0, 1, 2), r"at most two classes and y has 3; use Stumps\(\) or DecisionTrees\(\)"),
+        ({"cover": "lines"}, (0, 1), "cover must be .*got 'lines'"),
+        ({"directions": 0}, (0, 1), "directions must be an integer >= 1; got 0"),
+        ({"thresholds": 2.5}, (0, 1), "thresholds must be an integer >= 1; got 2.5"),
+        ({"rounds": 0}, (0, 1), 'rounds must be "auto" or an integer >= 1; got 0'),
+        ({"cover": "exact"}, (0, 1), 'at most three features and X has 4; use .*"directions"'),
+    ],
+)
+def test_unusable_settings_say_why(arguments, classes, message):
+    with pytest.raises(ValueError, match=message):
+        make_cover(np.ones((3, 4)), classes=classes, **{"cover": "auto", **arguments})
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_without_differences_only_constants_remain(d):
+    cover = make_cover(np.full((4, d), 0.1), "auto", classes=("no", "yes"))
+    assert [str(rule) for rule in members(cover)] == ["predict no", "predict yes"]
+    assert cover.family(tabulate(cover, np.zeros((3, d)), [0, 1, 1])).errors.tolist() == [2, 1]
+    single = make_cover(np.random.default_rng(0).normal(size=(4, d)), "auto", classes=("only",))
+    assert [str(rule) for rule in members(single)] == ["predict only"]
+
+
+def test_rules_read_well():
+    public = PublicSample(np.array([[1.0], [2.0], [4.0]]), np.array(["no", "yes"]), ("age",))
+    cover = Halfspaces().build_cover(public, alpha=0.05, beta=0.05)
+    assert [" ".join(str(rule).split()) for rule in members(cover)] == [
+        "predict no",
+        "predict yes",
+        "if age > 1.5: predict yes else: predict no",
+        "if age > 1.5: predict no else: predict yes",
+        "if age > 3: predict yes else: predict no",
+        "if age > 3: predict no else: predict yes",
+    ]
+    X = np.array([[0.0, 0.0], [1.0, 7.0], [30.0, 2.0]])
+    public = PublicSample(X, np.array(["no", "yes"]), ("age", "income"))
+    rules = [str(rule) for rule in members(Halfspaces().build_cover(public, alpha=0.05, beta=0.05))]
+    assert len(set(rules)) == 8
+    assert all("age" in rule and "income" in rule and "(≈)" in rule for rule in rules[2:])
+    assert {tuple(rule.splitlines()[1:]) for rule in rules[2:]} == {
+        ("    predict yes", "else:", "    predict no"),
+        ("    predict no", "else:", "    predict yes"),
+    }
+
+
+def test_a_drawn_rule_is_small():
+    """What fit keeps holds one sweep, not all of them."""
+    cover = make_cover(np.random.default_rng(0).normal(size=(100, 2)))
+    assert len(pickle.dumps(cover.hypothesis(9))) < len(pickle.dumps(cover.sweeps)) / 20
+
+
+@pytest.mark.parametrize(
+    ("d", "settings", "least"),
+    [(1, {}, 0.98), (2, {}, 0.98), (3, {}, 0.96), (6, {}, 0.88), (6, {"directions": 4000}, 0.905)],
+)
+def test_a_rotated_halfspace_is_learnt(d, settings, least):
+    """Six dimensions are coarsely covered by 1000 directions; more of them come closer."""
+    scores = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        normal = rng.normal(size=d)
+        X = rng.normal(size=(5000, d))
+        y = np.where(X @ normal > 0.3 * np.linalg.norm(normal), "yes", "no")
+        clf = SemiPrivateClassifier(Halfspaces(**settings), epsilon=1, random_state=seed)
+        clf.fit(X[:3000], y[:3000], X_public=rng.normal(size=(300, d)))
+        scores.append(clf.score(X[3000:], y[3000:]))
+    assert np.mean(scores) > least
+
+
+def test_no_public_rows_use_the_reference():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    y = (X @ [1.0, -2.0] > 0.5).astype(int)
+    clf = SemiPrivateClassifier(Halfspaces(), random_state=0)
+    with pytest.warns(UserWarning, match="No public rows"):
+        assert clf.fit(X, y).score(X, y) > 0.97
+    assert clf.cover_size_ == 2 * (1 + 999 + comb(999, 2))
+
+
+class TestRounds:
+    """Several draws share one budget, each around the halfspace released before."""
+
+    RNG = np.random.default_rng(0)
+    X = RNG.normal(size=(3000, 6))
+    Y = (X @ np.array([1.0, -2.0, 0.5, 0.0, 1.5, 1.0]) > 0.4).astype(int)
+    PUBLIC = RNG.normal(size=(300, 6))
+
+    def fitted(self, rounds, epsilon=2.0):
+        hypotheses = Halfspaces(directions=400, rounds=rounds)
+        clf = SemiPrivateClassifier(hypotheses, epsilon=epsilon, random_state=0)
+        return clf.fit(self.X, self.Y, X_public=self.PUBLIC)
+
+    def test_the_receipt_lists_every_round(self):
+        for rounds in (1, 3):
+            clf = self.fitted(rounds)
+            spent = [mechanism.epsilon for mechanism in clf.privacy_.mechanisms]
+            assert spent == [2.0 / rounds] * rounds
+            assert clf.privacy_.epsilon == 2.0
+
+    def test_refinement_pays(self):
+        one, three = self.fitted(1), self.fitted(3)
+        assert three.score(self.X, self.Y) > one.score(self.X, self.Y) + 0.01
+
+    def test_rounds_follow_from_public_numbers(self):
+        assert [len(self.fitted("auto", e).privacy_.mechanisms) for e in (0.01, 0.7, 9.0)] == [
+            1,
+            2,
+            3,
+        ]
+
+    def test_a_refined_cover_depends_on_the_released_halfspace_alone(self):
+        public = public_sample(self.PUBLIC)
+        cover = Halfspaces(directions=50).build_cover(public, alpha=0.05, beta=0.05)
+        halfspace = cover.hypothesis(30)
+        one, other = cover.refined(halfspace, 1), cover.refined(halfspace, 1)
+        np.testing.assert_array_equal(one.sweeps.weights, other.sweeps.weights)
+        kept = one.sweeps.weights / np.abs(one.sweeps.weights).max(axis=1, keepdims=True)
+        assert np.isclose(np.abs(kept), np.abs(halfspace.normal)).all(axis=1).any()
+        assert cover.refined(cover.hypothesis(0), 1) is cover  # a constant has no direction
+
+    def test_exact_covers_take_one_round(self):
+        clf = SemiPrivateClassifier(Halfspaces(), epsilon=50, random_state=0)
+        clf.fit(self.X[:, :2], self.Y, X_public=self.PUBLIC[:, :2])
+        assert len(clf.privacy_.mechanisms) == 1
