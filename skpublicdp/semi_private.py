@@ -65,6 +65,11 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         The drawn rule; ``print`` shows it in words.
     cover_size_ : int
         Number of hypotheses it was drawn from, in the last round where there are several.
+    cover_radius_ : float or None
+        Radius reached: each member of the class disagrees with some member of the cover on at most
+        this share of the public rows (of the reference, where there are none). ``None`` where no
+        bound is known, as for halfspaces along directions. What it means for the population is
+        `guarantees.cover_radius`.
     privacy_ : PrivacyReceipt
         What was spent.
     certificate_ : Certificate
@@ -210,6 +215,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = rows.classes
         self.hypothesis_ = hypothesis
         self.cover_size_ = cover.size
+        self.cover_radius_ = cover.radius
         self.privacy_ = self._receipt(rows, rounds, bits.secure)
         size = family.effective_size
         self.certificate_ = Certificate(

@@ -355,6 +355,24 @@ def test_growth_bounds_the_dichotomies(hypotheses):
         assert len(dichotomies(members, X[:m])) <= hypotheses.growth(m, 2)
 
 
+@pytest.mark.parametrize(
+    "hypotheses",
+    [
+        *(Thresholds(), Stumps(), Intervals(), Rectangles(), Conjunctions(1), Conjunctions(2)),
+        *(DecisionTrees(1), DecisionTrees(2), Halfspaces(), Union([Stumps(), Intervals()])),
+    ],
+    ids=lambda hypotheses: repr(hypotheses),
+)
+@pytest.mark.parametrize("alpha", [0.1, 0.2, 0.3])
+def test_every_dichotomy_lies_within_the_radius(hypotheses, alpha):
+    """The radius a cover reports, against the finest cover of the same public rows."""
+    X = np.random.default_rng(1).integers(0, 6, size=(7, 2)).astype(float)
+    cover = make_cover(hypotheses, (0, 1), X, alpha)
+    kept = np.array(list(dichotomies(all_members(cover), X)))
+    for pattern in dichotomies(all_members(make_cover(hypotheses, (0, 1), X)), X):
+        assert (kept != pattern).mean(axis=1).min() <= cover.radius + 1e-12
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_depth_two_family_against_all_trees(n_classes):
     """The factored family lists the same errors as every tree evaluated on its own."""

@@ -69,6 +69,13 @@ def test_public_attributes():
     )
 
 
+def test_cover_radius_follows_alpha():
+    radii = [fitted(alpha=alpha, hypotheses=Stumps()).cover_radius_ for alpha in (0.001, 0.05, 0.3)]
+    assert radii[0] == 0
+    assert 0 < radii[1] <= 0.05 < radii[2] <= 0.3
+    assert fitted(alpha=0.05).cover_radius_ == pytest.approx(3 * radii[1])
+
+
 def test_mask_and_separate_rows_are_the_same_thing():
     rows = np.vstack([X, PUBLIC])
     labels = np.concatenate([Y, np.full(200, "-1")])
@@ -450,7 +457,14 @@ def numbers_in(value, seen=None):
 def test_nothing_private_is_stored(caplog):
     """Two data sets with the same draw must leave the very same object behind."""
     clf = fitted(epsilon=5.0)
-    expected = {"classes_", "hypothesis_", "cover_size_", "privacy_", "certificate_"}
+    expected = {
+        "classes_",
+        "hypothesis_",
+        "cover_size_",
+        "cover_radius_",
+        "privacy_",
+        "certificate_",
+    }
     learned = {name for name in vars(clf) if name.endswith("_") and not name.startswith("_")}
     assert learned == expected | {"n_features_in_"}
     caplog.set_level(logging.DEBUG)

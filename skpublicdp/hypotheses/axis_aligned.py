@@ -16,6 +16,7 @@ from skpublicdp.hypotheses.base import (
 )
 from skpublicdp.hypotheses.splits import (
     Splits,
+    cut_radius,
     public_splits,
     quantile_thresholds,
     stump_growth,
@@ -104,7 +105,9 @@ class Thresholds(HypothesisClass):
         cuts = quantile_thresholds(public.X[:, self.feature], alpha)
         splits = Splits(np.full(len(cuts), self.feature), cuts)
         members = [(split, 1, 0) for split in range(len(cuts))] if len(public.classes) == 2 else []
-        return _stump_cover(splits, members, public)
+        cover = _stump_cover(splits, members, public)
+        cover.radius = cut_radius(public, alpha, [self.feature])
+        return cover
 
     def growth(self, m: int, n_features: int) -> int:
         """Count the labelings of m rows: VC dimension 1, exact."""
@@ -136,7 +139,9 @@ class Stumps(HypothesisClass):
             for below in codes
             if above != below
         ]
-        return _stump_cover(splits, members, public)
+        cover = _stump_cover(splits, members, public)
+        cover.radius = cut_radius(public, alpha, range(public.X.shape[1]))
+        return cover
 
     def growth(self, m: int, n_features: int) -> int:
         """Bound the labelings of m rows with two labels."""

@@ -72,6 +72,10 @@ class Cover(ABC):
     rounds: int | str = 1
     """Number of draws, or "auto" for as many as cost little."""
 
+    radius: float | None = None
+    """Each member of the class disagrees with some member of the cover on at most this share of
+    the public rows; None where no bound is known."""
+
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a cover around a released hypothesis; `step` counts from 1."""
         raise NotImplementedError(f"{type(self).__name__} has one round")

@@ -20,7 +20,7 @@ from skpublicdp.hypotheses.base import (
     Table,
     check_binary,
 )
-from skpublicdp.hypotheses.splits import quantile_thresholds, shown
+from skpublicdp.hypotheses.splits import cut_radius, quantile_thresholds, shown
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path
 
 LARGEST = 1 << 30
@@ -214,7 +214,9 @@ class Rectangles(HypothesisClass):
                 f"{LARGEST:.1e} boxes are allowed; name two or three features, raise alpha, or use "
                 "Conjunctions() or DecisionTrees()."
             )
-        return BoxCover(Grid(features, cuts), public)
+        cover = BoxCover(Grid(features, cuts), public)
+        cover.radius = min(1.0, 2 * len(features) * cut_radius(public, alpha, features))
+        return cover
 
     def growth(self, m: int, n_features: int) -> int:
         """Bound the labelings of m rows: VC dimension 2 per feature, exact."""

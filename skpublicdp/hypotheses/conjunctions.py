@@ -19,6 +19,7 @@ from skpublicdp.hypotheses.base import (
 from skpublicdp.hypotheses.splits import (
     Splits,
     check_table,
+    cut_radius,
     public_splits,
     split_prior,
     stump_growth,
@@ -188,7 +189,10 @@ class Conjunctions(HypothesisClass):
         splits = public_splits(public, alpha)
         check_table(splits, public, self.max_literals, "use a smaller max_literals")
         prior = split_prior(splits, public, alpha)
-        return ConjunctionCover(splits, int(self.max_literals), prior, public)
+        cover = ConjunctionCover(splits, int(self.max_literals), prior, public)
+        reached = cut_radius(public, alpha, range(public.X.shape[1]))
+        cover.radius = min(1.0, self.max_literals * reached)
+        return cover
 
     def growth(self, m: int, n_features: int) -> int:
         """Bound the labelings of m rows: at most `max_literals` of the parts that splits make."""

@@ -123,7 +123,9 @@ class FiniteClass(HypothesisClass):
                     f"models must be fitted classifiers of the labels {public.classes.tolist()}; "
                     f"{type(model).__name__} is not fitted or has other labels."
                 )
-        return ListedCover([Model(model, public) for model in self.models])
+        cover = ListedCover([Model(model, public) for model in self.models])
+        cover.radius = 0.0
+        return cover
 
     def growth(self, m: int, n_features: int) -> int:
         """Bound the labelings of m rows by the number of models."""
@@ -201,7 +203,11 @@ class Union(HypothesisClass):
         if not len(self.classes):
             raise ValueError("classes must hold at least one hypothesis class; got none.")
         covers = [one.build_cover(public, alpha=alpha, beta=beta) for one in self.classes]
-        return UnionCover(covers, public)
+        union = UnionCover(covers, public)
+        reached = [cover.radius for cover in covers]
+        known = [radius for radius in reached if radius is not None]
+        union.radius = max(known) if len(known) == len(reached) else None
+        return union
 
     def growth(self, m: int, n_features: int) -> int:
         """Bound the labelings of m rows by the sum over the classes."""

@@ -273,7 +273,7 @@ class Halfspaces(HypothesisClass):
         points = np.unique(public.X + 0.0, axis=0)  # zeros of either sign are one value
         n_features = points.shape[1]
         if len(public.classes) == 1:
-            return HalfspaceCover(_unmoved(n_features), points, public)
+            return _exact(_unmoved(n_features), points, public)
         fits = len(points) <= EXACT_POINTS.get(n_features, 0)
         if self.cover == "directions" or (self.cover == "auto" and not fits):
             weights = draw_directions(public.X, int(self.directions))
@@ -282,7 +282,7 @@ class Halfspaces(HypothesisClass):
             sweeps: Sweeps = Directions.at_quantiles(
                 np.eye(1, n_features), points, spacing=0, most=len(points)
             )
-            return HalfspaceCover(sweeps, points, public)
+            return _exact(sweeps, points, public)
         n_members = 2 * len(points) ** 2 if n_features == 2 else 4 * len(points) ** 3
         if n_members > EXACT_MEMBERS:
             raise CoverSizeError(
@@ -290,7 +290,7 @@ class Halfspaces(HypothesisClass):
                 f"cover of {n_members:.2g} halfspaces and {EXACT_MEMBERS:.2g} are allowed; "
                 'give fewer public rows or use cover="directions".'
             )
-        return HalfspaceCover(Pencils(points), points, public)
+        return _exact(Pencils(points), points, public)
 
     def growth(self, m: int, n_features: int) -> int:
         """Count the labelings of m rows: VC dimension n_features + 1, exact (Cover 1965)."""
@@ -312,6 +312,13 @@ class Halfspaces(HypothesisClass):
                 f'cover="exact" needs at most three features and X has {n_features}; '
                 'use cover="directions".'
             )
+
+
+def _exact(sweeps: Sweeps, points: Rows, public: PublicSample) -> HalfspaceCover:
+    """Return a cover of all dichotomies of the public points."""
+    cover = HalfspaceCover(sweeps, points, public)
+    cover.radius = 0.0
+    return cover
 
 
 def constant(code: int, public: PublicSample) -> Halfspace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -234,6 +235,36 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
     sides ^= sides[:, :1]  # a split and its complement part the rows alike
     _, first = np.unique(np.packbits(sides, axis=1), axis=0, return_index=True)
     return splits[np.sort(first)]
+
+
+def cut_radius(public: PublicSample, alpha: float, features: Iterable[int]) -> float:
+    """Measure how far `quantile_thresholds` leave any cut of some features from a kept one.
+
+    Parameters
+    ----------
+    public : PublicSample
+        Public rows.
+    alpha : float
+        Quantile spacing.
+    features : iterable of int
+        Columns.
+
+    Returns
+    -------
+    float
+        The largest share of the public rows between a cut and the nearest kept or trivial one; at
+        most `alpha`, and 0 when every gap between distinct values has its threshold.
+    """
+    radius = 0.0
+    for feature in features:
+        column = np.sort(public.X[:, feature])
+        cuts = quantile_thresholds(column, alpha)
+        kept = np.searchsorted(column, np.concatenate([[-np.inf], cuts, [np.inf]]), side="right")
+        any_cut = np.searchsorted(column, column, side="right")
+        above = np.searchsorted(kept, any_cut).clip(1)
+        distance = np.minimum(any_cut - kept[above - 1], kept[above] - any_cut)
+        radius = max(radius, float(distance.max()) / len(column))
+    return radius
 
 
 def split_prior(splits: Splits, public: PublicSample, alpha: float) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from skpublicdp.hypotheses.base import (
 from skpublicdp.hypotheses.splits import (
     Splits,
     check_table,
+    cut_radius,
     public_splits,
     split_prior,
     stump_growth,
@@ -194,7 +195,11 @@ class DecisionTrees(HypothesisClass):
             raise ValueError(f"max_depth must be 1, 2 or 3; got {self.max_depth!r}.")
         splits = public_splits(public, alpha)
         check_table(splits, public, int(self.max_depth), "use a smaller max_depth")
-        return TreeCover(splits, int(self.max_depth), split_prior(splits, public, alpha), public)
+        cover = TreeCover(splits, int(self.max_depth), split_prior(splits, public, alpha), public)
+        # moving one split of a tree moves the rows between its old and its new cut
+        n_splits = 2 ** int(self.max_depth) - 1
+        cover.radius = min(1.0, n_splits * cut_radius(public, alpha, range(public.X.shape[1])))
+        return cover
 
     def growth(self, m: int, n_features: int) -> int:
         """Bound the labelings of m rows by trees of two labels, level by level."""
