@@ -20,6 +20,9 @@ Table = NDArray[np.int64]
 CHUNK_ROWS = 1 << 16
 """Rows tabulated at a time: enough for fast array work, little enough memory per worker."""
 
+BLOCK_ERRORS = 1 << 22
+"""Error counts held at a time while a table is arranged as a family."""
+
 
 @dataclass(frozen=True, eq=False)
 class PublicSample:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function
 from skpublicdp.hypotheses.base import (
+    BLOCK_ERRORS,
     Codes,
     Cover,
     Hypothesis,
@@ -25,9 +26,6 @@ from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Pa
 
 LARGEST = 1 << 30
 """More boxes are refused: each is one number to weigh."""
-
-BLOCK_ERRORS = 1 << 22
-"""Error counts held at a time."""
 
 
 class Box(Hypothesis):

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.guarantees import growth_function
 from skpublicdp.hypotheses.base import (
+    BLOCK_ERRORS,
     Codes,
     Cover,
     Hypothesis,
@@ -25,9 +26,6 @@ from skpublicdp.hypotheses.splits import (
     stump_growth,
 )
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path
-
-BLOCK_ERRORS = 1 << 22
-"""Error counts held at a time."""
 
 
 class Conjunction(Hypothesis):

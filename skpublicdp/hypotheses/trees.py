@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.hypotheses.base import (
+    BLOCK_ERRORS,
     Codes,
     Cover,
     Hypothesis,
@@ -23,9 +24,6 @@ from skpublicdp.hypotheses.splits import (
     stump_growth,
 )
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, Path, Product
-
-BLOCK_ERRORS = 1 << 22
-"""Error counts held at a time while a table is arranged."""
 
 
 class DecisionTree(Hypothesis):
