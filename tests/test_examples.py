@@ -17,3 +17,14 @@ def test_quickstart(tmp_path, capsys):
     for part in ("Test accuracy", "majority", "predict Trump", "PrivacyReceipt", "secure"):
         assert part in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_hypothesis_classes(tmp_path):
+    pytest.importorskip("matplotlib")
+    module = runpy.run_path(str(EXAMPLES / "hypothesis_classes.py"))
+    module["main"](out=tmp_path / "pictures")
+    pictures = {path.stem: path.read_bytes() for path in (tmp_path / "pictures").iterdir()}
+    assert set(pictures) == set(module["CLASSES"])
+    for picture in pictures.values():
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) < 40_000

@@ -296,6 +296,9 @@ class Lazy(Family):
 def _check_prior(prior: Prior | None, options: int) -> None:
     if prior is None:
         return
-    whole = all(isinstance(weight, int | np.integer) for weight in prior)
+    if isinstance(prior, np.ndarray):
+        whole = prior.dtype.kind in "iu"
+    else:
+        whole = all(isinstance(weight, int | np.integer) for weight in prior)
     if not whole or len(prior) != options or np.min(prior) < 1:
         raise ValueError("prior must hold one positive integer per option")
