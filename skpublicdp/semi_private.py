@@ -73,7 +73,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
     privacy_ : PrivacyReceipt
         What was spent.
     certificate_ : Certificate
-        How far the drawn rule may be from the best in the cover.
+        How far the drawn rule may be from the best in the cover (of the last round).
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -203,10 +203,10 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         rounds = cover.rounds
         if rounds == "auto":
             rounds = n_rounds(family.effective_size, scored, self.epsilon)
-        share = exact_fraction(self.epsilon) / rounds
+        share = exact_fraction(self.epsilon) / int(rounds)
         # a replaced private row has weight 1 whatever the public ones weigh
         hypothesis = cover.hypothesis(draw(family, share, 1, bits))
-        for step in range(1, rounds):
+        for step in range(1, int(rounds)):
             # what was drawn is released: the next cover may depend on it (basic composition)
             cover = cover.refined(hypothesis, step)
             family = self._family(cover, rows)

@@ -326,6 +326,7 @@ def test_an_exact_cover_too_large_is_refused_with_its_size_and_a_remedy():
         ({"cover": "lines"}, (0, 1), "cover must be .*got 'lines'"),
         ({"directions": 0}, (0, 1), "directions must be an integer >= 1; got 0"),
         ({"thresholds": 2.5}, (0, 1), "thresholds must be an integer >= 1; got 2.5"),
+        ({"rounds": True}, (0, 1), 'rounds must be "auto" or an integer >= 1; got True'),
         ({"rounds": 0}, (0, 1), 'rounds must be "auto" or an integer >= 1; got 0'),
         ({"cover": "exact"}, (0, 1), 'at most three features and X has 4; use .*"directions"'),
     ],

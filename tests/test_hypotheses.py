@@ -535,6 +535,7 @@ def test_sizes_are_python_integers():
     [
         (Thresholds(), (0, 1, 2), r"at most two classes.*use Stumps\(\)"),
         (Thresholds(feature=2), (0, 1), "feature must be a column number below 2; got 2"),
+        (Thresholds(feature=1.0), (0, 1), "feature must be a column number below 2; got 1.0"),
         (DecisionTrees(max_depth=4), (0, 1), "max_depth must be 1, 2 or 3; got 4"),
         (Intervals(), (0, 1, 2), r"Rectangles needs at most two classes.*use Stumps\(\)"),
         (Conjunctions(), (0, 1, 2), "Conjunctions needs at most two classes and y has 3"),

@@ -98,7 +98,8 @@ class Thresholds(HypothesisClass):
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
         """Build the cover: thresholds at the public `alpha`-quantiles of the feature."""
         check_binary(self, public)
-        if not 0 <= self.feature < public.X.shape[1]:
+        known = isinstance(self.feature, int | np.integer)
+        if not known or not 0 <= self.feature < public.X.shape[1]:
             raise ValueError(
                 f"feature must be a column number below {public.X.shape[1]}; got {self.feature!r}."
             )

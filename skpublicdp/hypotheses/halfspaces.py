@@ -302,9 +302,9 @@ class Halfspaces(HypothesisClass):
             raise ValueError(f'cover must be "auto", "exact" or "directions"; got {self.cover!r}.')
         for name in ("directions", "thresholds"):
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
+            if not _is_count(value):
                 raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
-        if self.rounds != "auto" and (not isinstance(self.rounds, int) or self.rounds < 1):
+        if self.rounds != "auto" and not _is_count(self.rounds):
             raise ValueError(f'rounds must be "auto" or an integer >= 1; got {self.rounds!r}.')
         n_features = public.X.shape[1]
         if self.cover == "exact" and n_features > 3:
@@ -312,6 +312,10 @@ class Halfspaces(HypothesisClass):
                 f'cover="exact" needs at most three features and X has {n_features}; '
                 'use cover="directions".'
             )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
 
 
 def _exact(sweeps: Sweeps, points: Rows, public: PublicSample) -> HalfspaceCover:
