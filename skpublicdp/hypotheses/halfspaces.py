@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -314,8 +315,9 @@ class Halfspaces(HypothesisClass):
             )
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and bool(value >= 1)
 
 
 def _exact(sweeps: Sweeps, points: Rows, public: PublicSample) -> HalfspaceCover:
