@@ -52,6 +52,7 @@ def test_effective_size_is_that_of_the_least_likely_member():
         lambda: Choice(BATCH, [1, 2, 0]),
         lambda: OneOf([BATCH], [0]),
         lambda: OneOf([BATCH], [1.5]),
+        lambda: Lazy(2, lambda start, stop: BATCH, 1).members(),
         lambda: Choice(BATCH, np.array([1.0, 2.0, 3.0])),
     ],
 )

@@ -18,6 +18,7 @@ from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
 from skpublicdp.hypotheses.halfspaces import Halfspaces
 from skpublicdp.hypotheses.pencils import Pencils
 from skpublicdp.hypotheses.sweeps import Directions, draw_directions
+from skpublicdp.mechanisms.selection import draw
 from tests.helpers import (
     all_data_sets,
     as_arrays,
@@ -420,6 +421,20 @@ class TestRounds:
             spent = [mechanism.epsilon for mechanism in clf.privacy_.mechanisms]
             assert spent == [2.0 / rounds] * rounds
             assert clf.privacy_.epsilon == 2.0
+
+    @pytest.mark.parametrize("rounds", [1, 2, 3])
+    def test_the_draws_together_spend_the_budget(self, rounds, monkeypatch):
+        spent = []
+
+        def recording(family, epsilon, sensitivity, bits):
+            spent.append((epsilon, sensitivity))
+            return draw(family, epsilon, sensitivity, bits)
+
+        monkeypatch.setattr("skpublicdp.semi_private.draw", recording)
+        self.fitted(rounds, epsilon=0.7)
+        assert len(spent) == rounds
+        assert sum(epsilon for epsilon, _ in spent) == Fraction(0.7)
+        assert {sensitivity for _, sensitivity in spent} == {1}
 
     def test_refinement_pays(self):
         one, three = self.fitted(1), self.fitted(3)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,27 +25,27 @@ Index = tuple[int, ...]
 Prior = Sequence[int] | NDArray[np.int64]
 
 
-class Family:
+class Family(ABC):
     """Base of all nodes."""
 
     @property
+    @abstractmethod
     def batch(self) -> tuple[int, ...]:
         """Shape of the array of families this node stands for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def at(self, index: Index) -> Family:
         """Return the node at `index` of the leading batch axes."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """Number of members of each family in the batch."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def prior_range(self) -> tuple[int, int]:
         """Return the sum and the least of the members' prior weights."""
-        raise NotImplementedError
 
     @property
     def effective_size(self) -> int:
@@ -52,9 +53,9 @@ class Family:
         total, least = self.prior_range
         return -(-total // least)
 
+    @abstractmethod
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield (path, errors, prior) of every member; for families small enough to list."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,6 +292,10 @@ class Lazy(Family):
     def prior_range(self) -> tuple[int, int]:
         """Return the sum and the least of the members' prior weights, the same in the batch."""
         return self.build(0, 1).prior_range
+
+    def members(self) -> Iterator[tuple[Path, int, int]]:
+        """Refuse: a batch has no one list of members."""
+        raise ValueError("a Lazy is a batch of families; take one of them with at((index,)).")
 
 
 def _check_prior(prior: Prior | None, options: int) -> None:
