@@ -203,20 +203,26 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         rounds = cover.rounds
         if rounds == "auto":
             rounds = n_rounds(family.effective_size, scored, self.epsilon)
-        share = exact_fraction(self.epsilon) / int(rounds)
+        budget = exact_fraction(self.epsilon)
+        share = budget / int(rounds)
         # a replaced private row has weight 1 whatever the public ones weigh
         hypothesis = cover.hypothesis(draw(family, share, 1, bits))
-        for step in range(1, int(rounds)):
+        spent = [share]
+        while left := budget - sum(spent):
             # what was drawn is released: the next cover may depend on it (basic composition)
-            cover = cover.refined(hypothesis, step)
-            family = self._family(cover, rows)
+            finer = cover.refined(hypothesis, len(spent))
+            if finer is cover:
+                share = left  # with nothing finer to come, one draw takes all that is left
+            else:
+                cover, family = finer, self._family(finer, rows)
             hypothesis = cover.hypothesis(draw(family, share, 1, bits))
+            spent.append(share)
 
         self.classes_ = rows.classes
         self.hypothesis_ = hypothesis
         self.cover_size_ = cover.size
         self.cover_radius_ = cover.radius
-        self.privacy_ = self._receipt(rows, rounds, bits.secure)
+        self.privacy_ = self._receipt(rows, spent, bits.secure)
         size = family.effective_size
         self.certificate_ = Certificate(
             excess_error=excess_error(size, scored, float(share), self.beta),
@@ -262,22 +268,24 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             X_public = reference_sample(self.n_features_in_, self.bounds, size)
         return PublicSample(X_public, rows.classes, tuple(map(str, names)))
 
-    def _receipt(self, rows, rounds, secure):
-        epsilon = float(self.epsilon)
-        mechanism = Mechanism(
-            name="exponential mechanism, exact draw",
-            epsilon=epsilon / rounds,
-            delta=0.0,
-            reference="McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md",
-        )
+    def _receipt(self, rows, spent, secure):
+        mechanisms = [
+            Mechanism(
+                name="exponential mechanism, exact draw",
+                epsilon=float(share),
+                delta=0.0,
+                reference="McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md",
+            )
+            for share in spent
+        ]
         labels = "" if self.classes is not None else " and the set of labels in y"
         return PrivacyReceipt(
-            epsilon=epsilon,
+            epsilon=float(self.epsilon),
             delta=0.0,
             unit=REPLACE_ONE,
             n_private=len(rows.X_private),
             n_public=len(rows.X_public),
-            mechanisms=(mechanism,) * rounds,
+            mechanisms=tuple(mechanisms),
             secure_randomness=secure,
             assumptions=(f"the number of private rows{labels} may be known",),
         )

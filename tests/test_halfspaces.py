@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.hypotheses import PublicSample
+from skpublicdp.hypotheses import DecisionTrees, PublicSample, Stumps, Union
 from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
 from skpublicdp.hypotheses.halfspaces import Halfspaces
 from skpublicdp.hypotheses.pencils import Pencils
@@ -271,16 +271,14 @@ def test_directions_depend_on_the_public_rows_alone():
     assert 0 < cover.sweeps.n_cuts.max() <= 31
 
 
-def test_directions_are_differences_alone_in_high_dimension():
+def test_most_directions_are_differences_of_public_rows():
     X = np.random.default_rng(0).integers(2, size=(30, 25)).astype(float)
     standard = X / X.std(axis=0)
     differences = (standard[:, None] - standard[None]).reshape(-1, 25)
     drawn = draw_directions(X, 50) * X.std(axis=0)
-    for direction in drawn:
-        gaps = np.minimum(
-            np.abs(differences - direction).max(axis=1), np.abs(differences + direction).max(axis=1)
-        )
-        assert gaps.min() < 1e-9
+    either = np.concatenate([differences, -differences])
+    found = [np.abs(either - direction).max(axis=1).min() < 1e-9 for direction in drawn]
+    assert 35 <= sum(found) < 45
 
 
 @pytest.mark.parametrize("thresholds", [1, 3, 31])
@@ -436,6 +434,12 @@ class TestRounds:
         assert sum(epsilon for epsilon, _ in spent) == Fraction(0.7)
         assert {sensitivity for _, sensitivity in spent} == {1}
 
+    def test_nothing_finer_than_a_constant_is_drawn_once_more(self):
+        X = np.random.default_rng(0).normal(size=(3000, 6))
+        clf = SemiPrivateClassifier(Halfspaces(rounds=4), epsilon=8.0, random_state=0)
+        clf.fit(X, np.r_[0, np.ones(2999)], X_public=self.PUBLIC)
+        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [2.0, 6.0]
+
     def test_refinement_pays(self):
         one, three = self.fitted(1), self.fitted(3)
         assert three.score(self.X, self.Y) > one.score(self.X, self.Y) + 0.01
@@ -461,3 +465,36 @@ class TestRounds:
         clf = SemiPrivateClassifier(Halfspaces(), epsilon=50, random_state=0)
         clf.fit(self.X[:, :2], self.Y, X_public=self.PUBLIC[:, :2])
         assert len(clf.privacy_.mechanisms) == 1
+
+
+class TestRoundsOfUnions:
+    """A union refines what its members can, and draws once more from the rest."""
+
+    X, PUBLIC = TestRounds.X, TestRounds.PUBLIC
+
+    def fitted(self, y):
+        union = Union([DecisionTrees(1), Halfspaces(directions=400, rounds=3)])
+        clf = SemiPrivateClassifier(union, epsilon=6.0, random_state=0)
+        return clf.fit(self.X, y, X_public=self.PUBLIC)
+
+    def test_halfspaces_are_refined(self):
+        clf = self.fitted(TestRounds.Y)
+        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [2.0] * 3
+        single = Union([DecisionTrees(1), Halfspaces(directions=400, rounds=1)])
+        once = SemiPrivateClassifier(single, epsilon=6.0, random_state=0)
+        once.fit(self.X, TestRounds.Y, X_public=self.PUBLIC)
+        assert len(once.privacy_.mechanisms) == 1
+        assert clf.score(self.X, TestRounds.Y) > once.score(self.X, TestRounds.Y) + 0.01
+
+    def test_what_is_left_goes_to_one_draw(self):
+        clf = self.fitted((self.X[:, 2] > 0.3).astype(int))
+        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [2.0, 4.0]
+
+    def test_rounds_are_those_of_the_members(self):
+        public = public_sample(self.PUBLIC)
+        for classes, rounds in [
+            ([DecisionTrees(1), Stumps()], 1),
+            ([Halfspaces(rounds=2), Stumps(), Halfspaces(rounds=3)], 3),
+            ([Halfspaces(rounds=2), Halfspaces()], "auto"),
+        ]:
+            assert Union(classes).build_cover(public, alpha=0.1, beta=0.1).rounds == rounds

@@ -80,7 +80,21 @@ class Cover(ABC):
     the public rows; None where no bound is known."""
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a cover around a released hypothesis, itself by default; `step` is 1, 2, ..."""
+        """Return a finer cover around a released hypothesis, itself (the default) if it has none.
+
+        Parameters
+        ----------
+        hypothesis : Hypothesis
+            The hypothesis drawn last; of a union, possibly another cover's.
+        step : int
+            1 for the first refinement.
+
+        Returns
+        -------
+        Cover
+            The cover of the next draw. If it is this one, the next draw is the last and takes all
+            of the budget that is left.
+        """
         return self
 
     @property

@@ -145,8 +145,18 @@ class UnionCover(Cover):
 
     def __init__(self, covers: Sequence[Cover], public: PublicSample) -> None:
         self.covers = tuple(covers)
+        self._public = public
         none = public.X[:0], np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
         self._shapes = [cover.tabulate(*none).shape for cover in self.covers]
+        rounds = [cover.rounds for cover in self.covers]
+        self.rounds = "auto" if "auto" in rounds else max(map(int, rounds))
+
+    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+        """Return the union of what each cover makes of a released hypothesis."""
+        finer = [cover.refined(hypothesis, step) for cover in self.covers]
+        if all(one is other for one, other in zip(finer, self.covers, strict=True)):
+            return self
+        return UnionCover(finer, self._public)
 
     @property
     def size(self) -> int:

@@ -247,10 +247,9 @@ def draw_directions(points: Rows, size: int) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (at most size, n_features)
-        In the units of the rows and up to sign: 40% differences of standardised public rows, 20%
-        each of two features, isotropic, and isotropic among whitened rows; differences alone
-        beyond 20 features. A feature that is constant among the public rows gets no weight. Of
-        one feature, that feature.
+        In the units of the rows and up to sign: 70% differences of standardised public rows, 10%
+        each of two features, isotropic, and isotropic among whitened rows. A feature that is
+        constant among the public rows gets no weight. Of one feature, that feature.
     """
     generator = np.random.default_rng(0)  # fixed: directions are part of the method, not random
     n_features = points.shape[1]
@@ -258,7 +257,7 @@ def draw_directions(points: Rows, size: int) -> NDArray[np.float64]:
     if n_features == 1 or not varies.any():
         return np.ones((1, n_features))
     standard = (points - points.mean(axis=0)) / scale
-    n_other = 0 if n_features > 20 else size // 5
+    n_other = size // 10  # a few of each: where public rows are few, differences are too
     distinct = np.unique(standard, axis=0)
     first = generator.integers(len(distinct), size=size - 3 * n_other)
     second = first - generator.integers(1, len(distinct), size=len(first))  # never the same
