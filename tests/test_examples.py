@@ -28,3 +28,15 @@ def test_hypothesis_classes(tmp_path):
     for picture in pictures.values():
         assert picture.startswith(b"\x89PNG")
         assert len(picture) < 40_000
+
+
+def test_alpha_tradeoff(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    module = runpy.run_path(str(EXAMPLES / "alpha_tradeoff.py"))
+    picture = tmp_path / "alpha_tradeoff.png"
+    module["main"](seeds=10, alphas=(0.5, 0.2, 0.01), epsilons=(0.04, 1.0), out=picture)
+    printed = capsys.readouterr().out
+    # the trade-off itself: a middle alpha where ε is small, the finest where it is large
+    assert "The best alpha at ε = 0.04 is 0.2" in printed
+    assert "The best alpha at ε = 1 is 0.01" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""The theorems as functions: against brute force, as inverses, in their shape, on data."""
+"""The theorems as functions: against brute force, as inverses, in their shape."""
 
 import itertools
 import math
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from skpublicdp.accounting import exact_fraction
 from skpublicdp.guarantees import (
     SampleSize,
     cover_radius,
@@ -28,11 +27,6 @@ from skpublicdp.guarantees import (
     vc_dimension,
 )
 from skpublicdp.guarantees.growth import log_growth
-from skpublicdp.hypotheses import Thresholds
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.randomness import SeededBits
-from skpublicdp.mechanisms.selection import draw
-from tests.helpers import FALSE_ALARM, public_sample
 
 # growth functions against brute force
 
@@ -333,45 +327,3 @@ def test_the_dual_dimension_defaults_to_assouads_bound():
 def test_nonsense_is_refused_in_a_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-# on data: what is promised holds as often as promised
-
-
-def allowed_failures(trials, beta):
-    """Failures that a rate of beta exceeds with probability FALSE_ALARM only."""
-    return binom.isf(FALSE_ALARM, trials, beta)
-
-
-def test_public_thresholds_cover_as_often_as_promised():
-    rng = np.random.default_rng(0)
-    beta, trials = 0.1, 2000
-    for m in (100, 400):
-        cuts = np.sort(rng.random((trials, m)), axis=1)
-        # the member that stands for a gap may be at its far end
-        radius = np.diff(cuts, axis=1, prepend=0, append=1).max(axis=1)
-        failures = (radius > cover_radius(m, 1, beta)).sum()
-        assert failures <= allowed_failures(trials, beta)
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_the_semi_private_learner_keeps_its_promise(noise):
-    """Thresholds of a uniform feature, labels flipped at random: the true error is known."""
-    alpha, beta, epsilon, trials = 0.4, 0.2, 1.0, 300
-    m = n_public(alpha / 2, beta / 2, 1)
-    n = n_private(alpha, beta, epsilon, 1)
-    rng = np.random.default_rng(0)
-    failures = 0
-    for trial in range(trials):
-        target = rng.random()
-        public = public_sample(rng.random((m, 1)))
-        X = rng.random((n, 1))
-        y = (X[:, 0] > target) ^ (rng.random(n) < noise)
-        cover = Thresholds().build_cover(public, alpha=1e-9, beta=beta / 2)
-        assert cover.size == m + 1  # one member for each dichotomy
-        family = cover.family(tabulate(cover, X, y))
-        path = draw(family, exact_fraction(epsilon), 1, SeededBits(trial))
-        grid = np.linspace(0, 1, 2001)[:, None]
-        wrong = cover.hypothesis(path).predict(grid) != (grid[:, 0] > target)
-        failures += (1 - 2 * noise) * wrong.mean() > alpha
-    assert failures <= allowed_failures(trials, beta)

@@ -1,0 +1,126 @@
+"""Show what `alpha` trades: a finer cover holds a better rule, and the draw finds it less surely.
+
+An illness shows in one of 40 measurements, above an unknown limit; the other 39 say nothing. Ten
+answers on a scale of 0 to 9 follow the telling measurement roughly. `Stumps` splits one of the 50
+columns. With a large `alpha` it offers few splits, none of them close to the limit. With a small
+one it offers up to a hundred for each measurement, and only nine for each answer: privately, the
+many useless splits hide the useful ones. The smaller ε, the larger the `alpha` that is best.
+
+`GridSearchCV` tries every pair of `alpha` and ε on people who are made up. That matters. A search
+on private rows spends its ε at every fit, and its scores are noise-free functions of the held-out
+private rows: neither they nor the `alpha` they choose would be private at any ε. Search on public
+or synthetic rows, as here, and fit once on the private ones.
+
+Run it with ``python examples/alpha_tradeoff.py``; it takes about a minute.
+"""
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from sklearn.model_selection import GridSearchCV, KFold
+
+from skpublicdp import SemiPrivateClassifier
+from skpublicdp.hypotheses import Stumps
+
+matplotlib.use("Agg")  # draws into a file: no display is needed
+import matplotlib.pyplot as plt
+
+ALPHAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
+EPSILONS = (0.02, 0.04, 1.0)
+PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "alpha_tradeoff.png"
+N_PRIVATE, N_PUBLIC = 1500, 300
+UNLABELLED = -1
+
+
+def make_people(seed):
+    """Return columns, diagnoses (-1 for public people) and the mask of the public people."""
+    rng = np.random.default_rng(seed)
+    measured = rng.random((N_PRIVATE + N_PUBLIC, 40))
+    heard = measured[:, :1] + 0.03 * rng.normal(size=(len(measured), 10))
+    answers = np.clip(np.floor(10 * heard), 0, 9)
+    ill = (measured[:, 0] > rng.uniform(0.2, 0.8)).astype(int)
+    is_public = np.arange(len(ill)) >= N_PRIVATE
+    return np.hstack([measured, answers]), np.where(is_public, UNLABELLED, ill), is_public
+
+
+def score(clf, X, y):
+    """Return the accuracy on the labelled rows and the two things that alpha trades."""
+    labelled = y != UNLABELLED  # the test folds hold public rows too
+    return {
+        "accuracy": clf.score(X[labelled], y[labelled]),
+        "radius": clf.cover_radius_,
+        "price": clf.certificate_.excess_error,
+    }
+
+
+def search(seeds, alphas, epsilons):
+    """Return the mean scores of a grid search, each of shape (seeds, alphas, epsilons)."""
+    grid = {"alpha": alphas, "epsilon": epsilons}
+    found = {"accuracy": [], "radius": [], "price": []}
+    for seed in range(seeds):
+        X, y, is_public = make_people(seed)
+        clf = SemiPrivateClassifier(Stumps(), classes=(0, 1), random_state=seed)
+        # not stratified: folds should not depend on labels; the mask is sliced along with the rows
+        folds = KFold(3, shuffle=True, random_state=seed)
+        plane = GridSearchCV(clf, grid, scoring=score, cv=folds, refit=False)
+        plane.fit(X, y, is_public=is_public)
+        for name, values in found.items():
+            means = plane.cv_results_[f"mean_test_{name}"]
+            values.append(means.reshape(len(alphas), len(epsilons)))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def draw_picture(found, alphas, epsilons, out):
+    """Save the accuracies, and beside them the two things that alpha trades."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
+    accuracy = found["accuracy"].mean(axis=0)
+    error = found["accuracy"].std(axis=0) / np.sqrt(len(found["accuracy"]))
+    price = found["price"].mean(axis=0)
+    for column, epsilon in enumerate(epsilons):
+        color, mean, spread = f"C{column}", accuracy[:, column], error[:, column]
+        left.fill_between(alphas, mean - spread, mean + spread, color=color, alpha=0.2, lw=0)
+        left.plot(alphas, mean, marker="o", color=color, label=f"ε = {epsilon:g}")
+        best = mean.argmax()
+        left.plot(alphas[best], mean[best], "o", ms=13, mfc="none", mec=color)
+        right.plot(
+            alphas, price[:, column], marker="o", color=color, label=f"price, ε = {epsilon:g}"
+        )
+    radius = found["radius"].mean(axis=(0, 2))
+    right.plot(alphas, radius, marker="s", color="0.2", label="radius of the cover, any ε")
+    left.set_title(
+        f"test accuracy (mean ± standard error,\n{len(found['price'])} seeds; rings: the best)"
+    )
+    right.set_title("the two bounds in error: what the cover\nmay miss, what its draw may cost")
+    right.set(yscale="log")
+    for axes in (left, right):
+        axes.set(xscale="log", xlabel="α (smaller is a finer cover)")
+        axes.set_xticks(alphas, [f"{alpha:g}" for alpha in alphas])
+        axes.minorticks_off()
+        axes.invert_xaxis()
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=100)
+    plt.close(figure)
+
+
+def main(seeds=30, alphas=ALPHAS, epsilons=EPSILONS, out=PICTURE):
+    """Print the accuracies and what bounds them, save the picture."""
+    found = search(seeds, alphas, epsilons)
+    radius = found["radius"].mean(axis=(0, 2))
+    accuracy, price = (found[name].mean(axis=0) for name in ("accuracy", "price"))
+    print(f"Test accuracy, mean of {seeds} seeds (radius of the cover; price of the draw)")
+    print("  α     radius", *(f"      ε = {epsilon:<5g}" for epsilon in epsilons))
+    for row, alpha in enumerate(alphas):
+        cells = zip(accuracy[row], price[row], strict=True)
+        columns = (f"  {right:.3f} ({cost:.3f})" for right, cost in cells)
+        print(f"  {alpha:<5g} {radius[row]:.3f} ", *columns)
+    for column, epsilon in enumerate(epsilons):
+        print(f"The best alpha at ε = {epsilon:g} is {alphas[accuracy[:, column].argmax()]:g}")
+    draw_picture(found, alphas, epsilons, Path(out))
+    print(f"\nPicture: {out}")
+
+
+if __name__ == "__main__":
+    main()
