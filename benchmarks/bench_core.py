@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from report import RESULTS, print_table, save_table
+from report import RESULTS, line, print_lines, save_table
 from threadpoolctl import threadpool_limits
 
 from skpublicdp import SemiPrivateClassifier
@@ -43,17 +43,6 @@ def in_turns(actions, repeats=REPEATS):
         action()
     rounds = [{name: seconds(action) for name, action in actions.items()} for _ in range(repeats)]
     return pd.DataFrame(rounds)
-
-
-def line(what, value, target, unit="", *, steady=True):
-    verdict = "pass" if value <= target else "FAIL"
-    return {
-        "what": what,
-        "measured": value,
-        "unit": unit,
-        "target": target,
-        "verdict": verdict if steady else "noisy: run again",
-    }
 
 
 def is_steady(times, reference):
@@ -148,14 +137,9 @@ def draws():
 
 
 def main():
-    table = pd.DataFrame([*fits(), *draws()])
-    save_table(table, "core")
-    texts = table.assign(
-        measured=[f"{value:.3g}" for value in table["measured"]],
-        target=[f"≤ {value:g}" for value in table["target"]],
-        largest=["" if np.isnan(value) else f"{value:.3g}" for value in table["largest"]],
-    )
-    print_table(texts, f"Medians of {REPEATS} rounds")
+    lines = [*fits(), *draws()]
+    save_table(pd.DataFrame(lines), "core")
+    print_lines(lines, f"Medians of {REPEATS} rounds")
     print(f"\nWritten: {RESULTS / 'core.csv'}")
 
 

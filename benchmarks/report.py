@@ -29,3 +29,33 @@ def save_picture(figure, name: str) -> None:
 def print_table(frame: pd.DataFrame, title: str) -> None:
     """Print a table whose cells are texts already."""
     print(f"\n{title}\n{frame.to_string(index=False)}", flush=True)
+
+
+def line(what, value, target=None, unit="", *, at_least=False, steady=True):
+    """Hold a figure against its target, if it has one; an unsteady one gets no verdict."""
+    if target is None:
+        bound, verdict = "", "reported"
+    else:
+        bound = "≥" if at_least else "≤"
+        verdict = "pass" if (value >= target if at_least else value <= target) else "FAIL"
+    return {
+        "what": what,
+        "measured": value,
+        "unit": unit,
+        "bound": bound,
+        "target": target,
+        "verdict": verdict if steady else "noisy: run again",
+    }
+
+
+def print_lines(lines: list[dict], title: str) -> None:
+    """Print the lines that `line` makes; an extra number may be missing from some."""
+    table = pd.DataFrame(lines)
+    target = [
+        f"{bound} {value:g}" if bound else ""
+        for bound, value in zip(table.pop("bound"), table["target"], strict=True)
+    ]
+    texts = table.assign(target=target)
+    for name in texts.select_dtypes("number"):
+        texts[name] = ["" if pd.isna(value) else f"{value:.4g}" for value in texts[name]]
+    print_table(texts, title)
