@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.hypotheses import DecisionTrees, PublicSample
-from skpublicdp.hypotheses.splits import BLOCK_ROWS
+from skpublicdp.hypotheses.joint import BLOCK_ROWS
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.randomness import SecureBits
 from skpublicdp.mechanisms.selection import draw

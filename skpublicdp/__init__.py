@@ -1,8 +1,9 @@
 """Learning on private data with the help of public data, under differential privacy."""
 
+from skpublicdp.ppm import PPMHalfspaceClassifier
 from skpublicdp.preprocessing import PublicFit
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 __version__ = "0.1.0"
 
-__all__ = ["PublicFit", "SemiPrivateClassifier", "__version__"]
+__all__ = ["PPMHalfspaceClassifier", "PublicFit", "SemiPrivateClassifier", "__version__"]

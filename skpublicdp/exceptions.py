@@ -11,3 +11,7 @@ class NoPublicDataWarning(UserWarning):
 
 class SlicedPublicDataWarning(UserWarning):
     """`X_public` has as many rows as `X`, which is what a cross-validation that cut it leaves."""
+
+
+class TooFewRowsWarning(UserWarning):
+    """A theorem's guarantee needs many times the rows given before it promises anything."""

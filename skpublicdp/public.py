@@ -93,6 +93,67 @@ def split_rows(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class MixedRows:
+    """Rows of two populations as they come through the door.
+
+    Attributes
+    ----------
+    X_private, y_private
+        Private rows, float64, and 1 where their label is the private one, 0 elsewhere.
+    X_public, y_public
+        Public rows, likewise.
+    classes
+        The sorted labels.
+    private_code
+        Position of the private label among them.
+    """
+
+    X_private: NDArray[np.float64]
+    y_private: NDArray[np.intp]
+    X_public: NDArray[np.float64]
+    y_public: NDArray[np.intp]
+    classes: NDArray[Any]
+    private_code: int
+
+
+def split_by_status(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    *,
+    is_public: ArrayLike | None = None,
+    private_label: Any = None,
+) -> MixedRows:
+    """Check labelled rows and part private from public ones, by a mask or by their labels."""
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    X = check_rows(estimator, X, reset=True)
+    y = _column(y)
+    check_consistent_length(X, y)
+    codes, _, _, classes = _encode(y, [y[:0]], None)
+    if private_label is None:
+        private_code = len(classes) - 1
+    else:
+        equal = [label == private_label for label in classes.tolist()]
+        if not any(equal) and len(classes) == 1:
+            declared = [classes[0], private_label]
+            codes, _, _, classes = _encode(y, [y[:0]], declared)
+            equal = [label == private_label for label in classes.tolist()]
+        if not any(equal):
+            raise ValueError("private_label must be one of the two labels in y; it is neither.")
+        private_code = equal.index(True)
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass; "
+            "use SemiPrivateClassifier instead."
+        )
+    private = (codes == private_code).astype(np.intp)
+    mask = private == 0 if is_public is None else check_mask(is_public, len(X))
+    return MixedRows(X[~mask], private[~mask], X[mask], private[mask], classes, private_code)
+
+
 def check_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
     """Validate rows as float64; an error never quotes a value."""
     return without_values(validate_data, estimator, X, reset=reset, dtype=np.float64)

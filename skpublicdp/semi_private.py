@@ -9,12 +9,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, exact_fraction
-from skpublicdp.guarantees import Certificate, excess_error, n_rounds
+from skpublicdp.accounting import REPLACE_ONE, PrivacyReceipt, exact_fraction
+from skpublicdp.guarantees import Certificate, excess_error
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.mechanisms.selection import draw
 from skpublicdp.public import (
     check_bounds,
     check_rows,
@@ -22,6 +21,7 @@ from skpublicdp.public import (
     split_rows,
     warn_no_public,
 )
+from skpublicdp.rounds import draw_in_rounds, exact_draws
 
 
 class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
@@ -199,33 +199,23 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         cover = hypotheses.build_cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)
 
         scored = len(rows.y_private) + int(self.public_weight) * len(rows.y_labelled)
-        family = self._family(cover, rows)
-        rounds = cover.rounds
-        if rounds == "auto":
-            rounds = n_rounds(family.effective_size, scored, self.epsilon)
-        budget = exact_fraction(self.epsilon)
-        share = budget / int(rounds)
-        # a replaced private row has weight 1 whatever the public ones weigh
-        hypothesis = cover.hypothesis(draw(family, share, 1, bits))
-        spent = [share]
-        while left := budget - sum(spent):
-            # what was drawn is released: the next cover may depend on it (basic composition)
-            finer = cover.refined(hypothesis, len(spent))
-            if finer is cover:
-                share = left  # with nothing finer to come, one draw takes all that is left
-            else:
-                cover, family = finer, self._family(finer, rows)
-            hypothesis = cover.hypothesis(draw(family, share, 1, bits))
-            spent.append(share)
+        drawn = draw_in_rounds(
+            cover,
+            lambda cover: self._table(cover, rows),
+            epsilon=exact_fraction(self.epsilon),
+            sensitivity=1,  # a replaced private row has weight 1 whatever the public ones weigh
+            scored=scored,
+            bits=bits,
+        )
 
         self.classes_ = rows.classes
-        self.hypothesis_ = hypothesis
-        self.cover_size_ = cover.size
-        self.cover_radius_ = cover.radius
-        self.privacy_ = self._receipt(rows, spent, bits.secure)
-        size = family.effective_size
+        self.hypothesis_ = drawn.hypothesis
+        self.cover_size_ = drawn.cover.size
+        self.cover_radius_ = drawn.cover.radius
+        self.privacy_ = self._receipt(rows, drawn.spent, bits.secure)
+        size = drawn.effective_size
         self.certificate_ = Certificate(
-            excess_error=excess_error(size, scored, float(share), self.beta),
+            excess_error=excess_error(size, scored, float(drawn.spent[-1]), self.beta),
             probability=1 - self.beta,
             effective_size=size,
         )
@@ -247,14 +237,14 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
 
-    def _family(self, cover, rows):
+    def _table(self, cover, rows):
         """Tabulate the private rows, and the labelled public ones at their weight."""
         table = tabulate(cover, rows.X_private, rows.y_private, n_jobs=self.n_jobs)
         if self.public_weight and len(rows.y_labelled):
             table = table + int(self.public_weight) * tabulate(
                 cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs
             )
-        return cover.family(table)
+        return table
 
     def _public_sample(self, rows):
         names = getattr(self, "feature_names_in_", None)
@@ -269,15 +259,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         return PublicSample(X_public, rows.classes, tuple(map(str, names)))
 
     def _receipt(self, rows, spent, secure):
-        mechanisms = [
-            Mechanism(
-                name="exponential mechanism, exact draw",
-                epsilon=float(share),
-                delta=0.0,
-                reference="McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md",
-            )
-            for share in spent
-        ]
+        reference = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
         labels = "" if self.classes is not None else " and the set of labels in y"
         return PrivacyReceipt(
             epsilon=float(self.epsilon),
@@ -285,7 +267,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             unit=REPLACE_ONE,
             n_private=len(rows.X_private),
             n_public=len(rows.X_public),
-            mechanisms=tuple(mechanisms),
+            mechanisms=exact_draws(spent, reference),
             secure_randomness=secure,
             assumptions=(f"the number of private rows{labels} may be known",),
         )

@@ -3,12 +3,13 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpublicdp import PublicFit, SemiPrivateClassifier
+from skpublicdp import PPMHalfspaceClassifier, PublicFit, SemiPrivateClassifier
 
-ESTIMATORS = [SemiPrivateClassifier(), PublicFit()]
+ESTIMATORS = [SemiPrivateClassifier(), PPMHalfspaceClassifier(), PublicFit()]
 
 
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

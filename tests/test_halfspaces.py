@@ -325,8 +325,8 @@ def test_an_exact_cover_too_large_is_refused_with_its_size_and_a_remedy():
         ({"cover": "lines"}, (0, 1), "cover must be .*got 'lines'"),
         ({"directions": 0}, (0, 1), "directions must be an integer >= 1; got 0"),
         ({"thresholds": 2.5}, (0, 1), "thresholds must be an integer >= 1; got 2.5"),
-        ({"rounds": True}, (0, 1), 'rounds must be "auto" or an integer >= 1; got True'),
-        ({"rounds": 0}, (0, 1), 'rounds must be "auto" or an integer >= 1; got 0'),
+        ({"rounds": True}, (0, 1), "rounds must be an integer >= 1; got True"),
+        ({"rounds": 0}, (0, 1), "rounds must be an integer >= 1; got 0"),
         ({"cover": "exact"}, (0, 1), 'at most three features and X has 4; use .*"directions"'),
     ],
 )
@@ -417,7 +417,8 @@ class TestRounds:
         for rounds in (1, 3):
             clf = self.fitted(rounds)
             spent = [mechanism.epsilon for mechanism in clf.privacy_.mechanisms]
-            assert spent == [2.0 / rounds] * rounds
+            shares = rounds * (rounds + 1) / 2  # round t has t of them
+            assert spent == [2.0 * t / shares for t in range(1, rounds + 1)]
             assert clf.privacy_.epsilon == 2.0
 
     @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -428,7 +429,7 @@ class TestRounds:
             spent.append((epsilon, sensitivity))
             return draw(family, epsilon, sensitivity, bits)
 
-        monkeypatch.setattr("skpublicdp.semi_private.draw", recording)
+        monkeypatch.setattr("skpublicdp.rounds.draw", recording)
         self.fitted(rounds, epsilon=0.7)
         assert len(spent) == rounds
         assert sum(epsilon for epsilon, _ in spent) == Fraction(0.7)
@@ -438,14 +439,14 @@ class TestRounds:
         X = np.random.default_rng(0).normal(size=(3000, 6))
         clf = SemiPrivateClassifier(Halfspaces(rounds=4), epsilon=8.0, random_state=0)
         clf.fit(X, np.r_[0, np.ones(2999)], X_public=self.PUBLIC)
-        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [2.0, 6.0]
+        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [0.8, 7.2]
 
     def test_refinement_pays(self):
         one, three = self.fitted(1), self.fitted(3)
         assert three.score(self.X, self.Y) > one.score(self.X, self.Y) + 0.01
 
     def test_rounds_follow_from_public_numbers(self):
-        assert [len(self.fitted("auto", e).privacy_.mechanisms) for e in (0.01, 0.7, 9.0)] == [
+        assert [len(self.fitted("auto", e).privacy_.mechanisms) for e in (0.01, 1.0, 9.0)] == [
             1,
             2,
             3,
@@ -479,7 +480,7 @@ class TestRoundsOfUnions:
 
     def test_halfspaces_are_refined(self):
         clf = self.fitted(TestRounds.Y)
-        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [2.0] * 3
+        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 2.0, 3.0]
         single = Union([DecisionTrees(1), Halfspaces(directions=400, rounds=1)])
         once = SemiPrivateClassifier(single, epsilon=6.0, random_state=0)
         once.fit(self.X, TestRounds.Y, X_public=self.PUBLIC)
@@ -488,7 +489,7 @@ class TestRoundsOfUnions:
 
     def test_what_is_left_goes_to_one_draw(self):
         clf = self.fitted((self.X[:, 2] > 0.3).astype(int))
-        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [2.0, 4.0]
+        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 5.0]
 
     def test_rounds_are_those_of_the_members(self):
         public = public_sample(self.PUBLIC)

@@ -44,7 +44,7 @@ def excess_error(
 
 
 def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
-    """Count the draws, with an equal share of the budget each, that a search can afford.
+    """Count the draws that a search can afford to share its budget.
 
     Parameters
     ----------
@@ -58,15 +58,16 @@ def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
     Returns
     -------
     int
-        1, 2 or 3: the most for which the rounds together cost no more than a rate of 0.025 of
-        ``2 ln(cover_size) / (epsilon n)`` per round. A rule of thumb from public numbers.
+        2 where ``2 ln(cover_size) / (epsilon n)``, the price of a single draw, is at most 0.0125; 3
+        where it is at most a quarter of that; otherwise 1. A rule of thumb from public numbers.
 
     Examples
     --------
     >>> n_rounds(60_000, n=20_000, epsilon=0.1)
     2
     """
-    return max(1, min(3, int(0.025 * epsilon * n / (2 * math.log(cover_size)))))
+    price = 2 * math.log(cover_size) / (epsilon * n)
+    return 1 + (price <= 0.0125) + (price <= 0.0125 / 4)
 
 
 @dataclass(frozen=True)

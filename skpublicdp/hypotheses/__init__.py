@@ -6,6 +6,7 @@ from skpublicdp.hypotheses.boxes import Intervals, Rectangles
 from skpublicdp.hypotheses.conjunctions import Conjunctions
 from skpublicdp.hypotheses.finite import FiniteClass, ListedCover, Union
 from skpublicdp.hypotheses.halfspaces import Halfspace, Halfspaces
+from skpublicdp.hypotheses.intersections import HalfspaceIntersections, Polytope
 from skpublicdp.hypotheses.trees import DecisionTrees
 
 __all__ = [
@@ -14,11 +15,13 @@ __all__ = [
     "DecisionTrees",
     "FiniteClass",
     "Halfspace",
+    "HalfspaceIntersections",
     "Halfspaces",
     "Hypothesis",
     "HypothesisClass",
     "Intervals",
     "ListedCover",
+    "Polytope",
     "PublicSample",
     "Rectangles",
     "Stumps",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from skpublicdp.hypotheses.base import (
     Rows,
     Table,
     check_binary,
+    check_count,
 )
 from skpublicdp.hypotheses.pencils import Pencils
 from skpublicdp.hypotheses.sweeps import (
@@ -89,11 +90,6 @@ class Halfspace(Hypothesis):
         sign = float(np.sign(self.normal[features[0]]))
         coefficients = (sign * self.normal[features]).tolist()
         threshold = sign * self.offset + 0.0  # not -0
-        terms: list[str] = []
-        for feature, coefficient in zip(features, coefficients, strict=True):
-            size = f"{abs(coefficient):.6g}·".removeprefix("1·")
-            joint = (" - " if coefficient < 0 else " + ") if terms else ""
-            terms.append(f"{joint}{size}{self._names[feature]}")
         shown = f"{threshold:.6g}"
         exact = isinstance(self._sweep, Directions) and all(
             float(f"{number:.6g}") == number for number in (*coefficients, threshold)
@@ -101,12 +97,24 @@ class Halfspace(Hypothesis):
         above, below = self._labels[::-1] if sign > 0 else self._labels
         return "\n".join(
             [
-                f"if {''.join(terms)} > {shown}{'' if exact else ' (≈)'}:",
+                f"if {weighted_sum(sign * self.normal, self._names)} > {shown}"
+                f"{'' if exact else ' (≈)'}:",
                 f"    predict {above}",
                 "else:",
                 f"    predict {below}",
             ]
         )
+
+
+def weighted_sum(weights: NDArray[np.float64], names: Sequence[str]) -> str:
+    """Return `2·age - income`, with six digits."""
+    terms: list[str] = []
+    for weight, name in zip(weights.tolist(), names, strict=True):
+        if weight:
+            size = f"{abs(weight):.6g}·".removeprefix("1·")
+            first, later = ("-", " - ") if weight < 0 else ("", " + ")
+            terms.append(f"{later if terms else first}{size}{name}")
+    return "".join(terms)
 
 
 class HalfspaceCover(Cover):
@@ -301,23 +309,16 @@ class Halfspaces(HypothesisClass):
         check_binary(self, public)
         if self.cover not in ("auto", "exact", "directions"):
             raise ValueError(f'cover must be "auto", "exact" or "directions"; got {self.cover!r}.')
-        for name in ("directions", "thresholds"):
-            value = getattr(self, name)
-            if not _is_count(value):
-                raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
-        if self.rounds != "auto" and not _is_count(self.rounds):
-            raise ValueError(f'rounds must be "auto" or an integer >= 1; got {self.rounds!r}.')
+        check_count("directions", self.directions)
+        check_count("thresholds", self.thresholds)
+        if self.rounds != "auto":
+            check_count("rounds", self.rounds)
         n_features = public.X.shape[1]
         if self.cover == "exact" and n_features > 3:
             raise ValueError(
                 f'cover="exact" needs at most three features and X has {n_features}; '
                 'use cover="directions".'
             )
-
-
-def _is_count(value: Any) -> bool:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and bool(value >= 1)
 
 
 def _exact(sweeps: Sweeps, points: Rows, public: PublicSample) -> HalfspaceCover:

@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses.base import Codes, PublicSample, Rows, Table
-
-BLOCK_ROWS = 1 << 14
-"""Rows whose sides are held at a time."""
-
-TABLE_BYTES = 1 << 30
-"""A larger table is refused."""
+from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,24 +75,7 @@ class Splits:
             With an always-true split put first, so that for order 2 entry (c, i, j) weighs the
             rows of label c above splits i and j, (c, i, 0) those above split i and (c, 0, 0) all.
         """
-        table = np.zeros((n_classes, *[len(self) + 1] * order), dtype=np.int64)
-        heaviest = int(weights.max(initial=1))
-        # every sum of a block stays an exact integer in the type it is added in
-        dtype: Any = np.float32 if heaviest * BLOCK_ROWS <= 1 << 24 else np.float64
-        block = max(1, min(BLOCK_ROWS, len(X), (1 << 53) // heaviest))
-        sides = np.empty((len(self) + 1) * block, dtype=np.float32)
-        by_class = np.argsort(y, kind="stable")
-        edges = np.searchsorted(y[by_class], np.arange(n_classes + 1))
-        for code in range(n_classes):
-            for start in range(edges[code], edges[code + 1], block):
-                chosen = by_class[start : min(start + block, edges[code + 1])]
-                side = sides[: (len(self) + 1) * len(chosen)].reshape(len(self) + 1, -1)
-                side[0] = 1
-                self.above(X[chosen], out=side[1:])
-                weight = weights[chosen]
-                # with unit weights both operands are one array, and BLAS does half the work
-                _add_sums(table[code, ...], side, None if (weight == 1).all() else weight, dtype)
-        return _symmetric(table) if order == 3 else table
+        return joint_table(self.above, len(self), X, y, weights, n_classes, order)
 
     def describe(self, split: int, names: tuple[str, ...], *, above: bool = True) -> str:
         """Return one split as `name > threshold`, or its opposite as `name <= threshold`."""
@@ -114,47 +91,13 @@ def shown(threshold: float) -> str:
 
 def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -> None:
     """Refuse a table of pairs or triples that would not fit in memory."""
-    n_bytes = 8 * len(public.classes) * (len(splits) + 1) ** order
+    n_bytes = joint_bytes(len(splits), len(public.classes), order)
     if n_bytes > TABLE_BYTES:
         raise CoverSizeError(
             f"{len(splits)} splits and {len(public.classes)} classes need a table of "
             f"{n_bytes / 2**30:.1f} GiB and {TABLE_BYTES / 2**30:.0f} are allowed; "
             f"raise alpha, drop features or {remedy}."
         )
-
-
-def _add_sums(table: Table, side: NDArray[np.float32], weight: Table | None, dtype: Any) -> None:
-    """Add the weight of the rows that are 1 in as many rows of `side` as the table has axes.
-
-    Of a table of triples only the entries whose first index is the least are filled.
-    """
-    if table.ndim == 3:
-        for least in range(len(side)):
-            inside = np.flatnonzero(side[least])
-            part = side[least:, inside]
-            _add_sums(
-                table[least, least:, least:],
-                part,
-                None if weight is None else weight[inside],
-                dtype,
-            )
-        return
-    left = side if weight is None else side * weight.astype(dtype)
-    if table.ndim == 2:
-        table += (left @ side.astype(dtype, copy=False).T).astype(np.int64)
-    elif table.ndim == 1:
-        table += left.sum(axis=1, dtype=np.float64).astype(np.int64)
-    else:
-        table += left[0].sum(dtype=np.float64).astype(np.int64)
-
-
-def _symmetric(table: Table) -> Table:
-    """Copy the entries (c, i, j, k) with least i to all orders of i, j, k."""
-    for least in range(table.shape[1]):
-        block = table[:, least, least:, least:]
-        table[:, least:, least, least:] = block
-        table[:, least:, least:, least] = block
-    return table
 
 
 def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:

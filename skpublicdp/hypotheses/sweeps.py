@@ -45,14 +45,14 @@ class Sweeps(ABC):
         n_cuts = int(self.n_cuts.max())
         # padded by infinities, which no key exceeds
         self.thresholds = np.full((len(listed), n_cuts), np.inf)
-        self._scales = np.tile([0.0, 1.0], (len(listed), 1))
+        self.scales = np.tile([0.0, 1.0], (len(listed), 1))
         self._guesses = np.zeros((len(listed), 8 * n_cuts + 1), dtype=np.min_scalar_type(n_cuts))
         for sweep, of_sweep in enumerate(listed):
             self.thresholds[sweep, : len(of_sweep)] = of_sweep
             if len(of_sweep):
                 middle = float(np.median(of_sweep))
                 width = float(np.median(np.abs(of_sweep - middle)))
-                self._scales[sweep] = middle, width or abs(middle) or 1.0
+                self.scales[sweep] = middle, width or abs(middle) or 1.0
                 below = np.bincount(self._cells(of_sweep, sweep), minlength=8 * n_cuts + 1)
                 self._guesses[sweep, 1:] = np.cumsum(below)[:-1]
         self.n_sides = n_sides
@@ -139,7 +139,7 @@ class Sweeps(ABC):
 
     def _cells(self, keys: Rows, sweep: int) -> Codes:
         """Return cells of the grid; what happens to an infinite key or NaN does not matter."""
-        middle, width = self._scales[sweep]
+        middle, width = self.scales[sweep]
         half = (self._guesses.shape[1] - 1) / 2
         with np.errstate(invalid="ignore", over="ignore"):
             shifted = keys - middle
@@ -222,12 +222,12 @@ class Directions(Sweeps):
     ) -> Directions:
         """Put at most so many thresholds at quantiles of the projections, `spacing` apart."""
         columns = np.ascontiguousarray(points.T)
-        cuts = [quantile_thresholds(_project(w, columns), spacing) for w in weights]
+        cuts = [quantile_thresholds(project(w, columns), spacing) for w in weights]
         return cls(weights, [_thin(of_direction, most) for of_direction in cuts])
 
     def codes(self, columns: Rows, sweep: int) -> Codes:
         """Return the bins of the projections."""
-        return self._bins(_project(self.weights[sweep], columns), sweep)
+        return self._bins(project(self.weights[sweep], columns), sweep)
 
     def hyperplane(self, sweep: int, gap: int) -> tuple[NDArray[np.float64], float]:
         """Return the direction and the threshold."""
@@ -253,7 +253,7 @@ def draw_directions(points: Rows, size: int) -> NDArray[np.float64]:
     """
     generator = np.random.default_rng(0)  # fixed: directions are part of the method, not random
     n_features = points.shape[1]
-    varies, scale = _scales(points)
+    varies, scale = scales(points)
     if n_features == 1 or not varies.any():
         return np.ones((1, n_features))
     standard = (points - points.mean(axis=0)) / scale
@@ -295,7 +295,7 @@ def directions_around(
         one, halved at each step; half of these are isotropic, half isotropic among whitened rows.
     """
     generator = np.random.default_rng(step)  # fixed, and another one for each step
-    varies, scale = _scales(points)
+    varies, scale = scales(points)
     standard = (points - points.mean(axis=0)) / scale
     moves = generator.normal(size=(size - 1, points.shape[1]))
     moves[::2] = moves[::2] @ _whitening(standard)
@@ -306,7 +306,7 @@ def directions_around(
     return _in_units(np.vstack([middle, directions]), varies, scale)
 
 
-def _scales(points: Rows) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def scales(points: Rows) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Return which features vary, and their standard deviations (1 for the others)."""
     varies = np.ptp(points, axis=0) > 0
     return varies, np.where(varies, points.std(axis=0), 1.0)
@@ -336,7 +336,7 @@ def _thin(cuts: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     return cuts[(2 * np.arange(most) + 1) * len(cuts) // (2 * most)]
 
 
-def _project(weights: NDArray[np.float64], columns: Rows) -> Rows:
+def project(weights: NDArray[np.float64], columns: Rows) -> Rows:
     """Project rows, one feature after the other: no row meets another one's arithmetic."""
     projected = np.zeros(columns.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):

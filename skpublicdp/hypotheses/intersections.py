@@ -1,0 +1,295 @@
+"""Intersections of few halfspaces: the family of Bassily, Moran and Nandi (2020)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.hypotheses.base import (
+    Codes,
+    Cover,
+    Hypothesis,
+    HypothesisClass,
+    PublicSample,
+    Rows,
+    Table,
+    check_binary,
+    check_count,
+)
+from skpublicdp.hypotheses.halfspaces import weighted_sum
+from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table
+from skpublicdp.hypotheses.pools import (
+    AffineHull,
+    Pool,
+    drawn_pool,
+    joined,
+    paper_pool,
+    paper_size,
+    spread_pool,
+)
+from skpublicdp.mechanisms.families import Family, Leaf, Path
+
+PAPER_FEATURES = 3
+"""The most features for which an automatic pool is supported by the public points themselves."""
+
+
+MEMBERS = 1 << 24
+"""A cover of more members is refused."""
+
+
+class Polytope(Hypothesis):
+    """The first label inside all of some halfspaces, the second outside.
+
+    Parameters
+    ----------
+    pool : Pool
+        The halfspaces.
+    inside : int
+        Code of the label inside; outside it is the last one.
+    public : PublicSample
+        Where the names are from.
+
+    Attributes
+    ----------
+    normals : ndarray of float64, shape (n_halfspaces, n_features)
+        Normals, pointing inwards. The largest coefficient of each is 1 or -1.
+    offsets : ndarray of float64, shape (n_halfspaces,)
+        A row is inside where ``normals @ x >= offsets``.
+    """
+
+    def __init__(self, pool: Pool, inside: int, public: PublicSample) -> None:
+        self.normals = pool.normals
+        self.offsets = pool.offsets
+        self._pool = pool
+        self._outside = len(public.classes) - 1
+        self._inside = inside
+        self._names = public.feature_names
+        self._labels = [str(label) for label in public.classes]
+
+    def predict(self, X: Rows) -> Codes:
+        """Return the code of each row."""
+        inside = self._pool.contains(X).all(axis=0)
+        return np.where(inside, self._inside, self._outside).astype(np.intp)
+
+    def rule(self) -> str:
+        """Return the intersection as an if / else; numbers have six digits."""
+        inside, outside = self._labels[self._inside], self._labels[self._outside]
+        if inside == outside or not len(self.offsets):
+            return f"predict {inside}"
+        conditions = [
+            f"{weighted_sum(normal, self._names)} >= {offset + 0.0:.6g}"
+            for normal, offset in zip(self.normals, self.offsets, strict=True)
+        ]
+        condition = "\n   and ".join(conditions)
+        return f"if {condition} (≈):\n    predict {inside}\nelse:\n    predict {outside}"
+
+
+class IntersectionCover(Cover):
+    """All intersections of at most some number of distinct halfspaces, each of them once.
+
+    Before them comes the empty set, which gives every row the second label. It is the only member
+    where there are no public points to be inside.
+
+    Parameters
+    ----------
+    pool : Pool
+        Halfspaces to intersect.
+    flat : Pool or None
+        Halfspaces that are part of every intersection, also of that of no halfspace: the affine
+        hull of the public points. ``None`` where there are no points.
+    most : {1, 2, 3}
+        How many halfspaces of the pool are met at a time.
+    public : PublicSample
+        Where the names are from.
+    """
+
+    def __init__(self, pool: Pool, flat: Pool | None, most: int, public: PublicSample) -> None:
+        self.pool = pool
+        self._flat = flat
+        self._most = min(most, len(pool))
+        self._public = public
+        sizes = range(0 if flat is None else self._most + 1)
+        self._counts = [math.comb(len(pool), size) for size in sizes]
+
+    @property
+    def size(self) -> int:
+        """Number of hypotheses."""
+        return 1 + sum(self._counts)
+
+    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+        """Weigh each label in the flat, and in each halfspace, pair or triple within it.
+
+        The table of `joint_table`; the flat is the first predicate.
+        """
+
+        def met(chunk: Rows, out: NDArray[np.float32]) -> None:
+            if self._flat is not None:
+                out[0] = self._flat.contains(chunk).all(axis=0)
+                self.pool.contains(chunk, out[1:])
+                out[1:] *= out[0]
+
+        n_predicates = 0 if self._flat is None else len(self.pool) + 1
+        n_classes = len(self._public.classes)
+        return joint_table(met, n_predicates, X, y, weights, n_classes, max(self._most, 1))
+
+    def family(self, table: Table) -> Family:
+        """Return the errors as one leaf: the first class inside, the second outside."""
+        all_rows = (0,) * (table.ndim - 1)
+        outside = int(table[:-1].sum(axis=0)[all_rows])
+        parts = [np.zeros(1, dtype=np.int64)]
+        if self._flat is not None:
+            excess = table[1] - table[0]  # what it costs to be inside
+            parts.append(excess[(1, *all_rows[1:])][None])
+            inner = excess[(slice(2, None),) * self._most + all_rows[self._most :]]
+            while inner.ndim:  # singles, pairs, triples
+                parts.insert(2, _distinct(inner))
+                inner = excess[(slice(2, None),) * (inner.ndim - 1) + all_rows[inner.ndim - 1 :]]
+        return Leaf(outside + np.concatenate(parts))
+
+    def hypothesis(self, path: Path) -> Polytope:
+        """Return the member at an index: the empty set, then intersections by their size."""
+        index = int(path) - 1
+        if self._flat is None or index < 0:
+            return Polytope(self.pool[:0], len(self._public.classes) - 1, self._public)
+        size = 0
+        while index >= self._counts[size]:
+            index -= self._counts[size]
+            size += 1
+        chosen = self.pool[unrank(index, len(self.pool), size)]
+        return Polytope(joined(self._flat, chosen), 0, self._public)
+
+
+def _distinct(sums: Table) -> Table:
+    """Return the entries whose indices increase, in lexicographic order."""
+    if sums.ndim == 1:
+        return sums
+    if sums.ndim == 2:
+        return np.asarray(sums[np.triu_indices(len(sums), 1)])
+    return np.concatenate([_distinct(part[i + 1 :, i + 1 :]) for i, part in enumerate(sums)])
+
+
+def unrank(index: int, n: int, size: int) -> NDArray[np.intp]:
+    """Return the subset of range(n) at an index of the lexicographic order of its size."""
+    chosen = []
+    first = 0
+    while size:
+        count = math.comb(n - first - 1, size - 1)
+        if index < count:
+            chosen.append(first)
+            size -= 1
+        else:
+            index -= count
+        first += 1
+    return np.array(chosen, dtype=np.intp)
+
+
+class HalfspaceIntersections(HypothesisClass):
+    """Polytopes of few sides: the first label inside, the second outside.
+
+    For at most two classes. `PPMHalfspaceClassifier` learns them on mixed populations.
+
+    Parameters
+    ----------
+    max_intersections : {1, 2, 3}, default=None
+        The most halfspaces that are met at a time; ``None`` means 2, or 1 for a single feature.
+    pool : {"auto", "paper"}, default="auto"
+        ``"paper"`` takes a halfspace and its opposite for every set of at most d public points,
+        where d is the number of dimensions they span. ``"auto"`` does so for up to three features,
+        drawing `max_halfspaces` of those that d points support where there are more. With more
+        features it spreads the halfspaces over the space.
+    max_halfspaces : int, default=1400
+        The most halfspaces of an automatic pool. Where three are met at a time there are about 400
+        at most, as many as a table in memory allows.
+
+    Notes
+    -----
+    Rows outside the affine hull of the public points are outside of every intersection, save for an
+    automatic pool with more than three features.
+
+    `build_cover` ignores `alpha`. The pool is a function of the public rows.
+
+    References
+    ----------
+    Bassily, Moran and Nandi (2020), Algorithms 1 and 2.
+
+    Examples
+    --------
+    >>> from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
+    >>> X = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    >>> public = PublicSample(X, np.array(["no", "yes"]), ("age", "income"))
+    >>> cover = HalfspaceIntersections().build_cover(public, alpha=0.05, beta=0.05)
+    >>> len(cover.pool), cover.size
+    (12, 80)
+    >>> print(cover.hypothesis(5))
+    if -age + income >= 0 (≈):
+        predict no
+    else:
+        predict yes
+    """
+
+    def __init__(
+        self,
+        max_intersections: int | None = None,
+        pool: str = "auto",
+        max_halfspaces: int = 1400,
+    ) -> None:
+        self.max_intersections = max_intersections
+        self.pool = pool
+        self.max_halfspaces = max_halfspaces
+
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> IntersectionCover:
+        """Build the cover.
+
+        Raises
+        ------
+        ValueError
+            If there are more than two classes, or a parameter is not as described.
+        CoverSizeError
+            If the paper's pool is too large.
+        """
+        check_binary(self, public)
+        self._check_parameters()
+        n_features = public.X.shape[1]
+        # zeros of either sign are one value
+        points, rows = np.unique(public.X + 0.0, axis=0, return_inverse=True)
+        if len(public.classes) == 1 or not len(points):
+            nothing = Pool(np.empty((0, n_features)), np.empty(0))
+            return IntersectionCover(nothing, None, 0, public)
+        default = min(2, n_features)
+        most = default if self.max_intersections is None else int(self.max_intersections)
+        allowed = largest_pool(most)
+        wanted = min(int(self.max_halfspaces), allowed)
+        if self.pool == "auto" and n_features > PAPER_FEATURES:
+            pool = spread_pool(points, wanted)
+            return IntersectionCover(pool, pool[:0], most, public)
+        hull = AffineHull(points)
+        size = paper_size(*hull.coordinates.shape)
+        if self.pool == "auto" and size > wanted:
+            return IntersectionCover(
+                drawn_pool(hull, rows.reshape(-1), wanted), hull.flat, most, public
+            )
+        if size > allowed:
+            raise CoverSizeError(
+                f"{len(points)} distinct public points in {n_features} dimensions support "
+                f"{size:.2g} halfspaces and {allowed} are allowed with max_intersections={most}; "
+                'give fewer public rows or use pool="auto".'
+            )
+        return IntersectionCover(paper_pool(hull), hull.flat, most, public)
+
+    def _check_parameters(self) -> None:
+        if self.pool not in ("auto", "paper"):
+            raise ValueError(f'pool must be "auto" or "paper"; got {self.pool!r}.')
+        check_count("max_halfspaces", self.max_halfspaces, least=2)
+        if self.max_intersections is not None:
+            check_count("max_intersections", self.max_intersections, most=3)
+
+
+def largest_pool(most: int) -> int:
+    """Count the halfspaces whose pairs or triples a table can hold and a draw can list."""
+    size: int = math.floor((TABLE_BYTES / joint_bytes(0, 2, 0)) ** (1 / most)) - 2
+    while math.comb(size, most) > MEMBERS:
+        size -= 1 + size // 1000
+    return size

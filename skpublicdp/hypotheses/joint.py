@@ -1,0 +1,109 @@
+"""Joint tables: how many rows of each label meet each predicate, each pair or each triple."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.hypotheses.base import Codes, Rows, Table
+
+BLOCK_ROWS = 1 << 14
+"""Rows whose indicators are held at a time."""
+
+TABLE_BYTES = 1 << 30
+"""A larger table is refused."""
+
+Indicators = Callable[[Rows, NDArray[np.float32]], Any]
+"""Writes 1 where a row meets a predicate and 0 elsewhere, shape (n_predicates, n)."""
+
+
+def joint_bytes(n_predicates: int, n_classes: int, order: int) -> int:
+    """Count the bytes of a joint table."""
+    return int(8 * n_classes * (n_predicates + 1) ** order)
+
+
+def joint_table(
+    indicators: Indicators,
+    n_predicates: int,
+    X: Rows,
+    y: Codes,
+    weights: Table,
+    n_classes: int,
+    order: int,
+) -> Table:
+    """Weigh the rows of each label that meet as many predicates at a time as `order` says.
+
+    Parameters
+    ----------
+    indicators : callable
+        ``indicators(X, out)`` writes which rows meet which predicates.
+    n_predicates : int
+        How many there are.
+    X, y, weights
+        Rows, codes of their labels and weights, as in `Cover.tabulate`.
+    n_classes : int
+        Number of labels.
+    order : {0, 1, 2, 3}
+        How many predicates are met at a time.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_classes,) + order * (n_predicates + 1,)
+        With an always-true predicate put first, so that for order 2 entry (c, i, j) weighs the
+        rows of label c that meet i and j, (c, i, 0) those that meet i and (c, 0, 0) all.
+    """
+    table = np.zeros((n_classes, *[n_predicates + 1] * order), dtype=np.int64)
+    heaviest = int(weights.max(initial=1))
+    # every sum of a block stays an exact integer in the type it is added in
+    dtype: Any = np.float32 if heaviest * BLOCK_ROWS <= 1 << 24 else np.float64
+    block = max(1, min(BLOCK_ROWS, len(X), (1 << 53) // heaviest))
+    met = np.empty((n_predicates + 1) * block, dtype=np.float32)
+    by_class = np.argsort(y, kind="stable")
+    edges = np.searchsorted(y[by_class], np.arange(n_classes + 1))
+    for code in range(n_classes):
+        for start in range(edges[code], edges[code + 1], block):
+            chosen = by_class[start : min(start + block, edges[code + 1])]
+            side = met[: (n_predicates + 1) * len(chosen)].reshape(n_predicates + 1, -1)
+            side[0] = 1
+            indicators(X[chosen], side[1:])
+            weight = weights[chosen]
+            # with unit weights both operands are one array, and BLAS does half the work
+            _add_sums(table[code, ...], side, None if (weight == 1).all() else weight, dtype)
+    return _symmetric(table) if order == 3 else table
+
+
+def _add_sums(table: Table, side: NDArray[np.float32], weight: Table | None, dtype: Any) -> None:
+    """Add the weight of the rows that are 1 in as many rows of `side` as the table has axes.
+
+    Of a table of triples only the entries whose first index is the least are filled.
+    """
+    if table.ndim == 3:
+        for least in range(len(side)):
+            inside = np.flatnonzero(side[least])
+            part = side[least:, inside]
+            _add_sums(
+                table[least, least:, least:],
+                part,
+                None if weight is None else weight[inside],
+                dtype,
+            )
+        return
+    left = side if weight is None else side * weight.astype(dtype)
+    if table.ndim == 2:
+        table += (left @ side.astype(dtype, copy=False).T).astype(np.int64)
+    elif table.ndim == 1:
+        table += left.sum(axis=1, dtype=np.float64).astype(np.int64)
+    else:
+        table += left[0].sum(dtype=np.float64).astype(np.int64)
+
+
+def _symmetric(table: Table) -> Table:
+    """Copy the entries (c, i, j, k) with least i to all orders of i, j, k."""
+    for least in range(table.shape[1]):
+        block = table[:, least, least:, least:]
+        table[:, least:, least, least:] = block
+        table[:, least:, least:, least] = block
+    return table

@@ -1,0 +1,277 @@
+"""Pools of closed halfspaces to intersect, chosen by public points."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import ConvexHull, QhullError
+
+from skpublicdp.hypotheses.base import Rows
+from skpublicdp.hypotheses.splits import quantile_thresholds
+from skpublicdp.hypotheses.sweeps import draw_directions, project, scales
+
+TOLERANCE = 1e-9
+"""Distances below this share of the data's range are rounding."""
+
+ROUNDING = 2.0**-47
+"""So are distances below this share of the data's magnitude: it holds sums of some features."""
+
+BOX = 4.0
+"""Half the width, in public standard deviations, of the box that outlying halfspaces cut."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Closed halfspaces `normal @ x >= offset`.
+
+    Parameters
+    ----------
+    normals : ndarray of float64, shape (size, n_features)
+        Normals, pointing inwards. The largest coefficient of each is 1 or -1.
+    offsets : ndarray of float64, shape (size,)
+        A row on the hyperplane is inside.
+    """
+
+    normals: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, index: slice | NDArray[np.intp]) -> Pool:
+        return Pool(self.normals[index], self.offsets[index])
+
+    def contains(self, X: Rows, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Tell which rows are inside which halfspaces; scoring and predicting both come here.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (n, n_features)
+            Rows.
+        out : ndarray of float32, shape (size, n), optional
+            Where to write.
+
+        Returns
+        -------
+        ndarray of float32, shape (size, n)
+            1 inside, 0 outside.
+        """
+        if out is None:
+            out = np.empty((len(self), len(X)), dtype=np.float32)
+        columns = np.ascontiguousarray(X.T)
+        for index, (normal, offset) in enumerate(zip(self.normals, self.offsets, strict=True)):
+            np.greater_equal(project(normal, columns), offset, out=out[index])
+        return out
+
+
+def joined(*pools: Pool) -> Pool:
+    """Put pools end to end."""
+    return Pool(
+        np.concatenate([pool.normals for pool in pools]),
+        np.concatenate([pool.offsets for pool in pools]),
+    )
+
+
+class AffineHull:
+    """The least flat that holds some points: `Aff` of Bassily, Moran and Nandi (2020), Algorithm 1.
+
+    Parameters
+    ----------
+    points : ndarray of float64, shape (m, n_features)
+        Distinct points, at least one.
+
+    Attributes
+    ----------
+    coordinates : ndarray of float64, shape (m, n_dimensions)
+        The points within the hull.
+    flat : Pool
+        Halfspaces whose intersection is the hull, up to rounding; none where it is the whole space.
+    """
+
+    def __init__(self, points: Rows) -> None:
+        varies, scale = scales(points)
+        standard = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
+        _, sizes, basis = np.linalg.svd(standard, full_matrices=True)
+        rank = int((sizes > TOLERANCE * sizes.max(initial=0)).sum())
+        self.coordinates = standard @ basis[:rank].T
+        self._points = points
+        self._to_normals = basis[:rank] / scale
+        low, high, _ = self._through(basis[rank:] / scale, np.zeros((len(basis) - rank, 1), int))
+        # other rows of the hull are off it by their own rounding
+        slack = np.abs(low.normals) @ self._slack()
+        self.flat = joined(
+            Pool(low.normals, low.offsets - slack), Pool(high.normals, high.offsets - slack)
+        )
+
+    def supported(self, subsets: NDArray[np.intp]) -> Pool:
+        """Return one halfspace that each subset of the points supports, then their opposites.
+
+        Parameters
+        ----------
+        subsets : ndarray of intp, shape (n_subsets, size)
+            Positions of distinct points, at most as many as the hull has dimensions.
+
+        Returns
+        -------
+        Pool
+            Where a subset supports several halfspaces one of them is taken. The points on a
+            hyperplane, up to rounding, are inside its halfspace and inside the opposite one. Of
+            hyperplanes through the same points one is kept.
+        """
+        chosen = self.coordinates[subsets]
+        spans = chosen[:, 1:] - chosen[:, :1]
+        if spans.shape[1]:
+            normals = np.linalg.svd(spans, full_matrices=True)[2][:, -1]
+        else:
+            normals = np.tile(np.eye(1, self.coordinates.shape[1]), (len(subsets), 1))
+        low, high, on = self._through(normals @ self._to_normals, subsets)
+        _, first = np.unique(np.packbits(on, axis=1), axis=0, return_index=True)
+        kept = np.sort(first)
+        return joined(low[kept], high[kept])
+
+    def _through(
+        self, normals: NDArray[np.float64], subsets: NDArray[np.intp]
+    ) -> tuple[Pool, Pool, NDArray[np.bool_]]:
+        """Return halfspaces, their opposites, and which points lie on the hyperplanes."""
+        columns = np.ascontiguousarray(self._points.T)
+        slack_of = self._slack()
+        moved = np.abs(normals) * np.ptp(columns, axis=1)
+        # a coefficient that is nothing but rounding would clutter the rule
+        rounding = moved <= TOLERANCE * moved.max(axis=1, keepdims=True)
+        normals = np.where(rounding & (moved > 0), 0.0, normals)
+        normals = normals / np.abs(normals).max(axis=1, keepdims=True)
+        on = np.empty((len(normals), len(self._points)), dtype=bool)
+        ends = np.empty((len(normals), 2))
+        for index, (normal, subset) in enumerate(zip(normals, subsets, strict=True)):
+            projected = project(normal, columns)
+            slack = np.abs(normal) @ slack_of
+            on[index] = np.abs(projected - projected[subset].mean()) <= slack
+            ends[index] = projected[on[index]].min(), projected[on[index]].max()
+        return Pool(normals, ends[:, 0]), Pool(-normals, -ends[:, 1]), on
+
+    def _slack(self) -> NDArray[np.float64]:
+        """Return by how much of each feature rounding may move a point."""
+        return np.asarray(
+            TOLERANCE * np.ptp(self._points, axis=0) + ROUNDING * np.abs(self._points).max(axis=0)
+        )
+
+
+def paper_pool(hull: AffineHull) -> Pool:
+    """Return C_pub of Algorithm 1: halfspaces and opposites that at most d points support.
+
+    Parameters
+    ----------
+    hull : AffineHull
+        Distinct public points; d is its dimension.
+
+    Returns
+    -------
+    Pool
+        The halfspaces.
+    """
+    m, d = hull.coordinates.shape
+    pools = [
+        hull.supported(np.array(list(itertools.combinations(range(m), size))))
+        for size in range(1, d + 1)
+        if size <= m
+    ]
+    return joined(hull.flat[:0], *pools)
+
+
+def paper_size(m: int, d: int) -> int:
+    """Count the halfspaces of `paper_pool` for points in general position."""
+    return 2 * sum(math.comb(m, size) for size in range(1, d + 1))
+
+
+def drawn_pool(hull: AffineHull, rows: NDArray[np.intp], most: int) -> Pool:
+    """Draw from those halfspaces of `paper_pool` that d points support, by fixed randomness.
+
+    Parameters
+    ----------
+    hull : AffineHull
+        Distinct public points, more than d.
+    rows : ndarray of intp, shape (n_rows,)
+        Which point each public row is at: dense places are drawn more often.
+    most : int
+        Most halfspaces.
+
+    Returns
+    -------
+    Pool
+        Halfspaces and their opposites. Most are supported by d random rows. One in eight is a facet
+        of the convex hull of a random part of the rows, as Observation 4.2 needs where hardly any
+        row is mislabelled: random rows hardly ever support one.
+    """
+    generator = np.random.default_rng(0)  # fixed: the pool is part of the method, not random
+    facets = _facets(hull, rows, most // 16, generator)
+    drawn = _random_subsets(hull, rows, most, generator)
+    subsets = np.concatenate([facets, drawn])
+    _, first = np.unique(subsets, axis=0, return_index=True)
+    return hull.supported(subsets[np.sort(first)[: most // 2]])
+
+
+def _random_subsets(
+    hull: AffineHull, rows: NDArray[np.intp], size: int, generator: np.random.Generator
+) -> NDArray[np.intp]:
+    """Draw up to so many sets of d points, dense places more often."""
+    d = hull.coordinates.shape[1]
+    subsets = np.sort(generator.choice(rows, (size, d)), axis=1)
+    return np.asarray(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)])
+
+
+def _facets(
+    hull: AffineHull, rows: NDArray[np.intp], size: int, generator: np.random.Generator
+) -> NDArray[np.intp]:
+    """Draw facets of the convex hulls of all rows, of half of them, of a quarter and so on."""
+    d = hull.coordinates.shape[1]
+    facets: list[NDArray[np.intp]] = [np.empty((0, d), dtype=np.intp)]
+    halvings = max(1, (len(rows) // (4 * d)).bit_length())
+    for attempt in range(size * halvings if d > 1 else 0):
+        part = np.unique(generator.choice(rows, len(rows) >> attempt % halvings, replace=False))
+        with contextlib.suppress(QhullError, ValueError):  # a part that does not span the hull
+            facets.append(np.sort(part[ConvexHull(hull.coordinates[part]).simplices], axis=1))
+        if sum(map(len, facets)) >= size:
+            break
+    found: NDArray[np.intp] = generator.permutation(np.concatenate(facets))[:size]
+    return found
+
+
+def spread_pool(points: Rows, most: int) -> Pool:
+    """Draw halfspaces all over the space, for when public points span few of the useful ones.
+
+    Parameters
+    ----------
+    points : ndarray of float64, shape (m, n_features)
+        Public rows.
+    most : int
+        Most halfspaces.
+
+    Returns
+    -------
+    Pool
+        Halfspaces and their opposites: one half along `draw_directions`, each with one threshold
+        at a public quantile, the other half with isotropic normals through uniform points of a box
+        around the rows, in standard deviations.
+    """
+    generator = np.random.default_rng(0)  # fixed: the pool is part of the method, not random
+    varies, scale = scales(points)
+    inner = draw_directions(points, most // 4)
+    columns = np.ascontiguousarray(points.T)
+    at_quantiles = []
+    for normal in inner:
+        cuts = quantile_thresholds(project(normal, columns), 0.05)
+        at_quantiles.append(generator.choice(cuts) if len(cuts) else math.nan)
+    box = generator.uniform(-BOX, BOX, size=(most // 2 - len(inner), points.shape[1]))
+    outer = generator.normal(size=box.shape) * varies / scale
+    through = points.mean(axis=0) + box * scale
+    normals = np.concatenate([inner, outer])
+    offsets = np.concatenate([at_quantiles, (outer * through).sum(axis=1)])
+    kept = np.isfinite(offsets) & normals.any(axis=1)
+    largest = np.abs(normals[kept]).max(axis=1)
+    pool = Pool(normals[kept] / largest[:, None], offsets[kept] / largest)
+    return joined(pool, Pool(-pool.normals, -pool.offsets))

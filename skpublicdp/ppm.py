@@ -1,0 +1,315 @@
+"""PPMHalfspaceClassifier: the learner of Bassily, Moran and Nandi (2020)."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp.accounting import REPLACE_ONE, PrivacyReceipt, exact_fraction
+from skpublicdp.exceptions import TooFewRowsWarning
+from skpublicdp.guarantees import Certificate, excess_error, n_ppm
+from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.public import check_rows, split_by_status, warn_no_public
+from skpublicdp.rounds import draw_in_rounds, exact_draws
+
+LARGEST_DENOMINATOR = 16
+"""Ratios of weights are rounded to fractions of this denominator, to keep scores small integers."""
+
+LARGEST_RATIO = 1 << 30
+"""A larger ratio of weights is refused, so that no sum of them overflows."""
+
+
+class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
+    """Pure ε-differentially private halfspaces, where privacy goes with the label.
+
+    For mixtures of a private and a public population (PPM): people who tested positive share their
+    data, people who tested negative do not. The two populations differ, yet a rule that errs hardly
+    more than the best halfspace can be learned. Public rows support a finite family of halfspaces;
+    one exact draw of the exponential mechanism picks an intersection of few of them, whose inside
+    gets the public label (Algorithms 1 and 2 of [1]_).
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+    private_label : label, default=None
+        The label of the private population; ``None`` means the second one in sorted order.
+    class_weight : "balanced" or dict of label to number, default=None
+        Weight of an error, by the status of the row: the weight of `private_label` is that of
+        private rows, the other one that of public rows. ``"balanced"`` gives both populations the
+        same weight. Only the ratio counts, as a fraction of denominator up to 16. A public weight
+        costs no privacy.
+    max_intersections : {1, 2, 3}, default=None
+        The most halfspaces that are met; ``None`` means 2, or 1 for a single feature. The theorem
+        needs one for each feature.
+    pool : {"auto", "paper"}, default="auto"
+        Where the halfspaces come from, see `hypotheses.HalfspaceIntersections`.
+    max_halfspaces : int, default=1400
+        The most halfspaces of an automatic pool.
+    beta : float, default=0.05
+        Probability, in (0, 1), with which `certificate_` may fail.
+    n_jobs : int, default=None
+        Number of threads that tabulate rows; results do not depend on it.
+    random_state : int, numpy Generator or RandomState, default=None
+        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
+        for tests and papers; the receipt then says so.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (2,)
+        The sorted labels; one where `y` has only one.
+    hypothesis_ : Polytope
+        The drawn rule; ``print`` shows it in words.
+    halfspaces_ : tuple of ndarray, shapes (n_halfspaces, n_features) and (n_halfspaces,)
+        Normals and offsets: a row has the public label where ``normals @ x >= offsets``. Empty
+        where all rows get the same label.
+    cover_size_ : int
+        Number of hypotheses it was drawn from.
+    privacy_ : PrivacyReceipt
+        What was spent.
+    certificate_ : Certificate
+        How far the weighted error of the drawn rule may be from the best in the family; with as
+        many intersections as features and ``pool="paper"``, from the best halfspace (Claim 4.5).
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Their names, where `X` has string column names.
+
+    Warns
+    -----
+    NoPublicDataWarning
+        If there are no public rows: all rows then get the private label.
+    TooFewRowsWarning
+        If Theorem 4.6 needs four times as many rows for any promise at all.
+
+    See Also
+    --------
+    SemiPrivateClassifier : For public rows of the same population as the private ones.
+
+    Notes
+    -----
+    Neighbouring data sets differ by replacing one private row by another private one. Which rows
+    are private is public, and so is every public row with its label (Lemma 4.1). Without a mask a
+    row's label decides its status. With a mask the status may merely go along with the label, or
+    the public rows may have both labels: the privacy is the same.
+
+    References
+    ----------
+    .. [1] R. Bassily, S. Moran and A. Nandi (2020). Learning from mixtures of private and public
+       populations. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp import PPMHalfspaceClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 2))
+    >>> y = np.where(X @ [1, 2] > 1, "positive", "negative")  # those who tested positive share
+    >>> clf = PPMHalfspaceClassifier(private_label="negative", random_state=0).fit(X, y)
+    >>> clf.score(X, y) > 0.95
+    True
+    >>> clf.privacy_.n_private, clf.privacy_.n_public
+    (2685, 1315)
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
+        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
+        "private_label": "no_validation",
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "max_intersections": [Interval(Integral, 1, 3, closed="both"), None],
+        "pool": [StrOptions({"auto", "paper"})],
+        "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
+        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    __metadata_request__fit = {"is_public": True}  # noqa: RUF012 - routed without being asked for
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        private_label=None,
+        class_weight=None,
+        max_intersections=None,
+        pool="auto",
+        max_halfspaces=1400,
+        beta=0.05,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.private_label = private_label
+        self.class_weight = class_weight
+        self.max_intersections = max_intersections
+        self.pool = pool
+        self.max_halfspaces = max_halfspaces
+        self.beta = beta
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, *, is_public=None):
+        """Spend ε on one draw.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows of both populations.
+        y : array-like, shape (n,)
+            Their labels, at most two.
+        is_public : array-like of bool, shape (n,), optional
+            Marks the public rows. By default those whose label is not `private_label`.
+
+        Returns
+        -------
+        self : PPMHalfspaceClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or an input is not as described; no private value is quoted.
+        CoverSizeError
+            If the paper's pool would be too large.
+        """
+        rows = split_by_status(self, X, y, is_public=is_public, private_label=self.private_label)
+        weights = self._weights(rows)
+        if not len(rows.X_public):
+            warn_no_public("all rows get the private label")
+        bits = random_bits(self.random_state)
+        parts = [(rows.X_private, rows.y_private), (rows.X_public, rows.y_public)]
+        scored = weights[0] * len(rows.X_private) + weights[1] * len(rows.X_public)
+        drawn = draw_in_rounds(
+            self._cover(rows),
+            lambda cover: sum(
+                weight * tabulate(cover, *part, n_jobs=self.n_jobs)
+                for weight, part in zip(weights, parts, strict=True)
+            ),
+            epsilon=exact_fraction(self.epsilon),
+            sensitivity=weights[0],  # public rows do not change between neighbours
+            scored=scored,
+            bits=bits,
+        )
+
+        self.classes_ = rows.classes
+        self.hypothesis_ = drawn.hypothesis
+        self.halfspaces_ = (self.hypothesis_.normals, self.hypothesis_.offsets)
+        self.cover_size_ = drawn.cover.size
+        self._codes = np.array([1 - rows.private_code, rows.private_code]) % len(rows.classes)
+        self.privacy_ = self._receipt(rows, drawn.spent, bits.secure)
+        self.certificate_ = Certificate(
+            excess_error=excess_error(
+                drawn.effective_size,
+                scored,
+                float(drawn.spent[-1]),
+                self.beta,
+                sensitivity=weights[0],
+            ),
+            probability=1 - self.beta,
+            effective_size=drawn.effective_size,
+        )
+        self._warn_if_too_few(len(rows.X_private) + len(rows.X_public))
+        return self
+
+    def predict(self, X):
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
+        check_is_fitted(self)
+        inside_out = self.hypothesis_.predict(check_rows(self, X, reset=False))
+        return self.classes_[self._codes[inside_out]]
+
+    def __sklearn_tags__(self):
+        """Say that two labels are the most, and that few rows are not enough to learn from."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _weights(self, rows):
+        """Return the weights of a private and of a public row."""
+        sizes = len(rows.X_private), len(rows.X_public)
+        if self.class_weight is None or (self.class_weight == "balanced" and not all(sizes)):
+            return 1, 1
+        if self.class_weight == "balanced":
+            return _small_integers(sizes[1], sizes[0])
+        known = rows.classes.tolist()
+        given = self.class_weight.values()
+        positive = all(isinstance(weight, Real) and 0 < weight < np.inf for weight in given)
+        if not positive or not set(self.class_weight) <= set(known):
+            raise ValueError(
+                'class_weight must be "balanced" or map labels of y to positive numbers; '
+                f"got {self.class_weight!r}."
+            )
+        private, public = (
+            self.class_weight.get(known[code % len(known)], 1)
+            for code in (rows.private_code, 1 - rows.private_code)
+        )
+        if max(private, public) > LARGEST_RATIO * min(private, public):
+            raise ValueError(
+                f"One class weight is at most 2**30 times the other; got {self.class_weight!r}."
+            )
+        return _small_integers(private, public)
+
+    def _cover(self, rows):
+        """Build the family; its first label, inside, is the public one."""
+        order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{column}" for column in range(self.n_features_in_)]
+        public = PublicSample(rows.X_public, rows.classes[order], tuple(map(str, names)))
+        family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
+        return family.build_cover(public, alpha=0.5, beta=self.beta)
+
+    def _receipt(self, rows, spent, secure):
+        reference = "Bassily, Moran and Nandi (2020), Lemma 4.1; docs/proofs/selection.md"
+        return PrivacyReceipt(
+            epsilon=float(self.epsilon),
+            delta=0.0,
+            unit=REPLACE_ONE,
+            n_private=len(rows.X_private),
+            n_public=len(rows.X_public),
+            mechanisms=exact_draws(spent, reference),
+            secure_randomness=secure,
+            assumptions=(
+                "it may be known which rows are private, and the set of labels in y",
+                "halfspaces are chosen by the public rows and fixed randomness alone",
+            ),
+        )
+
+    def _warn_if_too_few(self, n):
+        needed = n_ppm(0.5, self.beta, self.epsilon, self.n_features_in_)
+        if 4 * n < needed:
+            # this function, fit and scikit-learn's wrapper of it stand before the caller
+            warnings.warn(
+                f"Theorem 4.6 promises nothing for {n} rows of {self.n_features_in_} features at "
+                f"ε = {float(self.epsilon):g}: an excess error of 1/2 takes {needed} rows.",
+                TooFewRowsWarning,
+                stacklevel=4,
+            )
+
+
+def _small_integers(private, public):
+    """Return small integers in about the ratio of two weights; nothing else of them matters."""
+    ratio = exact_fraction(max(private, public)) / exact_fraction(min(private, public))
+    ratio = ratio.limit_denominator(LARGEST_DENOMINATOR)
+    sizes = ratio.numerator, ratio.denominator
+    return sizes if private > public else sizes[::-1]

@@ -1,0 +1,93 @@
+"""Rounds of exact draws: each on a cover around what the one before released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+from skpublicdp.accounting import Mechanism
+from skpublicdp.guarantees import n_rounds
+from skpublicdp.hypotheses import Cover, Hypothesis
+from skpublicdp.hypotheses.base import Table
+from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.mechanisms.selection import draw
+
+
+class Drawn(NamedTuple):
+    """What the rounds came to.
+
+    Attributes
+    ----------
+    hypothesis : Hypothesis
+        The rule drawn last.
+    cover : Cover
+        The cover it was drawn from.
+    effective_size : int
+        Size of that cover as bounds count it.
+    spent : tuple of Fraction
+        Budget of each draw.
+    """
+
+    hypothesis: Hypothesis
+    cover: Cover
+    effective_size: int
+    spent: tuple[Fraction, ...]
+
+
+def draw_in_rounds(
+    cover: Cover,
+    tabulate: Callable[[Cover], Table],
+    *,
+    epsilon: Fraction,
+    sensitivity: int,
+    scored: int,
+    bits: RandomBits,
+) -> Drawn:
+    """Draw a member of a cover, and then of the finer ones that it offers.
+
+    Parameters
+    ----------
+    cover : Cover
+        The first cover.
+    tabulate : callable
+        Returns the table of all rows for a cover.
+    epsilon : Fraction
+        Budget of all draws: ε-differential privacy by basic composition, since what was drawn is
+        released and the next cover may depend on it.
+    sensitivity : int
+        Weight of one private row.
+    scored : int
+        Total weight of all rows.
+    bits : RandomBits
+        Randomness.
+
+    Returns
+    -------
+    Drawn
+        The last rule and what was spent. Round t has t shares of the budget: an early rule need
+        only be near a good one.
+    """
+    family = cover.family(tabulate(cover))
+    rounds = cover.rounds
+    if rounds == "auto":
+        rounds = n_rounds(family.effective_size, scored // sensitivity, float(epsilon))
+    shares = int(rounds) * (int(rounds) + 1) // 2
+    spent = [epsilon / shares]
+    hypothesis = cover.hypothesis(draw(family, spent[0], sensitivity, bits))
+    while left := epsilon - sum(spent):
+        finer = cover.refined(hypothesis, len(spent))
+        if finer is cover:
+            share = left  # with nothing finer to come, one draw takes all that is left
+        else:
+            cover, family = finer, finer.family(tabulate(finer))
+            share = epsilon * (len(spent) + 1) / shares
+        hypothesis = cover.hypothesis(draw(family, share, sensitivity, bits))
+        spent.append(share)
+    return Drawn(hypothesis, cover, family.effective_size, tuple(spent))
+
+
+def exact_draws(spent: tuple[Fraction, ...], reference: str) -> tuple[Mechanism, ...]:
+    """List draws for a receipt."""
+    name = "exponential mechanism, exact draw"
+    return tuple(Mechanism(name, float(share), 0.0, reference) for share in spent)
