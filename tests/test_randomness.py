@@ -28,6 +28,21 @@ def test_generator_state_is_independent_of_how_much_is_drawn():
     assert one.random() == other.random()
 
 
+@pytest.mark.parametrize("bits", [random_bits(), random_bits(0)])
+def test_words_are_64_fair_bits(bits):
+    assert bits.words(0).shape == (0,)
+    words = bits.words(4096)
+    assert words.dtype == np.uint64
+    assert len(np.unique(words)) == 4096
+    for position in range(64):
+        ones = int((words >> np.uint64(position) & np.uint64(1)).sum())
+        assert_fits([ones, 4096 - ones], [0.5, 0.5])
+
+
+def test_words_are_the_same_on_every_machine():
+    assert random_bits(3).words(2).tolist() == [1579948266424812280, 4368382809143759861]
+
+
 @pytest.mark.parametrize("bad", [-1, 1.5, "0", np.float64(2)])
 def test_other_states_are_refused(bad):
     with pytest.raises(ValueError, match="random_state must be"):

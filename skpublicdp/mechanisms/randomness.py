@@ -6,6 +6,7 @@ import secrets
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class RandomBits(Protocol):
@@ -18,6 +19,9 @@ class RandomBits(Protocol):
     def bits(self, count: int) -> int:
         """Return an integer uniform on ``range(2**count)``."""
 
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return that many independent integers uniform on ``range(2**64)``."""
+
 
 class SecureBits:
     """Bits from the operating system's cryptographically secure generator."""
@@ -27,6 +31,10 @@ class SecureBits:
     def bits(self, count: int) -> int:
         """Return an integer uniform on ``range(2**count)``."""
         return secrets.randbits(count)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return that many independent integers uniform on ``range(2**64)``."""
+        return np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
 
 
 class SeededBits:
@@ -47,6 +55,12 @@ class SeededBits:
         """Return an integer uniform on ``range(2**count)``."""
         n_bytes = -(-count // 8)
         return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return that many independent integers uniform on ``range(2**64)``."""
+        # a stated byte order: the same seed gives the same words on every machine
+        words = np.frombuffer(self._generator.bytes(8 * count), dtype="<u8")
+        return words.astype(np.uint64, copy=False)
 
 
 def random_bits(random_state: object = None) -> RandomBits:
