@@ -49,6 +49,7 @@ docs: docs/.ready  ## the site, warnings as errors, into docs/_build/html
 bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_hypotheses.py
+	$(BIN)/python benchmarks/bench_ppm.py
 	$(BIN)/python benchmarks/bench_accuracy.py
 
 clean:

@@ -296,7 +296,8 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _warn_if_too_few(self, n):
-        needed = n_ppm(0.5, self.beta, self.epsilon, self.n_features_in_)
+        # a smaller ε takes more rows than anybody has, and numbers too long to print
+        needed = n_ppm(0.5, self.beta, max(float(self.epsilon), 1e-9), self.n_features_in_)
         if 4 * n < needed:
             # this function, fit and scikit-learn's wrapper of it stand before the caller
             warnings.warn(
@@ -308,8 +309,9 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _small_integers(private, public):
-    """Return small integers in about the ratio of two weights; nothing else of them matters."""
+    """Return integers in the ratio of two weights, or about so; nothing else of them matters."""
     ratio = exact_fraction(max(private, public)) / exact_fraction(min(private, public))
-    ratio = ratio.limit_denominator(LARGEST_DENOMINATOR)
+    if ratio.numerator > LARGEST_RATIO:  # floats are fractions of 2**52: scores would overflow
+        ratio = ratio.limit_denominator(LARGEST_DENOMINATOR)
     sizes = ratio.numerator, ratio.denominator
     return sizes if private > public else sizes[::-1]

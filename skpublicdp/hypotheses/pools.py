@@ -96,24 +96,27 @@ class AffineHull:
     def __init__(self, points: Rows) -> None:
         varies, scale = scales(points)
         standard = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
-        _, sizes, basis = np.linalg.svd(standard, full_matrices=True)
+        # a full matrix for many points would be as large as their number squared
+        full = len(standard) < standard.shape[1]
+        _, sizes, basis = np.linalg.svd(standard, full_matrices=full)
         rank = int((sizes > TOLERANCE * sizes.max(initial=0)).sum())
         self.coordinates = standard @ basis[:rank].T
         self._points = points
-        self._to_normals = basis[:rank] / scale
-        low, high, _ = self._through(basis[rank:] / scale, np.zeros((len(basis) - rank, 1), int))
+        self._basis = basis[:rank]
+        self._scale = scale
+        low, high, _ = self._through(basis[rank:], np.zeros((len(basis) - rank, 1), int))
         # other rows of the hull are off it by their own rounding
         slack = np.abs(low.normals) @ self._slack()
         self.flat = joined(
             Pool(low.normals, low.offsets - slack), Pool(high.normals, high.offsets - slack)
         )
 
-    def supported(self, subsets: NDArray[np.intp]) -> Pool:
+    def supported(self, *subsets: NDArray[np.intp]) -> Pool:
         """Return one halfspace that each subset of the points supports, then their opposites.
 
         Parameters
         ----------
-        subsets : ndarray of intp, shape (n_subsets, size)
+        *subsets : ndarray of intp, shape (n_subsets, size)
             Positions of distinct points, at most as many as the hull has dimensions.
 
         Returns
@@ -123,28 +126,36 @@ class AffineHull:
             hyperplane, up to rounding, are inside its halfspace and inside the opposite one. Of
             hyperplanes through the same points one is kept.
         """
-        chosen = self.coordinates[subsets]
-        spans = chosen[:, 1:] - chosen[:, :1]
-        if spans.shape[1]:
-            normals = np.linalg.svd(spans, full_matrices=True)[2][:, -1]
-        else:
-            normals = np.tile(np.eye(1, self.coordinates.shape[1]), (len(subsets), 1))
-        low, high, on = self._through(normals @ self._to_normals, subsets)
+        parts = [self._through(self._normals(part) @ self._basis, part) for part in subsets]
+        low = joined(*(part[0] for part in parts))
+        high = joined(*(part[1] for part in parts))
+        on = np.concatenate([part[2] for part in parts])
         _, first = np.unique(np.packbits(on, axis=1), axis=0, return_index=True)
         kept = np.sort(first)
         return joined(low[kept], high[kept])
 
+    def _normals(self, subsets: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return, in the hull's coordinates, a normal to each subset of the points."""
+        chosen = self.coordinates[subsets]
+        spans = chosen[:, 1:] - chosen[:, :1]
+        if not spans.shape[1]:
+            return np.tile(np.eye(1, self.coordinates.shape[1]), (len(subsets), 1))
+        return np.asarray(np.linalg.svd(spans, full_matrices=True)[2][:, -1])
+
     def _through(
         self, normals: NDArray[np.float64], subsets: NDArray[np.intp]
     ) -> tuple[Pool, Pool, NDArray[np.bool_]]:
-        """Return halfspaces, their opposites, and which points lie on the hyperplanes."""
+        """Return halfspaces, their opposites, and which points lie on the hyperplanes.
+
+        Normals have length 1 and are for standardised features.
+        """
         columns = np.ascontiguousarray(self._points.T)
         slack_of = self._slack()
-        moved = np.abs(normals) * np.ptp(columns, axis=1)
-        # a coefficient that is nothing but rounding would clutter the rule
-        rounding = moved <= TOLERANCE * moved.max(axis=1, keepdims=True)
-        normals = np.where(rounding & (moved > 0), 0.0, normals)
-        normals = normals / np.abs(normals).max(axis=1, keepdims=True)
+        # a coefficient that is nothing but rounding would clutter the rule, and move what is on it
+        normals = np.where(np.abs(normals) <= TOLERANCE, 0.0, normals) / self._scale
+        leading = normals[np.arange(len(normals)), (normals != 0).argmax(axis=1)]
+        # the sign of a singular vector depends on the library; order must not
+        normals = normals * np.sign(leading)[:, None] / np.abs(normals).max(axis=1, keepdims=True)
         on = np.empty((len(normals), len(self._points)), dtype=bool)
         ends = np.empty((len(normals), 2))
         for index, (normal, subset) in enumerate(zip(normals, subsets, strict=True)):
@@ -175,12 +186,12 @@ def paper_pool(hull: AffineHull) -> Pool:
         The halfspaces.
     """
     m, d = hull.coordinates.shape
-    pools = [
-        hull.supported(np.array(list(itertools.combinations(range(m), size))))
+    subsets = [
+        np.array(list(itertools.combinations(range(m), size)))
         for size in range(1, d + 1)
         if size <= m
     ]
-    return joined(hull.flat[:0], *pools)
+    return hull.supported(*subsets) if subsets else hull.flat[:0]
 
 
 def paper_size(m: int, d: int) -> int:

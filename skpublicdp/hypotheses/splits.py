@@ -225,16 +225,16 @@ def split_prior(splits: Splits, public: PublicSample, alpha: float) -> NDArray[n
     Returns
     -------
     ndarray of int64, shape (n_splits,)
-        Positive weights, in proportion to the square root of (public rows on the smaller side, at
-        least a share `alpha` of all) / (splits of the same feature). A split with few rows on one
-        side moves few predictions, and a feature with many splits should not outweigh a yes/no
-        question; the root keeps the price of the least likely split low.
+        Positive weights, in proportion to the public rows on the smaller side (at least a share
+        `alpha` of all) over the square root of the splits of the same feature. A split with few
+        rows on one side moves few predictions, and a feature with many splits should not outweigh a
+        yes/no question by as much.
     """
     n = len(public.X)
     above = splits.above(public.X).sum(axis=1, dtype=np.int64)
     moved = np.maximum(np.minimum(above, n - above), alpha * n)
     siblings = np.bincount(splits.features)[splits.features]
-    weights: NDArray[np.int64] = np.rint(64 * np.sqrt(moved / siblings)).astype(np.int64)
+    weights: NDArray[np.int64] = np.rint(1024 * moved / n / np.sqrt(siblings)).astype(np.int64)
     return np.maximum(weights, 1)
 
 

