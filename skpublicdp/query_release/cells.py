@@ -1,0 +1,251 @@
+"""Cells of a line and a first guess of what is in them, from public rows and bounds only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+GRID_SHARE = 8
+"""Each grid of equal steps has an eighth of the cells asked for."""
+
+SHIFT = 1.2
+"""Cells are fine enough for private rows that lie this many standard scores aside."""
+
+LARGEST_LATTICE = 512
+"""Values on at most so many equal steps are taken to be on a lattice."""
+
+DENOMINATORS = (1, 2, 4, 10, 100, 1000)
+
+FINEST = 2.0**-40
+"""No step of a length of its own is shorter than this fraction of the bounds."""
+
+PADDING = 0.05
+"""How far beyond the public range, as a fraction of it, a little mass is expected."""
+
+SHARE_NEAR, SHARE_TAILS, SHARE_BOUNDS, SHARE_ENDS = 0.6, 0.2, 0.18, 0.02
+"""How the mass of one imagined record is spread: over the public range, over the octaves from there
+to the bounds, over the bounds, and on their ends, to which values outside are moved."""
+
+
+def before(x: Floats) -> Floats:
+    """Return the numbers just below: an atom at x is the cell between the two."""
+    return np.nextafter(x, -np.inf)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A distribution function, linear between knots; a jump is a piece with no number inside.
+
+    Attributes
+    ----------
+    knots : ndarray of shape (n_knots,)
+        Increasing.
+    heights : ndarray of shape (n_knots,)
+        Nondecreasing from 0 to 1.
+    """
+
+    knots: Floats
+    heights: Floats
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return the fraction at or below each number."""
+        x = np.clip(x, self.knots[0], self.knots[-1])
+        piece = np.searchsorted(self.knots, x, side="right") - 1
+        piece = np.minimum(piece, len(self.knots) - 2)
+        start, end = self.knots[piece], self.knots[piece + 1]
+        low, high = self.heights[piece], self.heights[piece + 1]
+        # at a knot the fraction is 0 or 1 and the height is returned as it is
+        fraction = (x - start) / (end - start)
+        heights: Floats = np.where(fraction >= 1, high, low + fraction * (high - low))
+        return heights
+
+    def inverse(self, p: Floats) -> Floats:
+        """Return the least number at or below which there is at least each fraction."""
+        piece = np.clip(np.searchsorted(self.heights, p, side="left"), 1, len(self.knots) - 1) - 1
+        start, end = self.knots[piece], self.knots[piece + 1]
+        low, high = self.heights[piece], self.heights[piece + 1]
+        rise = np.where(high > low, high - low, 1.0)
+        fraction = np.clip((p - low) / rise, 0, 1)
+        jump = np.nextafter(start, end) >= end
+        numbers: Floats = np.where(jump | (fraction >= 1), end, start + fraction * (end - start))
+        return numbers
+
+
+@dataclass(frozen=True)
+class Line:
+    """The cells of a line: those of edges e1 < e2 < ... are (.., e1], (e1, e2], ... up to `high`.
+
+    Attributes
+    ----------
+    low, high : float
+        Values outside are moved to the nearer one.
+    edges : ndarray of shape (n_cells - 1,)
+        Right ends of all cells but the last.
+    base : Curve
+        The distribution expected from the public rows.
+    wide : Curve
+        One imagined record: where rows may be that the public ones do not show.
+    atoms : ndarray
+        Values that are a cell, or the only likely value of a cell.
+    """
+
+    low: float
+    high: float
+    edges: Floats
+    base: Curve
+    wide: Curve
+    atoms: Floats
+
+    def tabulate(self, x: Floats) -> Integers:
+        """Count the rows in each cell; each row is looked at alone."""
+        cell = np.searchsorted(self.edges, np.clip(x, self.low, self.high), side="left")
+        return np.bincount(cell, minlength=len(self.edges) + 1).astype(np.int64)
+
+
+def build_line(x_public: Floats, low: float, high: float, resolution: int) -> Line:
+    """Choose about `resolution` cells, fine where public rows are and geometric outside.
+
+    Parameters
+    ----------
+    x_public : ndarray of shape (n_public,)
+        May be empty.
+    low, high : float
+        Bounds, low < high.
+    resolution : int
+        How many cells the noise has room for.
+
+    Returns
+    -------
+    Line
+        Cells and base distribution.
+    """
+    x_public = np.clip(x_public, low, high)
+    values, counts = np.unique(x_public, return_counts=True)
+    lattice = _lattice(values, low, high)
+    if lattice is None:
+        atoms = values[counts >= max(2.0, len(x_public) / (2 * resolution))]
+    else:
+        atoms = lattice
+    base, wide = _guess(values, counts, atoms, lattice is not None, low, high)
+    steps = max(8, resolution // GRID_SHARE) if len(values) else resolution
+    edges = [np.linspace(low, high, steps + 1), before(np.array([high])), atoms]
+    if len(values):
+        edges.append(_outer_edges(x_public, low, high, resolution))
+    if len(values) and lattice is None:
+        # between points of a lattice there is nothing: there a cell is one point and a gap
+        edges.append(before(atoms))
+        edges.append(base.inverse(_levels(resolution)))
+        edges.append(np.linspace(values[0], values[-1], steps + 1))
+    every = np.unique(np.concatenate(edges))
+    return Line(low, high, every[(every >= low) & (every < high)], base, wide, atoms)
+
+
+def _levels(resolution: int) -> Floats:
+    """Levels of equal mass if the private rows were the public ones, or moved to either side."""
+    z = np.linspace(-6, 6, 1201)
+    mass = (2 * norm.cdf(z) + norm.cdf(z - SHIFT) + norm.cdf(z + SHIFT)) / 4
+    levels: Floats = norm.cdf(np.interp(np.arange(1, resolution) / resolution, mass, z))
+    return levels
+
+
+def _outer_edges(x_public: Floats, low: float, high: float, resolution: int) -> Floats:
+    """Return geometric steps, from a 64th of each half of the public range out to the bounds."""
+    first, middle, last = np.quantile(x_public, [0, 0.5, 1], method="inverted_cdf")
+    per_octave = max(2, resolution // 64)
+    sides = []
+    for end, half, sign in [(first, middle - first, -1), (last, last - middle, 1)]:
+        room = high - end if sign > 0 else end - low
+        unit = max((half or last - first or (high - low) / 64) / 64, FINEST * (high - low))
+        octaves = max(np.log2(room / unit), 0) if room > 0 else 0
+        steps = unit * 2 ** (np.arange(int(octaves * per_octave) + 1) / per_octave)
+        sides.append(end + sign * steps)
+    return np.concatenate(sides)
+
+
+def _lattice(values: Floats, low: float, high: float) -> Floats | None:
+    """Return the lattice that the values lie on, out to the bounds or as far as it may go."""
+    if len(values) < 2:
+        return None
+    for denominator in DENOMINATORS:
+        multiples = np.rint(values * denominator)
+        if np.abs(multiples).max() < 2**52 and np.array_equal(multiples / denominator, values):
+            whole = multiples.astype(np.int64)
+            step = int(np.gcd.reduce(np.diff(whole)))
+            first, last = int(whole[0]), int(whole[-1])
+            n_steps = (last - first) // step
+            if n_steps > LARGEST_LATTICE:
+                return None
+            room = 4 + n_steps // 4
+            below = min(room, int((first - low * denominator) // step))
+            above = min(room, int((high * denominator - last) // step))
+            return (first + step * np.arange(-below, n_steps + above + 1)) / denominator
+    return None
+
+
+def _guess(
+    values: Floats, counts: Integers, atoms: Floats, lattice: bool, low: float, high: float
+) -> tuple[Curve, Curve]:
+    """Public records at atoms jump, others are spread over their gaps; one record is imagined."""
+    ends = np.array([low, high])
+    jumps = [(ends, np.full(2, SHARE_ENDS / 2))]
+    ramps = [(ends, np.array([0, SHARE_BOUNDS]))]
+    if not len(values):
+        ramps.append((ends, np.array([0, SHARE_NEAR + SHARE_TAILS])))
+        wide = _curve(jumps, ramps, low)
+        return wide, wide
+    first, last = values[0], values[-1]
+    pad = max(PADDING * (last - first) or (high - low) / 64, FINEST * (high - low))
+    near = np.clip([first - pad, last + pad], low, high)
+    if lattice:
+        inside = atoms[(atoms >= near[0]) & (atoms <= near[1])]
+        jumps.append((inside, np.full(len(inside), SHARE_NEAR / len(inside))))
+    else:
+        ramps.append((near, np.array([0, SHARE_NEAR])))
+    ramps.append(_tails(near, pad, low, high))
+    wide = _curve(jumps, ramps, low)
+    jumping = np.isin(values, atoms)
+    smooth = np.where(jumping, 0, counts)
+    # half of a record is spread towards each neighbour
+    points = np.concatenate([near[:1], values, near[1:]])
+    masses = np.concatenate([[0], np.cumsum(smooth) - smooth / 2, [smooth.sum()]])
+    distinct, where = np.unique(points, return_index=True)
+    masses = masses[where]
+    masses[-1] = smooth.sum()
+    jumps.append((values[jumping], counts[jumping].astype(float)))
+    ramps.append((distinct, masses))
+    return _curve(jumps, ramps, low), wide
+
+
+def _tails(near: Floats, pad: float, low: float, high: float) -> tuple[Floats, Floats]:
+    """Spread mass evenly over the octaves between the public range and the bounds."""
+    steps = pad * 2.0 ** np.arange(np.ceil(np.log2(max(high - low, pad) / pad)) + 1)
+    below = np.unique(np.maximum(near[0] - steps, low))
+    above = np.unique(np.minimum(near[1] + steps, high))
+    at = np.unique(np.concatenate([below, near, above]))
+    octaves = np.ones(len(at) - 1)
+    octaves[np.searchsorted(at, near[0])] = 0  # the public range itself
+    total = np.concatenate([[0], np.cumsum(octaves)])
+    if total[-1] == 0:
+        total = np.linspace(0, 1, len(at))
+    return at, SHARE_TAILS * total / total[-1]
+
+
+def _curve(
+    jumps: list[tuple[Floats, Floats]], ramps: list[tuple[Floats, Floats]], low: float
+) -> Curve:
+    starts = [before(np.array([low])), *(before(at) for at, _ in jumps)]
+    corners = np.unique(np.concatenate([*starts, *(at for at, _ in [*jumps, *ramps])]))
+    heights = np.zeros(len(corners))
+    for at, masses in ramps:
+        heights += Curve(at, masses)(corners)  # unlike np.interp right where knots nearly meet
+    for at, masses in jumps:
+        total = np.concatenate([[0], np.cumsum(masses)])
+        heights += total[np.searchsorted(at, corners, side="right")]
+    heights = np.maximum.accumulate(heights / heights[-1])
+    return Curve(corners, heights)

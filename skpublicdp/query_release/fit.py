@@ -1,0 +1,250 @@
+"""Fit noisy prefix sums and public rows together: everything here sees released numbers only.
+
+The private distribution is modelled as the public one, times the exponential of a few smooth waves
+(smooth drift), plus independent changes of the cells (rough drift). How large either may be is read
+off the likelihood of the noisy answers. Given that, the estimate is a Gaussian posterior mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.special import ndtri
+
+from skpublicdp.query_release.prefix import Measurement, Strategy
+
+Floats = NDArray[np.float64]
+
+WAVES = 8
+LARGEST_SCORE = 3.5
+COARSE = 120
+"""Trust is estimated on at most so many edges."""
+
+ROUGH = np.concatenate([[0.0], np.geomspace(1e-6, 3, 27)])
+SMOOTH = np.concatenate([[0.0], np.geomspace(1e-2, 10, 28)])
+SHARE_WIDE = 0.3
+"""The share of rough drift that goes where the public rows are not."""
+
+GUARD = 4.0
+"""No drift is believed unless twice the log-likelihood gains more than this."""
+
+SLACK_OF_BARS = 2.0
+"""Twice the log-likelihood that the drift of the error bars may lose: they take the largest."""
+
+ROUNDS = 4
+LARGEST_STEP = 1.5
+JITTER = 1e-13
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Unbiased private estimates of the prefix sums and the covariance of their noise."""
+
+    prefix: Floats
+    covariance: Floats
+    n_private: int
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How the private distribution may differ from the public one.
+
+    Attributes
+    ----------
+    waves : ndarray
+        Coefficients of the tilt.
+    rough : float
+        Variance of independent changes, as the inverse of a number of rows.
+    smooth : float
+        Standard deviation of the coefficients around zero.
+    """
+
+    waves: Floats
+    rough: float
+    smooth: float
+
+
+NO_DRIFT = Drift(np.zeros(WAVES + 1), 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What is expected at the right end of every cell, the last being 1.
+
+    Attributes
+    ----------
+    base : ndarray of shape (n_cells,)
+        The public distribution.
+    wide : ndarray of shape (n_cells,)
+        Where the unexpected goes.
+    n_public : int
+        Public rows.
+    unseen : float
+        About how many further public rows would be somewhere new.
+    """
+
+    base: Floats
+    wide: Floats
+    n_public: int
+    unseen: float
+
+    def at(self, cells: NDArray[np.intp]) -> Guess:
+        """Keep some ends of cells, the last among them."""
+        return Guess(self.base[cells], self.wide[cells], self.n_public, self.unseen)
+
+    def waves(self) -> Floats:
+        """Return the directions of smooth drift, one value per cell: a shift and cosines."""
+        middle = self.base - np.diff(self.base, prepend=0.0) / 2
+        score = np.clip(ndtri(np.clip(middle, 1e-9, 1 - 1e-9)), -LARGEST_SCORE, LARGEST_SCORE)
+        order = np.arange(1, WAVES + 1)
+        return np.column_stack([score, np.cos(np.pi * np.outer(middle, order)) / order])
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The model about one tilt: the mean, and the parts of the covariance, at all edges."""
+
+    mean: Floats
+    slopes: Floats
+    sampling: Floats
+    public: Floats
+    rough: Floats
+
+    def prior(self, drift: Drift) -> Floats:
+        """Return the covariance of the population's prefix sums before anything is measured."""
+        smooth = drift.smooth**2 * (self.slopes @ self.slopes.T)
+        prior: Floats = self.public + drift.rough * self.rough + smooth
+        return prior
+
+
+def linearise(guess: Guess, waves: Floats, n_private: int) -> Linear:
+    """Tilt the guess by some waves and differentiate there."""
+    base = np.diff(guess.base, prepend=0.0)
+    directions = guess.waves()
+    exponent = directions @ waves
+    tilted = base * np.exp(exponent - exponent.max())
+    tilted /= tilted.sum()
+    total = np.cumsum(tilted)
+    total[-1] = 1
+    growth = np.divide(tilted, base, out=np.ones_like(base), where=base > 0)
+    slopes = np.cumsum(tilted[:, None] * (directions - tilted @ directions), axis=0)[:-1]
+    unseen = guess.unseen / (guess.n_public + 1) * guess.wide
+    public = bridge(total, np.cumsum(growth * tilted) + unseen) / (guess.n_public + 1)
+    rough = bridge(total, (1 - SHARE_WIDE) * total + SHARE_WIDE * guess.wide)
+    mean = total[:-1] - slopes @ waves
+    return Linear(mean, slopes, bridge(total, total) / n_private, public, rough)
+
+
+def bridge(total: Floats, variance: Floats) -> Floats:
+    """Covariance of cumulated independent changes of the cells, tied to 0 at the end.
+
+    `total` and `variance` are cumulated over the cells; what the changes add up to is taken back
+    in proportion to the cells.
+    """
+    at, before = total[:-1], variance[:-1]
+    taken = np.outer(at, before)
+    covariance: Floats = np.minimum.outer(before, before) - taken - taken.T
+    covariance += variance[-1] * np.outer(at, at)
+    return covariance
+
+
+def noise_covariance(strategy: Strategy, variance: float) -> tuple[Floats, Floats]:
+    """Return the covariance of least-squares prefix sums, and what turns measurements into them."""
+    matrix = strategy.matrix.astype(float)
+    # cell counts are differences of prefix sums, the last of which is the known total
+    design = matrix[:, :-1] - matrix[:, 1:]
+    inverse = cho_solve(cho_factor(design.T @ design), np.eye(design.shape[1]))
+    return variance * inverse, inverse @ design.T
+
+
+def gather(measurement: Measurement, n_private: int) -> Evidence:
+    """Solve least squares for the fraction of private rows at or below each edge."""
+    variance = measurement.noise_variance / n_private**2
+    covariance, solve = noise_covariance(measurement.strategy, variance)
+    target = measurement.values / n_private - measurement.strategy.matrix[:, -1]
+    return Evidence(solve @ target, covariance, n_private)
+
+
+def posterior(evidence: Evidence, guess: Guess, drift: Drift) -> tuple[Floats, Floats]:
+    """Return mean and variance of the population's prefix sums given sizes of drift."""
+    model = linearise(guess, drift.waves, evidence.n_private)
+    prior = model.prior(drift)
+    total = prior + model.sampling + evidence.covariance
+    factor = cho_factor(_steady(total), lower=True)
+    mean = model.mean + prior @ cho_solve(factor, evidence.prefix - model.mean)
+    half = solve_triangular(factor[0], prior, lower=True)
+    variance = np.diag(prior) - np.square(half).sum(axis=0)
+    return mean, np.maximum(variance, 0)
+
+
+def estimate_drift(evidence: Evidence, guess: Guess) -> tuple[Drift, Drift]:
+    """Return the drift to fit with and the largest that is plausible, for error bars.
+
+    The tilt is found by Gauss-Newton steps; at each the sizes are chosen on a grid.
+    """
+    n_edges = len(evidence.prefix)
+    chosen = np.unique(np.linspace(0, n_edges - 1, COARSE).round().astype(int))
+    coarse = guess.at(np.append(chosen, n_edges))
+    noise = evidence.covariance[np.ix_(chosen, chosen)]
+    waves = np.zeros(WAVES + 1)
+    directions = coarse.waves()
+    believed = guess.n_public == 0
+    for round_ in range(ROUNDS):
+        model = linearise(coarse, waves, evidence.n_private)
+        fixed = _steady(noise + model.public + model.sampling)
+        gap = evidence.prefix[chosen] - model.mean
+        loss = _losses(fixed, model, gap)
+        size = ROUGH[:, None] * np.trace(model.rough)
+        size = size + SMOOTH**2 * np.square(model.slopes).sum()
+        if round_ == 0:
+            believed = believed or loss[0, 0] > GUARD
+        best = loss.argmin()
+        most = np.where(loss <= SLACK_OF_BARS, size, -np.inf).argmax()
+        rough, smooth = (grid.ravel()[best] for grid in _GRID)
+        step = _tilt(fixed + rough * model.rough, model.slopes, gap, smooth) - waves
+        length = np.abs(directions @ step).max()
+        waves = waves + step * min(1, LARGEST_STEP / max(length, JITTER))
+    bars = Drift(waves, *(float(grid.ravel()[most]) for grid in _GRID))
+    return Drift(waves, float(rough), float(smooth)) if believed else NO_DRIFT, bars
+
+
+_GRID = np.meshgrid(ROUGH, SMOOTH, indexing="ij")
+
+
+def _steady(covariance: Floats) -> Floats:
+    return covariance + JITTER * np.eye(len(covariance))
+
+
+def _losses(fixed: Floats, model: Linear, gap: Floats) -> Floats:
+    """Twice the log-likelihood lost by every (rough, smooth) of the grid against the best one."""
+    lower = cholesky(fixed, lower=True)
+    half = solve_triangular(lower, model.rough, lower=True)
+    values, vectors = np.linalg.eigh(solve_triangular(lower, half.T, lower=True))
+    gap = vectors.T @ solve_triangular(lower, gap, lower=True)
+    slopes = vectors.T @ solve_triangular(lower, model.slopes, lower=True)
+    # in these coordinates noise and rough drift are diagonal, and the waves are a small update
+    variances = 1 + ROUGH[:, None] * np.maximum(values, 0)
+    small = np.einsum("ij,ri,ik->rjk", slopes, 1 / variances, slopes)
+    strengths, axes = np.linalg.eigh(small)
+    along = np.einsum("rjk,ij,ri->rk", axes, slopes, gap / variances, optimize=True)[:, None, :]
+    squared = np.square(SMOOTH)[:, None]
+    update = 1 + squared * np.maximum(strengths, 0)[:, None, :]
+    misfit = (gap**2 / variances).sum(axis=1)[:, None] - (squared * along**2 / update).sum(axis=-1)
+    volume = np.log(variances).sum(axis=1)[:, None] + np.log(update).sum(axis=-1)
+    losses: Floats = misfit + volume
+    losses -= losses.min()
+    return losses
+
+
+def _tilt(covariance: Floats, slopes: Floats, gap: Floats, smooth: float) -> Floats:
+    """Return the most likely coefficients of the waves, given the sizes."""
+    if smooth == 0:
+        return np.zeros(slopes.shape[1])
+    solved = cho_solve(cho_factor(covariance, lower=True), slopes)
+    tilt: Floats = np.linalg.solve(
+        slopes.T @ solved + np.eye(slopes.shape[1]) / smooth**2, solved.T @ gap
+    )
+    return tilt

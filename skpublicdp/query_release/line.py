@@ -1,0 +1,340 @@
+"""The release of one numeric column: measure once with exact noise, then fit around public rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
+
+from skpublicdp.accounting import pure_rho, zcdp_rho
+from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.query_release.cells import Curve, Line, before, build_line
+from skpublicdp.query_release.fit import (
+    NO_DRIFT,
+    Drift,
+    Guess,
+    estimate_drift,
+    gather,
+    linearise,
+    noise_covariance,
+    posterior,
+)
+from skpublicdp.query_release.prefix import (
+    Measurement,
+    Strategy,
+    hierarchy_strategy,
+    histogram_strategy,
+    laplace_variance,
+    measure,
+    prefix_strategy,
+)
+
+Floats = NDArray[np.float64]
+
+NORMAL_95 = 1.959964
+GAUSSIAN_CELLS = (16, 700)
+LAPLACE_CELLS = (16, 256)
+
+LARGEST_BOUND = 1e300
+"""Sums and multiples of such numbers are still floats."""
+
+
+@dataclass(frozen=True)
+class LineRelease:
+    """What is released of a column; answers are fractions of the population it was drawn from.
+
+    Attributes
+    ----------
+    curve : Curve
+        The distribution function.
+    edges : ndarray of shape (n_cells - 1,)
+        Cells are (edges[i - 1], edges[i]]; the first starts at the lower bound, which is in it, and
+        the last ends at the upper bound.
+    weights : ndarray of shape (n_cells,)
+        Fraction of the population in each cell.
+    atoms : ndarray
+        Values that the release treats as points with mass of their own.
+    deviations : ndarray of shape (n_cells - 1,)
+        Standard deviation of the released distribution function at each edge.
+    spread_inside : float
+        Variance inside a cell, as the inverse of a number of rows.
+    effective_public_size : float
+        How many rows without drift would be worth as much as the public rows were held to be.
+    drift : Drift
+        How far the fit let the private distribution be from the public one.
+    strategy : str
+        What was measured.
+    rho : Fraction
+        ρ of zero-concentrated differential privacy.
+    spread : Fraction
+        σ² of the discrete Gaussian noise, or the scale of the discrete Laplace noise if δ = 0.
+    sensitivity : int
+        Squared Euclidean (absolute if δ = 0) sensitivity of the integers measured, exact.
+    n_private, n_public : int
+        Rows.
+    """
+
+    curve: Curve
+    edges: Floats
+    weights: Floats
+    atoms: Floats
+    deviations: Floats
+    spread_inside: float
+    effective_public_size: float
+    drift: Drift
+    strategy: str
+    rho: Fraction
+    spread: Fraction
+    sensitivity: int
+    n_private: int
+    n_public: int
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Return the fraction at or below each number; outside the bounds it is 0 or 1."""
+        return self.curve(np.asarray(x, dtype=float))
+
+    def quantile(self, p: ArrayLike) -> Floats:
+        """Return the least number at or below which there is at least each fraction."""
+        p = np.asarray(p, dtype=float)
+        if not np.all((p >= 0) & (p <= 1)):
+            raise ValueError("A quantile's fraction must be between 0 and 1.")
+        numbers: Floats = np.maximum(self.curve.inverse(p), self.curve.knots[1])
+        return numbers
+
+    def interval(self, low: ArrayLike, high: ArrayLike) -> Floats:
+        """Return the fraction in each closed interval, 0 if it is empty."""
+        below = self.curve(before(np.asarray(low, dtype=float)))
+        fractions: Floats = np.maximum(self.cdf(high) - below, 0)
+        return fractions
+
+    def error(self, x: ArrayLike) -> Floats:
+        """Return the half-width of a 95% interval for the population's fraction at each number."""
+        heights = np.concatenate([[0], np.cumsum(self.weights)])
+        variances = np.concatenate([[0], self.deviations**2, [0]])
+        x = np.asarray(x, dtype=float)
+        cell = np.searchsorted(self.edges, x, side="left")
+        weight = self.weights[cell]
+        share = np.divide(
+            self.cdf(x) - heights[cell], weight, out=np.ones(x.shape), where=weight > 0
+        )
+        share = np.clip(share, 0, 1)
+        variance = (1 - share) * variances[cell] + share * variances[cell + 1]
+        # between its ends the mass of a cell is known no better than its rows can tell
+        variance += self.spread_inside * weight * share * (1 - share)
+        half: Floats = np.minimum(NORMAL_95 * np.sqrt(variance), 1)
+        return half
+
+
+def release_line(
+    x_private: ArrayLike,
+    x_public: ArrayLike,
+    *,
+    bounds: tuple[float, float],
+    epsilon: float,
+    delta: float,
+    bits: RandomBits,
+    trust: str | float = "auto",
+) -> LineRelease:
+    """Release the distribution of one numeric column.
+
+    Parameters
+    ----------
+    x_private : array-like of shape (n_private,)
+        At least one finite number. Values outside the bounds are moved to the nearer one.
+    x_public : array-like of shape (n_public,)
+        Finite numbers; may be empty.
+    bounds : tuple of float
+        Lower and upper bound, known without looking at private rows. Wide ones cost little where
+        there are public rows.
+    epsilon : float
+        Positive.
+    delta : float
+        0 for pure differential privacy, else below 1.
+    bits : RandomBits
+        Source of randomness.
+    trust : 'auto' or float
+        How much of a row a public row is worth, from 0 to 1. 'auto' reads it off the noisy answers,
+        which costs no privacy.
+
+    Returns
+    -------
+    LineRelease
+        Its private content is the output of one (ε, δ)-differentially private measurement, for
+        replacing one private row. The number of private rows is taken to be public.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp.mechanisms.randomness import SeededBits
+    >>> hours = np.repeat([20.0, 40.0, 60.0], 1000)
+    >>> release = release_line(
+    ...     hours, hours[::30], bounds=(0, 100), epsilon=1, delta=1e-6, bits=SeededBits(0)
+    ... )
+    >>> release.cdf([39, 40]).round(1)
+    array([0.3, 0.7])
+    """
+    private, public = _column("x_private", x_private), _column("x_public", x_public)
+    low, high = float(bounds[0]), float(bounds[1])
+    if not -LARGEST_BOUND <= low < high <= LARGEST_BOUND:
+        raise ValueError(
+            f"bounds must be at most {LARGEST_BOUND:g} in size, the lower below the upper; "
+            f"got {bounds}."
+        )
+    if not len(private):
+        raise ValueError("There must be at least one private row.")
+    if not epsilon > 0:
+        raise ValueError(f"epsilon must be positive; got {epsilon}.")
+    check_trust(trust)
+    exact_epsilon = Fraction(epsilon)
+    if delta == 0:
+        line = build_line(public, low, high, _clip(len(private) * epsilon / 8, LAPLACE_CELLS))
+        strategy = choose_laplace(line, public, len(private), exact_epsilon)
+        budget = exact_epsilon
+    else:
+        budget = zcdp_rho(exact_epsilon, Fraction(delta))
+        room = len(private) * sqrt(2 * budget)
+        line = build_line(public, low, high, _clip(room / 4, GAUSSIAN_CELLS))
+        strategy = prefix_strategy(len(line.edges) + 1, budget)
+    measurement = measure(strategy, line.tabulate(private), budget, bits)
+    rho = budget if strategy.gaussian else pure_rho(budget)
+    return fit_line(line, measurement, public, len(private), rho, trust)
+
+
+def fit_line(
+    line: Line,
+    measurement: Measurement,
+    x_public: Floats,
+    n_private: int,
+    rho: Fraction,
+    trust: str | float = "auto",
+) -> LineRelease:
+    """Turn a noisy measurement into a release; no private row is seen here.
+
+    Parameters
+    ----------
+    line : Line
+        The cells.
+    measurement : Measurement
+        Of the private rows.
+    x_public : ndarray of shape (n_public,)
+        May be empty.
+    n_private : int
+        Positive.
+    rho : Fraction
+        What the measurement spent.
+    trust : 'auto' or float
+        As in `release_line`.
+
+    Returns
+    -------
+    LineRelease
+        A function of the arguments alone.
+    """
+    guess = guess_at_edges(line, x_public)
+    evidence = gather(measurement, n_private)
+    if trust == "auto":
+        drift, bars = estimate_drift(evidence, guess)
+    else:
+        n_public = len(x_public)
+        rough = 1 / (float(trust) * n_public + 1) - 1 / (n_public + 1)
+        drift = bars = Drift(NO_DRIFT.waves, rough, 0.0)
+    mean, variance = posterior(evidence, guess, drift)
+    heights = np.clip(isotonic_regression(mean).x, 0, 1)
+    if bars is not drift:
+        # the estimate may trust the public rows more than the error bars do
+        other, variance = posterior(evidence, guess, bars)
+        variance = variance + (other - heights) ** 2
+    model = linearise(guess, drift.waves, n_private)
+    prior = np.trace(model.prior(drift))
+    inside = 1 / (len(x_public) + 1) + bars.rough
+    return LineRelease(
+        curve=_interpolate(line, heights),
+        edges=line.edges,
+        weights=np.diff(heights, prepend=0.0, append=1.0),
+        atoms=line.atoms,
+        deviations=np.sqrt(variance),
+        spread_inside=inside,
+        effective_public_size=float(n_private * np.trace(model.sampling) / prior),
+        drift=drift,
+        strategy=measurement.strategy.name,
+        rho=rho,
+        spread=measurement.spread,
+        sensitivity=measurement.strategy.sensitivity,
+        n_private=n_private,
+        n_public=len(x_public),
+    )
+
+
+def guess_at_edges(line: Line, x_public: Floats) -> Guess:
+    """Evaluate the expected distribution where it is measured."""
+    ends = np.append(line.edges, line.high)
+    values, counts = np.unique(np.clip(x_public, line.low, line.high), return_counts=True)
+    # of values that repeat, those seen once tell how many are still to be seen (Good 1953)
+    repeating = bool(len(values)) and bool(np.isin(values, line.atoms).all())
+    unseen = max(2.0, float((counts == 1).sum())) if repeating else 2.0
+    base, wide = line.base(ends), line.wide(ends)
+    base[-1] = wide[-1] = 1
+    return Guess(base, wide, len(x_public), unseen)
+
+
+def choose_laplace(line: Line, x_public: Floats, n_private: int, epsilon: Fraction) -> Strategy:
+    """Return the cells or a tree over them, whichever should leave the smaller error."""
+    guess = guess_at_edges(line, x_public)
+    prior = linearise(guess, NO_DRIFT.waves, n_private).rough
+    n_cells = len(line.edges) + 1
+
+    def expected_error(strategy: Strategy) -> float:
+        variance = laplace_variance(strategy.sensitivity / epsilon) / n_private**2
+        noise, _ = noise_covariance(strategy, variance)
+        return float(np.trace(prior) - np.trace(prior @ np.linalg.solve(prior + noise, prior)))
+
+    return min(histogram_strategy(n_cells), hierarchy_strategy(n_cells), key=expected_error)
+
+
+def check_trust(trust: str | float) -> None:
+    """Refuse what is neither 'auto' nor a fraction."""
+    if isinstance(trust, str):
+        if trust == "auto":
+            return
+    elif 0 <= trust <= 1:
+        return
+    raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
+
+
+def _interpolate(line: Line, heights: Floats) -> Curve:
+    """Follow the expected distribution inside each cell."""
+    start = before(np.array([line.low]))
+    ends = np.concatenate([start, line.edges, [line.high]])
+    heights = np.concatenate([[0], heights, [1]])
+    knots = np.unique(np.concatenate([line.base.knots, ends]))
+    cell = np.clip(np.searchsorted(ends, knots, side="left"), 1, len(ends) - 1)
+    expected = line.base(ends)
+    mass = expected[cell] - expected[cell - 1]
+    length = ends[cell] - ends[cell - 1]
+    share = np.where(
+        mass > 0,
+        (line.base(knots) - expected[cell - 1]) / np.where(mass > 0, mass, 1),
+        (knots - ends[cell - 1]) / length,
+    )
+    # the two ends of a cell get the heights found, not what rounding makes of them
+    share = np.where(knots >= ends[cell], 1, np.clip(share, 0, 1))
+    found = np.where(
+        share == 1, heights[cell], heights[cell - 1] + share * (heights[cell] - heights[cell - 1])
+    )
+    found[0] = 0
+    return Curve(knots, np.maximum.accumulate(found))
+
+
+def _column(name: str, values: ArrayLike) -> Floats:
+    column = np.asarray(values, dtype=np.float64)
+    if column.ndim != 1 or not np.isfinite(column).all():
+        raise ValueError(f"{name} must be a one-dimensional array of finite numbers.")
+    return column
+
+
+def _clip(number: float, ends: tuple[int, int]) -> int:
+    return int(min(max(number, ends[0]), ends[1]))

@@ -1,0 +1,324 @@
+"""PAPQueryRelease: private answers to whole classes of queries, helped by public rows."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.query_release.door import read_rows
+from skpublicdp.query_release.listed import MarginalQueries
+from skpublicdp.query_release.methods import METHODS
+from skpublicdp.query_release.queries import QueryClass, ThresholdQueries, flat_queries
+
+
+class PAPQueryRelease(TransformerMixin, BaseEstimator):
+    """Private estimates of the fraction of the population that satisfies each query of a class.
+
+    `fit` spends the budget once. After it, any number of queries of the class are answered for
+    free, and `sample` gives synthetic rows. Public rows choose what is measured and are the prior
+    around which the noisy measurements are fitted; how far they are trusted is estimated from the
+    noisy answers, so that public rows of another population do little harm.
+
+    Parameters
+    ----------
+    queries : QueryClass, default=None
+        What is to be answered. ``None`` means `ThresholdQueries` for one numeric column and
+        `MarginalQueries` of pairs of columns otherwise.
+    epsilon : float, default=1.0
+        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+    delta : float, default=None
+        Privacy budget δ in [0, 1); ``None`` means 1/n², with n private rows, and 0 a pure
+        ε-differentially private release.
+    method : {"auto", "pmw", "mwem", "public"}, default="auto"
+        ``"auto"`` measures once and fits around the public prior. ``"pmw"`` is the algorithm of
+        [1]_, with a guarantee for worst cases. ``"mwem"`` measures the worst query again and again.
+        ``"public"`` looks at public rows only and spends nothing.
+    trust : "auto" or float, default="auto"
+        Of ``"auto"``: how much of a private row a public row is worth, above 0 and at most 1;
+        estimated by default.
+    alpha : float, default=None
+        Of ``"pmw"``: an error, in (0, 1), that is enough; ``None`` plays the number of rounds with
+        the best guarantee.
+    beta : float, default=0.05
+        Of ``"pmw"``: probability, in (0, 1), with which the guarantee may fail.
+    bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
+        Lowest and highest value of numeric columns, known without looking at private rows; private
+        numbers outside are moved to the nearer one. By default the public range, widened by itself
+        on each side.
+    n_jobs : int, default=None
+        Number of threads that tabulate rows; results do not depend on it.
+    random_state : int, numpy Generator or RandomState, default=None
+        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
+        for tests and papers; the receipt then says so. `sample` uses it, too.
+
+    Attributes
+    ----------
+    queries_ : QueryClass
+        What is answered.
+    domain_ : DataFrame or ndarray
+        Rows that carry the answers: public ones, and those that stand for other cells.
+    weights_ : ndarray of shape (n_rows,)
+        Their weights, with sum 1.
+    privacy_ : PrivacyReceipt
+        What was spent.
+    effective_public_size_ : float
+        How many private-like records the public rows turned out to be worth.
+    error_estimate_ : callable or None
+        Of one column measured by ``"auto"``: takes queries and returns a 95% interval for each
+        answer, shape (n_queries, 2). Otherwise there is none that is honest.
+    guarantee_ : float or None
+        Of ``"pmw"``: with probability 1 - beta no answer errs more, over the draw of all rows.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Their names, where `X` has string column names.
+
+    Warns
+    -----
+    NoPublicDataWarning
+        If there are no public rows: a reference that looks at no data stands in.
+    NotConvergedWarning
+        If the weights do not explain the measurements as well as they should.
+    TooFewRowsWarning
+        If ``"pmw"`` guarantees nothing for as few rows.
+    SlicedPublicDataWarning
+        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+
+    See Also
+    --------
+    SemiPrivateClassifier : Learns a rule from labelled rows.
+
+    Notes
+    -----
+    Neighbouring data sets differ by replacing one private row. The number of private rows, the
+    names and types of columns and all public rows are not protected.
+
+    References
+    ----------
+    .. [1] R. Bassily, A. Cheu, S. Moran, A. Nikolov, J. Ullman and Z. S. Wu (2020). Private query
+       release assisted by public data. ICML. Algorithm 3, Theorem 10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp import PAPQueryRelease
+    >>> rng = np.random.default_rng(0)
+    >>> ages = rng.integers(18, 90, size=(20_000, 1))
+    >>> release = PAPQueryRelease(epsilon=1.0, bounds=(0, 120), random_state=0)
+    >>> release = release.fit(ages, X_public=rng.integers(18, 90, size=(200, 1)))
+    >>> abs(release.cdf([40.0]) - (ages <= 40).mean()).item() < 0.02
+    True
+    >>> release.privacy_.epsilon
+    1.0
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
+        "queries": [QueryClass, None],
+        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="left"), None],
+        "method": [StrOptions({"auto", *METHODS})],
+        "trust": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
+        "alpha": [Interval(Real, 0, 1, closed="neither"), None],
+        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "bounds": ["array-like", dict, None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    __metadata_request__fit = {"X_public": True, "is_public": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        queries=None,
+        *,
+        epsilon=1.0,
+        delta=None,
+        method="auto",
+        trust="auto",
+        alpha=None,
+        beta=0.05,
+        bounds=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.queries = queries
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.trust = trust
+        self.alpha = alpha
+        self.beta = beta
+        self.bounds = bounds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, X_public=None, is_public=None):
+        """Measure the private rows, once.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n, n_features)
+            Rows, all private unless `is_public` says otherwise. Text, booleans and pandas
+            categories are categorical, numbers are numeric.
+        y : None
+            Ignored.
+        X_public : array-like or DataFrame, shape (m, n_features), optional
+            Separate public rows. In cross-validation it must not have as many rows as `X`.
+        is_public : array-like of bool, shape (n,), optional
+            Marks the public rows of `X`. Safe in cross-validation.
+
+        Returns
+        -------
+        self : PAPQueryRelease
+            The fitted release.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or an input is not as described; no private value is quoted.
+        CoverSizeError
+            If the cells of ``"pmw"`` or ``"mwem"`` would not fit in memory.
+        """
+        rows = read_rows(self, X, X_public=X_public, is_public=is_public)
+        queries = self.queries
+        if queries is None:
+            one = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
+            queries = ThresholdQueries() if one else MarginalQueries(k=2)
+        bits = random_bits(self.random_state)
+        method = METHODS[self.method]
+        released = method(self, queries, rows, bits)
+
+        self.queries_ = queries
+        self._schema = rows.schema
+        self._released = released
+        self.domain_ = rows.schema.decode(released.table.rows)
+        self.weights_ = released.table.weights
+        self.effective_public_size_ = released.effective_public_size
+        self.guarantee_ = released.guarantee
+        self.privacy_ = released.receipt
+        self.error_estimate_ = released.error_estimate
+        return self
+
+    def answer(self, Q):
+        """Estimate the fraction of the population that satisfies each query.
+
+        Parameters
+        ----------
+        Q : array-like or DataFrame, shape (n_queries, ...)
+            Queries in the encoding of the class, see its documentation.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            Answers in [0, 1].
+        """
+        check_is_fitted(self)
+        if isinstance(self.queries_, ThresholdQueries | MarginalQueries):
+            # queries look like rows, so their columns must be those of the rows
+            array = Q if hasattr(Q, "iloc") else np.asarray(Q)
+            if array.ndim == 1:
+                raise ValueError(flat_queries(self.queries_, self.n_features_in_))
+            if not isinstance(Q, list | tuple):
+                validate_data(self, array, reset=False, skip_check_array=True)
+        return self._released.answer(Q)
+
+    def transform(self, X):
+        """Do the same as `answer`, for pipelines.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n_queries, ...)
+            Queries, not rows; the name is scikit-learn's.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            Answers in [0, 1].
+        """
+        return self.answer(X)
+
+    def sample(self, n=1):
+        """Draw synthetic rows.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+
+        Returns
+        -------
+        DataFrame or ndarray, shape (n, n_features)
+            Rows in the container that `X` came in. It costs no privacy.
+        """
+        check_is_fitted(self)
+        if not isinstance(n, Integral) or n < 0:
+            raise ValueError(f"n must be a non-negative integer; got {n!r}.")
+        seed = random_bits(self.random_state).bits(128)
+        generator = np.random.default_rng([seed, 1])  # apart from the noise of `fit`
+        return self._schema.decode(self._released.sample(int(n), generator))
+
+    def cdf(self, x):
+        """Estimate the fraction at or below each number, of one column.
+
+        Parameters
+        ----------
+        x : array-like of float
+            Numbers.
+
+        Returns
+        -------
+        ndarray of the shape of x
+            Fractions, increasing with x.
+        """
+        return self._line().cdf(np.asarray(x, dtype=np.float64))
+
+    def quantile(self, p):
+        """Estimate quantiles of one column.
+
+        Parameters
+        ----------
+        p : array-like of float
+            Fractions in [0, 1].
+
+        Returns
+        -------
+        ndarray of the shape of p
+            Numbers, increasing with p.
+        """
+        line = self._line()
+        p = np.asarray(p, dtype=np.float64)
+        if not ((p >= 0) & (p <= 1)).all():
+            raise ValueError("p must lie in [0, 1].")
+        return line.quantile(p)
+
+    def histogram(self, edges):
+        """Estimate the fraction between edges, of one column.
+
+        Parameters
+        ----------
+        edges : array-like of float, shape (n_bins + 1,)
+            Increasing; a bin holds its right edge and not its left one.
+
+        Returns
+        -------
+        ndarray of shape (n_bins,)
+            Fractions.
+        """
+        edges = np.asarray(edges, dtype=np.float64)
+        if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
+            raise ValueError("edges must be two or more increasing numbers.")
+        return np.diff(self.cdf(edges))
+
+    def _line(self):
+        check_is_fitted(self)
+        if self._released.line is None:
+            raise ValueError(
+                "cdf, quantile and histogram are about one numeric column; fit one column."
+            )
+        return self._released.line

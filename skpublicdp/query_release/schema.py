@@ -1,0 +1,384 @@
+"""Columns as public rows describe them: numbers within bounds, categories, and bins of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skpublicdp.public import check_bounds
+
+Rows = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+OTHER, MISSING = "(other)", "(missing)"
+"""How a category that no public row has, and a missing value, are written out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column, from public rows only.
+
+    Attributes
+    ----------
+    name : str
+        Name, in messages.
+    values : ndarray
+        Distinct public values, sorted. Those of a categorical column are its categories.
+    categorical : bool
+        Whether values are only equal or not.
+    low, high : float
+        Bounds of a numeric column; other numbers are moved to the nearer one.
+    integral : bool
+        Whether a numeric column holds integers by its type.
+    """
+
+    name: str
+    values: NDArray[Any]
+    categorical: bool
+    low: float = -np.inf
+    high: float = np.inf
+    integral: bool = False
+
+    @property
+    def n_categories(self) -> int:
+        """Number of codes: the categories, then those of `OTHER` and `MISSING`."""
+        return len(self.values) + 2
+
+    def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Rows:
+        """Return numbers within the bounds, or codes of categories; each value on its own."""
+        if not self.categorical:
+            numbers = to_numbers(values, self.name)
+            if not np.isfinite(numbers).all():
+                what = "NaN" if np.isnan(numbers).any() else "infinity"
+                raise ValueError(
+                    f"Input X contains {what} in column {self.name}; only categorical columns may "
+                    "have missing values."
+                )
+            return np.clip(numbers, self.low, self.high) if clamp else numbers
+        codes = {value: code for code, value in enumerate(self.values.tolist())}
+        other, missing = len(codes), len(codes) + 1
+        codes.setdefault(OTHER, other)
+        codes.setdefault(MISSING, missing)
+        found = (
+            missing if is_missing(value) else codes.get(value, other)
+            for value in np.asarray(values, dtype=object).tolist()
+        )
+        return np.fromiter(found, dtype=np.float64, count=len(values))
+
+    def decode(self, numbers: Rows) -> NDArray[Any]:
+        """Undo `encode`, `OTHER` and `MISSING` being written out."""
+        if self.integral:
+            # up: as many are at or below each integer as before
+            return np.ceil(numbers).astype(np.int64)
+        if not self.categorical:
+            return numbers
+        names = np.empty(self.n_categories, dtype=object)
+        names[:-2] = self.values.tolist()
+        names[-2:] = OTHER, MISSING
+        decoded: NDArray[Any] = names[numbers.astype(np.intp)]
+        return decoded
+
+
+def is_missing(value: Any) -> bool:
+    """Tell None, NaN and pandas' NA from all other values."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+def to_numbers(values: NDArray[Any], name: str) -> Rows:
+    """Convert a column to floats; an error quotes no value."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except ValueError:
+        pass
+    raise ValueError(f"Column {name} must hold numbers only, as it does among the public rows.")
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """All columns and the container that rows came in.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        One per column.
+    frame : type or None
+        The class of data frames rows came as; None for arrays.
+    labels : tuple
+        Column labels of the frame.
+    """
+
+    columns: tuple[Column, ...]
+    frame: type | None
+    labels: tuple[Any, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def numeric(self) -> NDArray[np.bool_]:
+        """Which columns are numeric."""
+        return np.array([not column.categorical for column in self.columns])
+
+    def encode(self, X: Any, *, clamp: bool = True) -> Rows:
+        """Return rows as floats; each row on its own."""
+        encoded = [
+            column.encode(values, clamp=clamp)
+            for column, values in zip(self.columns, split_columns(X), strict=True)
+        ]
+        return np.ascontiguousarray(np.array(encoded).reshape(len(encoded), -1).T)
+
+    def decode(self, rows: Rows) -> Any:
+        """Return rows in the container they came in."""
+        parts = [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
+        if self.frame is not None:
+            return self.frame(dict(enumerate(parts))).set_axis(list(self.labels), axis=1)
+        if self.numeric.all():
+            return np.column_stack(parts)
+        decoded = np.empty(rows.shape, dtype=object)
+        for position, part in enumerate(parts):
+            decoded[:, position] = part
+        return decoded
+
+    def position(self, column: Any) -> int:
+        """Return the position of a column given by its name or its position."""
+        if isinstance(column, str) and column in self.names:
+            return self.names.index(column)
+        is_number = isinstance(column, int | np.integer | float) and 0 <= column < len(self.columns)
+        if is_number and column == int(column):
+            return int(column)
+        raise ValueError(
+            f"A column must be given by its name or by its position below {len(self.columns)}; "
+            f"got {column!r}."
+        )
+
+    def bins(self, X_public: Rows, n_bins: int) -> Bins:
+        """Cut numeric columns at public values; categories are bins of their own.
+
+        Parameters
+        ----------
+        X_public : ndarray of float64
+            Encoded public rows.
+        n_bins : int
+            A numeric column with at most so many public values has a bin around each, others have
+            about so many quantiles.
+        """
+        cuts = [
+            None if column.categorical else cut_points(X_public[:, position], n_bins)
+            for position, column in enumerate(self.columns)
+        ]
+        sizes = tuple(
+            column.n_categories if cut is None else len(cut) + 1
+            for column, cut in zip(self.columns, cuts, strict=True)
+        )
+        return Bins(tuple(cuts), sizes)
+
+
+def cut_points(values: Rows, n_bins: int) -> Rows:
+    """Return increasing cuts (a value is in the bin of cuts below it), from public values only."""
+    distinct, counts = np.unique(values, return_counts=True)
+    halfway = (distinct[:-1] + distinct[1:]) / 2  # no public value is on a cut
+    if len(distinct) <= n_bins:
+        return halfway
+    ends = np.searchsorted(
+        np.cumsum(counts), np.arange(1, n_bins) * (len(values) / n_bins), side="left"
+    )
+    return halfway[np.unique(np.clip(ends, 0, len(halfway) - 1))]
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Integer codes of encoded rows.
+
+    Attributes
+    ----------
+    cuts : tuple of ndarray or None
+        Cuts of each column, or None where the column is coded already.
+    sizes : tuple of int
+        Number of codes of each column.
+    """
+
+    cuts: tuple[Rows | None, ...]
+    sizes: tuple[int, ...]
+
+    def codes(self, rows: Rows) -> Codes:
+        """Return the codes of encoded rows; each row on its own."""
+        codes = np.empty(rows.shape, dtype=np.int64, order="F")
+        for position, cut in enumerate(self.cuts):
+            column = rows[:, position]
+            codes[:, position] = (
+                column.astype(np.int64) if cut is None else np.searchsorted(cut, column)
+            )
+        return codes
+
+    def representatives(self, codes: Codes, X_public: Rows, schema: Schema) -> Rows:
+        """Return an encoded row for each row of codes: public medians of bins, or their middles."""
+        rows = np.empty(codes.shape)
+        for position, cut in enumerate(self.cuts):
+            if cut is None:
+                rows[:, position] = codes[:, position]
+                continue
+            column = schema.columns[position]
+            ends = np.concatenate([[max(column.low, -1e300)], cut, [min(column.high, 1e300)]])
+            middles = (ends[:-1] + ends[1:]) / 2
+            of_public = np.searchsorted(cut, X_public[:, position])
+            for code in np.unique(of_public):
+                inside = X_public[of_public == code, position]
+                middles[code] = np.quantile(inside, 0.5, method="inverted_cdf")
+            if column.integral:
+                middles = np.ceil(middles)
+            rows[:, position] = middles[codes[:, position]]
+        return rows
+
+    def scattered(self, codes: Codes, X_public: Rows, schema: Schema) -> Rows:
+        """Return an encoded row for each row of codes: public values of its bins, mixed anew."""
+        rows = self.representatives(codes, X_public, schema)
+        generator = np.random.default_rng(0)  # part of the method, and of public rows only
+        for position, cut in enumerate(self.cuts):
+            if cut is None:
+                continue
+            values = np.sort(X_public[:, position])
+            starts = np.searchsorted(np.searchsorted(cut, values), np.arange(len(cut) + 2))
+            counts = np.diff(starts)[codes[:, position]]
+            chosen = (generator.random(len(codes)) * counts).astype(np.intp)
+            place = starts[codes[:, position]] + chosen
+            rows[counts > 0, position] = values[place[counts > 0]]
+        return rows
+
+
+def split_columns(X: Any) -> list[NDArray[Any]]:
+    """Return the columns of a frame or an array."""
+    if hasattr(X, "iloc"):
+        return [_values(X.iloc[:, position]) for position in range(X.shape[1])]
+    return [X[:, position] for position in range(X.shape[1])]
+
+
+def _values(series: Any) -> NDArray[Any]:
+    """Return a column of a frame; a missing number becomes NaN."""
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype):
+        return np.asarray(series)
+    if getattr(dtype, "kind", "O") in "fiu" and dtype.name != "category":
+        values: NDArray[Any] = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return values
+    return np.asarray(series.astype(object), dtype=object)
+
+
+def build_schema(
+    X: Any,
+    public: Sequence[Any],
+    *,
+    names: Sequence[str],
+    bounds: ArrayLike | Mapping[Any, Any] | None = None,
+) -> Schema:
+    """Describe columns by public rows, and by the types of the columns of `X`.
+
+    Parameters
+    ----------
+    X : DataFrame or ndarray
+        All rows, looked at for column types only.
+    public : sequence of DataFrame or ndarray
+        Parts of the public rows, of the columns of `X`; may be empty.
+    names : sequence of str
+        Names of the columns.
+    bounds : array-like of shape (2,) or (n_features, 2), or mapping of column to pair, optional
+        Bounds of numeric columns, by default the public range widened by itself on each side.
+
+    Returns
+    -------
+    Schema
+        The columns.
+    """
+    parts = [split_columns(part) for part in public]
+    limits = _limits(bounds, names)
+    columns = []
+    for position, name in enumerate(names):
+        of_public = [part[position] for part in parts]
+        values = np.concatenate(of_public) if of_public else np.empty(0)
+        if _is_categorical(X, position, values):
+            columns.append(_categorical(X, position, name, values))
+        else:
+            limit = limits.get(position)
+            columns.append(_numeric(name, to_numbers(values, name), limit, _kind(X, position)))
+    frame = type(X) if hasattr(X, "iloc") else None
+    labels = tuple(X.columns) if frame is not None else tuple(range(len(names)))
+    return Schema(tuple(columns), frame, labels)
+
+
+def _is_categorical(X: Any, position: int, public: NDArray[Any]) -> bool:
+    """Decide by the type of the column and, where it may hold anything, by the public values."""
+    dtype = X.iloc[:, position].dtype if hasattr(X, "iloc") else X.dtype
+    kind = getattr(dtype, "kind", "O")
+    if kind in "iuf" and getattr(dtype, "name", "") != "category":
+        return False
+    if kind in "mM":
+        raise ValueError("A column of dates must be turned into numbers first.")
+    if kind == "b":
+        return hasattr(X, "iloc")
+    if hasattr(X, "iloc") and not isinstance(dtype, np.dtype):
+        return True
+    if hasattr(X, "iloc") and not len(public):
+        return True
+    return any(isinstance(value, str | bool) for value in public.tolist())
+
+
+def _categorical(X: Any, position: int, name: str, values: NDArray[Any]) -> Column:
+    kept = [value for value in values.tolist() if not is_missing(value)]
+    if hasattr(X, "iloc") and getattr(X.iloc[:, position].dtype, "kind", "O") == "b":
+        kept = [False, True]  # known without looking at a row
+    if not len(values) and not kept:
+        raise ValueError(
+            f"Column {name} is categorical, and only public rows may say which categories there "
+            "are; pass X_public or is_public."
+        )
+    try:
+        distinct = sorted(set(kept))
+    except TypeError:
+        distinct = sorted(set(kept), key=lambda value: (type(value).__name__, str(value)))
+    categories = np.empty(len(distinct), dtype=object)
+    categories[:] = distinct
+    return Column(name, categories, categorical=True)
+
+
+def _kind(X: Any, position: int) -> str:
+    """Return the kind of a column's type."""
+    dtype = X.iloc[:, position].dtype if hasattr(X, "iloc") else X.dtype
+    return str(getattr(dtype, "kind", "O"))
+
+
+def _numeric(name: str, values: Rows, limits: tuple[float, float] | None, kind: str) -> Column:
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"Input X contains NaN or infinity in public rows of the numeric column {name}."
+        )
+    distinct = np.unique(values)
+    if limits is None:
+        if not len(distinct):
+            limits = -8.0, 8.0  # of standard-normal reference rows
+        else:
+            width = distinct[-1] - distinct[0] or max(1.0, abs(distinct[0]))
+            limits = distinct[0] - width, distinct[-1] + width
+    low, high = map(float, limits)
+    integral = kind in "iu" and max(abs(low), abs(high)) < 2**53
+    return Column(name, distinct, categorical=False, low=low, high=high, integral=integral)
+
+
+def _limits(bounds: Any, names: Sequence[str]) -> dict[int, tuple[float, float]]:
+    if bounds is None:
+        return {}
+    if isinstance(bounds, Mapping):
+        unknown = [column for column in bounds if column not in names]
+        if unknown:
+            raise ValueError(f"bounds names a column that X does not have: {unknown[0]!r}.")
+        limits = {}
+        for column, pair in bounds.items():
+            (low,), (high,) = check_bounds([pair], 1)
+            limits[list(names).index(column)] = float(low), float(high)
+        return limits
+    lows, highs = check_bounds(bounds, len(names))
+    return dict(enumerate(zip(lows.tolist(), highs.tolist(), strict=True)))

@@ -1,0 +1,84 @@
+"""Rows with weights: what every query can be asked of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.query_release.queries import QueryClass
+from skpublicdp.query_release.schema import Codes, Rows
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Public rows, or rows that public ones suggest, with released weights.
+
+    Attributes
+    ----------
+    rows : ndarray of float64, shape (n_rows, n_features)
+        Encoded rows.
+    weights : ndarray of shape (n_rows,)
+        Non-negative, with sum 1.
+    """
+
+    rows: Rows
+    weights: Floats
+
+    def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
+        """Return the weight of the rows for which each query holds."""
+        return np.clip(queries.weigh(Q, self.rows, self.weights), 0, 1)
+
+    def cdf(self, x: Floats) -> Floats:
+        """Return the weight at or below each number, of one column."""
+        values, cumulative = self._ladder()
+        return np.concatenate([[0.0], cumulative])[np.searchsorted(values, x, side="right")]
+
+    def quantile(self, p: Floats) -> Floats:
+        """Return the least value at or below which there is at least each weight."""
+        values, cumulative = self._ladder()
+        return values[np.minimum(np.searchsorted(cumulative, p), len(values) - 1)]
+
+    def sample(self, n: int, generator: np.random.Generator) -> Rows:
+        """Draw rows by their weights."""
+        return self.rows[generator.choice(len(self.rows), size=n, p=self.weights)]
+
+    def _ladder(self) -> tuple[Floats, Floats]:
+        values, where = np.unique(self.rows[:, 0], return_inverse=True)
+        cumulative = np.cumsum(np.bincount(where.ravel(), weights=self.weights))
+        return values, np.minimum(cumulative / cumulative[-1], 1)
+
+
+def spread_over(
+    support: Codes, weights: Floats, codes_public: Codes, X_public: Rows, others: Rows
+) -> WeightedRows:
+    """Put the weight of each row of codes on rows that have these codes.
+
+    Parameters
+    ----------
+    support : ndarray of int, shape (n_support, n_columns)
+        Distinct rows of codes.
+    weights : ndarray of shape (n_support,)
+        Their weights.
+    codes_public : ndarray of int, shape (m, n_columns)
+        The codes of the public rows.
+    X_public : ndarray of float64, shape (m, n_features)
+        The public rows.
+    others : ndarray of float64, shape (n_copies, n_support, n_features)
+        Rows that have the codes, too: together they count for one more public row.
+    """
+    together = np.concatenate([support, codes_public])
+    labels = np.unique(together, axis=0, return_inverse=True)[1].ravel()
+    place = np.full(int(labels.max()) + 1, -1)
+    place[labels[: len(support)]] = np.arange(len(support))
+    of_public = place[labels[len(support) :]]
+    used = of_public >= 0
+    share = weights / (1 + np.bincount(of_public[used], minlength=len(support)))
+    rows = np.concatenate([X_public[used], *others])
+    copied = np.tile(share / len(others), len(others))
+    total = np.concatenate([share[of_public[used]], copied])
+    return WeightedRows(rows, total / total.sum())

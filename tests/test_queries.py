@@ -1,0 +1,315 @@
+"""Query classes: encodings, exact answers, covers against brute force, columns."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.query_release import (
+    CustomQueries,
+    HalfspaceQueries,
+    IntervalQueries,
+    MarginalQueries,
+    RectangleQueries,
+    StumpQueries,
+    ThresholdQueries,
+)
+from skpublicdp.query_release.schema import MISSING, OTHER, build_schema, cut_points
+
+INF = np.inf
+
+
+def two_tests(X):
+    return np.column_stack([X[:, 0] > X[:, 1], X.sum(axis=1) > 0])
+
+
+# class, number of columns, one query, what it means for a row x
+CASES = [
+    (ThresholdQueries(), 1, [0.5], lambda x, q: x[0] <= q[0]),
+    (IntervalQueries(), 1, [-0.5, 1.0], lambda x, q: q[0] <= x[0] <= q[1]),
+    (
+        RectangleQueries(),
+        2,
+        [[-0.5, 1.0], [-INF, 0.5]],
+        lambda x, q: all(low <= value <= high for value, (low, high) in zip(x, q, strict=True)),
+    ),
+    (
+        HalfspaceQueries(),
+        2,
+        [1.0, -0.5, 0.25],
+        lambda x, q: x[0] * q[0] + x[1] * q[1] >= q[2],
+    ),
+    (StumpQueries(), 2, [1, 0.5], lambda x, q: x[q[0]] <= q[1]),
+    (CustomQueries(two_tests), 2, [1], lambda x, q: [x[0] > x[1], x[0] + x[1] > 0][q[0]]),
+]
+BY_CLASS = pytest.mark.parametrize(
+    ("queries", "width", "query", "rule"), CASES, ids=lambda value: type(value).__name__
+)
+
+
+@BY_CLASS
+def test_holds_is_the_rule(queries, width, query, rule):
+    X = np.random.default_rng(0).integers(-2, 3, size=(60, width)) / 2.0  # many ties
+    got = queries.holds([query, query], X)
+    assert got.shape == (2, 60)
+    assert got.dtype == bool
+    assert got[0].tolist() == [bool(rule(x, query)) for x in X.tolist()]
+
+
+@BY_CLASS
+def test_each_row_alone(queries, width, query, rule):
+    X = np.random.default_rng(1).normal(size=(40, width))
+    whole = queries.holds([query], X)[0]
+    assert whole.tolist() == [queries.holds([query], row[None])[0, 0] for row in X]
+    np.testing.assert_array_equal(queries.holds([query], np.asfortranarray(X))[0], whole)
+    parts = queries.tally(np.array([query]), X[:13]) + queries.tally(np.array([query]), X[13:])
+    np.testing.assert_array_equal(parts, queries.tally(np.array([query]), X))
+    assert parts[0] == whole.sum()
+    weights = np.arange(40) / 780
+    assert queries.weigh(np.array([query]), X, weights)[0] == pytest.approx(weights[whole].sum())
+
+
+@BY_CLASS
+@pytest.mark.parametrize("wrong", [0.0, [[["a"]]], np.zeros((2, 7)), np.zeros((1, 2, 3, 4)), "abc"])
+def test_a_wrong_shape_is_a_clear_error(queries, width, query, rule, wrong):
+    with pytest.raises(ValueError, match=type(queries).__name__):
+        queries.holds(wrong, np.zeros((3, width)))
+
+
+@BY_CLASS
+def test_no_query_is_no_answer(queries, width, query, rule):
+    none = np.empty((0, *np.shape(query)))
+    assert queries.holds(none, np.zeros((3, width))).shape == (0, 3)
+
+
+@BY_CLASS
+def test_a_query_has_no_nan(queries, width, query, rule):
+    spoilt = np.array([query], dtype=float)
+    spoilt.flat[-1] = np.nan
+    with pytest.raises(ValueError, match="must not contain NaN"):
+        queries.holds(spoilt, np.zeros((3, width)))
+
+
+def patterns(queries, Q, points):
+    return {row.tobytes() for row in queries.holds(Q, points)}
+
+
+def brute_force(queries, points):
+    """All dichotomies, by trying far more queries than there can be."""
+    values = [np.unique(column) for column in points.T]
+    cuts = [np.concatenate([[v[0] - 1], (v[:-1] + v[1:]) / 2, [v[-1] + 1]]) for v in values]
+    if isinstance(queries, ThresholdQueries):
+        return patterns(queries, cuts[0][:, None], points)
+    if isinstance(queries, StumpQueries):
+        stumps = [[column, cut] for column, many in enumerate(cuts) for cut in many]
+        return patterns(queries, np.array(stumps), points)
+    if isinstance(queries, HalfspaceQueries):
+        normals = np.random.default_rng(0).normal(size=(40_000, points.shape[1]))
+        values = np.sort(normals @ points.T, axis=1)
+        edges = np.column_stack([values[:, 0] - 1, (values[:, 1:] + values[:, :-1]) / 2])
+        rules = np.column_stack([np.repeat(normals, edges.shape[1], axis=0), edges.ravel()])
+        nothing = [[0] * points.shape[1] + [1.0]]
+        return patterns(queries, rules, points) | patterns(queries, nothing, points)
+    sides = [list(itertools.combinations(many, 2)) for many in cuts]
+    boxes = np.array(list(itertools.product(*sides)))
+    empty = np.broadcast_to([INF, -INF], boxes[:1].shape)
+    boxes = np.concatenate([boxes, empty])
+    return patterns(queries, boxes[:, 0] if points.shape[1] == 1 else boxes, points)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("queries", "width", "m"),
+    [
+        (ThresholdQueries(), 1, 8),
+        (IntervalQueries(), 1, 8),
+        (RectangleQueries(), 2, 7),
+        (RectangleQueries(), 3, 5),
+        (StumpQueries(), 3, 7),
+        (HalfspaceQueries(), 1, 6),
+        (HalfspaceQueries(), 2, 7),
+        (HalfspaceQueries(), 3, 5),
+    ],
+)
+def test_cover_has_one_query_per_dichotomy(queries, width, m, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(m, width))
+    if seed == 1 and not isinstance(queries, HalfspaceQueries):
+        points = np.round(points)  # ties
+    cover = queries.cover(points)
+    found = [row.tobytes() for row in queries.holds(cover, points)]
+    assert len(found) == len(set(found))
+    assert set(found) == brute_force(queries, points)
+    assert len(found) <= queries.growth(m, width)
+    assert queries.project(cover, cover, points).tolist() == list(range(len(cover)))
+
+
+def test_halfspaces_of_points_on_a_line():
+    points = np.column_stack([np.arange(4.0), 2 * np.arange(4.0)])
+    cover = HalfspaceQueries().cover(points)
+    assert len(cover) == 8  # two orientations of the four places of a cut
+
+
+@BY_CLASS
+def test_projection_agrees_on_the_public_points(queries, width, query, rule):
+    points = np.random.default_rng(2).normal(size=(6, width))
+    cover = queries.cover(points)
+    place = queries.project([query], cover, points)
+    np.testing.assert_array_equal(
+        queries.holds(cover[place], points), queries.holds([query], points)
+    )
+
+
+def test_marginals():
+    codes = np.random.default_rng(0).integers(3, size=(50, 3))
+    queries = MarginalQueries(k=2)
+    Q = np.array([[0, -1, 2], [-1, 1, -1], [-1, -1, -1], [2, 2, 2]])
+    naive = [
+        [all(q in (-1, x) for q, x in zip(query, row, strict=True)) for row in codes.tolist()]
+        for query in Q.tolist()
+    ]
+    np.testing.assert_array_equal(queries.holds(Q, codes), naive)
+    np.testing.assert_array_equal(queries.tally(Q, codes), np.sum(naive, axis=1))
+    np.testing.assert_allclose(queries.weigh(Q, codes, np.full(50, 0.02)), np.mean(naive, axis=1))
+    few = codes[:8]
+    found = [row.tobytes() for row in queries.holds(queries.cover(few), few)]
+    cells = {
+        np.array([(row[list(pair)] == cell).all() for row in few]).tobytes()
+        for pair in itertools.combinations(range(3), 2)
+        for cell in itertools.product(range(3), repeat=2)
+    }
+    assert len(found) == len(set(found))
+    everyone, nobody = np.ones(8, dtype=bool).tobytes(), np.zeros(8, dtype=bool).tobytes()
+    assert set(found) - {everyone} == cells - {nobody, everyone}
+    with pytest.raises(ValueError, match="codes of shape"):
+        queries.holds([[0.5, 1, 2]], codes)
+
+
+def test_covers_that_are_too_large():
+    rng = np.random.default_rng(0)
+    with pytest.raises(CoverSizeError, match='method="auto"'):
+        RectangleQueries().cover(rng.normal(size=(40, 4)))
+    with pytest.raises(CoverSizeError, match="fewer public rows"):
+        HalfspaceQueries().cover(rng.normal(size=(60, 2)))
+    with pytest.raises(CoverSizeError):
+        ThresholdQueries().cover(rng.normal(size=(20_000, 1)))
+
+
+def test_custom_functions_that_misbehave():
+    X = np.full((3, 2), 8675309.0)
+
+    def fails(rows):
+        raise KeyError(f"no {rows[0]}")
+
+    with pytest.raises(ValueError, match="raised KeyError") as caught:
+        CustomQueries(fails).holds([[0]], X)
+    assert "8675309" not in str(caught.value)
+    assert caught.value.__context__ is None
+    for bad in (lambda X: X[:, 0], lambda X: np.array([True]), lambda X: True):
+        with pytest.raises(ValueError, match="must return booleans"):
+            CustomQueries(bad).holds([[0]], X)
+    with pytest.raises(ValueError, match="positions below 2"):
+        CustomQueries(two_tests).holds([[2]], X)
+    with pytest.raises(ValueError, match="whole numbers"):
+        CustomQueries(two_tests).holds([[0.5]], X)
+    one = CustomQueries(lambda X: X[:, 0] > 0)
+    assert one.holds([[0]], X).shape == (1, 3)
+
+
+@BY_CLASS
+def test_round_trips(queries, width, query, rule):
+    again = pickle.loads(pickle.dumps(clone(queries)))
+    assert repr(again) == repr(queries) or isinstance(queries, CustomQueries)
+    assert again.get_params().keys() == queries.get_params().keys()
+
+
+class TestSchema:
+    FRAME = pd.DataFrame(
+        {
+            "age": [20, 30, 40, 50],
+            "job": ["a", "b", None, "a"],
+            "sex": pd.Categorical(["m", "f", "m", "f"]),
+            "own": [True, False, True, True],
+        }
+    )
+
+    def schema(self, public=None, **settings):
+        public = self.FRAME if public is None else public
+        return build_schema(self.FRAME, [public], names=list(self.FRAME.columns), **settings)
+
+    def test_columns(self):
+        schema = self.schema()
+        assert schema.numeric.tolist() == [True, False, False, False]
+        assert [column.values.tolist() for column in schema.columns[1:]] == [
+            ["a", "b"],
+            ["f", "m"],
+            [False, True],
+        ]
+        assert (schema.columns[0].low, schema.columns[0].high) == (-10.0, 80.0)
+
+    def test_encode_and_decode(self):
+        schema = self.schema()
+        codes = schema.encode(self.FRAME)
+        assert codes[:, 1].tolist() == [0, 1, 3, 0]
+        back = schema.decode(codes)
+        assert back["job"].tolist() == ["a", "b", MISSING, "a"]
+        assert back["own"].tolist() == [True, False, True, True]
+        assert list(back.columns) == list(self.FRAME.columns)
+
+    def test_only_public_rows_decide(self):
+        schema = self.schema(self.FRAME.iloc[:1])
+        assert schema.columns[1].values.tolist() == ["a"]
+        assert schema.columns[2].values.tolist() == ["m"]
+        decoded = schema.decode(schema.encode(self.FRAME))
+        assert decoded["job"].tolist() == ["a", OTHER, MISSING, "a"]
+        assert decoded["sex"].tolist() == ["m", OTHER, "m", OTHER]
+
+    def test_bounds(self):
+        schema = self.schema(bounds={"age": (25, 45)})
+        assert schema.encode(self.FRAME)[:, 0].tolist() == [25, 30, 40, 45]
+        with pytest.raises(ValueError, match="does not have: 'ages'"):
+            self.schema(bounds={"ages": (0, 1)})
+        with pytest.raises(ValueError, match="finite with low < high"):
+            self.schema(bounds={"age": (1, 0)})
+
+    def test_missing_numbers(self):
+        spoilt = self.FRAME.assign(age=[1.0, np.nan, 2.0, 3.0])
+        with pytest.raises(ValueError, match="NaN in column age"):
+            self.schema().encode(spoilt)
+        nullable = self.FRAME.assign(age=pd.array([1, None, 2, 3], dtype="Int64"))
+        with pytest.raises(ValueError, match="NaN in column age"):
+            self.schema().encode(nullable)
+
+    def test_text_where_numbers_belong(self):
+        rows = np.array([[1.0], ["Alice"]], dtype=object)
+        schema = build_schema(rows, [rows[:1]], names=["x0"])
+        with pytest.raises(ValueError, match="Column x0 must hold numbers only") as caught:
+            schema.encode(rows)
+        assert "Alice" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+    @pytest.mark.parametrize("dtype", ["string", "category", object])
+    def test_kinds_of_text(self, dtype):
+        frame = pd.DataFrame({"job": pd.Series(["a", "b", None], dtype=dtype)})
+        schema = build_schema(frame, [frame], names=["job"])
+        assert schema.encode(frame)[:, 0].tolist() == [0, 1, 3]
+
+    def test_dates_are_refused(self):
+        frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])})
+        with pytest.raises(ValueError, match="dates"):
+            build_schema(frame, [frame], names=["day"])
+
+    def test_cuts(self):
+        few = cut_points(np.array([1.0, 2.0, 2.0, 5.0]), 4)
+        assert few.tolist() == [1.5, 3.5]
+        values = np.random.default_rng(0).normal(size=1000)
+        shares = np.bincount(np.searchsorted(cut_points(values, 10), values))
+        assert len(shares) == 10
+        assert shares.max() <= 101
+        assert cut_points(np.ones(50), 8).tolist() == []
+        heavy = np.concatenate([np.zeros(900), np.arange(1, 101)])
+        assert np.searchsorted(cut_points(heavy, 8), [0, 1])[0] == 0

@@ -1,0 +1,405 @@
+"""One column: exact sensitivity, a table of cells, and answers that see noisy integers only."""
+
+import itertools
+from dataclasses import fields, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skpublicdp.accounting import pure_rho, zcdp_epsilon
+from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.query_release import line as line_module
+from skpublicdp.query_release.cells import build_line
+from skpublicdp.query_release.fit import (
+    NO_DRIFT,
+    Drift,
+    gather,
+    linearise,
+    noise_covariance,
+)
+from skpublicdp.query_release.line import fit_line, guess_at_edges, release_line
+from skpublicdp.query_release.prefix import (
+    Measurement,
+    hierarchy_strategy,
+    histogram_strategy,
+    measure,
+    prefix_strategy,
+)
+
+RHO = Fraction(1, 50)
+GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}
+PURE = {"epsilon": 1.0, "delta": 0}
+
+
+def normal_rows(n_private=3000, n_public=60, shift=0.0, seed=0):
+    generator = np.random.default_rng(seed)
+    return generator.normal(size=n_private), generator.normal(shift, 1, n_public)
+
+
+def hours(n, seed):
+    generator = np.random.default_rng(seed)
+    often = generator.random(n) < 0.5
+    return np.where(often, 40, generator.integers(1, 99, n)).astype(float)
+
+
+NORMAL, NORMAL_PUBLIC = normal_rows()
+RELEASES = {
+    # name: private rows, public rows, bounds
+    "normal": (NORMAL, NORMAL_PUBLIC, (-6, 6)),
+    "loose": (NORMAL, NORMAL_PUBLIC, (-600, 600)),
+    "drift": (NORMAL, NORMAL_PUBLIC + 1, (-6, 6)),
+    "no public rows": (NORMAL, [], (-6, 6)),
+    "one public row": (NORMAL, [0.5], (-6, 6)),
+    "few rows": ([1.0, 2.0], [1.0, 2.0, 2.5], (0, 3)),
+    "one row": ([2.0], [1.0, 2.0], (0, 3)),
+    "constant": (np.full(500, 3.0), np.full(20, 3.0), (0, 10)),
+    "constant, one public row": (np.full(500, 3.0), [3.0], (0, 10)),
+    "at a bound": (np.zeros(500), np.zeros(5), (0, 1)),
+    "hours": (hours(3000, 0), hours(60, 1), (0, 100)),
+    "hours, loose": (hours(3000, 0), hours(60, 1), (-5000, 5000)),
+    "tenths": (hours(3000, 0) / 10, hours(60, 1) / 10, (0, 10)),
+    "outside": (np.full(300, 99.0), np.full(9, -99.0), (0, 1)),
+    "half outside": (10 * NORMAL, NORMAL_PUBLIC, (-3, 3)),
+    "heavy tails": (np.sinh(3 * NORMAL), np.sinh(3 * NORMAL_PUBLIC), (-1e6, 1e6)),
+    "huge": (1e290 * NORMAL, 1e290 * NORMAL_PUBLIC, (-1e300, 1e300)),
+    "tiny": (1e-300 * NORMAL, 1e-300 * NORMAL_PUBLIC, (-1e-299, 1e-299)),
+}
+
+
+def release(name, budget=GAUSSIAN, seed=0, **options):
+    x, x_public, bounds = RELEASES[name]
+    return release_line(x, x_public, bounds=bounds, bits=SeededBits(seed), **budget, **options)
+
+
+def equal(one, other):
+    pairs = [(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)]
+    return all(
+        np.array_equal(a, b)
+        if isinstance(a, np.ndarray)
+        else equal(a, b)
+        if hasattr(a, "__dataclass_fields__")
+        else a == b
+        for a, b in pairs
+    )
+
+
+# sensitivity
+
+
+@pytest.mark.parametrize("n_cells", [2, 3, 5, 8, 9, 17, 64, 65, 100])
+@pytest.mark.parametrize(
+    ("build", "distance"),
+    [
+        (lambda n_cells: prefix_strategy(n_cells, RHO), np.square),
+        (lambda n_cells: prefix_strategy(n_cells, Fraction(1, 2**50)), np.square),
+        (histogram_strategy, np.abs),
+        (hierarchy_strategy, np.abs),
+    ],
+)
+def test_sensitivity_is_that_of_the_farthest_pair_of_cells(n_cells, build, distance):
+    strategy = build(n_cells)
+    assert strategy.matrix.dtype == np.int64
+    columns = strategy.matrix.T
+    farthest = max(int(distance(a - b).sum()) for a, b in itertools.combinations(columns, 2))
+    assert strategy.sensitivity == farthest
+    assert strategy.gaussian == (distance is np.square)
+
+
+@pytest.mark.parametrize("x_public", [[], [1.0], [0.0, 1.0, 3.0], [0.25, 0.25, 2.5]])
+def test_replacing_any_row_moves_the_measurements_by_at_most_the_sensitivity(x_public):
+    line = build_line(np.array(x_public), 0.0, 3.0, 2)
+    strategy = prefix_strategy(len(line.edges) + 1, RHO)
+    domain = [-7.0, 0.0, 0.25, 1.0, 1.7, 2.5, 3.0, np.nextafter(3.0, 0), 50.0]
+    exact = {
+        rows: strategy.matrix @ line.tabulate(np.array(rows))
+        for rows in itertools.product(domain, repeat=2)
+    }
+    moved = [
+        int(np.square(exact[kept, old] - exact[kept, new]).sum())
+        for kept, old, new in itertools.product(domain, repeat=3)
+    ]
+    assert max(moved) <= strategy.sensitivity
+
+
+def test_the_coefficients_are_a_square_root_of_prefix_sums():
+    root = prefix_strategy(200, RHO).matrix[:, :-1] / 2**12
+    prefix = np.tril(np.ones((199, 199)))
+    assert np.abs(root @ root - prefix).max() < 0.01
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_what_is_spent_is_what_was_asked_for(name):
+    found = release(name)
+    assert found.spread == found.sensitivity / (2 * found.rho)  # as fractions
+    assert zcdp_epsilon(found.rho, GAUSSIAN["delta"]) <= GAUSSIAN["epsilon"]
+    found = release(name, PURE)
+    assert found.spread == found.sensitivity
+    assert found.rho == pure_rho(1)
+
+
+# the table
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_the_table_adds_up_and_looks_at_each_row_alone(data):
+    numbers = st.floats(-20, 20)
+    x_public = np.array(data.draw(st.lists(numbers, max_size=20)))
+    line = build_line(x_public, -10.0, 10.0, data.draw(st.integers(2, 40)))
+    one = np.array(data.draw(st.lists(numbers, max_size=20)))
+    two = np.array(data.draw(st.lists(numbers, max_size=20)))
+    table = line.tabulate(np.concatenate([two, one]))
+    assert np.array_equal(table, line.tabulate(one) + line.tabulate(two))
+    alone = sum((line.tabulate(x) for x in one[:, None]), np.zeros_like(table))
+    assert np.array_equal(line.tabulate(one), alone)
+    assert table.sum() == len(one) + len(two)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=40), st.integers(2, 100))
+@settings(max_examples=50)
+def test_cells_end_at_the_numbers_at_or_below_their_edge(x_public, resolution):
+    x_public = np.array(x_public)
+    line = build_line(x_public, -1e5, 1e6, resolution)
+    assert np.all(np.diff(line.edges) > 0)
+    assert line.edges[0] == line.low
+    assert line.edges[-1] < line.high
+    at_or_below = (np.clip(x_public, line.low, line.high)[:, None] <= line.edges).sum(axis=0)
+    assert np.array_equal(np.cumsum(line.tabulate(x_public))[:-1], at_or_below)
+    for curve in (line.base, line.wide):
+        assert np.all(np.diff(curve.knots) > 0)
+        assert np.all(np.diff(curve.heights) >= 0)
+        assert (curve.heights[0], curve.heights[-1]) == (0, 1)
+
+
+def test_the_guess_is_close_to_the_public_rows():
+    x_public = np.repeat(NORMAL_PUBLIC, np.arange(len(NORMAL_PUBLIC)) % 3 + 1)
+    line = build_line(x_public, -6.0, 6.0, 100)
+    ecdf = np.searchsorted(np.sort(x_public), NORMAL_PUBLIC, side="right") / len(x_public)
+    assert np.abs(line.base(NORMAL_PUBLIC) - ecdf).max() < 2 / len(x_public)
+
+
+def test_cells_depend_on_public_numbers_only(monkeypatch):
+    seen = []
+
+    def build(*arguments):
+        seen.append(arguments)
+        return build_line(*arguments)
+
+    monkeypatch.setattr(line_module, "build_line", build)
+    for x in (NORMAL, np.full(len(NORMAL), 1e9)):
+        release_line(x, NORMAL_PUBLIC, bounds=(-6, 6), bits=SeededBits(0), **GAUSSIAN)
+    assert all(np.array_equal(a, b) for a, b in zip(*seen, strict=True))
+
+
+# private rows are seen through the noisy integers only
+
+
+@pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
+@pytest.mark.parametrize("trust", ["auto", 0.5])
+def test_the_same_noisy_integers_give_the_same_release(monkeypatch, budget, trust):
+    measured = []
+
+    def record(*arguments):
+        measured.append(measure(*arguments))
+        return measured[0]
+
+    monkeypatch.setattr(line_module, "measure", record)
+    x, x_public, bounds = RELEASES["drift"]
+    one, other = (
+        release_line(rows, x_public, bounds=bounds, bits=SeededBits(0), trust=trust, **budget)
+        for rows in (x, np.full(len(x), 5.0))
+    )
+    assert not np.array_equal(measured[0].values, measured[1].values)
+    assert equal(one, other)
+
+
+def test_the_noise_is_the_sampler_s_and_nothing_else_is_added():
+    strategy = prefix_strategy(20, RHO)
+    counts = np.arange(20)
+    noise = measure(strategy, 0 * counts, RHO, SeededBits(3)).values
+    found = measure(strategy, counts, RHO, SeededBits(3))
+    assert np.array_equal(found.values - noise, strategy.matrix @ counts)
+    assert found.values.dtype == np.int64
+
+
+def test_a_seed_repeats_the_release_and_another_does_not():
+    assert equal(release("drift"), release("drift"))
+    assert not equal(release("drift"), release("drift", seed=1))
+
+
+# answers
+
+
+@pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
+@pytest.mark.parametrize("name", RELEASES)
+def test_answers_are_those_of_one_distribution(name, budget):
+    found = release(name, budget)
+    low, high = RELEASES[name][2]
+    x = np.unique(np.concatenate([found.curve.knots, found.edges, found.atoms, [low, high]]))
+    heights = found.cdf(x)
+    assert np.all(np.diff(heights) >= 0)
+    assert found.cdf(high) == 1
+    assert found.cdf([np.nextafter(low, -np.inf), -np.inf, np.inf]).tolist() == [0, 0, 1]
+    assert found.weights.min() >= 0
+    assert np.allclose(np.cumsum(found.weights)[:-1], found.cdf(found.edges), atol=1e-12)
+
+    p = np.linspace(0, 1, 501)
+    quantiles = found.quantile(p)
+    assert np.all(np.diff(quantiles) >= 0)
+    assert low <= quantiles[0] <= quantiles[-1] <= high
+    assert np.all(found.cdf(quantiles) >= p - 1e-9)
+    inner = p > 0
+    assert np.all(found.cdf(np.nextafter(quantiles, -np.inf))[inner] <= p[inner] + 1e-9)
+
+    assert found.interval(low, high) == 1
+    assert found.interval(high, low) == 0
+    middle = found.quantile(0.5)
+    parts = found.interval(low, middle) + found.interval(np.nextafter(middle, np.inf), high)
+    assert parts == pytest.approx(1)
+    bars = found.error(x)
+    assert np.all((bars >= 0) & (bars <= 1))
+    assert found.error(0.5 * low + 0.5 * high).shape == ()
+    assert found.effective_public_size > 0
+
+
+def test_atoms_have_mass_of_their_own():
+    x, _, _ = RELEASES["hours"]
+    found = release("hours")
+    assert 40 in found.atoms
+    assert found.interval(40, 40) == pytest.approx((x == 40).mean(), abs=0.05)
+    assert found.interval(40.2, 40.8) < 0.01
+    assert found.quantile(0.5) == 40
+    mixed = np.where(np.arange(3000) % 2, 0.0, np.abs(NORMAL))
+    found = release_line(mixed, mixed[::30], bounds=(0, 9), bits=SeededBits(0), **GAUSSIAN)
+    assert found.cdf(0) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
+@pytest.mark.parametrize("name", ["normal", "loose", "drift", "heavy tails", "hours"])
+def test_many_private_rows_are_found_again(name, budget):
+    x = RELEASES[name][0]
+    at = np.quantile(x, np.linspace(0.02, 0.98, 49), method="inverted_cdf")
+    truth = np.searchsorted(np.sort(x), at, side="right") / len(x)
+    errors = [np.abs(release(name, budget, seed).cdf(at) - truth).max() for seed in range(5)]
+    assert np.mean(errors) < 0.05
+
+
+def test_rows_without_drift_are_trusted_and_others_are_not():
+    x, x_public = normal_rows(6000, 500)
+    alike, apart = (
+        release_line(x, rows, bounds=(-9, 9), bits=SeededBits(0), **GAUSSIAN)
+        for rows in (x_public, x_public + 1)
+    )
+    assert alike.drift is NO_DRIFT
+    assert alike.effective_public_size > 100
+    assert apart.effective_public_size < 20
+
+
+def test_a_fixed_trust_is_a_number_of_rows():
+    whole, half, none = (release("normal", trust=trust) for trust in (1, 0.5, 0))
+    sizes = [found.effective_public_size for found in (whole, half, none)]
+    assert sizes[0] == pytest.approx(61, rel=0.2)
+    assert sizes[1] == pytest.approx(31, rel=0.2)
+    assert sizes[2] < 2
+
+
+@pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
+@pytest.mark.parametrize("shift", [0.0, 0.2, 0.8])
+def test_error_bars_hold_the_population(shift, budget):
+    levels = np.linspace(0.05, 0.95, 19)
+    at = np.quantile(np.random.default_rng(9).normal(size=200_000), levels)
+    covered = []
+    for seed in range(12):
+        x, x_public = normal_rows(2000, 200, shift, seed)
+        found = release_line(x, x_public, bounds=(-9, 9), bits=SeededBits(seed), **budget)
+        covered.append(np.abs(found.cdf(at) - levels) <= found.error(at))
+    assert np.mean(covered) >= 0.88  # .92 over many seeds: answers of one release err together
+
+
+# the fit
+
+
+def test_without_noise_the_private_prefix_sums_are_returned():
+    line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
+    counts = line.tabulate(NORMAL)
+    for strategy in (
+        prefix_strategy(len(counts), RHO),
+        histogram_strategy(len(counts)),
+        hierarchy_strategy(len(counts)),
+    ):
+        measurement = Measurement(strategy, strategy.matrix @ counts, Fraction(1))
+        found = gather(measurement, len(NORMAL)).prefix
+        assert np.allclose(found, np.cumsum(counts)[:-1] / len(NORMAL), atol=1e-9)
+
+
+def test_noise_covariance_is_that_of_least_squares():
+    strategy = prefix_strategy(12, RHO)
+    covariance, solve = noise_covariance(strategy, 2.0)
+    assert np.allclose(2.0 * solve @ solve.T, covariance)
+
+
+def test_the_linear_model_has_the_slopes_of_the_tilt():
+    line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 30)
+    guess = guess_at_edges(line, NORMAL_PUBLIC)
+    waves = np.linspace(0.2, -0.1, 9)
+    model = linearise(guess, waves, 100)
+    for i in range(len(waves)):
+        step = np.zeros_like(waves)
+        step[i] = 1e-5
+        up, down = (linearise(guess, waves + sign * step, 100) for sign in (1, -1))
+        values = [
+            found.mean + found.slopes @ (waves + sign * step)
+            for found, sign in ((up, 1), (down, -1))
+        ]
+        assert np.allclose((values[0] - values[1]) / 2e-5, model.slopes[:, i], atol=1e-6)
+    for covariance in (model.public, model.rough, model.sampling, model.prior(NO_DRIFT)):
+        assert np.linalg.eigvalsh(covariance).min() > -1e-12
+    assert np.trace(model.prior(Drift(waves, 0.1, 0.5))) > np.trace(model.prior(NO_DRIFT))
+
+
+def test_a_release_may_be_fitted_again():
+    line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
+    strategy = prefix_strategy(len(line.edges) + 1, RHO)
+    measurement = measure(strategy, line.tabulate(NORMAL), RHO, SeededBits(0))
+    one, other = (fit_line(line, measurement, NORMAL_PUBLIC, 3000, RHO) for _ in range(2))
+    assert equal(one, other)
+    assert equal(replace(one, n_public=7), replace(other, n_public=7))
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"bounds": (1, 1)}, "bounds must be at most"),
+        ({"bounds": (0, np.inf)}, "bounds must be at most"),
+        ({"bounds": (-1.7e308, 1.7e308)}, "bounds must be at most"),
+        ({"epsilon": 0}, "epsilon must be positive"),
+        ({"delta": 1.5}, "delta"),
+        ({"trust": "much"}, "trust must be"),
+        ({"trust": 2}, "trust must be"),
+        ({"x_private": []}, "at least one private row"),
+        ({"x_private": [[1.0]]}, "x_private must be a one-dimensional"),
+        ({"x_private": [1.0, np.nan]}, "x_private must be a one-dimensional"),
+        ({"x_public": [np.inf]}, "x_public must be a one-dimensional"),
+    ],
+)
+def test_bad_arguments_are_named(changes, sentence):
+    arguments = {
+        "x_private": [1.0, 2.0],
+        "x_public": [1.0],
+        "bounds": (0, 3),
+        **GAUSSIAN,
+        **changes,
+    }
+    with pytest.raises(ValueError, match=sentence):
+        release_line(**arguments, bits=SeededBits(0))
+
+
+def test_a_quantile_is_between_0_and_1():
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        release("normal").quantile([0.5, 1.1])

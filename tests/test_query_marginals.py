@@ -1,0 +1,228 @@
+"""Released marginals: tables, sensitivity by brute force, privacy of the flow, accuracy."""
+
+import itertools
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skpublicdp.accounting import zcdp_epsilon
+from skpublicdp.mechanisms.randomness import SeededBits, random_bits
+from skpublicdp.query_release import marginals
+from skpublicdp.query_release.marginal_support import public_support
+from skpublicdp.query_release.marginal_tables import (
+    cells,
+    check_workload,
+    incidence,
+    marginal_tables,
+)
+from skpublicdp.query_release.marginals import release_marginals
+
+SIZES = (4, 3, 5, 2)
+PAIRS = tuple(itertools.combinations(range(4), 2))
+
+
+def population(n_rows, seed, tilt=0.0):
+    """Return tied columns; `tilt` moves the first one."""
+    generator = np.random.default_rng(seed)
+    first = generator.choice(4, n_rows, p=np.array([0.4, 0.3, 0.2, 0.1 + tilt]) / (1 + tilt))
+    second = np.where(generator.random(n_rows) < 0.7, first % 3, generator.integers(3, size=n_rows))
+    third = generator.binomial(4, 0.2 + 0.2 * second)
+    fourth = (generator.random(n_rows) < 0.1 + 0.2 * first).astype(int)
+    return np.stack([first, second, third, fourth], axis=1)
+
+
+def release(private, public, workload=PAIRS, sizes=SIZES, **parameters):
+    parameters = {"epsilon": 1.0, "delta": None, "bits": SeededBits(0)} | parameters
+    return release_marginals(private, public, sizes, workload, **parameters)
+
+
+def largest_error(released, rows, workload=PAIRS):
+    tables = marginal_tables(rows, workload, released.sizes)
+    return max(
+        np.abs(released.marginal(columns).ravel() - table / len(rows)).max()
+        for columns, table in zip(workload, tables, strict=True)
+    )
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_tables_count_and_add(n_jobs, monkeypatch):
+    rows = population(500, 0)
+    workload = (*PAIRS, (2,), (0, 1, 3))
+    tables = marginal_tables(rows, workload, SIZES, n_jobs)
+    for columns, table in zip(workload, tables, strict=True):
+        shape = [SIZES[c] for c in columns]
+        expected = np.zeros(shape, dtype=int)
+        np.add.at(expected, tuple(rows[:, c] for c in columns), 1)
+        np.testing.assert_array_equal(table, expected.ravel())
+    monkeypatch.setattr("skpublicdp.query_release.marginal_tables.CHUNK_ROWS", 7)
+    chunked = marginal_tables(rows, workload, SIZES, n_jobs)
+    halves = [marginal_tables(part, workload, SIZES) for part in (rows[:123], rows[123:])]
+    for table, same, one, two in zip(tables, chunked, *halves, strict=True):
+        np.testing.assert_array_equal(table, same)
+        np.testing.assert_array_equal(table, one + two)
+
+
+@pytest.mark.parametrize("workload", [[(0,)], [(0, 1)], [(0,), (1,), (0, 1)], [(0, 1), (1, 2)]])
+def test_sensitivity_over_all_neighbours(workload):
+    sizes = (2, 3, 2)
+    every_row = list(itertools.product(*map(range, sizes)))
+    moves = []
+    for rest in [(), (every_row[0],), (every_row[3], every_row[7])]:
+        for old, new in itertools.product(every_row, repeat=2):
+            before, after = (
+                np.concatenate(marginal_tables(np.array([*rest, row]), workload, sizes))
+                for row in (old, new)
+            )
+            moves.append(after - before)
+    assert max(np.sum(move**2) for move in moves) == 2 * len(workload)
+    assert max(np.sum(np.abs(move)) for move in moves) == 2 * len(workload)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
+def test_measurements_spend_the_budget_exactly(epsilon):
+    private, public = population(3000, 0), population(300, 1)
+    gaussian = release(private, public, epsilon=epsilon, delta=1e-7)
+    rho = sum(m.rho for m in gaussian.measurements)
+    for m in gaussian.measurements:
+        assert Fraction(2 * m.n_marginals) / (2 * m.sigma2) == m.rho
+    assert 0.999 * epsilon < zcdp_epsilon(rho, Fraction(1e-7)) <= epsilon * (1 + 1e-12)
+    pure = release(private, public, epsilon=epsilon, delta=0)
+    assert sum(m.epsilon for m in pure.measurements) == Fraction(epsilon)
+    for m in pure.measurements:
+        assert Fraction(2 * m.n_marginals) / m.scale == m.epsilon
+
+
+def test_noise_is_added_to_every_count_that_is_used(monkeypatch):
+    drawn = []
+    draw = marginals.discrete_gaussian
+    monkeypatch.setattr(
+        marginals, "discrete_gaussian", lambda *a: drawn.append(draw(*a)) or drawn[-1]
+    )
+    private, public = population(3000, 0), population(300, 1)
+    released = release(private, public)
+    placed = incidence(released.support, PAIRS, SIZES)
+    assert [*map(len, drawn)] == [*SIZES, *map(len, placed.reached)]
+
+
+def test_only_noisy_tables_matter():
+    """Two private data sets with the same tables give the same release, bit by bit."""
+    private, public = population(3000, 0), population(300, 1)
+    shuffled = private[np.random.default_rng(0).permutation(len(private))]
+    one, two = release(private, public), release(shuffled, public)
+    np.testing.assert_array_equal(one.weights, two.weights)
+    assert one.measurements == two.measurements
+
+
+@pytest.mark.parametrize("delta", [None, 0])
+@pytest.mark.parametrize("n_public", [0, 20, 500])
+def test_close_to_the_private_fractions(delta, n_public):
+    private = population(20_000, 0)
+    released = release(private, population(n_public, 1), delta=delta)
+    assert released.converged
+    assert largest_error(released, private) < 0.015
+    assert released.weights.min() >= 0
+    assert released.weights.sum() == pytest.approx(1)
+
+
+def test_drift_is_noticed_and_corrected():
+    private = population(20_000, 0)
+    same, drifted = population(2_000, 1), population(2_000, 1, tilt=2.0)
+    assert release(private, same).effective_public_size > 1_000
+    released = release(private, drifted)
+    assert released.tilted
+    assert released.effective_public_size < 200
+    assert largest_error(released, private) < 0.01
+
+
+def test_no_trust_in_noise():
+    """With a tiny budget the public rows answer, and the smoothing hardly moves them."""
+    private, public = population(20_000, 0), population(2_000, 1)
+    released = release(private, public, epsilon=1e-4)
+    tables = marginal_tables(public, PAIRS, SIZES)
+    for columns, table in zip(PAIRS, tables, strict=True):
+        np.testing.assert_allclose(released.marginal(columns).ravel(), table / 2_000, atol=0.01)
+    assert [m.n_marginals for m in released.measurements] == [4]  # one-ways alone
+
+
+def test_codes_no_public_row_has():
+    private, public = population(20_000, 0), population(2_000, 1)
+    released = release(private, public[(public[:, 0] != 0) & (public[:, 3] == 0)])
+    assert largest_error(released, private) < 0.03
+
+
+def test_without_public_rows_on_a_large_domain():
+    generator = np.random.default_rng(0)
+    private = generator.binomial(9, 0.2, size=(20_000, 8))
+    sizes, workload = (10,) * 8, list(itertools.combinations(range(8), 2))
+    released = release(private, None, workload, sizes)
+    assert largest_error(released, private, workload) < 0.02
+
+
+def test_any_marginal_of_the_weights():
+    released = release(population(3000, 0), population(300, 1))
+    assert released.marginal((2, 0)).shape == (5, 4)
+    np.testing.assert_allclose(released.marginal((2, 0)), released.marginal((0, 2)).T)
+    np.testing.assert_allclose(released.marginal((0, 1, 2)).sum((0, 2)), released.marginal((1,)))
+    assert released.marginal(range(4)).sum() == pytest.approx(1)
+
+
+def test_fixed_trust():
+    private, public = population(20_000, 0), population(2_000, 1, tilt=2.0)
+    blind, wary = (release(private, public, trust=trust) for trust in (1e9, 1.0))
+    assert blind.effective_public_size == 1e9
+    assert largest_error(blind, private) > 5 * largest_error(wary, private)
+
+
+def test_one_column_one_code_one_row():
+    released = release(np.zeros((1, 1), int), np.zeros((1, 1), int), [(0,)], (1,), delta=1e-6)
+    np.testing.assert_array_equal(released.marginal((0,)), [1.0])
+
+
+def test_seeded_is_repeatable_and_pickles():
+    private, public = population(3000, 0), population(300, 1)
+    one = release(private, public, bits=random_bits(3))
+    two = pickle.loads(pickle.dumps(release(private, public, bits=random_bits(3), n_jobs=2)))
+    np.testing.assert_array_equal(one.weights, two.weights)
+
+
+def test_support_is_public_rows_and_positive():
+    public = population(300, 1)
+    support = public_support(public, SIZES)
+    assert {*map(tuple, public)} <= {*map(tuple, support.rows)}
+    assert support.prior.min() > 0
+    assert support.prior.sum() == pytest.approx(1)
+    assert len(np.unique(cells(support.rows, (0, 1, 2, 3), SIZES))) == len(support.rows)
+
+
+def test_repeated_marginals_are_measured_once():
+    assert check_workload([(1, 0), (0, 1), [2]], SIZES) == ((0, 1), (2,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be positive"),
+        ({"epsilon": math.nan}, "epsilon must be positive"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"delta": -1e-9}, "delta must be"),
+        ({"workload": []}, "at least one marginal"),
+        ({"workload": [(0, 4)]}, "distinct columns"),
+        ({"workload": [(0, 0)]}, "distinct columns"),
+        ({"sizes": (0, 3, 5, 2)}, "sizes must"),
+        ({"sizes": (4, 3, 5, 2, 2)}, "must have shape"),
+        ({"sizes": (4, 3, 5, 1)}, "codes from 0"),
+        ({"private": np.empty((0, 4), int)}, "at least one row"),
+        ({"private": np.ones((5, 4))}, "must hold integers"),
+        ({"trust": -1}, "trust must be"),
+        ({"trust": "blind"}, "trust must be"),
+        ({"sizes": (10**4, 10**4, 5, 2)}, "at most 10000000"),
+    ],
+)
+def test_bad_input(changes, message):
+    arguments = {"private": population(100, 0), "public": population(10, 1)} | changes
+    with pytest.raises(ValueError, match=message) as error:
+        release(**arguments)
+    assert "\n" not in str(error.value)

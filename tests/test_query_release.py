@@ -1,0 +1,485 @@
+"""PAPQueryRelease: what goes in, what comes out, and scikit-learn around it."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpublicdp import PAPQueryRelease, PublicFit
+from skpublicdp.accounting import exponential_rho, zcdp_rho
+from skpublicdp.exceptions import (
+    CoverSizeError,
+    NoPublicDataWarning,
+    SlicedPublicDataWarning,
+    TooFewRowsWarning,
+)
+from skpublicdp.guarantees import n_query_release
+from skpublicdp.query_release import (
+    CustomQueries,
+    HalfspaceQueries,
+    IntervalQueries,
+    MarginalQueries,
+    RectangleQueries,
+    StumpQueries,
+    ThresholdQueries,
+)
+
+RNG = np.random.default_rng(0)
+N, M = 4000, 150
+LINE, LINE_PUBLIC = RNG.normal(size=(N, 1)), RNG.normal(size=(M, 1))
+PLANE, PLANE_PUBLIC = RNG.normal(size=(N, 2)), RNG.normal(size=(M, 2))
+
+
+def people(n, rng):
+    age = rng.integers(18, 90, size=n)
+    job = np.where(rng.random(n) < age / 100, "retired", rng.choice(["farm", "shop"], size=n))
+    return pd.DataFrame({"age": age, "job": job, "sex": rng.choice(["f", "m"], size=n)})
+
+
+FRAME, FRAME_PUBLIC = people(N, RNG), people(M, RNG)
+METHODS = ("auto", "pmw", "mwem", "public")
+few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+pytestmark = few_rows
+
+
+def fitted(queries=None, X=LINE, X_public=LINE_PUBLIC, is_public=None, **settings):
+    settings = {"random_state": 0, **settings}
+    return PAPQueryRelease(queries, **settings).fit(X, X_public=X_public, is_public=is_public)
+
+
+def mine(rows):
+    return np.column_stack([rows["age"] > 65, rows["job"] == "retired"])
+
+
+# queries, rows, public rows, an array of queries, what they are in truth
+CASES = {
+    "thresholds": (ThresholdQueries(), LINE, LINE_PUBLIC, [[-1.0], [0.3]]),
+    "intervals": (IntervalQueries(), LINE, LINE_PUBLIC, [[-1.0, 0.5], [0, np.inf]]),
+    "rectangles": (RectangleQueries(), PLANE, PLANE_PUBLIC, [[[-1, 1], [-np.inf, 0.2]]]),
+    "halfspaces": (HalfspaceQueries(), PLANE, PLANE_PUBLIC, [[1.0, 1.0, 0.5], [1, -2, -1]]),
+    "stumps": (StumpQueries(), PLANE, PLANE_PUBLIC, [[1, 0.4], [0, -1]]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("delta", [None, 0])
+def test_answers(case, method, delta):
+    queries, X, X_public, Q = CASES[case]
+    release = fitted(queries, X, X_public, method=method, delta=delta)
+    answers = release.answer(Q)
+    truth = queries.holds(Q, X).mean(axis=1)
+    assert answers.shape == (len(Q),)
+    assert ((answers >= 0) & (answers <= 1)).all()
+    tolerance = 0.5 if method == "pmw" else 0.12
+    assert np.abs(answers - truth).max() < tolerance
+    np.testing.assert_array_equal(release.transform(Q), answers)
+    assert release.weights_.sum() == pytest.approx(1)
+    assert len(release.weights_) == len(release.domain_)
+    assert (release.weights_ >= 0).all()
+    assert release.privacy_.delta == (0 if delta == 0 or method == "public" else 1 / N**2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_mixed_columns(method):
+    release = fitted(MarginalQueries(2, bins=4), FRAME, FRAME_PUBLIC, method=method)
+    Q = pd.DataFrame({"age": [20, None], "job": [None, "retired"], "sex": ["f", "m"]})
+    answers = release.answer(Q)
+    np.testing.assert_array_equal(
+        release.answer([[20, None, "f"], [None, "retired", "m"]]), answers
+    )
+    truth = ((FRAME["job"] == "retired") & (FRAME["sex"] == "m")).mean()
+    assert abs(answers[1] - truth) < (0.3 if method == "pmw" else 0.08)
+    sample = release.sample(50)
+    assert isinstance(sample, pd.DataFrame)
+    assert list(sample.columns) == ["age", "job", "sex"]
+    assert set(sample["job"]) <= {"retired", "farm", "shop", "(other)", "(missing)"}
+    assert sample["age"].dtype == FRAME["age"].dtype
+
+
+def test_stumps_of_mixed_columns():
+    release = fitted(StumpQueries(), FRAME, FRAME_PUBLIC)
+    answers = release.answer([["age", 50], ["job", "retired"], [2, "f"], ["sex", "x"]])
+    truth = [
+        (FRAME["age"] <= 50).mean(),
+        (FRAME["job"] == "retired").mean(),
+        (FRAME["sex"] == "f").mean(),
+        0,
+    ]
+    np.testing.assert_allclose(answers, truth, atol=0.05)
+
+
+@pytest.mark.parametrize("method", ["auto", "mwem", "public"])
+def test_queries_of_ones_own(method):
+    release = fitted(CustomQueries(mine), FRAME, FRAME_PUBLIC, method=method)
+    truth = mine(FRAME).mean(axis=0)
+    np.testing.assert_allclose(release.answer([[0], [1]]), truth, atol=0.09)
+
+
+def test_the_default_depends_on_the_columns():
+    assert isinstance(fitted().queries_, ThresholdQueries)
+    assert repr(fitted(X=PLANE, X_public=PLANE_PUBLIC).queries_) == repr(MarginalQueries())
+    one = fitted(X=FRAME[["sex"]], X_public=FRAME_PUBLIC[["sex"]])
+    assert one.answer([["f"]]) == pytest.approx((FRAME["sex"] == "f").mean(), abs=0.05)
+
+
+class TestOneColumn:
+    @pytest.mark.parametrize("method", METHODS)
+    def test_curve(self, method):
+        release = fitted(method=method)
+        grid = np.linspace(-4, 4, 50)
+        curve = release.cdf(grid)
+        assert (np.diff(curve) >= 0).all()
+        np.testing.assert_allclose(release.answer(grid[:, None]), curve, atol=1e-12)
+        assert np.abs(curve - (grid >= LINE).mean(axis=0)).max() < (0.4 if method == "pmw" else 0.1)
+        quantiles = release.quantile([0.1, 0.5, 0.9])
+        assert (np.diff(quantiles) > 0).all()
+        assert (release.cdf(quantiles) >= np.array([0.1, 0.5, 0.9]) - 1e-9).all()
+        np.testing.assert_allclose(release.histogram([-1, 0, 2]), np.diff(release.cdf([-1, 0, 2])))
+        assert release.cdf(0.0).shape == ()
+
+    def test_beyond_the_bounds(self):
+        release = fitted(bounds=(-3, 3))
+        assert release.cdf([-99.0, 99.0]).tolist() == [0.0, 1.0]
+        low, high = release.quantile([0.0, 1.0])
+        assert -3 <= low <= high <= 3
+
+    def test_sample(self):
+        release = fitted()
+        sample = release.sample(3000)
+        assert sample.shape == (3000, 1)
+        assert np.abs((sample <= 0.5).mean() - release.cdf(0.5)) < 0.05
+        np.testing.assert_array_equal(sample, release.sample(3000))
+        assert fitted(random_state=None).sample(2).shape == (2, 1)
+
+    @pytest.mark.parametrize("public", [LINE_PUBLIC, LINE_PUBLIC + 1])
+    def test_error_estimate(self, public):
+        release = fitted(X_public=public)
+        Q = np.linspace(-2, 2, 21)[:, None]
+        intervals = release.error_estimate_(Q)
+        assert intervals.shape == (21, 2)
+        low, high = intervals.T
+        answers = release.answer(Q)
+        assert (low <= answers).all()
+        assert (answers <= high).all()
+        truth = (Q[:, 0] >= LINE).mean(axis=0)
+        assert ((low <= truth) & (truth <= high)).mean() > 0.8
+        assert (high - low).max() < 0.3
+
+    def test_no_other_error_is_claimed(self):
+        assert fitted(X=PLANE, X_public=PLANE_PUBLIC).error_estimate_ is None
+        assert fitted(method="public").error_estimate_ is None
+
+    def test_what_it_refuses(self):
+        release = fitted()
+        with pytest.raises(ValueError, match=r"p must lie in \[0, 1\]"):
+            release.quantile([0.5, 1.1])
+        with pytest.raises(ValueError, match="increasing"):
+            release.histogram([1, 0])
+        with pytest.raises(ValueError, match="one numeric column"):
+            fitted(X=PLANE, X_public=PLANE_PUBLIC).cdf([0.0])
+        with pytest.raises(ValueError, match="non-negative integer"):
+            release.sample(-1)
+
+
+class TestReceipts:
+    @pytest.mark.parametrize("method", METHODS)
+    def test_it_names_everything(self, method):
+        release = fitted(RectangleQueries(), PLANE, PLANE_PUBLIC, method=method, epsilon=0.5)
+        receipt = release.privacy_
+        assert receipt.epsilon == (0 if method == "public" else 0.5)
+        assert (receipt.n_private, receipt.n_public) == (N, M)
+        assert bool(receipt.mechanisms) == (method != "public")
+        assert all(0 < used.epsilon <= 0.5 + 1e-12 for used in receipt.mechanisms)
+        assert not receipt.secure_randomness
+        assert fitted(random_state=None).privacy_.secure_randomness
+
+    @pytest.mark.parametrize("method", ["auto", "pmw", "mwem"])
+    def test_pure(self, method):
+        """With δ = 0 the budgets simply add up."""
+        for case in ("thresholds", "stumps"):
+            receipt = fitted(*CASES[case][:3], method=method, delta=0, epsilon=0.5).privacy_
+            assert sum(used.epsilon for used in receipt.mechanisms) <= 0.5 + 1e-9
+            assert sum(used.epsilon for used in receipt.mechanisms) > 0.4
+            assert receipt.delta == 0
+
+    def test_pmw_adds_up(self):
+        mechanisms = fitted(method="pmw").privacy_.mechanisms
+        total = sum(exponential_rho(used.epsilon) for used in mechanisms)
+        budget = zcdp_rho(1, 1 / N**2)
+        assert 0.99 * budget < total < budget * (1 + 1e-9)
+        assert "Cesar and Rogers" in mechanisms[0].reference
+
+
+class TestPMW:
+    def test_it_warns_when_it_guarantees_nothing(self):
+        needed = n_query_release(0.2, 0.05, 0.05, 1 / N**2, 1, 1)
+        with pytest.warns(TooFewRowsWarning, match=f"0.2 takes {needed} private rows") as caught:
+            release = fitted(method="pmw", alpha=0.2, epsilon=0.05)
+        assert release.guarantee_ >= 1
+        assert caught[0].filename == __file__
+
+    @pytest.mark.parametrize("queries", [HalfspaceQueries(), RectangleQueries(), StumpQueries()])
+    def test_every_class_has_one(self, queries):
+        assert fitted(queries, PLANE, PLANE_PUBLIC, method="pmw", delta=0).guarantee_ > 0
+
+    @pytest.mark.filterwarnings("error")
+    def test_it_does_not_warn_when_it_guarantees_something(self):
+        rng = np.random.default_rng(1)
+        X, X_public = rng.normal(size=(50_000, 1)), rng.normal(size=(400, 1))
+        release = fitted(None, X, X_public, method="pmw")
+        assert release.guarantee_ < 1
+        grid = np.linspace(-3, 3, 40)
+        assert np.abs(release.cdf(grid) - (grid >= X).mean(axis=0)).max() < release.guarantee_
+
+    def test_queries_are_projected(self):
+        """Thresholds between the same two public values have one answer."""
+        release = fitted(method="pmw")
+        low, high = np.sort(LINE_PUBLIC[:, 0])[70:72]
+        one, other = release.answer([[low + 1e-9], [high - 1e-9]])
+        assert one == other
+
+    def test_too_large(self):
+        rng = np.random.default_rng(0)
+        with pytest.raises(CoverSizeError, match='method="auto"'):
+            fitted(
+                RectangleQueries(), rng.normal(size=(50, 9)), rng.normal(size=(30, 9)), method="pmw"
+            )
+
+
+class TestBadInput:
+    def test_no_public_rows(self):
+        with pytest.warns(NoPublicDataWarning, match="data-independent") as caught:
+            release = fitted(X_public=None, bounds=(-4, 4))
+        assert caught[0].filename == __file__
+        assert abs(release.cdf(0.0) - (LINE <= 0).mean()) < 0.1
+        assert release.privacy_.n_public == 0
+
+    @no_public
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("case", ["intervals", "halfspaces", "stumps"])
+    def test_no_public_rows_anywhere(self, case, method):
+        queries, X, _, Q = CASES[case]
+        assert np.isfinite(fitted(queries, X, None, method=method).answer(Q)).all()
+
+    def test_categories_come_from_public_rows(self):
+        with pytest.raises(ValueError, match=r"Column job is categorical.*pass X_public"):
+            fitted(X=FRAME, X_public=None)
+
+    def test_all_public(self):
+        with pytest.raises(ValueError, match="at least one private row"):
+            fitted(X_public=None, is_public=np.ones(N, dtype=bool))
+
+    def test_too_few_rows(self):
+        with pytest.raises(ValueError, match="at least 2 private rows"):
+            fitted(X=LINE[:1])
+        for method in METHODS:
+            for delta in (0, 1e-6):
+                release = fitted(X=LINE[:1], method=method, delta=delta)
+                assert 0 <= release.cdf(0.0) <= 1
+                two = fitted(X=PLANE[:2], X_public=PLANE_PUBLIC[:1], method=method, delta=delta)
+                assert np.isfinite(two.weights_).all()
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_constant_columns(self, method):
+        constant = np.full((200, 1), 7.0)
+        release = fitted(X=constant, X_public=constant[:20], method=method)
+        assert release.quantile(0.5) == pytest.approx(7, abs=0.2)
+        both = np.column_stack([LINE[:200], constant])
+        fitted(X=both, X_public=both[:50], method=method)
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_unseen_categories_are_other(self, method):
+        private = FRAME.assign(job=np.where(FRAME["sex"] == "f", "spy", FRAME["job"]))
+        release = fitted(MarginalQueries(1), private, FRAME_PUBLIC, method=method)
+        sample = release.sample(200)
+        assert "spy" not in set(sample["job"])
+        assert "spy" not in str(release.domain_)
+        answer = release.answer([[None, "(other)", None]])[0]
+        assert answer == release.answer([[None, "spy", None]])[0]
+        if method == "auto":
+            assert answer == pytest.approx((private["sex"] == "f").mean(), abs=0.1)
+
+    def test_missing_categories_are_a_category(self):
+        gone = FRAME["sex"] == "f"
+        private = FRAME.assign(job=FRAME["job"].where(~gone))
+        release = fitted(MarginalQueries(1), private, FRAME_PUBLIC)
+        assert release.answer([[None, "(missing)", None]])[0] == pytest.approx(gone.mean(), abs=0.1)
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"epsilon": 0}, "'epsilon' parameter"),
+            ({"delta": 1.0}, "'delta' parameter"),
+            ({"method": "best"}, "'method' parameter"),
+            ({"trust": 0}, "'trust' parameter"),
+            ({"trust": "all"}, "'trust' parameter"),
+            ({"alpha": 0}, "'alpha' parameter"),
+            ({"beta": 1}, "'beta' parameter"),
+            ({"bounds": (1, 0)}, "low < high"),
+            ({"queries": "cdf"}, "'queries' parameter"),
+            ({"random_state": -1}, "random_state"),
+        ],
+    )
+    def test_unusable_parameters(self, parameters, message):
+        with pytest.raises(ValueError, match=message):
+            fitted(**parameters)
+
+    @pytest.mark.parametrize(
+        ("queries", "X", "public", "message"),
+        [
+            (ThresholdQueries(), PLANE, PLANE_PUBLIC, "about one column; X has 2"),
+            (RectangleQueries(), FRAME, FRAME_PUBLIC, "column job is categorical"),
+            (MarginalQueries(workload=[["age", "pay"]]), FRAME, FRAME_PUBLIC, "'pay'"),
+            (MarginalQueries(k=0), FRAME, FRAME_PUBLIC, "'k' parameter of MarginalQueries"),
+            (MarginalQueries(bins=2.5), FRAME, FRAME_PUBLIC, "'bins' parameter"),
+            (MarginalQueries(workload=[]), FRAME, FRAME_PUBLIC, "workload must list"),
+            (MarginalQueries(workload=[[0, 0]]), FRAME, FRAME_PUBLIC, "different columns"),
+            (None, PLANE, PLANE_PUBLIC[:, :1], "X_public must have the columns of X"),
+        ],
+    )
+    def test_queries_that_do_not_fit(self, queries, X, public, message):
+        for method in METHODS:
+            with pytest.raises(ValueError, match=message):
+                fitted(queries, X, public, method=method)
+
+    @pytest.mark.parametrize("case", CASES)
+    def test_wrong_shapes(self, case):
+        queries, X, X_public, _ = CASES[case]
+        release = fitted(queries, X, X_public)
+        for wrong in ([0.5], [[0.1, 0.2, 0.3, 0.4, 0.5]], [[["a"]]], "cdf"):
+            with pytest.raises(ValueError, match=r"Queries|queries|features"):
+                release.answer(wrong)
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda rows: rows[:, 0],
+            lambda rows: np.where(rows == 8675309, np.nan, rows),
+            lambda rows: np.where(rows == 8675309, np.inf, rows),
+            lambda rows: np.where(rows == 8675309, "Alice", rows.astype(object)),
+            lambda rows: pd.DataFrame({"a": rows[:, 0], "Alice": rows[:, 1]}).mask(
+                lambda frame: frame == 8675309, np.nan
+            ),
+        ],
+    )
+    def test_errors_never_quote_private_values(self, spoil):
+        rows = PLANE.copy()
+        rows[7, 0] = 8675309
+        spoilt = spoil(rows)
+        public = PLANE_PUBLIC
+        if hasattr(spoilt, "columns"):
+            public = pd.DataFrame(public, columns=spoilt.columns)
+        with pytest.raises(ValueError) as caught:
+            fitted(None, spoilt, public)
+        error = caught.value
+        while error is not None:
+            assert "8675309" not in str(error)
+            assert "Alice" not in str(error)
+            error = error.__context__
+
+    def test_sliced(self):
+        with pytest.warns(SlicedPublicDataWarning) as caught:
+            fitted(X=LINE[:M])
+        assert caught[0].filename == __file__
+
+
+class TestWhatIsStored:
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("case", ["thresholds", "rectangles"])
+    def test_nothing_private(self, case, method, monkeypatch):
+        """Rows moved within their cells change nothing that is stored, and no row is in it."""
+        queries, X, X_public, _Q = CASES[case]
+        release = fitted(queries, X, X_public, method=method)
+        order = np.random.default_rng(1).permutation(N)
+        assert pickle.dumps(fitted(queries, X[order], X_public, method=method)) == pickle.dumps(
+            release
+        )
+        stored = pickle.dumps(release)
+        assert not any(value.tobytes() in stored for value in X[:500].ravel())
+        learned = {name for name in vars(release) if name.endswith("_")}
+        assert learned == {
+            *("queries_", "domain_", "weights_", "privacy_", "effective_public_size_"),
+            *("error_estimate_", "guarantee_", "n_features_in_"),
+        }
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_round_trips(self, method):
+        for case in (CASES["intervals"], CASES["stumps"]):
+            release = fitted(*case[:3], method=method)
+            again = pickle.loads(pickle.dumps(release))
+            np.testing.assert_array_equal(again.answer(case[3]), release.answer(case[3]))
+            refitted = clone(release).fit(case[1], X_public=case[2])
+            np.testing.assert_array_equal(refitted.answer(case[3]), release.answer(case[3]))
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_workers_do_not_change_the_result(self, method):
+        rng = np.random.default_rng(0)
+        X, X_public = rng.normal(size=(140_000, 2)), rng.normal(size=(60, 2))
+        for queries in (StumpQueries(), MarginalQueries(2, bins=5)):
+            weights = [
+                fitted(queries, X, X_public, method=method, n_jobs=n_jobs).weights_
+                for n_jobs in (None, 2)
+            ]
+            np.testing.assert_array_equal(*weights)
+
+    def test_trust(self):
+        drifted = PLANE_PUBLIC + 1
+        blind = fitted(RectangleQueries(), PLANE, drifted, method="public")
+        wise = fitted(RectangleQueries(), PLANE, drifted)
+        Q = [[[-np.inf, 0.0], [-np.inf, np.inf]]]
+        assert abs(wise.answer(Q)[0] - 0.5) < 0.1
+        assert abs(blind.answer(Q)[0] - 0.5) > 0.2
+        assert wise.effective_public_size_ < M
+
+
+class TestScikitLearn:
+    def test_mask_and_separate_rows_are_the_same(self):
+        X = np.concatenate([PLANE, PLANE_PUBLIC])
+        mask = np.arange(len(X)) >= N
+        separate = fitted(None, PLANE, PLANE_PUBLIC)
+        masked = fitted(None, X, None, is_public=mask)
+        np.testing.assert_array_equal(masked.weights_, separate.weights_)
+
+    def test_pipeline(self):
+        rows, public = 50 + 10 * PLANE, 50 + 10 * PLANE_PUBLIC
+        X = np.concatenate([rows, public])
+        mask = np.arange(len(X)) >= N
+        release = PAPQueryRelease(RectangleQueries(), random_state=0)
+        with sklearn.config_context(enable_metadata_routing=True):
+            pipeline = Pipeline([("scale", PublicFit(StandardScaler())), ("release", release)])
+            pipeline.fit(X, is_public=mask)
+        scaler = StandardScaler().fit(public)
+        by_hand = fitted(RectangleQueries(), scaler.transform(rows), scaler.transform(public))
+        np.testing.assert_array_equal(pipeline[-1].weights_, by_hand.weights_)
+        assert pipeline[-1].privacy_.n_public == M
+
+    def test_transform_input(self):
+        rows, public = 50 + 10 * PLANE, 50 + 10 * PLANE_PUBLIC
+        with sklearn.config_context(enable_metadata_routing=True):
+            pipeline = Pipeline(
+                [
+                    ("scale", PublicFit(StandardScaler())),
+                    ("release", PAPQueryRelease(random_state=0)),
+                ],
+                transform_input=["X_public"],
+            ).fit(rows, X_public=public)
+        scaler = StandardScaler().fit(public)
+        by_hand = fitted(None, scaler.transform(rows), scaler.transform(public))
+        np.testing.assert_array_equal(pipeline[-1].weights_, by_hand.weights_)
+
+    def test_names(self):
+        release = fitted(None, FRAME, FRAME_PUBLIC)
+        assert release.feature_names_in_.tolist() == ["age", "job", "sex"]
+        with pytest.raises(ValueError, match="feature names"):
+            release.answer(FRAME_PUBLIC.rename(columns={"job": "work"}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            release.answer(FRAME_PUBLIC)
