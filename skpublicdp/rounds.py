@@ -71,7 +71,7 @@ def draw_in_rounds(
     family = cover.family(tabulate(cover))
     rounds = cover.rounds
     if rounds == "auto":
-        rounds = n_rounds(family.effective_size, scored // sensitivity, float(epsilon))
+        rounds = n_rounds(family.size, scored // sensitivity, float(epsilon))
     shares = int(rounds) * (int(rounds) + 1) // 2
     spent = [epsilon / shares]
     hypothesis = cover.hypothesis(draw(family, spent[0], sensitivity, bits))

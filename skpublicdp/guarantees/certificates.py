@@ -58,7 +58,7 @@ def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
     Returns
     -------
     int
-        2 where ``2 ln(cover_size) / (epsilon n)``, the price of a single draw, is at most 0.0125; 3
+        2 where ``2 ln(cover_size) / (epsilon n)``, the price of a single draw, is at most 0.015; 3
         where it is at most a quarter of that; otherwise 1. A rule of thumb from public numbers.
 
     Examples
@@ -67,7 +67,7 @@ def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
     2
     """
     price = 2 * math.log(cover_size) / (epsilon * n)
-    return 1 + (price <= 0.0125) + (price <= 0.0125 / 4)
+    return 1 + (price <= 0.015) + (price <= 0.015 / 4)
 
 
 @dataclass(frozen=True)
