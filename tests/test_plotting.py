@@ -1,4 +1,4 @@
-"""The display: the region is the one that predict knows, and only given points are shown."""
+"""The displays show what was released, and only points and rows that they are given."""
 
 import sys
 
@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skpublicdp import PPMHalfspaceClassifier
+from skpublicdp import PAPQueryRelease, PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
-from skpublicdp.plotting import PolytopeDisplay, clip
+from skpublicdp.plotting import CDFDisplay, MarginalDisplay, PolytopeDisplay
+from skpublicdp.plotting.polytope import clip
+from skpublicdp.query_release import IntervalQueries, RectangleQueries
 
 matplotlib = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -154,3 +156,156 @@ def test_names_what_to_install(clf, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         PolytopeDisplay.from_estimator(clf, X[:5])
+
+
+HOURS = RNG.choice([20, 38, 40, 45, 60], p=[0.2, 0.1, 0.5, 0.1, 0.1], size=(6000, 1))
+HOURS_PUBLIC = HOURS[:200]
+PEOPLE = pd.DataFrame(
+    {
+        "job": RNG.choice(["farm", "shop", None], p=[0.6, 0.3, 0.1], size=5000),
+        "age": RNG.integers(18, 90, size=5000),
+        "wage": RNG.exponential(size=5000),
+    }
+)
+
+
+def release_of(X, X_public, **parameters):
+    return PAPQueryRelease(random_state=0, **parameters).fit(X, X_public=X_public)
+
+
+@pytest.fixture(scope="module")
+def hours():
+    return release_of(HOURS[200:], HOURS_PUBLIC, bounds=(0, 168))
+
+
+@pytest.fixture(scope="module")
+def people():
+    return release_of(PEOPLE[300:], PEOPLE[:300])
+
+
+def test_cdf_shows_what_is_released(hours):
+    display = CDFDisplay.from_estimator(hours, HOURS_PUBLIC)
+    x, heights = display.line_.get_data()
+    np.testing.assert_array_equal(heights, hours.cdf(x))
+    np.testing.assert_array_equal(display.band, hours.error_estimate_(x[:, None]))
+    assert 0 <= display.band.min() <= display.band.max() <= 1
+    at_most = (x >= HOURS_PUBLIC).mean(axis=0)
+    np.testing.assert_allclose(display.public_line_.get_ydata(), at_most)
+    for value in (20, 40, 60):  # a jump takes the least step to the right that there is
+        assert np.isin([value, np.nextafter(value, 0)], x).all()
+    assert display.line_.get_label() == "released, ε = 1"
+    assert display.public_line_.get_label() == "200 public rows"
+    assert display.ax_.get_xlabel() == "x0"
+
+
+def test_cdf_without_public_rows_or_band(hours):
+    display = CDFDisplay.from_estimator(hours, limits=(10, 50))
+    assert display.public_line_ is None
+    assert display.band_ is not None
+    assert display.ax_.get_xlim() == (10, 50)
+    counted = release_of(HOURS[200:], HOURS_PUBLIC, method="public")
+    display = CDFDisplay.from_estimator(counted, HOURS_PUBLIC)
+    assert display.band_ is None
+    assert display.line_.get_label() == "released, no private rows used"
+    np.testing.assert_allclose(display.released, display.public)
+    constant = release_of(np.ones((50, 1)), np.ones((5, 1)), method="public")
+    assert CDFDisplay.from_estimator(constant).ax_.get_xlim() == (0, 2)
+
+
+def test_cdf_of_intervals():
+    frame = pd.DataFrame(HOURS, columns=["hours"])
+    release = release_of(frame[200:], frame[:200], queries=IntervalQueries(), bounds=(0, 168))
+    display = CDFDisplay.from_estimator(release, frame[:200])
+    low, high = display.band.T
+    assert ((low <= display.released) & (display.released <= high)).all()
+    assert display.ax_.get_xlabel() == "hours"
+
+
+def test_marginal_shows_what_is_released(people):
+    public = PEOPLE[:300]
+    display = MarginalDisplay.from_estimator(people, "job", public)
+    assert display.labels == ["farm", "shop", "(other)", "(missing)"]
+    asked = pd.DataFrame({"job": display.labels, "age": None, "wage": None})
+    np.testing.assert_allclose([bar.get_width() for bar in display.bars_], people.answer(asked))
+    widths = [bar.get_width() for bar in display.public_bars_]
+    np.testing.assert_allclose(widths[:2], [(public.job == job).mean() for job in ("farm", "shop")])
+    assert display.public.sum() == pytest.approx(1)
+    assert display.ax_.get_ylabel() == "job"
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == display.labels
+
+
+@pytest.mark.parametrize("column", ["age", "wage", 1])
+def test_marginal_bins_are_those_of_the_release(people, column):
+    display = MarginalDisplay.from_estimator(people, column, PEOPLE[:300])
+    assert len(display.labels) == 16
+    assert display.released.sum() == pytest.approx(1)
+    name = people.feature_names_in_[column] if column == 1 else column
+    asked = pd.DataFrame(dict.fromkeys(PEOPLE), index=range(300), dtype=object)
+    asked[name] = PEOPLE[name][:300].to_numpy()
+    answers = people.answer(asked)
+    assert all(np.isclose(answers, share).any() for share in display.released)
+    assert MarginalDisplay.from_estimator(people, column).public_bars_ is None
+
+
+def test_marginal_of_other_releases(hours):
+    display = MarginalDisplay.from_estimator(hours, 0, HOURS_PUBLIC.tolist())
+    assert display.released.sum() == pytest.approx(1)
+    assert display.public.sum() == pytest.approx(1)
+    assert np.abs(display.released - display.public).max() < 0.1
+    plane = release_of(X[500:], X[:500], queries=RectangleQueries())
+    display = MarginalDisplay.from_estimator(plane, 1, X[:500])
+    assert np.abs(display.released - display.public).max() < 0.05
+
+
+def test_release_displays_draw_where_and_how_they_are_told(hours, people):
+    _, (left, right) = plt.subplots(1, 2)
+    cdf = CDFDisplay.from_estimator(
+        hours,
+        HOURS_PUBLIC,
+        ax=left,
+        name="hours",
+        line_kwargs={"linewidth": 3},
+        band_kwargs={"label": "band"},
+        public_kwargs={"label": "survey"},
+    )
+    assert (cdf.ax_, cdf.figure_, cdf.line_.get_linewidth()) == (left, left.figure, 3)
+    assert (left.get_xlabel(), cdf.band_.get_label()) == ("hours", "band")
+    assert cdf.public_line_.get_label() == "survey"
+    marginal = MarginalDisplay.from_estimator(
+        people, "job", ax=right, bar_kwargs={"label": "mine", "height": 0.8}
+    )
+    assert marginal.ax_ is right
+    assert marginal.bars_.get_label() == "mine"
+    assert marginal.bars_[0].get_height() == pytest.approx(0.8)
+    for display in (cdf, marginal):
+        assert display.plot() is display
+        assert display.ax_.get_legend_handles_labels()[1][-1].startswith(("released", "200"))
+        assert display.ax_ not in (left, right)
+
+
+def test_release_displays_say_what_is_wrong(hours, people):
+    with pytest.raises(ValueError, match="one numeric column; this one has 3 columns"):
+        CDFDisplay.from_estimator(people)
+    jobs = release_of(PEOPLE[["job"]][300:], PEOPLE[["job"]][:300])
+    with pytest.raises(ValueError, match="one numeric column; this one has a categorical one"):
+        CDFDisplay.from_estimator(jobs)
+    with pytest.raises(ValueError, match="2 features, but PAPQueryRelease is expecting 1"):
+        CDFDisplay.from_estimator(hours, X[:5])
+    for limits in ([1], [2, 1], [0, np.inf]):
+        with pytest.raises(ValueError, match="two increasing numbers"):
+            CDFDisplay.from_estimator(hours, limits=limits)
+    for column in ("town", 3, None):
+        with pytest.raises(ValueError, match="name or by its position below 3"):
+            MarginalDisplay.from_estimator(people, column)
+    with pytest.raises(ValueError, match="feature names"):
+        MarginalDisplay.from_estimator(people, "job", PEOPLE[["age", "job", "wage"]])
+    for cls, arguments in ((CDFDisplay, ()), (MarginalDisplay, (0,))):
+        with pytest.raises(ValueError, match="not fitted"):
+            cls.from_estimator(PAPQueryRelease(), *arguments)
+
+
+@pytest.mark.parametrize(("cls", "arguments"), [(CDFDisplay, ()), (MarginalDisplay, (0,))])
+def test_release_displays_name_what_to_install(hours, monkeypatch, cls, arguments):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        cls.from_estimator(hours, *arguments)

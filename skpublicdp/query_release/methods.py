@@ -357,17 +357,18 @@ def _tally(count: Callable[[Rows], Counts], X: Rows, n_jobs: int | None) -> Coun
 
 
 def _per_round(rounds: int, epsilon: float, composition: str) -> tuple[Mechanism, ...]:
-    reference = f"McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md; {composition}"
+    reference = f"docs/proofs/multiplicative_weights.md; {composition}"
     return (Mechanism("exponential mechanism, exact draw", epsilon, 0.0, reference),) * rounds
 
 
 def _measurements(measured: Measured, rows: ReleaseRows) -> tuple[Mechanism, ...]:
+    reference = "docs/proofs/multiplicative_weights.md"
     if rows.delta:
         rho = gaussian_rho(Fraction(1), measured.spread)
-        one = _gaussian("discrete Gaussian noise", rho, rows, "docs/proofs/noise.md")
+        one = _gaussian("discrete Gaussian noise", rho, rows, reference)
     else:
         epsilon = float(1 / measured.spread)
-        one = Mechanism("discrete Laplace noise", epsilon, 0.0, "docs/proofs/noise.md")
+        one = Mechanism("discrete Laplace noise", epsilon, 0.0, reference)
     return (one,) * len(measured.values)
 
 

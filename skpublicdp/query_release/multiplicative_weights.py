@@ -1,4 +1,7 @@
-"""Private multiplicative weights on the cells of a public cover; the proof is in `plan_rounds`.
+"""Private multiplicative weights on the cells of a public cover.
+
+That it is private is proved in docs/proofs/multiplicative_weights.md, how much it errs in
+`plan_rounds`.
 
 The distinguisher is the exponential mechanism, drawn exactly: each round it picks the query, with a
 sign, on which the current weights err most, and the weights move towards it.

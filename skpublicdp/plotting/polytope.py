@@ -7,10 +7,9 @@ import itertools
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-REGION, EDGE = "#c6dff0", "#0072b2"
-"""Colours that colour-blind readers tell from those of the points."""
+from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, check_matplotlib
 
-POINTS = (("#d55e00", "o"), ("0.35", "x"))
+POINTS = ((PUBLIC, "o"), ("0.35", "x"))
 """Colour and marker of the points of the first and of the second label."""
 
 MARGIN = 0.05
@@ -190,10 +189,10 @@ class PolytopeDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         self.region_ = None
         if len(self.vertices):
-            style = {"facecolor": REGION, "edgecolor": "none", "zorder": 0}
+            style = {"facecolor": LIGHT, "edgecolor": "none", "zorder": 0}
             style |= {"label": f"predict {self.label}"} | (region_kwargs or {})
             (self.region_,) = ax.fill(*self.vertices.T, **style)
-        self.edges_ = self._draw_edges(ax, {"color": EDGE, "zorder": 3} | (edge_kwargs or {}))
+        self.edges_ = self._draw_edges(ax, {"color": RELEASED, "zorder": 3} | (edge_kwargs or {}))
         self.points_ = self._draw_points(ax, point_kwargs or {})
         ax.set(xlim=self.limits[0], ylim=self.limits[1])
         ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
@@ -221,16 +220,6 @@ class PolytopeDisplay:
             )
             for (name, part), (colour, marker) in zip(parts, itertools.cycle(POINTS), strict=False)
         ]
-
-
-def check_matplotlib(caller):
-    """Say what to install if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401 - whether it is there is the question
-    except ImportError as error:
-        raise ImportError(
-            f"{caller} requires matplotlib. Install it with `pip install matplotlib`."
-        ) from error
 
 
 def around(X):

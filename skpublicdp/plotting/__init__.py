@@ -1,0 +1,7 @@
+"""Pictures of what was released, after scikit-learn's displays; matplotlib is optional."""
+
+from skpublicdp.plotting.cdf import CDFDisplay
+from skpublicdp.plotting.marginal import MarginalDisplay
+from skpublicdp.plotting.polytope import PolytopeDisplay
+
+__all__ = ["CDFDisplay", "MarginalDisplay", "PolytopeDisplay"]

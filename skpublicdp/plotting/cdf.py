@@ -1,0 +1,233 @@
+"""CDFDisplay: a released distribution function with its error band."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, check_matplotlib
+from skpublicdp.query_release.queries import IntervalQueries, ThresholdQueries
+
+TAIL = 0.001
+"""Share of the release that may be beyond either side of the picture, before the margin."""
+
+MARGIN = 0.05
+"""Share of the extent that is left free on either side."""
+
+GRID = 512
+"""Numbers at which the curves are evaluated, besides their jumps."""
+
+
+class CDFDisplay:
+    """Picture of a released distribution function, beside that of public rows.
+
+    Make one with `from_estimator`. The release is public: it was made with differential privacy.
+    Rows given are shown as they are, so **pass public rows only**. Nothing here can tell them from
+    private ones.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_points,)
+        Increasing numbers.
+    released : ndarray of shape (n_points,)
+        Released fraction at or below each.
+    band : ndarray of shape (n_points, 2), default=None
+        Ends of a 95% interval for each.
+    public : ndarray of shape (n_points,), default=None
+        Fraction of the public rows at or below each.
+    n_public : int, default=None
+        How many public rows these are.
+    name : str, default="x0"
+        Name of the column.
+    label : str, default="released"
+        What the legend calls the release.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    line_ : matplotlib Line2D
+        The released curve.
+    band_ : matplotlib PolyCollection or None
+        The error band.
+    public_line_ : matplotlib Line2D or None
+        The curve of the public rows.
+
+    See Also
+    --------
+    MarginalDisplay : Shares of categories or bins of any column.
+    skpublicdp.PAPQueryRelease : The release that is shown.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws without a display
+    >>> import numpy as np
+    >>> from skpublicdp import PAPQueryRelease
+    >>> from skpublicdp.plotting import CDFDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_public = rng.normal(size=(5000, 1)), rng.normal(size=(100, 1))
+    >>> release = PAPQueryRelease(bounds=(-10, 10), random_state=0).fit(X, X_public=X_public)
+    >>> display = CDFDisplay.from_estimator(release, X_public)
+    >>> [line.get_label() for line in display.ax_.lines]
+    ['released, ε = 1', '100 public rows']
+    """
+
+    def __init__(
+        self, x, released, *, band=None, public=None, n_public=None, name="x0", label="released"
+    ):
+        self.x = x
+        self.released = released
+        self.band = band
+        self.public = public
+        self.n_public = n_public
+        self.name = name
+        self.label = label
+
+    @classmethod
+    def from_estimator(cls, release, X_public=None, *, limits=None, name=None, ax=None, **kwargs):
+        """Draw the distribution function of a fitted release.
+
+        Parameters
+        ----------
+        release : PAPQueryRelease
+            Fitted on one numeric column.
+        X_public : array-like or DataFrame, shape (m, 1), default=None
+            Rows whose own distribution function is shown as well. They are not protected:
+            **public rows only**.
+        limits : pair of float, default=None
+            Least and largest number in the picture; by default all but a thousandth of the release
+            on either side, and a margin.
+        name : str, default=None
+            Name of the column; by default that of the data frame, or ``x0``.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        CDFDisplay
+            The picture.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            If the release is not about one numeric column, or the limits are not two increasing
+            numbers.
+        """
+        check_matplotlib(f"{cls.__name__}.from_estimator")
+        check_is_fitted(release)
+        if release.n_features_in_ != 1 or release._released.line is None:
+            columns = release.n_features_in_
+            found = "a categorical one" if columns == 1 else f"{columns} columns"
+            raise ValueError(
+                f"{cls.__name__} draws releases of one numeric column; this one has {found}. Draw "
+                "the shares of a column with MarginalDisplay."
+            )
+        public = np.empty(0)
+        if X_public is not None:
+            public = validate_data(release, X_public, reset=False, dtype=np.float64)[:, 0]
+        if limits is None:
+            limits = around(*release.quantile([TAIL, 1 - TAIL]))
+        limits = np.asarray(limits, dtype=np.float64)
+        if limits.shape != (2,) or not np.isfinite(limits).all() or not limits[0] < limits[1]:
+            raise ValueError(f"limits must be two increasing numbers; got {limits.tolist()}.")
+        if name is None:
+            (name,) = getattr(release, "feature_names_in_", ("x0",))
+        jumps = np.concatenate([np.asarray(release.domain_, dtype=np.float64)[:, 0], public])
+        x = points(limits, jumps)
+        of_public = None
+        if X_public is not None:
+            of_public = np.searchsorted(np.sort(public), x, side="right") / len(public)
+        display = cls(
+            x,
+            release.cdf(x),
+            band=error_band(release, x),
+            public=of_public,
+            n_public=None if X_public is None else len(public),
+            name=str(name),
+            label=released_label(release),
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, line_kwargs=None, band_kwargs=None, public_kwargs=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        line_kwargs, band_kwargs, public_kwargs : dict, default=None
+            Passed to matplotlib's `plot`, `fill_between` and `plot`.
+
+        Returns
+        -------
+        CDFDisplay
+            The display itself.
+        """
+        check_matplotlib(f"{type(self).__name__}.plot")
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots()
+        self.ax_, self.figure_ = ax, ax.figure
+        self.band_ = self.public_line_ = None
+        if self.band is not None:
+            style = {"color": LIGHT, "linewidth": 0, "label": "95% error band"}
+            self.band_ = ax.fill_between(
+                self.x, *np.transpose(self.band), **style | (band_kwargs or {})
+            )
+        style = {"color": RELEASED, "label": self.label} | (line_kwargs or {})
+        (self.line_,) = ax.plot(self.x, self.released, **style)
+        if self.public is not None:
+            style = {"color": PUBLIC, "linestyle": "--", "linewidth": 1}
+            style |= {"label": f"{self.n_public} public rows"} | (public_kwargs or {})
+            (self.public_line_,) = ax.plot(self.x, self.public, **style)
+        ax.set(xlim=(self.x[0], self.x[-1]), ylim=(-0.02, 1.02))
+        ax.set(xlabel=self.name, ylabel="fraction at most that")
+        ax.legend(loc="upper left", frameon=False)
+        return self
+
+
+def released_label(release):
+    """Name a release by its ε, or by its having none."""
+    epsilon = release.privacy_.epsilon
+    return f"released, ε = {epsilon:g}" if epsilon else "released, no private rows used"
+
+
+def error_band(release, x):
+    """Return 95% intervals for the fractions at or below numbers, or None."""
+    if release.error_estimate_ is None:
+        return None
+    queries = x[:, None]
+    if isinstance(release.queries_, IntervalQueries):
+        queries = np.column_stack([np.full(len(x), -np.inf), x])
+    elif not isinstance(release.queries_, ThresholdQueries):
+        return None
+    return release.error_estimate_(queries)
+
+
+def around(low, high):
+    """Return limits with a margin."""
+    margin = MARGIN * (high - low) if high > low else 1.0
+    return low - margin, high + margin
+
+
+def points(limits, jumps):
+    """Return where to evaluate curves so that a line through their values shows all jumps.
+
+    Examples
+    --------
+    >>> x = points((0.0, 1.0), np.array([0.3, 2.0]))
+    >>> len(x) == GRID + 2, bool(np.isin([0.0, 0.3, np.nextafter(0.3, 0), 1.0], x).all())
+    (True, True)
+    """
+    jumps = np.unique(jumps)
+    jumps = jumps[(jumps > limits[0]) & (jumps <= limits[1])]
+    grid = np.linspace(*limits, GRID)
+    return np.unique(np.concatenate([grid, jumps, np.nextafter(jumps, -np.inf)]))

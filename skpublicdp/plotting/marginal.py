@@ -1,0 +1,239 @@
+"""MarginalDisplay: released shares of the categories or bins of a column."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpublicdp.plotting.cdf import released_label
+from skpublicdp.plotting.style import PUBLIC, RELEASED, check_matplotlib
+from skpublicdp.query_release.listed import MarginalQueries
+from skpublicdp.query_release.schema import MISSING, OTHER, cut_points
+
+BINS = 16
+"""Most bins of a numeric column, where the release has none of its own."""
+
+THICKNESS = 0.4
+"""Of a bar, as a share of the room of a category."""
+
+
+class MarginalDisplay:
+    """Picture of the released shares of one column, beside those of public rows.
+
+    Make one with `from_estimator`. The release is public: it was made with differential privacy.
+    Rows given are shown as they are, so **pass public rows only**. Nothing here can tell them from
+    private ones. There are no error bars: no honest ones are known for shares.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Names of the categories or bins.
+    released : ndarray of shape (n_labels,)
+        Released share of each.
+    public : ndarray of shape (n_labels,), default=None
+        Share of each among the public rows.
+    n_public : int, default=None
+        How many public rows these are.
+    name : str, default="x0"
+        Name of the column.
+    label : str, default="released"
+        What the legend calls the release.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    bars_ : matplotlib BarContainer
+        The released shares.
+    public_bars_ : matplotlib BarContainer or None
+        The shares among the public rows.
+
+    See Also
+    --------
+    CDFDisplay : The distribution function of one numeric column.
+    skpublicdp.PAPQueryRelease : The release that is shown.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws without a display
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skpublicdp import PAPQueryRelease
+    >>> from skpublicdp.plotting import MarginalDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> def people(n):
+    ...     job = rng.choice(["farm", "shop"], size=n)
+    ...     return pd.DataFrame({"job": job, "age": rng.integers(18, 90, size=n)})
+    >>> public = people(100)
+    >>> release = PAPQueryRelease(random_state=0).fit(people(5000), X_public=public)
+    >>> display = MarginalDisplay.from_estimator(release, "job", public)
+    >>> display.labels
+    ['farm', 'shop', '(other)', '(missing)']
+    """
+
+    def __init__(
+        self, labels, released, *, public=None, n_public=None, name="x0", label="released"
+    ):
+        self.labels = labels
+        self.released = released
+        self.public = public
+        self.n_public = n_public
+        self.name = name
+        self.label = label
+
+    @classmethod
+    def from_estimator(cls, release, column, X_public=None, *, ax=None, **kwargs):
+        """Draw the shares of a column of a fitted release.
+
+        Parameters
+        ----------
+        release : PAPQueryRelease
+            Fitted on any columns.
+        column : str or int
+            Name or position of the column. A numeric one is shown in the bins of
+            `MarginalQueries`, and for other classes in at most 16 bins of `domain_`.
+        X_public : array-like or DataFrame, shape (m, n_features), default=None
+            Rows, with all columns, whose own shares are shown as well. They are not protected:
+            **public rows only**.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        MarginalDisplay
+            The picture.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            If there is no such column, or `X_public` has other columns.
+        """
+        check_matplotlib(f"{cls.__name__}.from_estimator")
+        check_is_fitted(release)
+        schema = release._schema
+        position = schema.position(column)
+        described = schema.columns[position]
+        of_release = schema.encode(as_table(release.domain_))[:, position]
+        cuts = None if described.categorical else find_cuts(release, position, of_release)
+        if cuts is not None and release._released.line is not None:
+            # inside a cell the curve knows more than the row that stands for it
+            released = np.diff(release.cdf(cuts), prepend=0.0, append=1.0)
+        else:
+            released = shares(described, cuts, of_release, release.weights_)
+        public = None
+        if X_public is not None:
+            X_public = as_table(X_public)
+            validate_data(release, X_public, reset=False, skip_check_array=True)
+            rows = schema.encode(X_public)[:, position]
+            public = shares(described, cuts, rows, np.full(len(rows), 1 / len(rows)))
+        labels = describe(described, cuts)
+        # nobody need see that there might have been other categories
+        seen = released + (0 if public is None else public) > 0
+        shown = [
+            place
+            for place in range(len(labels))
+            if seen[place] or cuts is not None or labels[place] not in (OTHER, MISSING)
+        ]
+        display = cls(
+            [labels[place] for place in shown],
+            released[shown],
+            public=None if public is None else public[shown],
+            n_public=None if public is None else len(X_public),
+            name=described.name,
+            label=released_label(release),
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, bar_kwargs=None, public_kwargs=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        bar_kwargs, public_kwargs : dict, default=None
+            Passed to matplotlib's `barh`.
+
+        Returns
+        -------
+        MarginalDisplay
+            The display itself.
+        """
+        check_matplotlib(f"{type(self).__name__}.plot")
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            height = max(2.4, 1 + 0.3 * len(self.labels))
+            _, ax = plt.subplots(figsize=(6.4, height), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        places = np.arange(len(self.labels))
+        aside = 0 if self.public is None else THICKNESS / 2
+        style = {"color": RELEASED, "height": THICKNESS, "label": self.label} | (bar_kwargs or {})
+        self.bars_ = ax.barh(places - aside, self.released, **style)
+        self.public_bars_ = None
+        if self.public is not None:
+            style = {"color": PUBLIC, "height": THICKNESS, "alpha": 0.6}
+            style |= {"label": f"{self.n_public} public rows"} | (public_kwargs or {})
+            self.public_bars_ = ax.barh(places + aside, self.public, **style)
+        ax.set_yticks(places)
+        ax.set_yticklabels(self.labels)
+        ax.set_ylim(len(self.labels) - 0.4, -0.6)  # the first one on top
+        ax.set(xlabel="share", ylabel=self.name)
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2, frameon=False)  # off the bars
+        return self
+
+
+def as_table(rows):
+    """Leave frames as they are, and make the rest an array."""
+    return rows if hasattr(rows, "iloc") else np.asarray(rows)
+
+
+def find_cuts(release, position, values):
+    """Return the cuts between the bins of a numeric column."""
+    if isinstance(release.queries_, MarginalQueries):
+        return release._released.queries._bins.cuts[position]
+    return cut_points(values, BINS)
+
+
+def shares(column, cuts, values, weights):
+    """Add up the weights of the rows of each category or bin."""
+    if cuts is None:
+        codes, size = values.astype(np.intp), column.n_categories
+    else:
+        codes, size = np.searchsorted(cuts, values), len(cuts) + 1
+    return np.bincount(codes, weights=weights, minlength=size)
+
+
+def describe(column, cuts):
+    """Name the categories, or the bins by the numbers that are in them.
+
+    Examples
+    --------
+    >>> from skpublicdp.query_release.schema import Column
+    >>> describe(Column("age", np.empty(0), False, integral=True), np.array([30.5, 31.5, 60.0]))
+    ['≤ 30', '31', '32 to 60', '≥ 61']
+    >>> describe(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))
+    ['≤ 1.25', '1.25 to 8', '> 8']
+    """
+    if cuts is None:
+        return [*map(str, column.values.tolist()), OTHER, MISSING]
+    if not len(cuts):
+        return ["all"]
+    if not column.integral:
+        inner = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(cuts)]
+        return [f"≤ {cuts[0]:.3g}", *inner, f"> {cuts[-1]:.3g}"]
+    last = np.floor(cuts).astype(np.int64)
+    inner = [
+        f"{low}" if low == high else f"{low} to {high}"
+        for low, high in zip(last + 1, last[1:], strict=False)
+    ]
+    return [f"≤ {last[0]}", *inner, f"≥ {last[-1] + 1}"]

@@ -1,0 +1,16 @@
+"""What the displays share: the question for matplotlib, and colours."""
+
+from __future__ import annotations
+
+RELEASED, PUBLIC, LIGHT = "#0072b2", "#d55e00", "#c6dff0"
+"""Colours that colour-blind readers tell apart."""
+
+
+def check_matplotlib(caller):
+    """Say what to install if matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401 - whether it is there is the question
+    except ImportError as error:
+        raise ImportError(
+            f"{caller} requires matplotlib. Install it with `pip install matplotlib`."
+        ) from error
