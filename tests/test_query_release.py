@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -483,3 +484,41 @@ class TestScikitLearn:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             release.answer(FRAME_PUBLIC)
+
+
+@pytest.mark.parametrize("replaced", [2.5, 10**30, True, "5"])
+def test_no_value_of_a_list_decides_what_comes_out(replaced):
+    """A list has no type but that of its values, and one private row must not decide it."""
+    public = np.arange(20.0)[:, None]
+    rows = [[value % 10] for value in range(50)]
+    release = PAPQueryRelease(epsilon=1e-3, delta=0, random_state=0)
+    types = {
+        release.fit(X, X_public=public).sample(1).dtype for X in (rows, [*rows[:-1], [replaced]])
+    }
+    assert types == {np.dtype(np.float64)}
+
+
+@pytest.mark.parametrize("method", ["pmw", "mwem"])
+def test_huge_private_values_raise_no_warning(method):
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(50, 2)), 1e-3 * rng.normal(size=(20, 2))
+    X[0] = 1.6e308, -1.6e308
+    release = PAPQueryRelease(HalfspaceQueries(), method=method, bounds=(-1.7e308, 1.7e308))
+    with warnings.catch_warnings(), np.errstate(all="warn"):
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        release.fit(X, X_public=public)
+
+
+@pytest.mark.parametrize("n", [3, 6, 7, 9, 12, 50])
+def test_the_receipt_states_the_delta_that_was_used(n):
+    release = PAPQueryRelease(random_state=0).fit(np.arange(float(n))[:, None], X_public=[[0.0]])
+    assert Fraction(release.privacy_.delta) <= Fraction(1, n * n)
+
+
+@pytest.mark.parametrize("value", [10**400, 1j, {"a": 1}, np.longdouble("1e4000")])
+def test_what_is_no_number_gets_one_sentence(value):
+    X = np.empty((5, 1), dtype=object)
+    X[:, 0] = [1, 2, 3, 4, value]
+    with pytest.raises((ValueError, TypeError), match=r"numbers only|infinity|NaN"):
+        PAPQueryRelease(random_state=0).fit(X, X_public=[[1.0], [2.0], [3.0]])

@@ -208,7 +208,7 @@ def tabulate(
     chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, max(len(X), 1), CHUNK_ROWS)]
     if len(chunks) == 1:
         return cover.tabulate(X, y, weights)
-    tables = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
+    tables = Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(
         delayed(cover.tabulate)(X[chunk], y[chunk], weights[chunk]) for chunk in chunks
     )
     total: Table = next(tables)

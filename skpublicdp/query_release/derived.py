@@ -49,7 +49,7 @@ class Derived(ABC):
         starts = range(0, len(rows), CHUNK_ROWS)
         if len(starts) < 2:
             return self.codes(rows)
-        parts = Parallel(n_jobs=n_jobs, prefer="threads")(
+        parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
             delayed(self.codes)(rows[start : start + CHUNK_ROWS]) for start in starts
         )
         return np.concatenate(list(parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -97,14 +98,20 @@ def _delta(delta: Any, n: int) -> Fraction:
             "delta=None means 1/n², which takes at least 2 private rows; got n_samples = 1. Pass "
             "delta."
         )
-    return Fraction(1, n * n)
+    # a float, so that the receipt states what was used
+    rounded = 1 / (n * n)
+    while Fraction(rounded) > Fraction(1, n * n):
+        rounded = math.nextafter(rounded, 0)
+    return Fraction(rounded)
 
 
 def _container(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Check shape, names and number kinds; keep a frame a frame."""
     if not hasattr(X, "iloc"):
-        kind = getattr(np.asarray(X) if isinstance(X, list | tuple) else X, "dtype", None)
-        numeric = getattr(kind, "kind", "O") in "biufc"
+        if isinstance(X, list | tuple):
+            # a list has no type but that of its values, which a private one would decide
+            X = without_values(np.asarray, X, dtype=object)
+        numeric = getattr(getattr(X, "dtype", None), "kind", "O") in "biufc"
         X = without_values(
             check_array,
             X,

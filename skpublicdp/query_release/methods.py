@@ -349,7 +349,7 @@ def _one(rows: ReleaseRows, table: WeightedRows) -> WeightedRows | None:
 def _tally(count: Callable[[Rows], Counts], X: Rows, n_jobs: int | None) -> Counts:
     """Add up the tables of chunks of rows, counted by threads."""
     starts = range(0, len(X), CHUNK_ROWS)
-    parts = Parallel(n_jobs=n_jobs, prefer="threads")(
+    parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
         delayed(count)(X[start : start + CHUNK_ROWS]) for start in starts
     )
     total: Counts = np.sum(list(parts), axis=0, dtype=np.int64)

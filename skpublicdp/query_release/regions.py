@@ -96,9 +96,10 @@ class HalfspaceQueries(QueryClass):
         """Tell which rows are on the positive side."""
         Q = self._checked(Q, X.shape[1])
         # column by column: a row's sum then does not depend on the rows beside it
-        values = Q[:, :1] * X[:, 0]
-        for column in range(1, X.shape[1]):
-            values += Q[:, column : column + 1] * X[:, column]
+        with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of huge values
+            values = Q[:, :1] * X[:, 0]
+            for column in range(1, X.shape[1]):
+                values += Q[:, column : column + 1] * X[:, column]
         return values >= Q[:, -1:]
 
     def cover(self, X_public: Rows) -> Rows:

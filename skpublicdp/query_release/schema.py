@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,9 @@ class Column:
         codes.setdefault(OTHER, other)
         codes.setdefault(MISSING, missing)
         found = (
-            missing if is_missing(value) else codes.get(value, other)
+            missing
+            if is_missing(value)
+            else (codes.get(value, other) if isinstance(value, Hashable) else other)
             for value in np.asarray(values, dtype=object).tolist()
         )
         return np.fromiter(found, dtype=np.float64, count=len(values))
@@ -90,11 +92,19 @@ def is_missing(value: Any) -> bool:
 
 def to_numbers(values: NDArray[Any], name: str) -> Rows:
     """Convert a column to floats; an error quotes no value."""
+    error: type[Exception] = ValueError
     try:
-        return np.asarray(values, dtype=np.float64)
-    except ValueError:
+        with np.errstate(over="ignore"):  # a warning would tell of huge values
+            return np.asarray(values, dtype=np.float64)
+    except (ValueError, OverflowError):
         pass
-    raise ValueError(f"Column {name} must hold numbers only, as it does among the public rows.")
+    except TypeError:
+        error = TypeError
+    # raised outside the handlers, so that the original error is not kept as context
+    raise error(
+        f"Column {name} must hold numbers only, as it does among the public rows: each argument "
+        "must be a string that is a number, or a number."
+    )
 
 
 @dataclass(frozen=True, eq=False)
