@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import REPLACE_ONE, PrivacyReceipt, exact_fraction
 from skpublicdp.exceptions import TooFewRowsWarning
-from skpublicdp.guarantees import Certificate, excess_error, n_ppm
+from skpublicdp.guarantees import n_ppm
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.public import check_rows, split_by_status, warn_no_public
-from skpublicdp.rounds import draw_in_rounds, exact_draws
+from skpublicdp.public import check_rows, feature_names, split_by_status, warn_no_public
+from skpublicdp.rounds import certify, draw_in_rounds, exact_draws
 
 LARGEST_DENOMINATOR = 16
 """Ratios of weights are rounded to fractions of this denominator, to keep scores small integers."""
@@ -206,17 +206,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         self.cover_size_ = drawn.cover.size
         self._codes = np.array([1 - rows.private_code, rows.private_code]) % len(rows.classes)
         self.privacy_ = self._receipt(rows, drawn.spent, bits.secure)
-        self.certificate_ = Certificate(
-            excess_error=excess_error(
-                drawn.effective_size,
-                scored,
-                float(drawn.spent[-1]),
-                self.beta,
-                sensitivity=weights[0],
-            ),
-            probability=1 - self.beta,
-            effective_size=drawn.effective_size,
-        )
+        self.certificate_ = certify(drawn, scored=scored, sensitivity=weights[0], beta=self.beta)
         self._warn_if_too_few(len(rows.X_private) + len(rows.X_public))
         return self
 
@@ -272,10 +262,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     def _cover(self, rows):
         """Build the family; its first label, inside, is the public one."""
         order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{column}" for column in range(self.n_features_in_)]
-        public = PublicSample(rows.X_public, rows.classes[order], tuple(map(str, names)))
+        public = PublicSample(rows.X_public, rows.classes[order], feature_names(self))
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
         return family.build_cover(public, alpha=0.5, beta=self.beta)
 

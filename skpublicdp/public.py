@@ -160,6 +160,12 @@ def check_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArra
         return without_values(validate_data, estimator, X, reset=reset, dtype=np.float64)
 
 
+def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
+    """Return the names of the columns seen in `fit`, or x0, x1 and so on."""
+    numbered = [f"x{column}" for column in range(estimator.n_features_in_)]
+    return tuple(map(str, getattr(estimator, "feature_names_in_", numbered)))
+
+
 def without_values(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function of scikit-learn, whose errors may quote a private text or a whole array."""
     try:

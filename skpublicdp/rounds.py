@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from skpublicdp.accounting import Mechanism
-from skpublicdp.guarantees import n_rounds
+from skpublicdp.guarantees import Certificate, excess_error, n_rounds
 from skpublicdp.hypotheses import Cover, Hypothesis
 from skpublicdp.hypotheses.base import Table
 from skpublicdp.mechanisms.randomness import RandomBits
@@ -85,6 +85,16 @@ def draw_in_rounds(
         hypothesis = cover.hypothesis(draw(family, share, sensitivity, bits))
         spent.append(share)
     return Drawn(hypothesis, cover, family.effective_size, tuple(spent))
+
+
+def certify(drawn: Drawn, *, scored: int, sensitivity: int, beta: float) -> Certificate:
+    """State what the last draw promises, up to a probability `beta`."""
+    size = drawn.effective_size
+    return Certificate(
+        excess_error=excess_error(size, scored, float(drawn.spent[-1]), beta, sensitivity),
+        probability=1 - beta,
+        effective_size=size,
+    )
 
 
 def exact_draws(spent: tuple[Fraction, ...], reference: str) -> tuple[Mechanism, ...]:

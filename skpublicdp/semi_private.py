@@ -10,18 +10,18 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import REPLACE_ONE, PrivacyReceipt, exact_fraction
-from skpublicdp.guarantees import Certificate, excess_error
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.public import (
     check_bounds,
     check_rows,
+    feature_names,
     reference_sample,
     split_rows,
     warn_no_public,
 )
-from skpublicdp.rounds import draw_in_rounds, exact_draws
+from skpublicdp.rounds import certify, draw_in_rounds, exact_draws
 
 
 class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
@@ -213,12 +213,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         self.cover_size_ = drawn.cover.size
         self.cover_radius_ = drawn.cover.radius
         self.privacy_ = self._receipt(rows, drawn.spent, bits.secure)
-        size = drawn.effective_size
-        self.certificate_ = Certificate(
-            excess_error=excess_error(size, scored, float(drawn.spent[-1]), self.beta),
-            probability=1 - self.beta,
-            effective_size=size,
-        )
+        self.certificate_ = certify(drawn, scored=scored, sensitivity=1, beta=self.beta)
         return self
 
     def predict(self, X):
@@ -247,16 +242,13 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         return table
 
     def _public_sample(self, rows):
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{column}" for column in range(self.n_features_in_)]
         X_public = rows.X_public
         if not len(X_public):
             where = "standard-normal features" if self.bounds is None else "the given bounds"
             warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
             size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_sample(self.n_features_in_, self.bounds, size)
-        return PublicSample(X_public, rows.classes, tuple(map(str, names)))
+        return PublicSample(X_public, rows.classes, feature_names(self))
 
     def _receipt(self, rows, spent, secure):
         reference = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"

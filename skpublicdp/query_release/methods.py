@@ -39,7 +39,7 @@ from skpublicdp.query_release.multiplicative_weights import (
     play,
 )
 from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
-from skpublicdp.query_release.schema import Codes, Rows, Schema
+from skpublicdp.query_release.schema import Rows, Schema
 from skpublicdp.query_release.weighted import WeightedRows, spread_over
 
 Floats = NDArray[np.float64]
@@ -328,11 +328,6 @@ def _gaussian(name: str, rho: Fraction, rows: ReleaseRows, reference: str) -> Me
     """List what one of several mechanisms is worth alone; together their ρ's add up."""
     epsilon = min(zcdp_epsilon(rho, rows.delta), float(rows.epsilon))
     return Mechanism(f"{name}, ρ = {float(rho):.3g}", epsilon, float(rows.delta), reference)
-
-
-def _nearest(support: Codes, codes_public: Codes, X_public: Rows) -> Rows:
-    """Return the public row whose codes are nearest, for each row of codes."""
-    return X_public[[int(np.abs(codes_public - row).sum(axis=1).argmin()) for row in support]]
 
 
 def _bind(queries: QueryClass, rows: ReleaseRows) -> QueryClass:
