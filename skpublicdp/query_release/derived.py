@@ -13,7 +13,7 @@ from skpublicdp.hypotheses.base import CHUNK_ROWS
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
-from skpublicdp.query_release.schema import Bins, Codes, Rows, Schema
+from skpublicdp.schema import Bins, Codes, Rows, Schema
 
 STUMP_BINS = 8, 64
 """Fewest and most bins of a column that stumps are about."""

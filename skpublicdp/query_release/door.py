@@ -19,7 +19,7 @@ from skpublicdp.public import (
     warn_no_public,
     without_values,
 )
-from skpublicdp.query_release.schema import Rows, Schema, build_schema
+from skpublicdp.schema import Rows, Schema, build_schema
 
 REFERENCE_ROWS = 1000
 

@@ -20,7 +20,7 @@ from skpublicdp.query_release.queries import (
     check_cover_size,
     flat_queries,
 )
-from skpublicdp.query_release.schema import Schema, is_missing
+from skpublicdp.schema import Schema, is_missing
 
 ANY = -1
 """The code of "any value" in a query about cells."""

@@ -39,8 +39,8 @@ from skpublicdp.query_release.multiplicative_weights import (
     play,
 )
 from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
-from skpublicdp.query_release.schema import Rows, Schema
 from skpublicdp.query_release.weighted import WeightedRows, spread_over
+from skpublicdp.schema import Rows, Schema
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.query_release.dichotomies import runs
-from skpublicdp.query_release.schema import Schema
+from skpublicdp.schema import Schema
 
 Rows = NDArray[np.float64]
 Answers = NDArray[np.bool_]

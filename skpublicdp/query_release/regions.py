@@ -23,7 +23,7 @@ from skpublicdp.query_release.queries import (
     check_cover_size,
     distinct_on,
 )
-from skpublicdp.query_release.schema import Schema
+from skpublicdp.schema import Schema
 
 
 class RectangleQueries(QueryClass):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.query_release.queries import QueryClass
-from skpublicdp.query_release.schema import Codes, Rows
+from skpublicdp.schema import Codes, Rows
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,100 @@
+"""Decimals with many digits and a bound of their error, for conversions that round against us."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import (
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    InvalidOperation,
+    Overflow,
+    getcontext,
+    localcontext,
+)
+from fractions import Fraction
+
+from skpublicdp.accounting.receipts import exact_fraction
+
+
+def non_negative(name: str, value: Fraction) -> Fraction:
+    """Return a budget exactly; refuse what is negative or infinite."""
+    if not value >= 0 or value == math.inf:
+        raise ValueError(f"{name} must be a finite number and not negative; got {value}.")
+    return exact_fraction(value)
+
+
+def probability(name: str, value: Fraction) -> Fraction:
+    """Return a probability exactly; refuse what is not strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1; got {value}.")
+    return exact_fraction(value)
+
+
+def precise(*values: Fraction) -> Context:
+    """Return a decimal arithmetic whose `relative_error` is harmless for such parameters."""
+    with localcontext(arithmetic(28)):
+        digits = sum(abs(to_decimal(value).adjusted()) for value in values if value)
+    return arithmetic(2 * (SPARE_DIGITS + digits))
+
+
+SPARE_DIGITS = 30
+"""α - 1 is a multiple of 10^-30, so α is exact wherever its logarithm is small."""
+
+
+def arithmetic(digits: int) -> Context:
+    """Return a decimal arithmetic of so many digits that never goes wrong silently."""
+    traps = [DivisionByZero, InvalidOperation, Overflow]
+    return Context(digits, ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, traps=traps)
+
+
+def relative_error() -> Decimal:
+    """Return far more than the relative error of a dozen operations, each correctly rounded.
+
+    Half of the digits make room for logarithms of numbers that are near 1.
+    """
+    return Decimal(1).scaleb(-(getcontext().prec // 2))
+
+
+def to_decimal(value: Fraction) -> Decimal:
+    """Round a fraction to the digits of the context."""
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def sum_with_slack(*terms: Decimal) -> tuple[Decimal, Decimal]:
+    """Return the sum and a bound of its error."""
+    return sum(terms, Decimal(0)), sum(map(abs, terms), Decimal(0)) * relative_error()
+
+
+def root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
+    """Find roughly where a function of β = α - 1 > 0 changes its sign."""
+    least = Decimal(1).scaleb(-SPARE_DIGITS)
+    with localcontext(arithmetic(2 * SPARE_DIGITS)):
+        low = high = Decimal(1)
+        while increasing(high) < 0:
+            low, high = high, 2 * high
+        while low > least and increasing(low) > 0:
+            low, high = low / 2, low
+        for _ in range(100):
+            middle = (low + high) / 2
+            low, high = (middle, high) if increasing(middle) < 0 else (low, middle)
+    return max(low.quantize(least), least)
+
+
+def log_ratio(beta: Decimal) -> Decimal:
+    """Return roughly log(1 + 1/β), also where 1 + 1/β rounds to 1."""
+    return (1 + 1 / beta).ln() if beta.adjusted() < SPARE_DIGITS else 1 / beta
+
+
+def float_above(value: Decimal) -> float:
+    """Return the least float that is not below."""
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def float_below(value: Decimal) -> float:
+    """Return the greatest float that is not above."""
+    nearest = float(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
