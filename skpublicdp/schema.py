@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ class Column:
         Bounds of a numeric column; other numbers are moved to the nearer one.
     integral : bool
         Whether a numeric column holds integers by its type.
+    nullable : bool
+        Whether a numeric column may have missing values.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Column:
     low: float = -np.inf
     high: float = np.inf
     integral: bool = False
+    nullable: bool = False
 
     @property
     def n_categories(self) -> int:
@@ -52,7 +55,7 @@ class Column:
         """Return numbers within the bounds, or codes of categories; each value on its own."""
         if not self.categorical:
             numbers = to_numbers(values, self.name)
-            if not np.isfinite(numbers).all():
+            if not self.nullable and not np.isfinite(numbers).all():
                 what = "NaN" if np.isnan(numbers).any() else "infinity"
                 raise ValueError(
                     f"Input X contains {what} in column {self.name}; only categorical columns may "
@@ -285,6 +288,7 @@ def build_schema(
     *,
     names: Sequence[str],
     bounds: ArrayLike | Mapping[Any, Any] | None = None,
+    nullable: bool = False,
 ) -> Schema:
     """Describe columns by public rows, and by the types of the columns of `X`.
 
@@ -298,6 +302,8 @@ def build_schema(
         Names of the columns.
     bounds : array-like of shape (2,) or (n_features, 2), or mapping of column to pair, optional
         Bounds of numeric columns, by default the public range widened by itself on each side.
+    nullable : bool, default=False
+        Whether numeric columns may have missing values and infinities.
 
     Returns
     -------
@@ -313,8 +319,11 @@ def build_schema(
         if _is_categorical(X, position, values):
             columns.append(_categorical(X, position, name, values))
         else:
-            limit = limits.get(position)
-            columns.append(_numeric(name, to_numbers(values, name), limit, _kind(X, position)))
+            numbers = to_numbers(values, name)
+            if nullable:
+                numbers = numbers[np.isfinite(numbers)]
+            described = _numeric(name, numbers, limits.get(position), _kind(X, position))
+            columns.append(replace(described, nullable=nullable))
     frame = type(X) if hasattr(X, "iloc") else None
     labels = tuple(X.columns) if frame is not None else tuple(range(len(names)))
     return Schema(tuple(columns), frame, labels)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.accounting import pure_rho, zcdp_epsilon
+from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
 from skpublicdp.mechanisms.randomness import SeededBits
 from skpublicdp.query_release import line as line_module
 from skpublicdp.query_release.cells import build_line
@@ -29,7 +29,7 @@ from skpublicdp.query_release.prefix import (
     prefix_strategy,
 )
 
-RHO = Fraction(1, 50)
+BUDGET = Fraction(1, 50)
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}
 PURE = {"epsilon": 1.0, "delta": 0}
 
@@ -93,7 +93,7 @@ def equal(one, other):
 @pytest.mark.parametrize(
     ("build", "distance"),
     [
-        (lambda n_cells: prefix_strategy(n_cells, RHO), np.square),
+        (lambda n_cells: prefix_strategy(n_cells, BUDGET), np.square),
         (lambda n_cells: prefix_strategy(n_cells, Fraction(1, 2**50)), np.square),
         (histogram_strategy, np.abs),
         (hierarchy_strategy, np.abs),
@@ -111,7 +111,7 @@ def test_sensitivity_is_that_of_the_farthest_pair_of_cells(n_cells, build, dista
 @pytest.mark.parametrize("x_public", [[], [1.0], [0.0, 1.0, 3.0], [0.25, 0.25, 2.5]])
 def test_replacing_any_row_moves_the_measurements_by_at_most_the_sensitivity(x_public):
     line = build_line(np.array(x_public), 0.0, 3.0, 2)
-    strategy = prefix_strategy(len(line.edges) + 1, RHO)
+    strategy = prefix_strategy(len(line.edges) + 1, BUDGET)
     domain = [-7.0, 0.0, 0.25, 1.0, 1.7, 2.5, 3.0, np.nextafter(3.0, 0), 50.0]
     exact = {
         rows: strategy.matrix @ line.tabulate(np.array(rows))
@@ -125,7 +125,7 @@ def test_replacing_any_row_moves_the_measurements_by_at_most_the_sensitivity(x_p
 
 
 def test_the_coefficients_are_a_square_root_of_prefix_sums():
-    root = prefix_strategy(200, RHO).matrix[:, :-1] / 2**12
+    root = prefix_strategy(200, BUDGET).matrix[:, :-1] / 2**12
     prefix = np.tril(np.ones((199, 199)))
     assert np.abs(root @ root - prefix).max() < 0.01
 
@@ -133,11 +133,12 @@ def test_the_coefficients_are_a_square_root_of_prefix_sums():
 @pytest.mark.parametrize("name", RELEASES)
 def test_what_is_spent_is_what_was_asked_for(name):
     found = release(name)
-    assert found.spread == found.sensitivity / (2 * found.rho)  # as fractions
-    assert zcdp_epsilon(found.rho, GAUSSIAN["delta"]) <= GAUSSIAN["epsilon"]
+    assert found.spread == found.sensitivity / found.mu_squared  # as fractions
+    assert found.mu_squared == gaussian_mu_squared(*GAUSSIAN.values())
+    assert 0.999 < gaussian_epsilon(found.mu_squared, GAUSSIAN["delta"]) <= 1
     found = release(name, PURE)
     assert found.spread == found.sensitivity
-    assert found.rho == pure_rho(1)
+    assert found.mu_squared is None
 
 
 # the table
@@ -217,10 +218,10 @@ def test_the_same_noisy_integers_give_the_same_release(monkeypatch, budget, trus
 
 
 def test_the_noise_is_the_sampler_s_and_nothing_else_is_added():
-    strategy = prefix_strategy(20, RHO)
+    strategy = prefix_strategy(20, BUDGET)
     counts = np.arange(20)
-    noise = measure(strategy, 0 * counts, RHO, SeededBits(3)).values
-    found = measure(strategy, counts, RHO, SeededBits(3))
+    noise = measure(strategy, 0 * counts, BUDGET, SeededBits(3)).values
+    found = measure(strategy, counts, BUDGET, SeededBits(3))
     assert np.array_equal(found.values - noise, strategy.matrix @ counts)
     assert found.values.dtype == np.int64
 
@@ -326,7 +327,7 @@ def test_without_noise_the_private_prefix_sums_are_returned():
     line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
     counts = line.tabulate(NORMAL)
     for strategy in (
-        prefix_strategy(len(counts), RHO),
+        prefix_strategy(len(counts), BUDGET),
         histogram_strategy(len(counts)),
         hierarchy_strategy(len(counts)),
     ):
@@ -336,7 +337,7 @@ def test_without_noise_the_private_prefix_sums_are_returned():
 
 
 def test_noise_covariance_is_that_of_least_squares():
-    strategy = prefix_strategy(12, RHO)
+    strategy = prefix_strategy(12, BUDGET)
     covariance, solve = noise_covariance(strategy, 2.0)
     assert np.allclose(2.0 * solve @ solve.T, covariance)
 
@@ -362,9 +363,9 @@ def test_the_linear_model_has_the_slopes_of_the_tilt():
 
 def test_a_release_may_be_fitted_again():
     line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
-    strategy = prefix_strategy(len(line.edges) + 1, RHO)
-    measurement = measure(strategy, line.tabulate(NORMAL), RHO, SeededBits(0))
-    one, other = (fit_line(line, measurement, NORMAL_PUBLIC, 3000, RHO) for _ in range(2))
+    strategy = prefix_strategy(len(line.edges) + 1, BUDGET)
+    measurement = measure(strategy, line.tabulate(NORMAL), BUDGET, SeededBits(0))
+    one, other = (fit_line(line, measurement, NORMAL_PUBLIC, 3000) for _ in range(2))
     assert equal(one, other)
     assert equal(replace(one, n_public=7), replace(other, n_public=7))
 

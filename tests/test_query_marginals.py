@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skpublicdp.accounting import zcdp_epsilon
+from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
 from skpublicdp.mechanisms.randomness import SeededBits, random_bits
 from skpublicdp.query_release import marginals
 from skpublicdp.query_release.marginal_support import public_support
@@ -85,10 +85,11 @@ def test_sensitivity_over_all_neighbours(workload):
 def test_measurements_spend_the_budget_exactly(epsilon):
     private, public = population(3000, 0), population(300, 1)
     gaussian = release(private, public, epsilon=epsilon, delta=1e-7)
-    rho = sum(m.rho for m in gaussian.measurements)
+    spent = sum(m.mu_squared for m in gaussian.measurements)
     for m in gaussian.measurements:
-        assert Fraction(2 * m.n_marginals) / (2 * m.sigma2) == m.rho
-    assert 0.999 * epsilon < zcdp_epsilon(rho, Fraction(1e-7)) <= epsilon * (1 + 1e-12)
+        assert 2 * m.n_marginals / m.sigma2 == m.mu_squared  # as fractions
+    assert spent == gaussian_mu_squared(epsilon, 1e-7)
+    assert 0.999 * epsilon < gaussian_epsilon(spent, 1e-7) <= epsilon
     pure = release(private, public, epsilon=epsilon, delta=0)
     assert sum(m.epsilon for m in pure.measurements) == Fraction(epsilon)
     for m in pure.measurements:
@@ -97,9 +98,9 @@ def test_measurements_spend_the_budget_exactly(epsilon):
 
 def test_noise_is_added_to_every_count_that_is_used(monkeypatch):
     drawn = []
-    draw = marginals.discrete_gaussian
+    draw = marginals.rounded_gaussian
     monkeypatch.setattr(
-        marginals, "discrete_gaussian", lambda *a: drawn.append(draw(*a)) or drawn[-1]
+        marginals, "rounded_gaussian", lambda *a: drawn.append(draw(*a)) or drawn[-1]
     )
     private, public = population(3000, 0), population(300, 1)
     released = release(private, public)

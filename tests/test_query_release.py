@@ -1,6 +1,7 @@
 """PAPQueryRelease: what goes in, what comes out, and scikit-learn around it."""
 
 import pickle
+import re
 import warnings
 from fractions import Fraction
 
@@ -13,7 +14,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpublicdp import PAPQueryRelease, PublicFit
-from skpublicdp.accounting import exponential_rho, zcdp_rho
+from skpublicdp.accounting import (
+    exponential_rho,
+    gaussian_epsilon,
+    gaussian_mu_squared,
+    zcdp_rho,
+)
 from skpublicdp.exceptions import (
     CoverSizeError,
     NoPublicDataWarning,
@@ -210,6 +216,20 @@ class TestReceipts:
             assert sum(used.epsilon for used in receipt.mechanisms) <= 0.5 + 1e-9
             assert sum(used.epsilon for used in receipt.mechanisms) > 0.4
             assert receipt.delta == 0
+
+    @pytest.mark.parametrize("case", ["thresholds", "stumps", "rectangles", "halfspaces"])
+    def test_gaussian_noise_is_rounded_and_adds_up(self, case):
+        mechanisms = fitted(*CASES[case][:3], epsilon=0.5).privacy_.mechanisms
+        name = r"Gaussian noise, rounded \(analytic Gaussian mechanism\) on .*, μ² = (.*)"
+        squares = [float(re.fullmatch(name, used.name)[1]) for used in mechanisms]
+        assert sum(squares) == pytest.approx(gaussian_mu_squared(0.5, 1 / N**2), rel=1e-2)
+        for used, square in zip(mechanisms, squares, strict=True):
+            assert used.epsilon == pytest.approx(gaussian_epsilon(square, used.delta), rel=1e-2)
+            assert used.reference.endswith("docs/proofs/gaussian.md")
+
+    def test_mixtures_stay_with_zcdp(self):
+        noise = fitted(method="mwem").privacy_.mechanisms[-1]
+        assert noise.name.startswith("discrete Gaussian noise, ρ = ")
 
     def test_pmw_adds_up(self):
         mechanisms = fitted(method="pmw").privacy_.mechanisms

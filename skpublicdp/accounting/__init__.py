@@ -1,6 +1,15 @@
-"""Budgets: receipts, zCDP and its conversions, amplification by subsampling."""
+"""Budgets: receipts, zCDP, Gaussian differential privacy, amplification by subsampling."""
 
 from skpublicdp.accounting.amplification import base_epsilon, subsampled_epsilon
+from skpublicdp.accounting.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu_squared
+from skpublicdp.accounting.plans import (
+    Draw,
+    Either,
+    Gaussian,
+    Steps,
+    largest_scale,
+    plan_delta,
+)
 from skpublicdp.accounting.receipts import (
     REPLACE_ONE,
     Mechanism,
@@ -18,12 +27,21 @@ from skpublicdp.accounting.zcdp import (
 
 __all__ = [
     "REPLACE_ONE",
+    "Draw",
+    "Either",
+    "Gaussian",
     "Mechanism",
     "PrivacyReceipt",
+    "Steps",
     "base_epsilon",
     "exact_fraction",
     "exponential_rho",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu_squared",
     "gaussian_rho",
+    "largest_scale",
+    "plan_delta",
     "pure_rho",
     "subsampled_epsilon",
     "zcdp_delta",

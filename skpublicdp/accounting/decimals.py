@@ -98,3 +98,9 @@ def float_below(value: Decimal) -> float:
     """Return the greatest float that is not above."""
     nearest = float(value)
     return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
+
+
+def fraction_below(value: Fraction) -> Fraction:
+    """Round a positive fraction down to 64 binary digits."""
+    scale = Fraction(2) ** (64 - (value.numerator.bit_length() - value.denominator.bit_length()))
+    return Fraction(math.floor(value * scale)) / scale

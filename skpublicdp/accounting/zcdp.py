@@ -7,12 +7,12 @@ to (ε, δ) once, at the end.
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from skpublicdp.accounting.decimals import (
     float_above,
+    fraction_below,
     log_ratio,
     non_negative,
     precise,
@@ -245,5 +245,4 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
             log_delta, beta * epsilon_decimal, -beta * beta.ln(), alpha * alpha.ln()
         )
         rho = Fraction((exponent - slack) / (alpha * beta) * (1 - relative_error()))
-    scale = Fraction(2) ** (64 - (rho.numerator.bit_length() - rho.denominator.bit_length()))
-    return Fraction(math.floor(rho * scale)) / scale
+    return fraction_below(rho)

@@ -130,17 +130,22 @@ class _Uniform:
         self._digits = digits
         self._known = known
 
+    def digits(self, precision: int) -> int:
+        """Return the first `precision` binary digits, as an integer."""
+        if (fresh := precision - self._known) > 0:
+            self._digits = self._digits << fresh | self._bits.bits(fresh)
+            self._known = precision
+        return self._digits >> (self._known - precision)
+
     def below(self, bounds: Callable[[int], Bounds]) -> bool:
         """Whether the number is below the one that ``bounds(precision)`` encloses."""
         precision = max(2 * WORD, self._known)
         while True:
-            if fresh := precision - self._known:
-                self._digits = self._digits << fresh | self._bits.bits(fresh)
-                self._known = precision
+            digits = self.digits(precision)
             lower, upper = bounds(precision)
-            if self._digits < lower:  # the number is below (digits + 1) / 2^precision
+            if digits < lower:  # the number is below (digits + 1) / 2^precision
                 return True
-            if self._digits >= upper:
+            if digits >= upper:
                 return False
             precision *= 2
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from skpublicdp.accounting import pure_rho, zcdp_rho
+from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.query_release.cells import Curve, Line, before, build_line
 from skpublicdp.query_release.fit import (
@@ -68,10 +68,11 @@ class LineRelease:
         How far the fit let the private distribution be from the public one.
     strategy : str
         What was measured.
-    rho : Fraction
-        ρ of zero-concentrated differential privacy.
+    mu_squared : Fraction or None
+        μ² of Gaussian differential privacy; None if δ = 0.
     spread : Fraction
-        σ² of the discrete Gaussian noise, or the scale of the discrete Laplace noise if δ = 0.
+        σ² of the Gaussian noise before it is rounded, or the scale of the discrete Laplace noise if
+        δ = 0.
     sensitivity : int
         Squared Euclidean (absolute if δ = 0) sensitivity of the integers measured, exact.
     n_private, n_public : int
@@ -87,7 +88,7 @@ class LineRelease:
     effective_public_size: float
     drift: Drift
     strategy: str
-    rho: Fraction
+    mu_squared: Fraction | None
     spread: Fraction
     sensitivity: int
     n_private: int
@@ -195,13 +196,12 @@ def release_line(
         strategy = choose_laplace(line, public, len(private), exact_epsilon)
         budget = exact_epsilon
     else:
-        budget = zcdp_rho(exact_epsilon, Fraction(delta))
-        room = len(private) * sqrt(2 * budget)
+        budget = gaussian_mu_squared(exact_epsilon, Fraction(delta))
+        room = len(private) * sqrt(budget)
         line = build_line(public, low, high, _clip(room / 4, GAUSSIAN_CELLS))
         strategy = prefix_strategy(len(line.edges) + 1, budget)
     measurement = measure(strategy, line.tabulate(private), budget, bits)
-    rho = budget if strategy.gaussian else pure_rho(budget)
-    return fit_line(line, measurement, public, len(private), rho, trust)
+    return fit_line(line, measurement, public, len(private), trust)
 
 
 def fit_line(
@@ -209,7 +209,6 @@ def fit_line(
     measurement: Measurement,
     x_public: Floats,
     n_private: int,
-    rho: Fraction,
     trust: str | float = "auto",
 ) -> LineRelease:
     """Turn a noisy measurement into a release; no private row is seen here.
@@ -224,8 +223,6 @@ def fit_line(
         May be empty.
     n_private : int
         Positive.
-    rho : Fraction
-        What the measurement spent.
     trust : 'auto' or float
         As in `release_line`.
 
@@ -250,6 +247,7 @@ def fit_line(
         variance = variance + (other - heights) ** 2
     model = linearise(guess, drift.waves, n_private)
     prior = np.trace(model.prior(drift))
+    strategy = measurement.strategy
     inside = 1 / (len(x_public) + 1) + bars.rough
     return LineRelease(
         curve=_interpolate(line, heights),
@@ -260,10 +258,10 @@ def fit_line(
         spread_inside=inside,
         effective_public_size=float(n_private * np.trace(model.sampling) / prior),
         drift=drift,
-        strategy=measurement.strategy.name,
-        rho=rho,
+        strategy=strategy.name,
+        mu_squared=strategy.sensitivity / measurement.spread if strategy.gaussian else None,
         spread=measurement.spread,
-        sensitivity=measurement.strategy.sensitivity,
+        sensitivity=strategy.sensitivity,
         n_private=n_private,
         n_public=len(x_public),
     )

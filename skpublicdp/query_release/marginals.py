@@ -1,6 +1,6 @@
 """Marginals: measure once with exact noise, then fit around the public prior.
 
-The private rows enter through integer tables with exact discrete noise, and nowhere else. What
+The private rows enter through integer tables with exact integer noise, and nowhere else. What
 follows (trust, tilt, weights) is post-processing of released numbers. The sensitivity is proved in
 docs/proofs/marginals.md.
 """
@@ -15,9 +15,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import zcdp_rho
-from skpublicdp.mechanisms.noise import discrete_gaussian, discrete_laplace
+from skpublicdp.accounting import gaussian_mu_squared
+from skpublicdp.mechanisms.noise import discrete_laplace
 from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from skpublicdp.query_release.marginal_fit import Answers, explain
 from skpublicdp.query_release.marginal_support import (
     Support,
@@ -35,6 +36,7 @@ from skpublicdp.query_release.marginal_tables import (
     incidence,
     marginal_tables,
 )
+from skpublicdp.query_release.prefix import ROUNDING_VARIANCE
 from skpublicdp.query_release.solver import Floats
 
 ONE_WAY_SHARE = Fraction(1, 20)
@@ -57,12 +59,10 @@ class Measurement:
     ----------
     marginals : tuple of tuple of int
         The columns of each.
-    noise : {"discrete Gaussian", "discrete Laplace"}
-        What was added to the counts.
     sigma2 : Fraction or None
-        σ² of the discrete Gaussian.
-    rho : Fraction or None
-        Its zCDP: number of marginals / σ².
+        σ² of Gaussian noise before it is rounded.
+    mu_squared : Fraction or None
+        Its μ² of Gaussian differential privacy: 2 · number of marginals / σ².
     scale : Fraction or None
         Scale of the discrete Laplace.
     epsilon : Fraction or None
@@ -70,9 +70,8 @@ class Measurement:
     """
 
     marginals: tuple[Columns, ...] = field(repr=False)
-    noise: str
     sigma2: Fraction | None = None
-    rho: Fraction | None = None
+    mu_squared: Fraction | None = None
     scale: Fraction | None = None
     epsilon: Fraction | None = None
 
@@ -85,14 +84,14 @@ class Measurement:
     def variance(self) -> float:
         """Variance of the noise on a count."""
         if self.sigma2 is not None:
-            return float(self.sigma2)
+            return float(self.sigma2) + ROUNDING_VARIANCE
         assert self.scale is not None
         return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
 
     def draw(self, size: int, bits: RandomBits) -> Integers:
         """Draw the noise of so many cells."""
         if self.sigma2 is not None:
-            return discrete_gaussian(self.sigma2, size, bits)
+            return rounded_gaussian(self.sigma2, size, bits)
         assert self.scale is not None
         return discrete_laplace(self.scale, size, bits)
 
@@ -271,10 +270,10 @@ def release_marginals(
 
 @dataclass(frozen=True)
 class _Budget:
-    """What may be spent: pure ε if there is no ρ."""
+    """What may be spent: pure ε if there is no μ²."""
 
     epsilon: Fraction
-    rho: Fraction | None
+    mu_squared: Fraction | None
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> _Budget:
@@ -283,17 +282,16 @@ class _Budget:
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be at least 0 and below 1; got {delta}.")
         exact, failure = Fraction(epsilon), Fraction(delta)
-        return cls(exact, zcdp_rho(exact, failure) if failure else None)
+        return cls(exact, gaussian_mu_squared(exact, failure) if failure else None)
 
     def measurement(self, marginals: tuple[Columns, ...], share: Fraction) -> Measurement:
         """Calibrate the noise: a replaced row moves two cells of each marginal by one."""
-        if self.rho is None:
-            scale = 2 * len(marginals) / (share * self.epsilon)
-            return Measurement(
-                marginals, "discrete Laplace", scale=scale, epsilon=share * self.epsilon
-            )
-        sigma2 = len(marginals) / (share * self.rho)
-        return Measurement(marginals, "discrete Gaussian", sigma2=sigma2, rho=share * self.rho)
+        sensitivity = 2 * len(marginals)  # squared Euclidean, and absolute as well
+        if self.mu_squared is None:
+            spent = share * self.epsilon
+            return Measurement(marginals, scale=sensitivity / spent, epsilon=spent)
+        spent = share * self.mu_squared
+        return Measurement(marginals, sigma2=sensitivity / spent, mu_squared=spent)
 
 
 def _one_way_share(joint: tuple[Columns, ...], budget: _Budget, n_private: int) -> Fraction:

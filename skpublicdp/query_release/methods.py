@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import (
     Mechanism,
     PrivacyReceipt,
+    gaussian_epsilon,
+    gaussian_mu_squared,
     gaussian_rho,
     zcdp_epsilon,
-    zcdp_rho,
 )
 from skpublicdp.exceptions import TooFewRowsWarning
 from skpublicdp.guarantees import cover_radius, n_query_release, vc_dimension
@@ -49,6 +50,9 @@ MOST_COPIED = 20_000
 """Rows that are made up so that the inside of a cell is not one point."""
 
 REPLACE_ONE_ROW = "replace one private row"
+
+ROUNDED_GAUSSIAN = "Gaussian noise, rounded (analytic Gaussian mechanism)"
+TABLES_REFERENCE = "docs/proofs/marginals.md"
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,13 +273,9 @@ def _auto_line(
         np.asarray(line.quantile(np.clip(middles, 0, 1)))[:, None],
         line.weights / line.weights.sum(),
     )
-    reference = "docs/proofs/prefix_sums.md"
-    if rows.delta:
-        name = f"discrete Gaussian noise on the {line.strategy}"
-        spent = _gaussian(name, line.rho, rows, reference)
-    else:
-        name = f"discrete Laplace noise on the {line.strategy}"
-        spent = Mechanism(name, float(rows.epsilon), 0.0, reference)
+    spent = _noise(
+        f"the {line.strategy}", line.mu_squared, rows.epsilon, rows, "docs/proofs/prefix_sums.md"
+    )
     size = float(line.effective_public_size) if rows.n_public else 0.0
     receipt = _receipt(rows, (spent,), bits)
     return Released(bound, rows.schema, table, receipt, size, line)
@@ -286,8 +286,10 @@ def _auto_tables(
 ) -> Released:
     bound = _bind(queries, rows)
     n = len(rows.X_private)
-    rho = float(zcdp_rho(rows.epsilon, rows.delta)) if rows.delta else float(rows.epsilon) ** 2 / 8
-    derived = derive(bound, rows.schema, rows.X_public, n * math.sqrt(2 * rho))
+    mu = float(rows.epsilon) / 2
+    if rows.delta:
+        mu = math.sqrt(gaussian_mu_squared(rows.epsilon, rows.delta))
+    derived = derive(bound, rows.schema, rows.X_public, n * mu)
     trust = estimator.trust
     if trust != "auto":
         trust = float(trust) * max(rows.n_public, 1)
@@ -311,23 +313,29 @@ def _auto_tables(
         copies = int(np.clip(MOST_COPIED // len(fit.support), 1, 16))
         others = derived.rows(fit.support, codes_public, rows.X_public, copies)
         table = spread_over(fit.support, fit.weights, codes_public, rows.X_public, others)
-    receipt = _receipt(rows, tuple(_noise(used, rows) for used in fit.measurements), bits)
+    spent = tuple(
+        _noise(f"{used.n_marginals} tables", used.mu_squared, used.epsilon, rows, TABLES_REFERENCE)
+        for used in fit.measurements
+    )
+    receipt = _receipt(rows, spent, bits)
     size = fit.effective_public_size if rows.n_public else 0.0
     return Released(bound, rows.schema, table, receipt, size, _one(rows, table))
 
 
-def _noise(measurement: Any, rows: ReleaseRows) -> Mechanism:
-    name = f"{measurement.noise} noise on {measurement.n_marginals} tables"
-    reference = "docs/proofs/marginals.md"
-    if measurement.epsilon is not None:
-        return Mechanism(name, float(measurement.epsilon), 0.0, reference)
-    return _gaussian(name, measurement.rho, rows, reference)
-
-
-def _gaussian(name: str, rho: Fraction, rows: ReleaseRows, reference: str) -> Mechanism:
-    """List what one of several mechanisms is worth alone; together their ρ's add up."""
-    epsilon = min(zcdp_epsilon(rho, rows.delta), float(rows.epsilon))
-    return Mechanism(f"{name}, ρ = {float(rho):.3g}", epsilon, float(rows.delta), reference)
+def _noise(
+    what: str,
+    mu_squared: Fraction | None,
+    epsilon: Fraction | None,
+    rows: ReleaseRows,
+    reference: str,
+) -> Mechanism:
+    """List what one of several uses of noise is worth alone; together their μ² or ε's add up."""
+    if mu_squared is None:
+        assert epsilon is not None
+        return Mechanism(f"discrete Laplace noise on {what}", float(epsilon), 0.0, reference)
+    alone = min(gaussian_epsilon(mu_squared, rows.delta), float(rows.epsilon))
+    name = f"{ROUNDED_GAUSSIAN} on {what}, μ² = {float(mu_squared):.3g}"
+    return Mechanism(name, alone, float(rows.delta), f"{reference}, docs/proofs/gaussian.md")
 
 
 def _bind(queries: QueryClass, rows: ReleaseRows) -> QueryClass:
@@ -360,7 +368,9 @@ def _measurements(measured: Measured, rows: ReleaseRows) -> tuple[Mechanism, ...
     reference = "docs/proofs/multiplicative_weights.md"
     if rows.delta:
         rho = gaussian_rho(Fraction(1), measured.spread)
-        one = _gaussian("discrete Gaussian noise", rho, rows, reference)
+        epsilon = min(zcdp_epsilon(rho, rows.delta), float(rows.epsilon))
+        name = f"discrete Gaussian noise, ρ = {float(rho):.3g}"
+        one = Mechanism(name, epsilon, float(rows.delta), reference)
     else:
         epsilon = float(1 / measured.spread)
         one = Mechanism("discrete Laplace noise", epsilon, 0.0, reference)

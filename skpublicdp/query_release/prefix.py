@@ -12,8 +12,9 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.mechanisms.noise import discrete_gaussian, discrete_laplace
+from skpublicdp.mechanisms.noise import discrete_laplace
 from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -23,6 +24,9 @@ SCALE_BITS = 12
 
 LARGEST_SIGMA2_BITS = 59
 """The noise has room for σ² up to 2^60."""
+
+ROUNDING_VARIANCE = 1 / 12
+"""What rounding adds to the variance of Gaussian noise, or very nearly; for a small σ less."""
 
 BRANCHING = 8
 
@@ -61,7 +65,7 @@ class Measurement:
     values : ndarray of int64, shape (n_measurements,)
         Exact integers plus exact noise.
     spread : Fraction
-        σ² of the Gaussian or scale of the Laplace noise.
+        σ² of the Gaussian noise before it is rounded, or scale of the Laplace noise.
     """
 
     strategy: Strategy
@@ -72,18 +76,18 @@ class Measurement:
     def noise_variance(self) -> float:
         """The variance of the noise on each value, or very nearly."""
         if self.strategy.gaussian:
-            return float(self.spread)
+            return float(self.spread) + ROUNDING_VARIANCE
         return laplace_variance(self.spread)
 
 
-def prefix_strategy(n_cells: int, rho: Fraction) -> Strategy:
+def prefix_strategy(n_cells: int, mu_squared: Fraction) -> Strategy:
     """Return the square root of prefix sums, in integers.
 
     Parameters
     ----------
     n_cells : int
         At least 2.
-    rho : Fraction
+    mu_squared : Fraction
         The budget, which only decides how finely the coefficients are rounded.
 
     Returns
@@ -98,9 +102,9 @@ def prefix_strategy(n_cells: int, rho: Fraction) -> Strategy:
     Upadhyay (2023), Almost tight error bounds on differentially private continual counting.
     """
     n_rows = n_cells - 1
-    log_rho = rho.numerator.bit_length() - rho.denominator.bit_length()
+    log_budget = mu_squared.numerator.bit_length() - mu_squared.denominator.bit_length()
     # the squared sensitivity is at most 2^(2 bits + 4)
-    bits = min(SCALE_BITS, max(0, (LARGEST_SIGMA2_BITS - 4 + log_rho) // 2))
+    bits = min(SCALE_BITS, max(0, (LARGEST_SIGMA2_BITS - 4 + log_budget) // 2))
     indices = np.arange(1, n_rows)
     root = np.concatenate([[1.0], np.cumprod(1 - 0.5 / indices)])
     coefficients = np.rint(root * 2**bits).astype(np.int64)
@@ -150,20 +154,17 @@ def measure(
     counts : ndarray of int64, shape (n_cells,)
         Private rows in each cell.
     budget : Fraction
-        ρ for Gaussian noise, ε for Laplace noise; positive.
+        μ² for Gaussian noise, ε for Laplace noise; positive.
     bits : RandomBits
         Source of randomness.
 
     Returns
     -------
     Measurement
-        ρ-zCDP or ε-differentially private, for replacing one row.
+        μ-Gaussian or ε-differentially private, for replacing one row.
     """
     exact = strategy.matrix @ counts
-    if strategy.gaussian:
-        spread = strategy.sensitivity / (2 * budget)
-        noise = discrete_gaussian(spread, len(exact), bits)
-    else:
-        spread = strategy.sensitivity / budget
-        noise = discrete_laplace(spread, len(exact), bits)
+    spread = strategy.sensitivity / budget
+    sampler = rounded_gaussian if strategy.gaussian else discrete_laplace
+    noise = sampler(spread, len(exact), bits)
     return Measurement(strategy, exact + noise, spread)

@@ -1,0 +1,105 @@
+"""The door for rows of mixed columns: numbers and categories, in frames or arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils.validation import validate_data
+
+from skpublicdp.public import check_mask, reference_sample, warn_if_sliced, without_values
+from skpublicdp.schema import Rows, Schema, build_schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class SplitTables:
+    """Rows as they come through the door.
+
+    Attributes
+    ----------
+    schema : Schema
+        The columns, from public rows.
+    X_private : DataFrame or ndarray
+        Private rows.
+    X_public : list of DataFrame or ndarray
+        Parts of the public rows: those that the mask marks, then the separate ones.
+    mask : ndarray of bool
+        Which rows of `X` are public.
+    """
+
+    schema: Schema
+    X_private: Any
+    X_public: list[Any]
+    mask: NDArray[np.bool_]
+
+
+def split_tables(
+    estimator: Any, X: Any, *, X_public: Any, is_public: Any, nullable: bool = False
+) -> SplitTables:
+    """Check rows, part private from public ones and describe the columns by the latter."""
+    X = check_table(estimator, X, reset=True, nullable=nullable)
+    n = X.shape[0]
+    mask = check_mask(is_public, n)
+    if mask.all():
+        raise ValueError("X must hold at least one private row; is_public marks every row.")
+    public = []
+    if mask.any():
+        public.append(_safe_indexing(X, np.flatnonzero(mask)))
+    if X_public is not None and np.shape(X_public)[:1] != (0,):
+        width = np.shape(X_public)[1:]
+        if len(width) == 1 and width != X.shape[1:]:
+            raise ValueError(
+                f"X_public must have the columns of X; got {width[0]} columns where X has "
+                f"{X.shape[1]}."
+            )
+        try:
+            separate = check_table(estimator, X_public, reset=False, nullable=nullable)
+        except ValueError as error:
+            raise ValueError(f"X_public is not usable: {error}") from None
+        # this function, its caller, fit and scikit-learn's wrapper of it stand before the user's
+        warn_if_sliced(n, separate.shape[0], stacklevel=6)
+        public.append(separate)
+    numbered = [f"x{column}" for column in range(X.shape[1])]
+    names = [str(name) for name in getattr(X, "columns", numbered)]
+    schema = build_schema(X, public, names=names, bounds=estimator.bounds, nullable=nullable)
+    private = X if not mask.any() else _safe_indexing(X, np.flatnonzero(~mask))
+    return SplitTables(schema, private, public, mask)
+
+
+def check_table(estimator: Any, X: Any, *, reset: bool, nullable: bool = False) -> Any:
+    """Check shape, names and number kinds; keep a frame a frame."""
+    if not hasattr(X, "iloc"):
+        if isinstance(X, list | tuple):
+            # a list has no type but that of its values, which a private one would decide
+            X = without_values(np.asarray, X, dtype=object)
+        numeric = getattr(getattr(X, "dtype", None), "kind", "O") in "biufc"
+        X = without_values(
+            check_array,
+            X,
+            dtype="numeric" if numeric else object,
+            ensure_all_finite=numeric and not nullable,
+            estimator=estimator,
+            input_name="X",
+        )
+    elif not X.shape[0] or not X.shape[1]:
+        what = "sample" if not X.shape[0] else "feature"
+        raise ValueError(
+            f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required."
+        )
+    without_values(validate_data, estimator, X, reset=reset, skip_check_array=True)
+    return X
+
+
+def reference_rows(schema: Schema, bounds: ArrayLike | None, size: int = 1000) -> Rows:
+    """Return encoded rows that look at no data: numbers from the bounds, all categories alike."""
+    rows = reference_sample(len(schema.columns), None, size)
+    uniform = reference_sample(len(schema.columns), (0, 1), size)
+    for position, column in enumerate(schema.columns):
+        if column.categorical:
+            rows[:, position] = np.floor(uniform[:, position] * len(column.values))
+        elif bounds is not None:
+            rows[:, position] = column.low + uniform[:, position] * (column.high - column.low)
+    return rows
