@@ -1,0 +1,313 @@
+"""GenericLearnerClassifier: the learner of Beimel, Nissim and Stemmer (2015), Algorithm 1."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, exact_fraction
+from skpublicdp.exceptions import NoPublicDataWarning
+from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.labelled import split_labelled
+from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.public import check_bounds, check_rows, feature_names, reference_sample
+from skpublicdp.rounds import certify, draw_in_rounds, exact_draws
+from skpublicdp.sanitizers import QuantileSanitizer
+
+
+class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
+    """Pure ε-differentially private classifier for rows that are all private and partly labelled.
+
+    The unlabelled rows are sanitized: private synthetic points take their place, which choose a
+    finite cover of a hypothesis class. One exact draw of the exponential mechanism picks its member
+    by the errors on the labelled rows. No row is used by both, so each has the whole budget:
+    Algorithm 1 (GenericLearner) of [1]_.
+
+    Parameters
+    ----------
+    hypotheses : HypothesisClass, default=None
+        Class to learn; ``None`` means `DecisionTrees(max_depth=2)`.
+    epsilon : float, default=1.0
+        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+    bounds : array-like of float, shape (2,) or (n_features, 2), default=None
+        Lowest and highest value of the features, known without looking at private rows; they may be
+        a hundred times too wide. ``None`` does without: see `sanitizers.QuantileSanitizer`.
+    sanitizer : object, default=None
+        Makes the synthetic points: has a parameter `epsilon` (set to that of the learner), `fit(X)`
+        and `sample(n)`, such as `PAPQueryRelease(delta=0)`. ``None`` means
+        `sanitizers.QuantileSanitizer()`. It is cloned; its `bounds` and `random_state`, where it
+        has them and they are None, become those of the learner.
+    alpha : float, default=0.05
+        Radius of the cover, in (0, 1): for splits, the spacing of the synthetic quantiles they are
+        put at.
+    beta : float, default=0.05
+        Probability, in (0, 1), with which `certificate_` may fail.
+    classes : array-like, default=None
+        All possible labels. By default those that occur in `y`, whose set is then taken to be
+        public knowledge.
+    n_jobs : int, default=None
+        Number of threads that tabulate rows; results do not depend on it.
+    random_state : int, numpy Generator or RandomState, default=None
+        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
+        for tests and papers; the receipt then says so.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        The sorted labels.
+    sanitized_ : ndarray of float64, shape (n_points, n_features)
+        The synthetic points that the cover is from. They are public now.
+    hypothesis_ : Hypothesis
+        The drawn rule; ``print`` shows it in words.
+    cover_size_ : int
+        Number of hypotheses it was drawn from, in the last round where there are several.
+    cover_radius_ : float or None
+        Radius reached: each member of the class disagrees with some member of the cover on at most
+        this share of the synthetic points. ``None`` where no bound is known.
+    privacy_ : PrivacyReceipt
+        What was spent.
+    certificate_ : Certificate
+        How far the drawn rule may be from the best in the cover (of the last round).
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Their names, where `X` has string column names.
+
+    Warns
+    -----
+    NoPublicDataWarning
+        If there are no unlabelled rows, or too few of them: the cover is then data-independent,
+        from `bounds` or for standard-normal features.
+    AmbiguousLabelWarning
+        If `y` holds -1 and one other value, and nothing says what -1 is.
+
+    See Also
+    --------
+    SemiPrivateClassifier : Takes public rows in place of unlabelled private ones.
+
+    Notes
+    -----
+    Neighbouring data sets differ by replacing one row, features and label. Which rows are labelled,
+    how many rows there are and the set of labels are not protected. Nothing that depends on the
+    rows is stored save `sanitized_` and `hypothesis_`.
+
+    References
+    ----------
+    .. [1] A. Beimel, K. Nissim and U. Stemmer (2015). Learning privately with labeled and unlabeled
+       examples. SODA. Algorithm 1, Theorem 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp import GenericLearnerClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = 1000 * rng.lognormal(size=(20_000, 3))  # no bounds are needed
+    >>> y = np.where(X[:, 0] > 1000, "yes", "no").astype(object)
+    >>> y[500:] = -1
+    >>> clf = GenericLearnerClassifier(epsilon=1.0, random_state=0).fit(X, y)
+    >>> clf.score(X[:500], y[:500].astype(str)) > 0.9
+    True
+    >>> clf.privacy_.epsilon, clf.privacy_.delta
+    (1.0, 0.0)
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
+        "hypotheses": [HypothesisClass, None],
+        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
+        "bounds": ["array-like", None],
+        "sanitizer": [HasMethods(["fit", "sample", "get_params"]), None],
+        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "classes": ["array-like", None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    # the mask is routed without being asked for: there is nothing else it could be meant for
+    __metadata_request__fit = {"is_labelled": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        hypotheses=None,
+        *,
+        epsilon=1.0,
+        bounds=None,
+        sanitizer=None,
+        alpha=0.05,
+        beta=0.05,
+        classes=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.hypotheses = hypotheses
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.sanitizer = sanitizer
+        self.alpha = alpha
+        self.beta = beta
+        self.classes = classes
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, *, is_labelled=None):
+        """Sanitize the unlabelled rows, then draw a rule by the labelled ones.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows, all private.
+        y : array-like, shape (n,)
+            Labels; -1 (or ``"-1"`` among text labels) means unlabelled, unless it is one of
+            `classes` or one of only two values.
+        is_labelled : array-like of bool, shape (n,), optional
+            Marks the labelled rows; `y` is not looked at elsewhere. Safe in cross-validation.
+
+        Returns
+        -------
+        self : GenericLearnerClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or an input is not as described; no private value is quoted.
+        CoverSizeError
+            If the cover's table would not fit in memory.
+        """
+        rows = split_labelled(self, X, y, is_labelled=is_labelled, classes=self.classes)
+        if self.bounds is not None:
+            check_bounds(self.bounds, self.n_features_in_)
+        bits = random_bits(self.random_state)
+        hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
+        sanitized, receipt = self._sanitize(rows.X_unlabelled, bits)
+        sample = PublicSample(sanitized, rows.classes, feature_names(self))
+        cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
+
+        scored = len(rows.y_labelled)
+        drawn = draw_in_rounds(
+            cover,
+            lambda cover: tabulate(cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs),
+            epsilon=exact_fraction(self.epsilon),
+            sensitivity=1,
+            scored=scored,
+            bits=bits,
+        )
+
+        self.classes_ = rows.classes
+        self.sanitized_ = sanitized
+        self.hypothesis_ = drawn.hypothesis
+        self.cover_size_ = drawn.cover.size
+        self.cover_radius_ = drawn.cover.radius
+        self.privacy_ = self._receipt(len(rows.labelled), receipt, drawn.spent, bits.secure)
+        self.certificate_ = certify(drawn, scored=scored, sensitivity=1, beta=self.beta)
+        return self
+
+    def predict(self, X):
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
+        check_is_fitted(self)
+        return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
+
+    def _sanitize(self, X, bits):
+        """Return synthetic points, and the receipt for them if rows were looked at."""
+        # Theorem 3.3 asks for thousands of points or millions; past this number a cover only grows
+        size = int(min(max(1000, 2 / self.alpha), 20_000))
+        sanitizer = self._sanitizer(bits)
+        receipt = None
+        if len(X):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NoPublicDataWarning)  # there are none by design
+                sanitizer.fit(X)
+            receipt = _checked_receipt(sanitizer, self.epsilon)
+        if receipt is None or not (receipt.epsilon or receipt.delta):
+            few = "Too few" if len(X) else "No"
+            where = "standard-normal features" if self.bounds is None else "the given bounds"
+            # this function, fit and scikit-learn's wrapper of it stand before the caller
+            warnings.warn(
+                f"{few} unlabelled rows were given to be sanitized at epsilon = "
+                f"{float(self.epsilon):g}, so the hypotheses come from a data-independent grid "
+                f"over {where}.",
+                NoPublicDataWarning,
+                stacklevel=4,
+            )
+            return reference_sample(self.n_features_in_, self.bounds, size), None
+        points = np.asarray(sanitizer.sample(size), dtype=np.float64)
+        if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
+            raise ValueError("sanitizer.sample must return finite rows with the columns of X.")
+        return points, receipt
+
+    def _sanitizer(self, bits):
+        sanitizer = QuantileSanitizer() if self.sanitizer is None else clone(self.sanitizer)
+        parameters = sanitizer.get_params(deep=False)
+        if "epsilon" not in parameters:
+            raise ValueError(
+                "sanitizer must have a parameter epsilon, its privacy budget; "
+                f"{type(sanitizer).__name__} has none."
+            )
+        given = {"epsilon": self.epsilon}
+        # bits of its own: the draw must not know its noise
+        seed = None if bits.secure else bits.bits(32)
+        for name, value in (("bounds", self.bounds), ("random_state", seed)):
+            if name in parameters and parameters[name] is None:
+                given[name] = value
+        return sanitizer.set_params(**given)
+
+    def _receipt(self, n, sanitized, spent, secure):
+        labels = "" if self.classes is not None else " and the set of labels in y"
+        reference = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
+        draws = exact_draws(spent, reference)
+        mechanisms = [replace(draw, name=f"on the labelled rows: {draw.name}") for draw in draws]
+        if sanitized is not None:
+            mechanisms = [
+                *(replace(one, name=f"on the others: {one.name}") for one in sanitized.mechanisms),
+                *mechanisms,
+            ]
+        return PrivacyReceipt(
+            epsilon=float(self.epsilon),  # not the sum: no row is used by both
+            delta=0.0 if sanitized is None else sanitized.delta,
+            unit=REPLACE_ONE,
+            n_private=n,
+            n_public=0,
+            mechanisms=tuple(mechanisms),
+            secure_randomness=secure and (sanitized is None or sanitized.secure_randomness),
+            assumptions=(f"which rows are labelled{labels} may be known",),
+        )
+
+
+def _checked_receipt(sanitizer, epsilon):
+    """Return what a fitted sanitizer says it spent; it must not be more than it was given."""
+    receipt = getattr(sanitizer, "privacy_", None)
+    if receipt is None:
+        delta = float(getattr(sanitizer, "delta", None) or 0.0)
+        name = type(sanitizer).__name__
+        spent = Mechanism(name, float(epsilon), delta, "its own documentation")
+        return PrivacyReceipt(
+            epsilon=float(epsilon),
+            delta=delta,
+            unit=REPLACE_ONE,
+            n_private=0,
+            n_public=0,
+            mechanisms=(spent,),
+            secure_randomness=True,
+        )
+    if receipt.epsilon > float(epsilon):
+        raise ValueError("sanitizer must not spend more than its parameter epsilon.")
+    return receipt

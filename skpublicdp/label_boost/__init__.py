@@ -1,0 +1,5 @@
+"""LabelBoost (Beimel, Nissim and Stemmer 2015): a private learner from few labels."""
+
+from skpublicdp.label_boost.classifier import LabelBoostClassifier
+
+__all__ = ["LabelBoostClassifier"]

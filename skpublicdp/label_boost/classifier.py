@@ -1,0 +1,407 @@
+"""LabelBoostClassifier: LabelBoost of Beimel, Nissim and Stemmer (2015)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp.accounting import exact_fraction
+from skpublicdp.base_learner import check_base, fit_base
+from skpublicdp.guarantees import vc_dimension
+from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
+from skpublicdp.label_boost.procedure import boosted_rows
+from skpublicdp.label_boost.receipts import (
+    base_stage,
+    is_seeded,
+    labeler_stage,
+    receipt,
+    stages_of,
+)
+from skpublicdp.label_boost.relabel import check_relabelling, check_rows_of, log_size
+from skpublicdp.label_boost.schedules import paper_plan, tight_plan
+from skpublicdp.labelled import split_labelled
+from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.public import check_bounds, check_rows, warn_if_sliced
+from skpublicdp.semi_private import SemiPrivateClassifier
+
+
+def _base_has(method):
+    """Tell whether the base learner has a method, for `available_if`."""
+
+    def check(self):
+        base = getattr(self, "estimator_", self.estimator)
+        return hasattr(SemiPrivateClassifier if base is None else base, method)
+
+    return check
+
+
+class LabelBoostClassifier(ClassifierMixin, BaseEstimator):
+    """Private classifier from few labelled and many unlabelled rows, all of them private.
+
+    A private learner that needs more rows than are labelled gets them: a rule that is drawn from
+    all labelings of a few labelled and many other rows labels these rows, and the base learner is
+    run on them. The rule is made of private rows and never leaves; random subsets pay for it
+    (Algorithms 2 and 3 of [1]_).
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Base learner: any differentially private classifier with a parameter `epsilon`, which is set
+        to its share of the budget, as `delta` is where it has one. ``None`` means
+        `SemiPrivateClassifier`, which needs few rows and gains least.
+    hypotheses : HypothesisClass, default=None
+        What labels the rows: `Thresholds`, `Stumps`, `Intervals` or `FiniteClass`; others are
+        refused, see Notes. ``None`` means `Thresholds` for one feature and two labels, `Stumps`
+        otherwise. With `release_labeler` any class will do, by default `DecisionTrees`.
+    epsilon : float, default=1.0
+        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+    delta : float, default=0.0
+        Privacy budget δ of one `fit`, in [0, 1), for base learners that use one.
+    alpha : float, default=0.1
+        Error, in (0, 1), that the base learner may make; it decides `n_base` and, with the paper's
+        constants, the schedule. With `release_labeler`, the radius of the labeler's cover.
+    beta : float, default=0.05
+        Probability, in (0, 1), with which the error may be larger.
+    constants : {"tight", "paper"}, default="tight"
+        ``"tight"`` looks for the sizes and budgets that promise the least error, none of the rows
+        being relabelled where that promises more than the labelled rows alone. ``"paper"`` is
+        Algorithm 3 with its own constants, for which it takes 90000 `n_base` unlabelled rows;
+        `epsilon` above 1 then counts as 1.
+    release_labeler : bool, default=False
+        The parallel variant: a rule from a public cover is drawn by the labelled rows at all of
+        `epsilon`, stored as `labeler_` and labels the other rows, on which the base learner is run,
+        again at all of `epsilon`: no row is seen twice. `constants` is then not used.
+    classes : array-like, default=None
+        All possible labels. By default those that occur in `y`, whose set is then taken to be
+        public knowledge.
+    bounds : array-like of float, shape (2,) or (n_features, 2), default=None
+        Lowest and highest value of the features, known without looking at private rows. Used by
+        the labeler that is released and by the default base learner where there are no public rows.
+    n_base : int, default=None
+        Rows that the base learner needs at ε = 1 to err on at most `alpha`. A larger number means
+        more rows at less budget for it, and fewer for the labeler. ``None`` means
+        ``guarantees.n_private(alpha, beta, 1, d=1)``.
+    random_state : int, numpy Generator or RandomState, default=None
+        ``None`` draws from the operating system's secure generator and leaves the `random_state` of
+        the base learner alone. Anything else is repeatable, for tests and papers; the receipt then
+        says so.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted base learner.
+    classes_ : ndarray, shape (n_classes,)
+        The sorted labels.
+    n_rounds_ : int
+        How often rows were relabelled.
+    privacy_ : PrivacyReceipt
+        What was spent: each round together with all that follows it, and the base learner.
+    labeler_ : SemiPrivateClassifier
+        What labelled the unlabelled rows. Only with `release_labeler`.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Their names, where `X` has string column names.
+
+    Warns
+    -----
+    NoPublicDataWarning
+        If a base learner or labeler that wants public rows gets none.
+    AmbiguousLabelWarning
+        If -1 may be a label or mark rows without one.
+
+    See Also
+    --------
+    SemiPrivateClassifier : Learns from the labelled rows alone, and public ones.
+
+    Notes
+    -----
+    Neighbouring data sets differ by replacing one row, features and label; which rows are labelled,
+    and how many, is public. All sizes, the number of rounds and all budgets depend on public
+    numbers alone.
+
+    The privacy proof needs each labeling of the private rows listed once, and that one more row
+    makes at most as many of one as there are labels. Trees, say, are made of several splits at
+    private rows, and one more row can make many of one.
+
+    The base learner must be private whatever the rows are: it may not fail for some of them. After
+    relabelling all rows may have one label. A base learner with a parameter `classes` is told the
+    labels; another one gets one more row for each label, all at the centre of `bounds`, at the
+    median of `X_public` or at zero. Rows come in random order.
+
+    References
+    ----------
+    .. [1] A. Beimel, K. Nissim and U. Stemmer (2015). Learning privately with labeled and unlabeled
+       examples. SODA. Lemmas 4.1 and 4.6, Theorems 4.13, 4.14 and 4.16.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp import LabelBoostClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40_000, 2))
+    >>> y = (X[:, 0] > 0.3).astype(int)
+    >>> y[1000:] = -1  # no label
+    >>> clf = LabelBoostClassifier(epsilon=1.0, n_base=100_000, random_state=0)
+    >>> clf.fit(X, y, X_public=rng.normal(size=(300, 2))).n_rounds_
+    1
+    >>> clf.score(X, X[:, 0] > 0.3) > 0.9
+    True
+    >>> clf.privacy_.epsilon
+    1.0
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "hypotheses": [HypothesisClass, None],
+        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "constants": [StrOptions({"tight", "paper"})],
+        "release_labeler": ["boolean"],
+        "classes": ["array-like", None],
+        "bounds": ["array-like", None],
+        "n_base": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    __metadata_request__fit = {"X_public": True, "is_labelled": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        hypotheses=None,
+        epsilon=1.0,
+        delta=0.0,
+        alpha=0.1,
+        beta=0.05,
+        constants="tight",
+        release_labeler=False,
+        classes=None,
+        bounds=None,
+        n_base=None,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.hypotheses = hypotheses
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.beta = beta
+        self.constants = constants
+        self.release_labeler = release_labeler
+        self.classes = classes
+        self.bounds = bounds
+        self.n_base = n_base
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=False)  # the base learner checks its own
+    def fit(self, X, y, *, X_public=None, is_labelled=None):
+        """Relabel rows and run the base learner on them.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows, all private.
+        y : array-like, shape (n,)
+            Labels, -1 (or ``"-1"`` among text labels) where there is none. -1 is a label where
+            `classes` says so, and where `y` holds at most one other value.
+        X_public : array-like of float, shape (m, n_features), optional
+            Public rows, for the cover of a released labeler and for base learners whose `fit` takes
+            such. In cross-validation it must not have as many rows as `X`.
+        is_labelled : array-like of bool, shape (n,), optional
+            Marks the rows whose label counts; `y` is not looked at elsewhere.
+
+        Returns
+        -------
+        self : LabelBoostClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or an input is not as described; no private value is quoted.
+        """
+        rows = split_labelled(self, X, y, is_labelled=is_labelled, classes=self.classes)
+        X_public = self._public_rows(X_public, len(rows.labelled))
+        if self.bounds is not None:
+            check_bounds(self.bounds, self.n_features_in_)
+        base = self.estimator
+        if base is None:
+            base = SemiPrivateClassifier(bounds=self.bounds)
+        check_base(base)
+        bits = random_bits(self.random_state)
+        seeds = [None if bits.secure else bits.bits(31) for _ in range(2)]
+
+        if self.release_labeler:
+            labeler = self._fit_labeler(rows, X_public, seeds[0])
+            X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
+            stages = (labeler_stage(float(self.epsilon)),)
+            budget, n_rounds = (float(self.epsilon), float(self.delta)), 1
+        else:
+            plan, hypotheses = self._plan(rows)
+            X_base, codes = boosted_rows(plan, hypotheses, rows, bits)
+            y_base = rows.classes[codes]
+            stages = stages_of(plan, len(rows.classes))
+            budget, n_rounds = (plan.base_epsilon, plan.base_delta), len(plan.rounds)
+
+        # of the rows as they were given, y says publicly which labels occur
+        may_miss_a_label = X_base is not rows.X_labelled or self.classes is not None
+        if may_miss_a_label and "classes" not in base.get_params(deep=False):
+            anchors = np.tile(self._centre(X_public), (len(rows.classes), 1))
+            X_base, y_base = np.vstack([X_base, anchors]), np.append(y_base, rows.classes)
+        fitted = fit_base(
+            base,
+            budget[0],
+            X_base,
+            y_base,
+            delta=budget[1],
+            random_state=seeds[1],
+            classes=rows.classes,
+            X_public=X_public,
+        )
+        self.estimator_ = fitted
+        self.classes_ = rows.classes
+        self.n_rounds_ = n_rounds
+        if self.release_labeler:
+            self.labeler_ = labeler
+        elif hasattr(self, "labeler_"):
+            del self.labeler_
+        self.privacy_ = receipt(
+            self,
+            (*stages, base_stage(fitted, budget)),
+            n_private=len(rows.labelled),
+            n_public=0 if X_public is None else len(X_public),
+            secure=bits.secure and not is_seeded(fitted),
+        )
+        return self
+
+    def predict(self, X):
+        """Predict labels with the base learner.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
+        return self._delegate("predict", X)
+
+    @available_if(_base_has("predict_proba"))
+    def predict_proba(self, X):
+        """Predict probabilities with the base learner.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n, n_classes)
+            One column for each label of `classes_`.
+        """
+        return self._delegate("predict_proba", X)
+
+    @available_if(_base_has("decision_function"))
+    def decision_function(self, X):
+        """Return the base learner's decision function.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, n_classes)
+            Its values.
+        """
+        return self._delegate("decision_function", X)
+
+    def _delegate(self, method, X):
+        check_is_fitted(self)
+        return getattr(self.estimator_, method)(check_rows(self, X, reset=False))
+
+    def _public_rows(self, X_public, n):
+        if X_public is None or np.shape(X_public) == (0, self.n_features_in_):
+            return None
+        try:
+            public = check_rows(self, X_public, reset=False)
+        except ValueError as error:
+            raise ValueError(f"X_public is not usable: {error}") from None
+        # this method, fit and scikit-learn's wrapper of it stand before the caller
+        warn_if_sliced(n, len(public), stacklevel=5)
+        return public
+
+    def _centre(self, X_public):
+        """Return a point that no private row decides."""
+        if self.bounds is not None:
+            low, high = check_bounds(self.bounds, self.n_features_in_)
+            return low / 2 + high / 2
+        if X_public is not None:
+            return np.median(X_public, axis=0)
+        return np.zeros(self.n_features_in_)
+
+    def _plan(self, rows):
+        """Return sizes and budgets, and what relabels, from public numbers."""
+        n_features, n_classes = self.n_features_in_, len(rows.classes)
+        hypotheses = self.hypotheses
+        if hypotheses is None:
+            hypotheses = Thresholds() if n_features == 1 and n_classes <= 2 else Stumps()
+        check_relabelling(hypotheses, n_features, rows.classes)
+        settings = {
+            "n_labelled": len(rows.X_labelled),
+            "n_unlabelled": len(rows.X_unlabelled),
+            "epsilon": exact_fraction(self.epsilon),
+            "delta": exact_fraction(self.delta),
+            "alpha": float(self.alpha),
+            "beta": float(self.beta),
+            "n_base": self.n_base,
+        }
+        if self.constants == "paper":
+            if n_classes > 2:
+                raise ValueError(
+                    f"constants='paper' needs at most two labels and y has {n_classes}; "
+                    "use constants='tight'."
+                )
+            plan = paper_plan(**settings, vc=max(vc_dimension(hypotheses, n_features), 1))
+        else:
+            plan = tight_plan(
+                **settings,
+                log_size=lambda n: log_size(hypotheses, n, n_features, n_classes),
+                n_classes=n_classes,
+            )
+        for step in plan.rounds:
+            check_rows_of(hypotheses, step.kept)
+        return plan, hypotheses
+
+    def _fit_labeler(self, rows, X_public, seed):
+        if not len(rows.X_unlabelled):
+            raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
+        labeler = SemiPrivateClassifier(
+            DecisionTrees() if self.hypotheses is None else self.hypotheses,
+            alpha=self.alpha,
+            beta=self.beta,
+            classes=rows.classes,
+            bounds=self.bounds,
+        )
+        return fit_base(
+            labeler,
+            self.epsilon,
+            rows.X_labelled,
+            rows.classes[rows.y_labelled],
+            random_state=seed,
+            X_public=X_public,
+        )

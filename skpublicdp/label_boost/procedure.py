@@ -1,0 +1,62 @@
+"""LabelBoost itself: carry a plan out on the rows, up to those that the base learner gets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skpublicdp.hypotheses import HypothesisClass
+from skpublicdp.hypotheses.base import Codes, Rows
+from skpublicdp.label_boost.plan import Plan
+from skpublicdp.label_boost.relabel import relabel
+from skpublicdp.labelled import LabelledRows
+from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
+
+
+def boosted_rows(
+    plan: Plan, hypotheses: HypothesisClass, rows: LabelledRows, bits: RandomBits
+) -> tuple[Rows, Codes]:
+    """Run the rounds of Algorithm 3 and return what the base learner is run on.
+
+    Parameters
+    ----------
+    plan : Plan
+        Sizes and budgets.
+    hypotheses : HypothesisClass
+        What relabels, checked by `relabel.check_relabelling`.
+    rows : LabelledRows
+        Rows with and without a label.
+    bits : RandomBits
+        Source of randomness.
+
+    Returns
+    -------
+    tuple
+        Rows and codes. They are private: only the output of a base learner with the plan's budget
+        may be shown.
+    """
+    X, y, others = rows.X_labelled, rows.y_labelled, rows.X_unlabelled
+    if plan.first_labelled < len(X):
+        kept = random_subset(len(X), plan.first_labelled, bits)
+        X, y = X[kept], y[kept]
+    if plan.first_unlabelled < len(others):
+        others = others[random_subset(len(others), plan.first_unlabelled, bits)]
+    # random rows of a random part of the others are random rows of the others: no need to part them
+    taken = sum(step.kept_new for step in plan.rounds)
+    fresh = random_subset(len(others), taken, bits)[random_order(taken, bits)]
+    for step in plan.rounds:
+        old = random_subset(len(X), step.kept_labelled, bits)
+        new, fresh = fresh[: step.kept_new], fresh[step.kept_new :]
+        X = np.concatenate([X[old], others[new]])
+        y = relabel(hypotheses, X, y[old], rows.classes, step.epsilon, bits)
+    if plan.base_rows < len(X):
+        kept = random_subset(len(X), plan.base_rows, bits)
+        X, y = X[kept], y[kept]
+    if plan.resampled:
+        drawn = random_indices(len(X), len(X), bits)
+        return X[drawn], y[drawn]
+    if not plan.rounds:
+        return X, y
+    # subsampling is proved for sets of rows, and a base learner may look at their order
+    order = random_order(len(X), bits)
+    return X[order], y[order]

@@ -1,0 +1,6 @@
+"""Synthetic rows from private ones, to build covers on."""
+
+from skpublicdp.sanitizers.quantile_sanitizer import QuantileSanitizer
+from skpublicdp.sanitizers.quantiles import Column
+
+__all__ = ["Column", "QuantileSanitizer"]

@@ -1,0 +1,229 @@
+"""Private quantiles of one column, found by halving; the proof is docs/proofs/generic_learner.md.
+
+The tree of medians is that of Kaplan, Schnapp and Stemmer (2022). Each median is an exact draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.mechanisms.families import Choice, Leaf
+from skpublicdp.mechanisms.noise import discrete_laplace
+from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.mechanisms.selection import draw
+from skpublicdp.sanitizers.candidates import Candidates
+
+Counts = NDArray[np.int64]
+Places = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+COUNTING = Fraction(2, 5)
+"""Share of the budget for the masses; the medians have the rest, each level as much."""
+
+SPURIOUS = 0.05
+"""Probability with which noise may pass for rows in some part of a column that holds none."""
+
+MOST_LEVELS = 6
+
+
+def n_levels(n: int, epsilon: float) -> int:
+    """Choose how often to halve, by public numbers.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    epsilon : float
+        Privacy budget of the column.
+
+    Returns
+    -------
+    int
+        0 where so few rows would tell nothing; otherwise 2 to 6, one more each time `n * epsilon`
+        is four times as much. Rules of thumb: few and good cuts make a small cover.
+
+    Examples
+    --------
+    >>> [n_levels(n, 1.0) for n in (10, 100, 1_000, 10_000)]
+    [0, 2, 3, 5]
+    """
+    rows = n * epsilon
+    return 0 if rows < 16 else int(np.clip(2 + math.floor(math.log(rows / 128, 4)), 2, MOST_LEVELS))
+
+
+def split_budget(epsilon: Fraction, levels: int) -> tuple[Fraction, Fraction]:
+    """Return the budgets of each level and of the masses."""
+    counting = epsilon * COUNTING
+    return (epsilon - counting) / levels, counting
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A distribution on the line: segments with masses. All of it is released.
+
+    Attributes
+    ----------
+    starts, ends : ndarray of float64, shape (n_segments,)
+        Where segments start and end; one that starts where it ends is a single value.
+    masses : ndarray of float64, shape (n_segments,)
+        Positive, with sum 1; spread evenly over each segment.
+    """
+
+    starts: Floats
+    ends: Floats
+    masses: Floats
+
+    def quantile(self, p: Floats) -> Floats:
+        """Return the numbers below which shares p lie."""
+        below = np.cumsum(self.masses)
+        place = np.minimum(np.searchsorted(below, p), len(below) - 1)
+        start, end = self.starts[place], self.ends[place]
+        inside = np.clip(1 - (below[place] - p) / self.masses[place], 0, 1)
+        # a single value is kept to the last digit: many are 0 or 1
+        return np.where(start == end, start, start * (1 - inside) + end * inside)
+
+
+def release_column(
+    column: Floats, candidates: Candidates, *, levels: int, epsilon: Fraction, bits: RandomBits
+) -> Column:
+    """Release an approximation of a column of private numbers.
+
+    Parameters
+    ----------
+    column : ndarray of float64
+        Private numbers; each is moved to the nearest candidate.
+    candidates : Candidates
+        Where quantiles may lie.
+    levels : int
+        How often to halve, positive.
+    epsilon : Fraction
+        Privacy budget: the release is ε-differentially private.
+    bits : RandomBits
+        Source of randomness.
+
+    Returns
+    -------
+    Column
+        The 2^levels - 1 quantiles, and the spaces between them, with noisy masses.
+    """
+    halving, counting = split_budget(epsilon, levels)
+    counts = np.bincount(candidates.nearest(column), minlength=len(candidates))
+    below = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    cuts = find_medians(below, candidates.prior, levels, halving, bits)
+    # parts of the line in turn: below the first cut, on it, between it and the second, ...
+    ends = np.concatenate([[0], (cuts[:, None] + [0, 1]).ravel(), [len(candidates)]])
+    scale = 2 / counting  # a replaced row leaves one part and enters another
+    noisy = np.diff(below[ends]) + discrete_laplace(scale, len(ends) - 1, bits)
+    return arrange(candidates.values, cuts, noisy, float(scale))
+
+
+def find_medians(
+    below: Counts, prior: NDArray[np.int64], levels: int, epsilon: Fraction, bits: RandomBits
+) -> Places:
+    """Draw a median, one of the numbers below it and one of those above it, and so on.
+
+    Parameters
+    ----------
+    below : ndarray of int64, shape (n_candidates + 1,)
+        How many numbers lie before each candidate, and in the end all of them.
+    prior : ndarray of int64, shape (n_candidates,)
+        Prior weights of the candidates.
+    levels : int
+        How often to halve.
+    epsilon : Fraction
+        Privacy budget of each level.
+    bits : RandomBits
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of intp
+        Places of the medians among the candidates, increasing.
+    """
+    nodes = [(0, len(prior))]
+    cuts: list[int] = []
+    for _ in range(levels):
+        halves: list[tuple[int, int]] = []
+        for start, stop in nodes:
+            errors = median_errors(below[start : stop + 1])
+            family = Choice(Leaf(errors[:, None]), prior[start:stop])
+            # a row that is replaced leaves one node and enters another: the errors of two nodes
+            # change by at most 1, or those of a single one by 2
+            option, _ = draw(family, epsilon, 2, bits)
+            cuts.append(start + option)
+            halves += [(start, start + option), (start + option + 1, stop)]
+        nodes = [(start, stop) for start, stop in halves if start < stop]
+    return np.sort(np.array(cuts, dtype=np.intp))
+
+
+def median_errors(below: Counts) -> Counts:
+    """Count for each candidate how many numbers too many lie on one side of it.
+
+    Parameters
+    ----------
+    below : ndarray of int64, shape (n_candidates + 1,)
+        As in `find_medians`, of a node.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_candidates,)
+        0 for a median. One more or one fewer number changes each by at most 1.
+
+    Examples
+    --------
+    >>> median_errors(np.array([0, 3, 3, 4]))  # three numbers, none and one
+    array([0, 2, 2])
+    """
+    left, at, right = below[:-1] - below[0], np.diff(below), below[-1] - below[1:]
+    errors: Counts = np.maximum(np.abs(left - right) - at, 0)
+    return errors
+
+
+def arrange(values: Floats, cuts: Places, noisy: Counts, scale: float) -> Column:
+    """Make a distribution of cuts and the noisy masses of the parts they make.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        Candidates.
+    cuts : ndarray of intp
+        Places of the cuts, increasing.
+    noisy : ndarray of int64, shape (2 * n_cuts + 1,)
+        Masses below the first cut, on it, between it and the second, and so on.
+    scale : float
+        Scale of their noise.
+
+    Returns
+    -------
+    Column
+        The parts whose mass is more than noise; where there are none, the cuts.
+    """
+    middle = [float(value) for value in values[cuts]]
+    first, last = float(values[0]), float(values[-1])
+    # a tail is as wide as the space next to it: without bounds its true end may be far away
+    tails = (
+        max(first, middle[0] - (middle[min(1, len(middle) - 1)] - middle[0])),
+        min(last, middle[-1] + (middle[-1] - middle[max(-2, -len(middle))])),
+    )
+    starts = np.array(list(_interleaved([tails[0], *middle], middle)))
+    ends = np.array(list(_interleaved([*middle, tails[1]], middle)))
+    # noise is above t times its scale with probability about exp(-t) / 2
+    least = scale * math.log(len(noisy) / (2 * SPURIOUS))
+    masses = np.where(noisy > least, noisy, 0).astype(np.float64)
+    if not masses.any():
+        masses[1::2] = 1.0
+    kept = masses > 0
+    return Column(starts[kept], ends[kept], masses[kept] / masses.sum())
+
+
+def _interleaved(spaces: list[float], cuts: list[float]) -> Iterator[float]:
+    for space, cut in zip(spaces, cuts, strict=False):
+        yield space
+        yield cut
+    yield spaces[-1]

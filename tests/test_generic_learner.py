@@ -1,0 +1,378 @@
+"""GenericLearnerClassifier and its sanitizer: private quantiles and what comes out of them."""
+
+import pickle
+import warnings
+from fractions import Fraction
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from skpublicdp import PAPQueryRelease
+from skpublicdp.exceptions import AmbiguousLabelWarning, NoPublicDataWarning
+from skpublicdp.generic_learner import GenericLearnerClassifier
+from skpublicdp.hypotheses import (
+    Conjunctions,
+    DecisionTrees,
+    FiniteClass,
+    HalfspaceIntersections,
+    Halfspaces,
+    Intervals,
+    Rectangles,
+    Stumps,
+    Thresholds,
+    Union,
+)
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.public import reference_sample
+from skpublicdp.query_release import RectangleQueries
+from skpublicdp.rounds import draw_in_rounds
+from skpublicdp.sanitizers import QuantileSanitizer
+from tests.helpers import public_sample
+
+RNG = np.random.default_rng(0)
+N, LABELLED = 6000, 1000
+X = np.column_stack(
+    [RNG.lognormal(8, 1.5, size=N), RNG.normal(40, 10, size=N).round(), RNG.random(N) < 0.3]
+).astype(float)
+TRUTH = np.where((X[:, 0] > 4000) ^ (X[:, 2] == 1), "sick", "well")
+Y = np.where(np.arange(N) < LABELLED, TRUTH, "-1")
+WIDE = [(-1e7, 1e7), (-2000, 3000), (-50, 50)]
+
+
+def fitted(**parameters):
+    X_, y = parameters.pop("X", X), parameters.pop("y", Y)
+    return GenericLearnerClassifier(**{"random_state": 0, **parameters}).fit(X_, y)
+
+
+def test_sanitizer_receipt_and_few_rows():
+    sanitizer = QuantileSanitizer(epsilon=0.5, random_state=0).fit(X)
+    receipt = sanitizer.privacy_
+    assert (receipt.epsilon, receipt.delta, receipt.n_private) == (0.5, 0.0, N)
+    assert sum(spent.epsilon for spent in receipt.mechanisms) == pytest.approx(0.5)
+    with pytest.warns(NoPublicDataWarning, match="10 rows of 3 features are too few") as caught:
+        sanitizer.fit(X[:10])
+    assert caught[0].filename == __file__
+    assert sanitizer.privacy_.epsilon == 0
+    np.testing.assert_array_equal(sanitizer.sample(50), reference_sample(3, size=50))
+    for n in (-1, 0.5):
+        with pytest.raises(ValueError, match="non-negative integer"):
+            sanitizer.sample(n)
+
+
+@pytest.mark.parametrize("bounds", [None, WIDE])
+def test_learns_from_few_labels_without_knowing_the_scale(bounds):
+    clf = fitted(bounds=bounds)
+    assert clf.score(X, TRUTH) > 0.9
+    assert clf.classes_.tolist() == ["sick", "well"]
+    assert "x0 >" in str(clf.hypothesis_)
+
+
+def test_public_attributes():
+    clf = fitted(epsilon=0.5)
+    assert clf.sanitized_.shape == (1000, 3)
+    assert set(clf.sanitized_[:, 2]) == {0.0, 1.0}
+    assert type(clf.cover_size_) is int
+    assert 0 < clf.cover_radius_ <= 3 * 0.05
+    receipt = clf.privacy_
+    assert (receipt.epsilon, receipt.delta) == (0.5, 0.0)
+    assert (receipt.n_private, receipt.n_public) == (N, 0)
+    parts = {"on the labelled rows": 0.0, "on the others": 0.0}
+    for spent in receipt.mechanisms:
+        parts[spent.name.split(":")[0]] += spent.epsilon
+    assert list(parts.values()) == pytest.approx([0.5, 0.5])
+    assert "which rows are labelled" in repr(receipt)
+    assert clf.certificate_.probability == pytest.approx(0.95)
+    expected = 2 * (np.log(clf.certificate_.effective_size) + np.log(20)) / (0.5 * LABELLED)
+    assert clf.certificate_.excess_error == pytest.approx(expected)
+
+
+CLASSES = [
+    (Thresholds(), 1),
+    (Thresholds(feature=1), 3),
+    (Stumps(), 3),
+    (Intervals(), 1),
+    (Rectangles(), 2),
+    (Rectangles(features=[0, 2]), 3),
+    (Conjunctions(), 3),
+    (Conjunctions(max_literals=3), 3),
+    (DecisionTrees(max_depth=1), 3),
+    (DecisionTrees(max_depth=3), 3),
+    (Halfspaces(), 1),
+    (Halfspaces(cover="directions", directions=100), 2),
+    (Halfspaces(directions=100), 3),
+    (Halfspaces(directions=100), 6),
+    (HalfspaceIntersections(max_halfspaces=50), 2),
+    (HalfspaceIntersections(max_halfspaces=200), 5),
+    (Union([Stumps(), Halfspaces(directions=50)]), 3),
+    (FiniteClass([LogisticRegression().fit(10 * np.eye(3), [0, 1, 1])]), 3),
+]
+
+
+@pytest.mark.parametrize(("hypotheses", "n_features"), CLASSES, ids=str)
+@pytest.mark.parametrize("n", [3000, 500])
+def test_every_hypothesis_class(hypotheses, n_features, n):
+    rows = 50 + 10 * np.random.default_rng(1).normal(size=(3000, n_features))
+    column = 1 if isinstance(hypotheses, Thresholds) and hypotheses.feature else 0
+    labels = np.where(rows[:, column] > 50, 1, 0)
+    marked = np.arange(len(rows)) < 500
+    clf = GenericLearnerClassifier(hypotheses, epsilon=2.0, classes=[0, 1], random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if n == 500 else "error", NoPublicDataWarning)
+        clf.fit(rows[:n], labels[:n], is_labelled=marked[:n])
+    if n == 3000 and not isinstance(hypotheses, FiniteClass):
+        assert clf.score(rows, labels) > 0.8
+    assert set(clf.predict(rows)) <= {0, 1}
+
+
+def test_multi_class():
+    truth = np.select([X[:, 0] > 4000, X[:, 2] == 1], ["a", "b"], "c")
+    clf = fitted(y=np.where(np.arange(N) < 2000, truth, "-1"))
+    assert clf.score(X, truth) > 0.9
+
+
+class TestOtherSanitizers:
+    @pytest.mark.parametrize(
+        "sanitizer",
+        [
+            QuantileSanitizer(bounds=WIDE),
+            PAPQueryRelease(delta=0),
+            PAPQueryRelease(RectangleQueries(), delta=0),
+        ],
+    )
+    def test_any_release_that_samples(self, sanitizer):
+        rows = np.column_stack([X[:, 1], X[:, 2], np.log(X[:, 0])])
+        clf = fitted(X=rows, bounds=[(0, 100), (0, 1), (0, 20)], sanitizer=sanitizer, epsilon=2.0)
+        assert clf.score(rows, TRUTH) > 0.8
+        assert (clf.privacy_.epsilon, clf.privacy_.delta) == (2.0, 0.0)
+        assert sanitizer.epsilon == 1.0
+        assert not hasattr(sanitizer, "privacy_")
+
+    def test_delta_is_passed_on(self):
+        clf = fitted(X=X[:, 1:2], bounds=(0, 100), sanitizer=PAPQueryRelease(delta=1e-6))
+        assert (clf.privacy_.epsilon, clf.privacy_.delta) == (1.0, 1e-6)
+        named = " ".join(spent.name for spent in clf.privacy_.mechanisms)
+        assert "on the others: " in named
+        assert "Gaussian" in named
+
+    def test_one_without_a_receipt(self):
+        class Own(BaseEstimator):
+            def __init__(self, epsilon=1.0):
+                self.epsilon = epsilon
+
+            def fit(self, X):
+                return self
+
+            def sample(self, n):
+                return np.tile([[0, 0, 0], [1e4, 80.0, 1.0]], (n // 2, 1))
+
+        clf = fitted(sanitizer=Own(), epsilon=0.5)
+        assert len(clf.sanitized_) == 1000
+        assert "on the others: Own" in repr(clf.privacy_)
+
+    @pytest.mark.parametrize(
+        ("method", "message"),
+        [
+            (lambda self, n: np.zeros((n, 2)), "finite rows with the columns of X"),
+            (lambda self, n: np.full((n, 3), np.nan), "finite rows with the columns of X"),
+            (lambda self, n: np.zeros((0, 3)), "finite rows with the columns of X"),
+        ],
+    )
+    def test_bad_samples(self, monkeypatch, method, message):
+        monkeypatch.setattr(QuantileSanitizer, "sample", method)
+        with pytest.raises(ValueError, match=message):
+            fitted()
+
+    def test_one_that_spends_more(self):
+        class Spends(QuantileSanitizer):
+            def fit(self, X, y=None):
+                self.privacy_ = QuantileSanitizer(epsilon=2 * self.epsilon).fit(X).privacy_
+
+        with pytest.raises(ValueError, match="must not spend more"):
+            fitted(sanitizer=Spends())
+
+    @pytest.mark.parametrize("sanitizer", ["grid", LogisticRegression()])
+    def test_no_sanitizer(self, sanitizer):
+        with pytest.raises(ValueError, match="'sanitizer' parameter of GenericLearnerClassifier"):
+            fitted(sanitizer=sanitizer)
+
+    def test_one_without_epsilon(self):
+        class NoBudget(QuantileSanitizer):
+            def __init__(self):
+                pass
+
+        with pytest.raises(ValueError, match="must have a parameter epsilon"):
+            fitted(sanitizer=NoBudget())
+
+
+class TestFewUnlabelledRows:
+    @pytest.mark.parametrize(("n", "few"), [(0, "No"), (5, "Too few")])
+    @pytest.mark.parametrize(("bounds", "where"), [(None, "standard-normal"), (WIDE, "the given")])
+    def test_the_reference_stands_in(self, n, few, bounds, where):
+        marks = np.where(np.arange(1000 + n) < 1000, TRUTH[: 1000 + n], "-1")
+        with pytest.warns(NoPublicDataWarning, match=f"{few} unlabelled.*{where}") as caught:
+            clf = fitted(X=X[: 1000 + n], y=marks, bounds=bounds)
+        assert caught[0].filename.endswith("test_generic_learner.py")
+        np.testing.assert_array_equal(clf.sanitized_, reference_sample(3, bounds))
+        assert "others" not in repr(clf.privacy_)
+
+    @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+    def test_the_cover_does_not_look_at_labelled_rows(self):
+        sizes = {fitted(X=scale * X[:500], y=TRUTH[:500]).cover_size_ for scale in (0.001, 1, 1000)}
+        assert len(sizes) == 1
+
+
+class TestLabels:
+    def test_mask_and_mark_are_the_same_thing(self):
+        mask = np.arange(N) < LABELLED
+        masked = GenericLearnerClassifier(random_state=0).fit(X, TRUTH, is_labelled=mask)
+        assert str(masked.hypothesis_) == str(fitted().hypothesis_)
+        assert masked.privacy_ == fitted().privacy_
+
+    def test_ambiguous_labels(self):
+        labels = np.where(TRUTH == "sick", 1, -1)
+        with (
+            pytest.warns(NoPublicDataWarning),
+            pytest.warns(AmbiguousLabelWarning) as caught,
+        ):
+            clf = GenericLearnerClassifier(random_state=0).fit(X, labels)
+        assert clf.classes_.tolist() == [-1, 1]
+        assert {warning.filename for warning in caught} == {__file__}
+
+    @pytest.mark.filterwarnings("error")
+    def test_cross_validation_with_the_mask(self):
+        mask = np.arange(N) % 3 == 0
+        scores = cross_val_score(
+            GenericLearnerClassifier(random_state=0), X, TRUTH, cv=3, params={"is_labelled": mask}
+        )
+        assert scores.mean() > 0.9
+
+    def test_one_class(self):
+        clf = fitted(y=np.where(np.arange(N) < 10, "sick", "-1"), classes=["sick"])
+        assert set(clf.predict(X)) == {"sick"}
+
+    def test_frames(self):
+        frame = pd.DataFrame(X, columns=["income", "age", "smoker"])
+        assert "income > " in str(fitted(X=frame).hypothesis_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epsilon": 0}, "'epsilon' parameter of GenericLearnerClassifier must be"),
+        ({"epsilon": "1"}, "'epsilon' parameter of GenericLearnerClassifier must be"),
+        ({"alpha": 1.0}, "'alpha' parameter of GenericLearnerClassifier must be"),
+        ({"hypotheses": "trees"}, "'hypotheses' parameter"),
+        ({"bounds": (1, 0)}, "bounds must be finite"),
+        ({"bounds": [(0, 1)] * 2}, "bounds must be one pair"),
+        ({"classes": ["sick"]}, "only labels listed in classes"),
+        ({"y": np.full(N, "-1")}, "at least one label"),
+        ({"y": None}, "requires y"),
+        ({"y": Y[:-1]}, "inconsistent numbers of samples"),
+        ({"X": np.where(X > 10_000, np.nan, X)}, "X contains NaN"),
+        ({"X": X[:, 0]}, "Reshape your data"),
+    ],
+)
+def test_bad_input_gets_one_clear_sentence(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        fitted(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_repeatable_with_a_seed_and_different_without():
+    np.testing.assert_array_equal(fitted().sanitized_, fitted().sanitized_)
+    one, other = fitted(random_state=None), fitted(random_state=None)
+    assert not np.array_equal(one.sanitized_, other.sanitized_)
+    assert one.privacy_.secure_randomness
+    seeded = fitted(random_state=None, sanitizer=QuantileSanitizer(random_state=0))
+    assert not seeded.privacy_.secure_randomness
+
+
+@pytest.mark.parametrize(
+    "copy", [lambda clf: pickle.loads(pickle.dumps(clf)), lambda clf: clone(clf).fit(X, Y)]
+)
+def test_round_trips(copy):
+    clf = fitted()
+    again = copy(clf)
+    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+    assert again.privacy_ == clf.privacy_
+
+
+def test_n_jobs_changes_nothing():
+    with joblib.parallel_config(n_jobs=2):
+        assert str(fitted(n_jobs=2).hypothesis_) == str(fitted().hypothesis_)
+
+
+def test_nothing_private_is_stored():
+    """Two data sets with the same draws must leave the very same object behind."""
+    clf = fitted(hypotheses=Stumps(), epsilon=50.0)
+    learned = {name for name in vars(clf) if name.endswith("_") and not name.startswith("_")}
+    assert learned == {
+        "classes_",
+        "sanitized_",
+        "hypothesis_",
+        "cover_size_",
+        "cover_radius_",
+        "privacy_",
+        "certificate_",
+        "n_features_in_",
+    }
+    changed = X.copy()
+    changed[3] += 0.01
+    other = fitted(X=changed, hypotheses=Stumps(), epsilon=50.0)
+    assert pickle.dumps(clf) == pickle.dumps(other)
+    sanitizer = QuantileSanitizer(random_state=0).fit(X)
+    changed = np.vstack([X[-1:], X[:-1]])
+    assert pickle.dumps(sanitizer) == pickle.dumps(QuantileSanitizer(random_state=0).fit(changed))
+
+
+def credit_table(seed, n=20_000, n_features=20):
+    """Amounts, ages, counts and flags; few of them tell who defaults."""
+    generator = np.random.default_rng(seed)
+    latent = generator.normal(size=(n, n_features))
+    latent[:, 1:] = 0.8 * latent[:, 1:] + 0.6 * latent[:, :1]
+    risk = np.where(latent[:, 2] > 1, 0.6 + 0.2 * (latent[:, 6] > 0), 0.11)
+    labels = (generator.random(n) < risk).astype(int)
+    kinds = [
+        lambda z: 3 * z + 10,
+        lambda z: np.exp(1.5 * z) * 1000,
+        lambda z: np.round(np.clip(2 * z, 0, None)),
+        lambda z: np.round(40 + 12 * z),
+        lambda z: (z > 1).astype(float),
+    ]
+    columns = [kinds[column % 5](latent[:, column]) for column in range(n_features)]
+    return np.column_stack(columns), labels
+
+
+def test_near_exact_quantiles_when_bounds_are_a_hundred_times_too_wide():
+    accuracy = {"exact": [], "grid": [], "wide": [], "none": []}
+    for seed in range(3):
+        rows, labels = credit_table(seed)
+        test, marked, rest = rows[:5000], slice(5000, 6000), rows[6000:]
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        bounds = np.column_stack([51 * low - 50 * high, 51 * high - 50 * low])
+        marks = np.append(labels[marked], np.full(len(rest), -1))
+        for name, limits in (("wide", bounds), ("none", None)):
+            clf = GenericLearnerClassifier(bounds=limits, classes=[0, 1], random_state=seed)
+            clf.fit(rows[5000:], marks)
+            accuracy[name].append(clf.score(test, labels[:5000]))
+        for name, points in (("exact", rest[:1000]), ("grid", reference_sample(20, bounds))):
+            cover = DecisionTrees().build_cover(public_sample(points), alpha=0.05, beta=0.05)
+            drawn = draw_in_rounds(
+                cover,
+                lambda cover, m=marked, r=rows, y=labels: tabulate(cover, r[m], y[m]),
+                epsilon=Fraction(1),
+                sensitivity=1,
+                scored=1000,
+                bits=random_bits(seed),
+            )
+            accuracy[name].append((drawn.hypothesis.predict(test) == labels[:5000]).mean())
+    mean = {name: np.mean(values) for name, values in accuracy.items()}
+    assert mean["wide"] > mean["exact"] - 0.01
+    assert mean["none"] > mean["exact"] - 0.01
+    assert mean["wide"] > mean["grid"] + 0.02

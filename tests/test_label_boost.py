@@ -1,0 +1,548 @@
+"""LabelBoostClassifier: plans from public numbers, what the base learner gets, what comes out."""
+
+import itertools
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
+
+from skpublicdp import SemiPrivateClassifier
+from skpublicdp.base_learner import check_base, fit_base
+from skpublicdp.exceptions import CoverSizeError, NoPublicDataWarning, SlicedPublicDataWarning
+from skpublicdp.hypotheses import (
+    Conjunctions,
+    DecisionTrees,
+    FiniteClass,
+    Intervals,
+    Rectangles,
+    Stumps,
+    Thresholds,
+    Union,
+)
+from skpublicdp.label_boost import LabelBoostClassifier
+from skpublicdp.label_boost.plan import rounds_epsilon
+from skpublicdp.label_boost.receipts import stages_of
+from skpublicdp.label_boost.relabel import dichotomies, log_size
+from skpublicdp.label_boost.schedules import paper_plan, tight_plan
+from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
+from tests.helpers import assert_fits
+
+pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+
+RNG = np.random.default_rng(0)
+N, LABELLED = 20_000, 600
+X = RNG.normal(size=(N, 3))
+TRUTH = np.where(X[:, 1] > 0.2, "yes", "no")
+Y = np.where(np.arange(N) < LABELLED, TRUTH, "-1")
+SECRET = 8675309.25
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """A stand-in for a third-party private learner, which keeps what it is given."""
+
+    def __init__(self, epsilon=1.0, delta=1e-5, random_state=None):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        self.X, self.y = X, y
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"one class only, {self.classes_[0]}, in {X}")
+        self.model_ = DecisionTreeClassifier(max_depth=1, random_state=0).fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+class Constant(ClassifierMixin, BaseEstimator):
+    """Perfectly private: looks at no row, and warns of what it does not look at."""
+
+    def __init__(self, epsilon=1.0, classes=None):
+        self.epsilon = epsilon
+        self.classes = classes
+
+    def fit(self, X, y, X_public=None):
+        warnings.warn(f"I saw {X.max()}", stacklevel=2)
+        self.classes_ = np.asarray(self.classes)
+        self.n_public = None if X_public is None else len(X_public)
+        return self
+
+    def predict(self, X):
+        return np.repeat(self.classes_[:1], len(X))
+
+
+def fitted(estimator=None, X=X, y=Y, X_public=None, is_labelled=None, **parameters):
+    clf = LabelBoostClassifier(estimator, **{"random_state": 0, "epsilon": 2.0, **parameters})
+    return clf.fit(X, y, X_public=X_public, is_labelled=is_labelled)
+
+
+def test_the_base_learner_gets_relabelled_rows():
+    clf = fitted(Recorder(), delta=1e-6)
+    base = clf.estimator_
+    assert clf.n_rounds_ == 1
+    (step,) = [m for m in clf.privacy_.mechanisms if m.name.startswith("round")]
+    kept, total, new, others = (
+        int(word) for word in step.name.split(",")[1].split() if word.isdigit()
+    )
+    assert (total, others) == (LABELLED, N - LABELLED)
+    assert len(base.X) == kept + new + 2  # and one row for each label
+    assert base.X[-2:].tolist() == [[0.0] * 3] * 2
+    assert base.y[-2:].tolist() == ["no", "yes"]
+    given = {tuple(row) for row in X}
+    assert all(tuple(row) in given for row in base.X[:-2])
+    # the labels are a stump's: they change once along one feature
+    changes = [
+        (np.diff((base.y[:-2] == "yes")[np.argsort(column)].astype(int)) != 0).sum()
+        for column in base.X[:-2].T
+    ]
+    assert min(changes) == 1
+    assert clf.classes_.tolist() == ["no", "yes"]
+    assert (clf.predict(X) == TRUTH).mean() > 0.9
+    assert clf.predict_proba(X).shape == (N, 2)
+    assert not hasattr(clf, "decision_function")
+    # budgets: all of it, rounded against us
+    assert base.epsilon < 2.0
+    assert base.delta > 0.999e-6
+    assert clf.privacy_.mechanisms[-1].epsilon == base.epsilon
+    assert 1.99 < step.epsilon <= 2.0 + 1e-12
+    assert (clf.privacy_.epsilon, clf.privacy_.delta) == (2.0, 1e-6)
+    assert clf.privacy_.n_private == N
+
+
+def test_rows_reach_the_base_learner_in_random_order():
+    order = fitted(Recorder()).estimator_.X[:-2]
+    positions = np.array([np.flatnonzero((row == X).all(axis=1))[0] for row in order[:300]])
+    assert abs(np.corrcoef(positions, np.arange(300))[0, 1]) < 0.3
+    assert (np.sort(positions) != positions).any()
+
+
+def test_without_enough_rows_the_base_learner_is_alone():
+    y = np.where(np.arange(N) < 19_990, TRUTH, "-1")
+    clf = fitted(Recorder(), y=y, delta=1e-6)
+    assert clf.n_rounds_ == 0
+    assert (clf.estimator_.epsilon, clf.estimator_.delta) == (2.0, 1e-6)
+    assert np.array_equal(clf.estimator_.X, X[:19_990])
+    assert np.array_equal(clf.estimator_.y, TRUTH[:19_990])
+    few = fitted(X=X[:50], y=Y[:50])
+    assert few.n_rounds_ == 0
+    assert few.privacy_.mechanisms[-1].epsilon == 2.0
+
+
+def test_one_class_after_relabelling_does_not_show():
+    """All rows alike: relabelling can only give one label, and the base learner refuses that."""
+    same = np.ones((N, 3))
+    clf = fitted(Recorder(), X=same)
+    assert clf.n_rounds_ == 1
+    assert len(set(clf.estimator_.y[:-2])) == 1
+    assert clf.estimator_.classes_.tolist() == ["no", "yes"]
+    centred = fitted(Recorder(), X=same, bounds=(0, 4)).estimator_.X
+    assert centred[-2:].tolist() == [[2.0] * 3] * 2
+    public = fitted(Recorder(), X=same, X_public=[[1.0, 2.0, 3.0]]).estimator_.X
+    assert public[-1].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_nothing_private_is_stored_shown_or_warned_of(capsys):
+    other = X.copy()
+    other[5] = other[-5] = SECRET
+    labels = Y.copy()
+    labels[5] = "no" if labels[5] == "yes" else "yes"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clfs = [fitted(Constant(), X=rows, y=y) for rows, y in ((X, Y), (other, labels))]
+    assert not caught
+    assert clfs[0].n_rounds_ == 1
+    assert pickle.dumps(clfs[0]) == pickle.dumps(clfs[1])
+    assert repr(clfs[0].privacy_) == repr(clfs[1].privacy_)
+    learned = {name for name in vars(clfs[0]) if name.endswith("_") and name[0] != "_"}
+    assert learned == {"estimator_", "classes_", "n_rounds_", "privacy_", "n_features_in_"}
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_failing_base_learner_says_nothing_of_the_rows():
+    class Failing(Constant):
+        def fit(self, X, y):
+            if X.max() == SECRET:
+                raise KeyError(f"{X.max()} and {y[0]}")
+            return super().fit(X, y)
+
+    spoilt = np.where(np.arange(N)[:, None] < N, SECRET, X)
+    with pytest.raises(ValueError, match=r"Failing could not be fitted.*may be private") as caught:
+        fitted(Failing(), X=spoilt)
+    assert caught.value.__context__ is None
+    assert str(SECRET) not in str(caught.value)
+    # what it says whatever the rows are may be shown
+    with pytest.raises(ValueError, match=r"could not be fitted.*'alpha' parameter"):
+        fitted(SemiPrivateClassifier(alpha=7))
+
+
+def test_fit_base_hands_over_what_fits():
+    with pytest.warns(NoPublicDataWarning):
+        base = fit_base(SemiPrivateClassifier(), 0.5, X[:99], TRUTH[:99], random_state=3)
+    assert (base.epsilon, base.random_state) == (0.5, 3)
+    public = fit_base(Constant(), 0.5, X, TRUTH, classes=np.array(["a"]), X_public=X[:7])
+    assert public.n_public == 7
+    assert public.classes_.tolist() == ["a"]
+    kept = fit_base(Constant(classes=["b"]), 0.5, X, TRUTH, classes=np.array(["a"]), X_public=None)
+    assert kept.classes_.tolist() == ["b"]
+    model = Recorder()
+    assert fit_base(model, 0.5, X, TRUTH, delta=0.25).delta == 0.25
+    assert not hasattr(model, "model_")
+    check_base(model)
+
+
+def test_public_rows_reach_the_base_learner():
+    clf = fitted(Constant(), X_public=X[:70])
+    assert clf.estimator_.n_public == 70
+    assert clf.privacy_.n_public == 70
+    with pytest.warns(SlicedPublicDataWarning, match=rf"\({N}\)"):
+        fitted(Constant(), X_public=X)
+
+
+def test_released_labeler():
+    clf = fitted(Recorder(), release_labeler=True, epsilon=1.0, delta=1e-6, bounds=(-4, 4))
+    base = clf.estimator_
+    assert (clf.labeler_.epsilon, base.epsilon, base.delta) == (1.0, 1.0, 1e-6)
+    # the base learner sees the unlabelled rows, and labels that are the labeler's
+    assert np.array_equal(base.X[:-2], X[LABELLED:])
+    assert np.array_equal(base.y[:-2], clf.labeler_.predict(X[LABELLED:]))
+    assert clf.labeler_.privacy_.n_private == LABELLED
+    assert "if x1 > " in str(clf.labeler_.hypothesis_)
+    assert [m.epsilon for m in clf.privacy_.mechanisms] == [1.0, 1.0]
+    assert (clf.privacy_.epsilon, clf.privacy_.delta) == (1.0, 1e-6)
+    assert "do not add up" in repr(clf.privacy_)
+    assert (clf.predict(X) == TRUTH).mean() > 0.9
+    public = fitted(release_labeler=True, X_public=X[:300], hypotheses=Stumps())
+    assert public.labeler_.cover_size_ < 100
+    assert not hasattr(public.set_params(release_labeler=False).fit(X, Y), "labeler_")
+    with pytest.raises(ValueError, match="needs unlabelled rows"):
+        fitted(release_labeler=True, y=TRUTH)
+
+
+@pytest.mark.parametrize(
+    "hypotheses", [DecisionTrees(), Conjunctions(), Rectangles(), Union([Stumps(), Thresholds()])]
+)
+def test_families_that_list_a_labeling_twice_are_refused(hypotheses):
+    with pytest.raises(ValueError, match="each labeling of these rows listed once; got") as caught:
+        fitted(hypotheses=hypotheses)
+    assert type(hypotheses).__name__ in str(caught.value)
+
+
+def test_subclasses_are_refused():
+    class Odd(Stumps):
+        pass
+
+    with pytest.raises(ValueError, match="listed once; got Odd"):
+        fitted(hypotheses=Odd())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"estimator": LogisticRegression()}, "parameter 'epsilon'.*LogisticRegression has none"),
+        ({"estimator": object()}, "'estimator' parameter"),
+        ({"y": np.full(N, "-1")}, "at least one label; every row is marked as unlabelled"),
+        ({"y": None}, "requires y"),
+        ({"epsilon": 0}, "'epsilon' parameter"),
+        ({"delta": 1.0}, "'delta' parameter"),
+        ({"alpha": 1.0}, "'alpha' parameter"),
+        ({"constants": "loose"}, "'constants' parameter"),
+        ({"n_base": 0}, "'n_base' parameter"),
+        ({"bounds": (1, 0)}, "low < high"),
+        ({"X_public": X[:5, :2]}, "X_public is not usable: X has 2 features"),
+        ({"hypotheses": Thresholds(feature=3)}, "feature must be a column number below 3; got 3"),
+        ({"hypotheses": Intervals(), "epsilon": 9.0}, r"Intervals label \d+ rows in \d+ ways"),
+        ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must hold one boolean per row"),
+        ({"constants": "paper"}, r"at least \d+ labelled and 939870000 unlabelled rows"),
+    ],
+)
+def test_bad_input_gets_one_clear_sentence(parameters, message):
+    with pytest.raises((ValueError, CoverSizeError), match=message) as caught:
+        fitted(**parameters)
+    assert "\n" not in str(caught.value)
+    assert str(SECRET) not in str(caught.value)
+
+
+def test_mask_and_marks_are_the_same_thing():
+    mask = np.arange(N) < LABELLED
+    marked, masked = fitted(Recorder()), fitted(Recorder(), y=TRUTH, is_labelled=mask)
+    assert np.array_equal(marked.estimator_.X, masked.estimator_.X)
+    assert np.array_equal(marked.estimator_.y, masked.estimator_.y)
+
+
+def test_three_labels():
+    truth = np.digitize(X[:, 0], [-0.3, 1.2])
+    y = np.where(np.arange(N) < 5000, truth, -1)
+    clf = fitted(Recorder(), y=y, epsilon=3.0, n_base=1_000_000)
+    assert clf.n_rounds_ >= 1
+    assert clf.classes_.tolist() == [0, 1, 2]
+    assert len(set(clf.estimator_.y[:-3])) == 2  # a stump knows two
+    two_labels = fitted(Recorder(), y=np.where(y == 2, 1, y), epsilon=3.0, n_base=1_000_000)
+    assert len(clf.estimator_.X) < len(two_labels.estimator_.X)  # three cost more
+    with pytest.raises(ValueError, match="Thresholds needs at most two classes"):
+        fitted(y=y, hypotheses=Thresholds())
+    with pytest.raises(ValueError, match="needs at most two labels and y has 3"):
+        fitted(y=y, constants="paper")
+
+
+def test_one_label_is_enough():
+    clf = fitted(y=np.where(np.arange(N) < LABELLED, "yes", "-1"), classes=["yes"])
+    assert clf.n_rounds_ == 0
+    assert set(clf.predict(X[:9])) == {"yes"}
+    declared = fitted(Recorder(), y=np.where(np.arange(N) < LABELLED, "yes", "-1"),
+                      classes=["no", "yes"])  # fmt: skip
+    assert declared.estimator_.classes_.tolist() == ["no", "yes"]
+
+
+def test_receipt_tells_how_random_it_is():
+    assert not fitted(Constant()).privacy_.secure_randomness
+    assert fitted(Constant(), random_state=None).privacy_.secure_randomness
+    assert not fitted(Recorder(random_state=1), random_state=None).privacy_.secure_randomness
+    inner = SemiPrivateClassifier(random_state=1)
+    assert not fitted(inner, random_state=None).privacy_.secure_randomness
+    assert fitted(Recorder(), random_state=7).estimator_.random_state is not None
+
+
+def test_repeatable_and_cloneable():
+    clf = fitted(Recorder(), random_state=5)
+    again = clone(clf).fit(X, Y)
+    assert np.array_equal(clf.estimator_.X, again.estimator_.X)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert fitted(X=frame).feature_names_in_.tolist() == ["a", "b", "c"]
+    pipeline = make_pipeline(FunctionTransformer(), LabelBoostClassifier(random_state=0))
+    assert set(pipeline.fit(X, Y).predict(X[:9])) <= {"no", "yes"}
+    assert pickle.loads(pickle.dumps(fitted())).n_rounds_ == 1
+
+
+def test_receipts_of_two_rounds_tell_what_each_spends():
+    plan = plan_for(500, 10_000_000, 1, 10**6)
+    first, second = stages_of(plan, 2)
+    assert 0.99 < first.epsilon <= 1 + 1e-14
+    assert first.delta == pytest.approx(1e-6)
+    assert second.epsilon <= 1 + 1e-14
+    assert plan.base_delta > second.delta >= first.delta * (1 - 1e-9)
+
+
+def plan_for(n_labelled=500, n_unlabelled=30_000, epsilon=1, n_base=None, n_classes=2):
+    return tight_plan(
+        n_labelled,
+        n_unlabelled,
+        epsilon=Fraction(epsilon),
+        delta=Fraction(1, 10**6),
+        alpha=0.1,
+        beta=0.05,
+        n_base=n_base,
+        log_size=lambda n: log_size(Stumps(), n, 10, n_classes),
+        n_classes=n_classes,
+    )
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), 1, 5, 300])
+@pytest.mark.parametrize("n_labelled", [300, 5000, 60_000])
+def test_plans_never_overspend(epsilon, n_labelled):
+    for n_unlabelled, n_base in itertools.product((1000, 100_000, 5_000_000), (None, 10**6)):
+        plan = plan_for(n_labelled, n_unlabelled, epsilon, n_base)
+        spent = rounds_epsilon(plan.rounds, Fraction(plan.base_epsilon))
+        assert not spent or max(spent[0]) <= epsilon * (1 + 1e-14)
+        assert sum(step.n_new for step in plan.rounds) <= n_unlabelled
+        labelled = n_labelled
+        for step in plan.rounds:
+            assert step.n_labelled == labelled
+            assert 1 <= step.kept_labelled <= labelled
+            assert 1 <= step.kept_new <= step.n_new
+            labelled = step.kept
+        assert plan.base_rows == labelled
+
+
+def test_plans_follow_hunger():
+    """Hungrier learners get more; enough labelled rows are left alone; two rounds may pay."""
+    assert not plan_for(n_base=1000).rounds
+    assert not plan_for(n_labelled=60_000).rounds
+    modest, hungry = plan_for(n_base=10_000), plan_for(n_base=100_000)
+    assert hungry.base_epsilon * hungry.base_rows > modest.base_epsilon * modest.base_rows
+    assert modest.rounds[0].kept_labelled > hungry.rounds[0].kept_labelled
+    assert len(plan_for(500, 10_000_000, 1, 10**6).rounds) == 2
+
+
+def paper(n_labelled, n_unlabelled, epsilon=1, n_base=284, delta=0):
+    return paper_plan(
+        n_labelled,
+        n_unlabelled,
+        epsilon=Fraction(epsilon),
+        delta=Fraction(delta),
+        alpha=0.99,
+        beta=0.05,
+        n_base=n_base,
+        vc=1,
+    )
+
+
+def test_the_papers_schedule_to_the_letter():
+    plan = paper(84_983, 90_000 * 284, delta=Fraction(41, 10**6))
+    (step,) = plan.rounds
+    v = int(0.05 / 8 * np.exp(0.99 / 20 * 84_983 / 200)) - 84_983
+    assert (step.n_labelled, step.n_new) == (84_983, v)
+    assert (step.kept_labelled, step.kept_new, step.epsilon) == (849, v // 100, 1)
+    assert plan.base_rows == (849 + v // 100) // 300 == 284
+    assert (plan.base_epsilon, plan.base_delta) == (1.0, 1e-6)
+    assert plan.resampled
+    capped = paper(90_000, 90_000 * 301, n_base=301)
+    assert capped.rounds[0].n_new == 30_000 * 301
+    assert capped.base_rows == (900 + 90_300) // 300
+    assert not paper(300 * 284, 90_000 * 284).rounds
+    with pytest.raises(ValueError, match="got 84982 and 25559990, so 1 and 10 are missing"):
+        paper(84_982, 90_000 * 284 - 10)
+    half = paper(250_000, 10**8, epsilon=Fraction(1, 2))
+    stages = stages_of(half, 2)
+    assert [stage.epsilon for stage in stages] == [0.5, *[1.0] * len(half.rounds), 1.0]
+    rate = np.expm1(0.5) / np.expm1(1)
+    assert half.first_labelled == int(250_000 * rate)
+    assert half.first_unlabelled == int(10**8 * rate)
+
+
+def test_the_paper_at_the_least_scale_that_needs_no_round():
+    """With labelled rows enough the paper only thins them out and resamples."""
+    n_base = 1
+    unlabelled = np.zeros((90_000 * n_base, 1))
+    x = np.vstack([np.linspace(0, 1, 3000)[:, None], unlabelled])
+    y = np.concatenate([np.tile([0, 1], 1500), np.full(len(unlabelled), -1)])
+    clf = fitted(Recorder(), X=x, y=y, constants="paper", n_base=n_base, epsilon=5.0)
+    assert clf.n_rounds_ == 0
+    assert clf.privacy_.epsilon == 1.0
+    assert "10 rows kept and as many drawn from them with replacement" in repr(clf.privacy_)
+    assert len(clf.estimator_.X) == 10 + 2  # and one row for each label
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_dichotomies_are_listed_once(count):
+    """Against brute force: every labeling by a split of any feature, and its errors."""
+    rng = np.random.default_rng(count)
+    for _ in range(150):
+        n, d, values = rng.integers(1, 7), rng.integers(1, 4), rng.integers(1, 5)
+        rows = rng.integers(0, values, (n, d)).astype(float)
+        y = rng.integers(0, count, rng.integers(1, n + 1))
+        kinds = [Stumps()] + [Thresholds(), Intervals()] * (count == 2)
+        for kind in kinds:
+            ways = dichotomies(kind, rows, np.arange(count))
+            errors = ways.errors(y)
+            listed = [tuple(ways.labels(member).tolist()) for member in range(len(errors))]
+            assert len(set(listed)) == len(listed)
+            assert set(listed) == labelings(kind, rows, count)
+            assert [int((np.array(z)[: len(y)] != y).sum()) for z in listed] == errors.tolist()
+            assert np.log(len(listed)) <= log_size(kind, [n], d, count)[0] + 1e-9
+
+
+def labelings(kind, rows, count):
+    pairs = [(1, 0)] if isinstance(kind, Thresholds) else itertools.product(range(count), repeat=2)
+    found = set()
+    first = rows[:, 0]
+    if isinstance(kind, Intervals):
+        return {tuple(((low <= first) & (first <= high)).astype(int).tolist())
+                for low in first for high in first} | {(0,) * len(rows)}  # fmt: skip
+    for over, under in pairs:
+        for column in rows.T if isinstance(kind, Stumps) else [first]:
+            for cut in [-np.inf, *column]:
+                found.add(tuple(np.where(column > cut, over, under).tolist()))
+    return found
+
+
+def test_twins_are_found_at_scale():
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=4000)
+    rows = np.column_stack([column, -column, column**3, rng.normal(size=4000), np.ones(4000)])
+    ways = dichotomies(Stumps(), rows, np.arange(2))
+    # of the four columns that vary two are others in disguise
+    assert len(ways.errors(np.zeros(1, dtype=int))) == 2 * 2 * 3999 + 2 - 2 * shared(rows)
+
+
+def shared(rows):
+    """Partitions that both random columns make."""
+    one, other = (np.argsort(np.argsort(rows[:, column])) for column in (0, 3))
+    both = 0
+    for k in range(1, len(rows)):
+        low = other[one < k]
+        both += low.max() < k or low.min() >= len(rows) - k
+    return both
+
+
+def test_fitted_models_as_labelers():
+    models = [LogisticRegression(C=C).fit(X[:200], TRUTH[:200]) for C in (0.01, 1, 1, 10)]
+    ways = dichotomies(FiniteClass(models), X[:500], np.array(["no", "yes"]))
+    assert 1 <= len(ways.errors(np.zeros(5, dtype=int))) <= 3
+    clf = fitted(Recorder(), hypotheses=FiniteClass(models))
+    assert clf.n_rounds_ == 1
+
+
+def test_random_subsets_are_uniform():
+    bits = SeededBits(0)
+    counts = dict.fromkeys(itertools.combinations(range(5), 2), 0)
+    orders = dict.fromkeys(itertools.permutations(range(3)), 0)
+    drawn = np.zeros(5)
+    for _ in range(6000):
+        counts[tuple(random_subset(5, 2, bits).tolist())] += 1
+        orders[tuple(random_order(3, bits).tolist())] += 1
+        drawn += np.bincount(random_indices(5, 3, bits), minlength=5)
+    for seen in (counts.values(), orders.values(), drawn):
+        assert_fits(list(seen), np.full(len(seen), 1 / len(seen)))
+    assert random_subset(4, 4, bits).tolist() == [0, 1, 2, 3]
+    assert random_subset(4, 0, bits).tolist() == []
+    with pytest.raises(ValueError, match="k=5 and n=4"):
+        random_subset(4, 5, bits)
+
+
+class TiedWords:
+    """Words that tie at first."""
+
+    secure = False
+
+    def __init__(self):
+        self.calls = 0
+
+    def words(self, count):
+        self.calls += 1
+        top = (1 << 64) - 1
+        tied = np.array([top, 5, 5, 1][:count], dtype=np.uint64)
+        return tied if self.calls == 1 else np.array([4, 3, 2, 1][:count], dtype=np.uint64)
+
+
+def test_ties_are_drawn_anew():
+    bits = TiedWords()
+    assert random_subset(4, 2, bits).tolist() == [2, 3]  # 5 would tie with 5
+    assert bits.calls == 2
+    assert random_subset(4, 1, TiedWords()).tolist() == [3]  # a tie that decides nothing stays
+    assert random_order(4, TiedWords()).tolist() == [3, 2, 1, 0]
+    assert random_indices(3, 2, TiedWords()).tolist() == [5 % 3, 4 % 3]  # the top word is too high
+
+
+@pytest.mark.slow
+def test_the_papers_constants_at_scale():
+    """25 million rows, the fewest of which Algorithm 3 makes a round; seconds and 2 GiB."""
+    n_labelled, n_base = 84_983, 284
+    x = np.random.default_rng(0).random((n_labelled + 90_000 * n_base, 1))
+    y = np.full(len(x), -1, dtype=np.int8)
+    y[:n_labelled] = x[:n_labelled, 0] > 0.37
+    clf = LabelBoostClassifier(
+        Recorder(), alpha=0.99, beta=0.05, n_base=n_base, constants="paper", random_state=0
+    )
+    base = clf.fit(x, y).estimator_
+    assert clf.n_rounds_ == 1
+    assert len(base.X) == 284 + 2
+    assert "849 of 84983 labelled and 84366 of 8436651 other rows" in repr(clf.privacy_)
+    assert (clf.privacy_.epsilon, clf.privacy_.mechanisms[0].epsilon) == (1.0, 1.0)
+    assert ((base.X[:-2, 0] > 0.37) == base.y[:-2]).mean() > 0.98
+    # with replacement: about a share 1/e of the rows is missing, others come again
+    assert 150 < len(np.unique(base.X[:-2])) < 210
