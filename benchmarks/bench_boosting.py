@@ -1,0 +1,321 @@
+"""SemiPrivateBoostingClassifier beside DP-EBM and non-private logistic regression, and its limits.
+
+``python benchmarks/bench_boosting.py --data-dir DIR --peer FILE``; some minutes. DIR holds the
+census tables; ``--only PART ...`` measures some of the parts:
+
+* speed: a fit on a million synthetic rows, its time and the peak memory of the process;
+* tables: test accuracy and ROC-AUC at the same ε and δ on real tables, the mean of some seeds. Of
+  all rows 300 random ones are public and have no label; a random quarter of the others is the test
+  set. ``--pure`` adds fits of δ = 0;
+* drift: accuracy beside a single private tree, on the same rows, where the public rows are of
+  another region or are drawn with a bias.
+
+The peer is `interpret.privacy.DPExplainableBoostingClassifier` (package ``interpret-core``). It is
+fitted if it is installed; its results are read instead from FILE if there is one, a CSV with the
+columns data, seed, epsilon, method, accuracy and auc such as ``--only tables`` leaves behind in
+``results/boosting.csv``. The peer gets for free what a private user would have to pay for: feature
+types detected from private rows, gaps filled with the medians of private rows, and the true least
+and largest value of every numeric feature. Its noise hides whether a row is there at all; ours
+hides what stands in a row, which takes more noise of the same ε.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import time
+import warnings
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from bench_core import seconds
+from datasets import available, encoder, load, load_acs, load_biased
+from report import RESULTS, line, print_lines, print_table, save_table
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpublicdp import PublicFit, SemiPrivateClassifier
+
+ROWS = 1_000_000
+NUMBERS, TEXTS = 10, 4  # features of the synthetic rows
+PUBLIC = 300
+DELTA = 1e-6
+EPSILONS = [0.1, 0.5, 1.0]
+TABLES = ("adult", "wa_churn", "credit_data", "HealthInsurance", "CPS1988", "TV16", "mlc_churn")
+IMBALANCED = ("lending_club", "covid_testing", "MplsStops", "nassCDS")
+DRIFTS = (("ma", "tx"), ("tx", "ma"), ("national", "ma"))  # private region, public region
+BIASES = {  # the public rows have too many large or too many small values of one feature
+    "adult": ("age", "hours_per_week"),
+    "wa_churn": ("tenure", "monthly_charges"),
+    "TV16": ("age", "pid7na"),
+}
+STRENGTHS = (4, -4)
+OURS, PURE, PEER, OPEN, TREE = "boosting", "boosting, δ = 0", "DP-EBM", "LR", "private tree"
+PARTS = ("speed", "tables", "drift")
+
+
+def speed(boosting):
+    """Fit a million rows; the process must not have held anything larger before."""
+    generator = np.random.default_rng(0)
+
+    def draw(n):
+        numbers = generator.normal(size=(n, NUMBERS))
+        frame = pd.DataFrame(numbers, columns=[f"number_{k}" for k in range(NUMBERS)])
+        for k in range(TEXTS):
+            letters = generator.integers(2 + 4 * k, size=n)
+            frame[f"text_{k}"] = np.array([*"abcdefghijklmnop"])[letters]
+        return frame
+
+    X = draw(ROWS)
+    score = X["number_0"] * X["number_1"] + X["number_2"] + (X["text_1"] == "a")
+    y = (score + generator.logistic(size=ROWS) > 0).to_numpy().astype(int)
+    clf = boosting(epsilon=1.0, delta=DELTA, random_state=0)
+    elapsed = seconds(lambda: clf.fit(X, y, X_public=draw(PUBLIC)))
+    # the peak so far: the data and the fit
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak_gb = peak * (1 if sys.platform == "darwin" else 1024) / 1e9
+    fit = f"fit of 1e6 rows x {NUMBERS} numbers and {TEXTS} texts"
+    yield line(fit, elapsed, 60, "s")
+    yield line(f"{fit}, peak memory of the process", peak_gb, 2, "GB")
+    yield line("predict_proba of the same rows", seconds(lambda: clf.predict_proba(X)), None, "s")
+
+
+def logistic(rows, X, y, X_test, seed):
+    """Fit without privacy: nothing keeps the encoder from looking at all rows."""
+    model = make_pipeline(encoder(), StandardScaler(), LogisticRegression(max_iter=1000))
+    return model.fit(X, y).predict_proba(X_test)[:, 1]
+
+
+def boosted(rows, X, y, X_test, seed, *, boosting, epsilon, delta=DELTA):
+    """Fit the raw table: texts and gaps are the estimator's business."""
+    clf = boosting(epsilon=epsilon, delta=delta, random_state=seed)
+    return clf.fit(X, y, X_public=rows.X_public).predict_proba(X_test)[:, 1]
+
+
+def single_tree(rows, X, y, X_test, seed, *, epsilon):
+    """Fit one private tree; its labels stand for probabilities."""
+    public_fit = PublicFit(encoder()).fit(X, X_public=rows.X_public)
+    X, X_public, X_test = map(public_fit.transform, (X, rows.X_public, X_test))
+    clf = SemiPrivateClassifier(epsilon=epsilon, random_state=seed)
+    return clf.fit(X, y, X_public=X_public).predict(X_test)
+
+
+def dp_ebm(rows, X, y, X_test, seed, *, peer, epsilon):
+    """Fit the peer with all that it may be told; it takes no gaps."""
+    numbers = X.select_dtypes("number").columns
+    texts = X.columns.difference(numbers, sort=False)
+    fills = X[numbers].median().to_dict() | dict.fromkeys(texts, "missing")
+    bounds = {name: (float(rows.X[name].min()), float(rows.X[name].max())) for name in numbers}
+    model = peer(epsilon=epsilon, delta=DELTA, privacy_bounds=bounds, n_jobs=1, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # detected types and a seed: not what one should release
+        model.fit(X.fillna(fills), y)
+    return model.predict_proba(X_test.fillna(fills))[:, 1]
+
+
+def installed_peer():
+    """Return the peer's class, or None."""
+    try:
+        from interpret.privacy import DPExplainableBoostingClassifier
+    except ImportError:
+        return None
+    return DPExplainableBoostingClassifier
+
+
+def measure(rows, seed, fits):
+    """Yield one record per method and ε; seconds are those of fit and prediction."""
+    X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
+    for (method, epsilon), fit in fits.items():
+        start = time.perf_counter()
+        positive = fit(rows, X, y, X_test, seed)
+        record = {"seed": seed, "epsilon": epsilon, "method": method}
+        record["accuracy"] = np.mean((positive > 0.5) == y_test)
+        record["auc"] = roc_auc_score(y_test, positive)
+        yield record | {"seconds": time.perf_counter() - start}
+
+
+def tables(boosting, peer, names, options):
+    """Yield the records of all methods on random public rows."""
+    fits = {}
+    for epsilon in options.epsilons:
+        fits[OPEN, epsilon] = logistic  # knows no ε, yet is quick
+        ours = partial(boosted, boosting=boosting, epsilon=epsilon)
+        fits[OURS, epsilon] = ours
+        if options.pure:
+            fits[PURE, epsilon] = partial(ours, delta=0)
+        if peer is not None:
+            fits[PEER, epsilon] = partial(dp_ebm, peer=peer, epsilon=epsilon)
+    for name in names:
+        for seed in range(options.seeds):
+            rows = load(name, options.data_dir, PUBLIC, seed)
+            yield from ({"data": name} | record for record in measure(rows, seed, fits))
+
+
+def drifting(names, data_dir):
+    """Yield settings whose public rows mislead, and their loaders."""
+    for region, public_region in DRIFTS:
+        if f"acs_{region}" in names:
+            name = f"acs: {region} 2019 <- {public_region} 2018"
+            yield name, partial(load_acs, region, public_region, data_dir)
+    for name, features in BIASES.items():
+        if name in names:
+            for feature, strength in product(features, STRENGTHS):
+                kind = "large" if strength > 0 else "small"
+                loader = partial(load_biased, name, feature, strength, data_dir)
+                yield f"{name} <- {kind} {feature}", loader
+
+
+def drift(boosting, names, options):
+    """Yield the records of boosting and of a single tree on public rows that mislead."""
+    fits = {}
+    for epsilon in options.epsilons:
+        fits[OURS, epsilon] = partial(boosted, boosting=boosting, epsilon=epsilon)
+        fits[TREE, epsilon] = partial(single_tree, epsilon=epsilon)
+    for name, loader in drifting(names, options.data_dir):
+        for seed in range(options.seeds):
+            rows = loader(PUBLIC, seed)
+            yield from ({"data": name} | record for record in measure(rows, seed, fits))
+
+
+def read_peer(path, names, options):
+    """Return what the peer reached where we measure, too."""
+    records = pd.read_csv(path)
+    return records[
+        (records["method"] == PEER)
+        & records["data"].isin(names)
+        & records["epsilon"].isin(options.epsilons)
+        & (records["seed"] < options.seeds)
+    ]
+
+
+def margins(records, method, other):
+    """Return by how much a method is better in each cell, over the seeds that both have."""
+    indexed = records.set_index(["data", "epsilon", "seed"])
+    ours, theirs = (
+        indexed.loc[indexed["method"] == name, ["accuracy", "auc"]] for name in (method, other)
+    )
+    return (ours - theirs).dropna().groupby(level=["data", "epsilon"], sort=False).mean()
+
+
+def cells_won(records, method, names, measures):
+    """Count the cells, of a data set and an ε, where a method is at or above the peer."""
+    margin = margins(records, method, PEER)
+    margin = margin[margin.index.get_level_values("data").isin(names)]
+    expected = len(names) * len(EPSILONS)
+    for column, shown, judged in measures if len(margin) else []:
+        count = int((margin[column] >= -1e-12).sum())  # ties count, rounded as they may be
+        target = expected - 1 if judged and len(margin) == expected else None
+        what = f"{method}: {shown} at or above {PEER}, cells of {len(margin)}"
+        yield line(what, count, target, at_least=True)
+
+
+def reached(records):
+    """Hold the means over the seeds against their targets."""
+    methods, names = set(records["method"]), set(records["data"])
+    if PEER in methods:
+        both = [("auc", "AUC", True), ("accuracy", "accuracy", True)]
+        yield from cells_won(records, OURS, TABLES, both)
+        rare = [("auc", "AUC, imbalanced,", True), ("accuracy", "accuracy, imbalanced,", False)]
+        yield from cells_won(records, OURS, IMBALANCED, rare)
+        if PURE in methods and names & set(TABLES):
+            yield from cells_won(records, PURE, TABLES, [("auc", "AUC", False)])
+            margin = margins(records, PURE, PEER)["auc"]
+            margin = margin[margin.index.get_level_values("data").isin(TABLES)]
+            what = f"{PURE}: mean AUC - {PEER}'s, {len(margin)} cells"
+            yield line(what, margin.mean(), -0.005, at_least=True)
+    largest = records[records["epsilon"] == 1]
+    behind = margins(largest[largest["data"].isin(set(TABLES) - {"mlc_churn"})], OPEN, OURS)
+    for column, shown in (("accuracy", "accuracy"), ("auc", "AUC")):
+        if len(behind):
+            worst, _ = behind[column].idxmax()
+            what = f"{OPEN} - {OURS}, ε = 1: {shown}, worst of {len(behind)} ({worst})"
+            yield line(what, behind[column].max(), 0.01)
+    ours = records[records["method"] == OURS].set_index("data")
+    if "mlc_churn" in names and len(largest):
+        accuracy = ours.loc[["mlc_churn"]].query("epsilon == 1")["accuracy"].mean()
+        what = f"{OURS}: accuracy on mlc_churn, ε = 1"
+        yield line(what, accuracy, 0.875, at_least=True)
+    if "adult" in names:
+        longest = ours.loc[["adult"], "seconds"].max()
+        yield line(f"{OURS}: longest fit and prediction on adult", longest, 2, "s")
+
+
+def held(records):
+    """Hold boosting against a single tree where the public rows mislead."""
+    margin = margins(records, OURS, TREE)["accuracy"]
+    where, epsilon = margin.idxmin()
+    what = f"{OURS} - {TREE}: accuracy, worst of {len(margin)} ({where}, ε = {epsilon:g})"
+    yield line(what, margin.min(), -0.01, at_least=True)
+
+
+def summary(records):
+    """Return one printable line per data set and ε, a column per method."""
+    cells = records.groupby(["data", "epsilon", "method"], sort=False)
+    accuracy, auc = cells["accuracy"].mean(), cells["auc"].mean().map(" / {:.3f}".format)
+    auc[auc.index.get_level_values("method") == TREE] = ""  # labels alone
+    order = [name for name in (OURS, PURE, PEER, TREE, OPEN) if name in set(records["method"])]
+    table = (accuracy.map("{:.3f}".format) + auc).unstack(sort=False)[order].fillna("")
+    fits = cells["seconds"].median().unstack(sort=False)[OURS]
+    return table.assign(**{f"{OURS}, s": fits.map("{:.2f}".format)}).reset_index()
+
+
+def main():
+    from skpublicdp import SemiPrivateBoostingClassifier
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("SKPUBLICDP_DATA"))
+    parser.add_argument("--datasets", nargs="+", help="by default those of the targets, at hand")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--pure", action="store_true", help="fit with δ = 0, too")
+    parser.add_argument("--peer", type=Path, metavar="FILE", help=f"results of {PEER}, as CSV")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    options = parser.parse_args()
+    at_hand = available(options.data_dir)
+    unknown = set(options.datasets or []) - set(at_hand)
+    if unknown:
+        parser.error(f"not at hand: {', '.join(sorted(unknown))}; there are {', '.join(at_hand)}")
+    means = f"means of {options.seeds} seeds, {PUBLIC} public rows"
+    lines = []
+    if "speed" in options.only:  # first: the peak memory of the process is then that of the fit
+        lines += speed(SemiPrivateBoostingClassifier)
+        print_lines(lines, "Speed")
+    if "tables" in options.only:
+        names = options.datasets or [n for n in (*TABLES, *IMBALANCED) if n in at_hand]
+        peer = None if options.peer else installed_peer()
+        records = pd.DataFrame(tables(SemiPrivateBoostingClassifier, peer, names, options))
+        if options.peer:
+            records = pd.concat([records, read_peer(options.peer, names, options)])
+        elif peer is None:
+            print(f"\nNo {PEER}: install interpret-core, or give --peer FILE", flush=True)
+        save_table(records, "boosting")
+        print_table(summary(records), f"Test accuracy / ROC-AUC, {means}")
+        targets = [*reached(records)]
+        if targets:
+            print_lines(targets, f"Accuracy: {means}")
+        lines += targets
+    if "drift" in options.only:
+        records = pd.DataFrame(
+            drift(SemiPrivateBoostingClassifier, options.datasets or at_hand, options)
+        )
+        if len(records):
+            save_table(records, "boosting_drift")
+            print_table(summary(records), f"Public rows that mislead: accuracy / ROC-AUC, {means}")
+            targets = [*held(records)]
+            print_lines(targets, f"Public rows that mislead: {means}")
+            lines += targets
+    if lines:
+        save_table(pd.DataFrame(lines), "boosting_lines")
+        print(f"\nWritten: {RESULTS / 'boosting_lines.csv'} and what it sums up")
+
+
+if __name__ == "__main__":
+    main()

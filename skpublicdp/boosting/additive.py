@@ -1,0 +1,239 @@
+"""The additive model, learned from released sums and public rows alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.drift import expected_shares, tilt
+from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.moments import Noisy
+from skpublicdp.boosting.posterior import (
+    MISMATCH,
+    PublicDesign,
+    Release,
+    Scores,
+    kernels,
+    prior,
+    smoothness,
+    update,
+)
+from skpublicdp.boosting.scores import UNIT, Model, nothing, probabilities, scale
+from skpublicdp.boosting.strategy import ONE, Strategy
+
+Floats = NDArray[np.float64]
+
+DRIFTED, UNLIKE = 1.6, 5.0
+"""Values of the drift statistic beyond which public rows are reweighed, or hardly trusted."""
+
+
+class AdditiveFit:
+    """Scores of cells, round by round.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Cells.
+    design : PublicDesign
+        Public rows and the number of private ones.
+    strategy : Strategy
+        What is measured.
+    n_targets : int
+        1 for two labels, otherwise their number.
+    pure : bool
+        How residuals are scaled.
+
+    Attributes
+    ----------
+    model : Model
+        The model so far.
+    nothing : Model
+        The model before the first round.
+    beliefs : list of Scores
+        What is believed of each target's scores; empty before the first round.
+    drift : float or None
+        How unlike the public rows are, about 1 if they are of the same population.
+    design : PublicDesign
+        The public rows, reweighed if they look unlike.
+    stopped : bool
+        Whether a step overshot, so that no further one should be made.
+    """
+
+    def __init__(
+        self,
+        features: FeatureMap,
+        design: PublicDesign,
+        strategy: Strategy,
+        n_targets: int,
+        *,
+        pure: bool,
+    ) -> None:
+        self.design = design
+        self.beliefs: list[Scores] = []
+        self.drift: float | None = None
+        self.stopped = False
+        self.model = nothing(features.offsets, n_targets)
+        self.nothing = self.model
+        self._first: Noisy | None = None
+        self._features = features
+        self._public = design
+        self._pure = pure
+        self._strategy = strategy
+        self._A = strategy.matrix / ONE
+        self._every = strategy.every / ONE
+        self._Z = design.X @ self._A.T
+        self._expected, self._spread = self._public_counts()
+        self._counts: Floats | None = None
+        self._count_variance = np.inf
+        self._steps: list[Floats] = []
+
+    def learn(self, noisy: Noisy) -> None:
+        """Take in the released table of the present model."""
+        self._count(noisy)
+        if not self.beliefs:
+            self._begin(noisy)
+        elif not self._overshot(noisy):
+            updated = [
+                update(belief, self.design, released)[0]
+                for belief, released in zip(self.beliefs, self._releases(noisy), strict=True)
+            ]
+            self._steps = [
+                new.mean - old.mean for new, old in zip(updated, self.beliefs, strict=True)
+            ]
+            self.beliefs = updated
+        self._set_model()
+
+    def add(self, noisy: Noisy) -> None:
+        """Take in another table of the model before the first round, and begin again."""
+        assert self._first is not None
+        self._count(noisy)
+        first = self._first
+        old, new = 1 / first.variance, 1 / noisy.variance
+        pooled = (old * first.sums + new * noisy.sums) / (old + new)
+        self.beliefs, self._steps = [], []
+        self.model = self.nothing
+        self._begin(Noisy(pooled, None, 1 / (old + new), np.inf))
+        self._set_model()
+
+    def damp(self) -> None:
+        """Halve all scores: they rest on public rows that look unlike the private ones."""
+        self.model = Model(self.model.scores // 2, self.model.intercepts, self.model.offsets)
+
+    def _set_model(self) -> None:
+        scores = np.rint(UNIT * np.array([belief.mean for belief in self.beliefs]))
+        integers = scores.astype(np.int64)
+        self.model = Model(integers[:, :-1], integers[:, -1], self._features.offsets)
+
+    def _public_counts(self) -> tuple[Floats, Floats]:
+        """Return the counts that public rows lead to expect, and their variances."""
+        n, m = self._public.n, len(self._public.X)
+        shares = expected_shares(self._features, self._public)
+        means = self._A @ shares
+        spread = self._A**2 @ np.maximum(shares, 0.5 / m)
+        for part, by_cell in zip(self._strategy.parts, self._strategy.by_cell, strict=True):
+            if not by_cell:  # the counts of single cells are as good as independent
+                spread[part] -= means[part] ** 2
+        means[-1], spread[-1] = self._every, 0.0  # the number of rows is public
+        return n * means, n**2 * np.maximum(spread, 0.0) / m
+
+    def _count(self, noisy: Noisy) -> None:
+        """Pool counts by their precision, and weigh public rows by them if they look unlike."""
+        if noisy.counts is None:
+            return
+        n, counts = self._public.n, noisy.counts.copy()
+        free = 0
+        for part, by_cell in zip(self._strategy.parts, self._strategy.by_cell, strict=True):
+            free += part.stop - part.start
+            if by_cell:  # their total is public
+                counts[part] += (n - counts[part].sum()) / (part.stop - part.start)
+                free -= 1
+        old, new = 1 / self._count_variance, 1 / noisy.count_variance
+        if self._counts is None:
+            misses = (counts - self._expected) ** 2 / (noisy.count_variance + self._spread)
+            self.drift = float(misses[:-1].sum() / max(free, 1))
+            self._counts = counts
+        else:
+            self._counts = (old * self._counts + new * counts) / (old + new)
+        self._count_variance = 1 / (old + new)
+        if self.drift is not None and self.drift > DRIFTED:
+            self.design = tilt(self._public, self._Z, self._counts, self._count_variance)
+
+    def _releases(self, noisy: Noisy) -> list[Release]:
+        """Describe released sums of the present model, for each target."""
+        cells = self._public.X.astype(np.int64)
+        margins = self.model.intercepts[:, None] + self.model.scores @ cells.T
+        baseline = probabilities(margins)
+        factor = scale(baseline, self._pure)
+        covariance = noisy.variance * np.eye(len(self._A))
+        return [
+            Release(sums, covariance, self._Z, factor, probability)
+            for sums, probability in zip(noisy.sums, baseline, strict=True)
+        ]
+
+    def _begin(self, noisy: Noisy) -> None:
+        """Centre the first sums at the shares of the labels, choose the smoothness and begin."""
+        self._first = noisy
+        n, m = self._public.n, len(self._public.X)
+        counts, count_variance = self._shrunk_counts()
+        blocks = kernels(self._features, self.design)
+        for released in self._releases(noisy):
+            center, factor = released.baseline[0], released.scale[0]
+            sums = released.total / factor
+            rate = center + self._excess(sums) / n
+            least = min(max(0.01, 3 / n), 0.5)
+            rate = float(np.clip(rate, least, 1 - least))
+            covariance = released.covariance / factor**2
+            covariance[np.diag_indices_from(covariance)] += (center - rate) ** 2 * count_variance
+            centred = Release(
+                sums + (center - rate) * counts,
+                covariance,
+                self._Z,
+                np.ones(m),
+                np.full(m, rate),
+            )
+            theta = smoothness(blocks, self.design, centred, rate)
+            start = prior(blocks, theta, float(np.log(rate / (1 - rate))))
+            belief, _ = update(start, self.design, centred)
+            self.beliefs.append(belief)
+            self._steps.append(belief.mean - start.mean)
+
+    def _excess(self, sums: Floats) -> float:
+        """Estimate the sum over all rows: from the row that measures it and from each column."""
+        estimates, precisions = [sums[-1] / self._every], [self._every**2]
+        for part, by_cell in zip(self._strategy.parts, self._strategy.by_cell, strict=True):
+            if by_cell:
+                estimates.append(sums[part].sum())
+                precisions.append(1 / (part.stop - part.start))
+        return float(np.average(estimates, weights=precisions))
+
+    def _shrunk_counts(self) -> tuple[Floats, Floats]:
+        """Return counts, as released ones and public rows have it, and their variances."""
+        if self._counts is None:
+            return self._expected, self._spread
+        # public rows that look unlike say little of the counts
+        spread = self._spread * max(1.0, self.drift or 1.0)
+        trust = spread / (spread + self._count_variance)
+        counts = self._expected + trust * (self._counts - self._expected)
+        return counts, trust * self._count_variance
+
+    def _overshot(self, noisy: Noisy) -> bool:
+        """Undo part of the last step where what it left points backwards, and stop there."""
+        if self.design is self._public:
+            return False
+        n, w = self.design.n, self.design.weights
+        extended = np.hstack([self.design.X, np.ones((len(w), 1))])
+        for target, released in enumerate(self._releases(noisy)):
+            q = released.baseline * (1 - released.baseline)
+            step = self._steps[target]
+            towards = n * self._Z.T @ (w * q * released.scale * (extended @ step))
+            own = n * (1 + MISMATCH * n * self.design.concentration) * w * q * released.scale**2
+            S = (self._Z * own[:, None]).T @ self._Z + released.covariance
+            solved = np.linalg.solve(S, towards)
+            precision = float(towards @ solved)
+            slope = float(solved @ released.total) / precision
+            if slope < -2 / np.sqrt(precision):
+                belief = self.beliefs[target]
+                mean = belief.mean - step + step / (1 - slope)
+                self.beliefs[target] = Scores(mean, belief.covariance)
+                self.stopped = True
+        return self.stopped

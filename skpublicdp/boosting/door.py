@@ -1,0 +1,120 @@
+"""The door of boosting: labels, mixed columns as cells, the budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length
+
+from skpublicdp.accounting import exact_fraction
+from skpublicdp.boosting.features import Codes, FeatureMap, feature_map
+from skpublicdp.public import encode_labels, label_column, warn_no_public
+from skpublicdp.schema import Rows, Schema
+from skpublicdp.tables import reference_rows, split_tables
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class Cells:
+    """Rows as cells.
+
+    Attributes
+    ----------
+    features : FeatureMap
+        The cells.
+    codes, public_codes : ndarray of int16, shape (n_columns, n)
+        Those of the rows that are learned from, and of the public ones.
+    """
+
+    features: FeatureMap
+    codes: Codes
+    public_codes: Codes
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class BoostingRows:
+    """Rows as they come through the door.
+
+    Attributes
+    ----------
+    schema : Schema
+        The columns, from public rows.
+    X, y
+        Encoded rows that are learned from, and the codes of their labels: private ones, then public
+        ones with a label.
+    X_public
+        Encoded public rows, or a reference where there are none.
+    n_private, n_public : int
+        Number of private and of true public rows.
+    classes : ndarray
+        The sorted labels.
+    epsilon, delta : Fraction
+        The budget.
+    """
+
+    schema: Schema
+    X: Rows
+    y: NDArray[np.intp]
+    X_public: Rows
+    n_private: int
+    n_public: int
+    classes: NDArray[Any]
+    epsilon: Fraction
+    delta: Fraction
+
+    def cut(self, max_bins: int) -> Cells:
+        """Cut the columns into cells, by public rows alone."""
+        features = feature_map(self.schema, self.X_public, max_bins)
+        return Cells(
+            features, features.encoded_codes(self.X), features.encoded_codes(self.X_public)
+        )
+
+
+def read_rows(
+    estimator: Any, X: Any, y: Any, *, X_public: Any, y_public: Any, is_public: Any
+) -> BoostingRows:
+    """Check what `fit` was given, part private from public rows and describe the columns."""
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    split = split_tables(estimator, X, X_public=X_public, is_public=is_public, nullable=True)
+    y = label_column(y)
+    check_consistent_length(split.mask, y)
+    given = [y[split.mask]]
+    if y_public is not None:
+        if X_public is None:
+            raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
+        given.append(label_column(y_public))
+        if len(given[1]) != len(X_public):
+            raise ValueError(
+                "y_public must hold one label per row of X_public; "
+                f"got {len(given[1])} labels for {len(X_public)} rows."
+            )
+    y_private, y_labelled, labelled, classes = encode_labels(
+        y[~split.mask], given, estimator.classes
+    )
+    if len(classes) < 2:
+        raise ValueError("y must hold at least two classes; got one class only.")
+
+    schema = split.schema
+    if split.X_public:
+        encoded = np.concatenate([schema.encode(part, clamp=False) for part in split.X_public])
+    else:
+        where = "standard-normal columns" if estimator.bounds is None else "the given bounds"
+        warn_no_public(f"the cells come from a data-independent reference over {where}")
+        encoded = reference_rows(schema, estimator.bounds)
+    private = schema.encode(split.X_private, clamp=False)
+    return BoostingRows(
+        schema=schema,
+        X=np.concatenate([private, encoded[: len(labelled)][labelled]]),
+        y=np.concatenate([y_private, y_labelled]),
+        X_public=encoded,
+        n_private=len(y_private),
+        n_public=len(encoded) if split.X_public else 0,
+        classes=classes,
+        epsilon=exact_fraction(estimator.epsilon),
+        delta=exact_fraction(estimator.delta),
+    )

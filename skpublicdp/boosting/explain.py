@@ -1,0 +1,103 @@
+"""What a fitted model says, in public numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.features import Codes, FeatureMap
+from skpublicdp.boosting.learner import Learned
+from skpublicdp.boosting.scores import UNIT, Model
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What one column adds to the log-odds.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    cells : tuple of str
+        Its cells in words; the last one is for missing values.
+    cuts : ndarray of float64
+        Where numbers are cut, empty for a categorical column.
+    scores : ndarray of float64, shape (n_targets, n_cells)
+        What a row in each cell adds.
+    deviations : ndarray of float64, shape (n_targets, n_cells)
+        Standard deviation of what is believed of each: of the noise, of the private sample and of
+        the public one.
+    """
+
+    name: str
+    cells: tuple[str, ...]
+    cuts: Floats
+    scores: Floats
+    deviations: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree of the model.
+
+    Attributes
+    ----------
+    rule : str
+        Its questions and the label each leaf was drawn with.
+    scores : ndarray of float64, shape (n_targets, n_leaves)
+        What a row in each leaf adds to the log-odds, from the lowest to the highest side.
+    """
+
+    rule: str
+    scores: Floats
+
+
+def shapes(features: FeatureMap, learned: Learned) -> tuple[Shape, ...]:
+    """Return the shape of each column."""
+    model = learned.model
+    deviations = np.zeros(model.scores.shape)
+    for target, belief in enumerate(learned.beliefs):
+        deviations[target] = np.sqrt(np.maximum(np.diag(belief.covariance)[:-1], 0))
+    return tuple(
+        Shape(
+            feature.column.name,
+            tuple(feature.labels),
+            feature.cuts,
+            model.scores[:, start : start + feature.size] / UNIT,
+            deviations[:, start : start + feature.size],
+        )
+        for start, feature in zip(features.offsets, features.features, strict=False)
+    )
+
+
+def describe(model: Model) -> tuple[Tree, ...]:
+    """Return the trees in words."""
+    pairs = zip(model.trees, model.leaf_scores, strict=True)
+    return tuple(Tree(tree.rule(), scores / UNIT) for tree, scores in pairs)
+
+
+def importances(model: Model, public_codes: Codes) -> Floats:
+    """Return each column's mean distance from its mean contribution over the public rows.
+
+    What a tree adds is parted equally among the columns it asks about.
+    """
+    edges = zip(model.offsets[:-1], model.offsets[1:], strict=True)
+    found = np.array(
+        [
+            _spread(model.scores[:, start:stop][:, line] / UNIT)
+            for line, (start, stop) in zip(public_codes, edges, strict=True)
+        ]
+    )
+    for tree, scores in zip(model.trees, model.leaf_scores, strict=True):
+        asked = np.unique(tree.splits.features)
+        found[asked] += _spread(scores[:, tree.apply(public_codes.T)] / UNIT) / len(asked)
+    return found
+
+
+def _spread(contributions: Floats) -> float:
+    centred = contributions - contributions.mean(axis=1, keepdims=True)
+    return float(np.abs(centred).mean())

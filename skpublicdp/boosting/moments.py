@@ -1,0 +1,158 @@
+"""Noisy sums over cells: tabulated exactly, released with exact noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.scores import HALF, Integers, Model, residuals
+from skpublicdp.boosting.strategy import ONE, Strategy
+from skpublicdp.hypotheses.base import CHUNK_ROWS
+from skpublicdp.mechanisms.noise import discrete_laplace
+from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
+
+Floats = NDArray[np.float64]
+
+
+def moment_table(
+    model: Model, codes: Codes, y: NDArray[np.intp], *, pure: bool, n_jobs: int | None = None
+) -> Integers:
+    """Sum residuals over cells, and count rows.
+
+    Parameters
+    ----------
+    model : Model
+        What the residuals are left by.
+    codes : ndarray of int16, shape (n_columns, n)
+        Cells of the rows.
+    y : ndarray of intp, shape (n,)
+        Codes of their labels.
+    pure : bool
+        How residuals are scaled.
+    n_jobs : int, optional
+        Number of joblib threads.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_targets + 1, n_cells)
+        The residuals of each target, and the rows.
+    """
+
+    def of_chunk(start: int) -> Integers:
+        chunk = codes[:, start : start + CHUNK_ROWS]
+        values = residuals(model.margins(chunk), y[start : start + CHUNK_ROWS], pure)
+        return cell_sums(values, chunk, model.offsets)
+
+    starts = range(0, max(len(y), 1), CHUNK_ROWS)
+    tables = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(of_chunk)(s) for s in starts)
+    total: Integers = np.sum(tables, axis=0)
+    return total
+
+
+def cell_sums(values: Integers, codes: Codes, offsets: NDArray[np.intp]) -> Integers:
+    """Add up integers over the rows of each cell, and count rows, (n_targets + 1, n_cells)."""
+    table = np.empty((len(values) + 1, int(offsets[-1])), dtype=np.int64)
+    for line, low, high in zip(codes, offsets[:-1], offsets[1:], strict=True):
+        for target, value in enumerate(values):
+            # sums of integers far below 2^53
+            table[target, low:high] = np.bincount(line, weights=value, minlength=high - low)
+        table[-1, low:high] = np.bincount(line, minlength=high - low)
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """Released sums, in units of residuals and of rows.
+
+    Attributes
+    ----------
+    sums : ndarray of float64, shape (n_targets, n_measured)
+        Residuals.
+    counts : ndarray of float64, shape (n_measured,), or None
+        Rows.
+    variance, count_variance : float
+        Variance of the noise of either.
+    """
+
+    sums: Floats
+    counts: Floats | None
+    variance: float
+    count_variance: float
+
+
+def release(
+    table: Integers,
+    strategy: Strategy,
+    budget: Fraction,
+    bits: RandomBits,
+    *,
+    pure: bool,
+    counts: bool,
+) -> Noisy:
+    """Measure a moment table with exact noise.
+
+    Parameters
+    ----------
+    table : ndarray of int64, shape (n_targets + 1, n_cells)
+        What `moment_table` returns.
+    strategy : Strategy
+        The combinations of cells.
+    budget : Fraction
+        ε if `pure`, the μ² of Gaussian differential privacy otherwise.
+    bits : RandomBits
+        Source of randomness.
+    pure : bool
+        Whether the noise is Laplace's.
+    counts : bool
+        Whether rows are counted, too.
+
+    Returns
+    -------
+    Noisy
+        The sums.
+    """
+    weight = strategy.count_weight
+    combined = table @ strategy.matrix.T
+    combined[-1] *= weight
+    sensitivity = strategy.sensitivity(pure=pure, counts=counts)
+    wanted = combined if counts else combined[:-1]
+    noise, variance = exact_noise(sensitivity, budget, wanted.size, bits, pure=pure)
+    noisy = (wanted + noise.reshape(wanted.shape)).astype(np.float64)
+    unit = 2 * HALF * ONE
+    return Noisy(
+        noisy[: len(table) - 1] / unit,
+        noisy[-1] / (weight * ONE) if counts else None,
+        variance / unit**2,
+        variance / (weight * ONE) ** 2 if counts else np.inf,
+    )
+
+
+def exact_noise(
+    sensitivity: int, budget: Fraction, size: int, bits: RandomBits, *, pure: bool
+) -> tuple[Integers, float]:
+    """Return integer noise for sums of a sensitivity (L1 if `pure`, squared L2 otherwise).
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+        The noise.
+    float
+        Its variance.
+    """
+    spread = _up(sensitivity / budget)
+    if pure:
+        return discrete_laplace(spread, size, bits), 2 * float(spread) ** 2
+    return rounded_gaussian(spread, size, bits), float(spread)
+
+
+def _up(value: Fraction) -> Fraction:
+    """Round up to 24 binary digits: short numbers make for fast draws."""
+    shift = 24 - (value.numerator.bit_length() - value.denominator.bit_length())
+    scale = Fraction(2) ** shift
+    return Fraction(-((-value * scale) // 1)) / scale

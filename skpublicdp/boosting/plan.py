@@ -1,0 +1,176 @@
+"""How many rounds and trees, and what each may spend: rules of public numbers only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from skpublicdp.accounting import gaussian_mu_squared, zcdp_rho
+from skpublicdp.accounting.plans import Draw, Either, Gaussian, Plan, Steps, largest_scale
+
+RATE_SHARE = Fraction(1, 50)
+"""Share of the budget for the shares of the labels."""
+
+MAX_ROUNDS = 5
+EVEN = 0.45
+"""If 4 p (1 - p) is as much, p being the share of a label, smooth combinations are measured."""
+
+FINE, COARSE = 12, 8
+"""Most cells of a column of numbers: in general, and where labels are less even than that."""
+
+FIRST_PART = Fraction(7, 10)
+GROWTH = Fraction(3, 2)
+"""Each round of sums has so many times the budget of the one before, where there are several."""
+
+PROBE, REST = Fraction(1, 5), Fraction(1, 5)
+"""Share of the budget for a tree that tells whether trees help, and for one or a round after it."""
+
+LEAF_SHARE = Fraction(1, 4)
+"""Share of a tree's budget for the scores of its leaves."""
+
+PROBE_QUALITY = 10
+"""A tree is tried if n ε / (2 ln|H|), of one draw with all of the budget, is as much."""
+
+GAIN = 2.0
+"""Logarithm of the evidence beyond which another tree follows."""
+
+MAX_VOTES = 32
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What adds up: ε if pure, otherwise the μ² of Gaussian noise and the like of draws.
+
+    Attributes
+    ----------
+    amount : Fraction
+        How much.
+    pure : bool
+        Which of the two.
+    """
+
+    amount: Fraction
+    pure: bool
+
+    def part(self, share: Fraction) -> Budget:
+        """Return a share of it."""
+        return Budget(self.amount * share, self.pure)
+
+    @property
+    def draw(self) -> Fraction:
+        """The ε of one exact draw that takes all of it, where zCDP or a plan accounts for it.
+
+        In zCDP it has ρ = ε²/8, as noise of μ² = ε²/4 has; exactly composed it costs no more.
+        """
+        return self.amount if self.pure else _root(4 * self.amount)
+
+    @property
+    def draw_like_noise(self) -> Fraction:
+        """The ε of one exact draw that takes all of it, where it is accounted as if it were noise.
+
+        A draw of ε is μ-Gaussian differentially private, μ² = (π/8) ε² (docs/proofs/moments.md).
+        """
+        return self.amount if self.pure else _root(self.amount * 8 * Fraction(7, 22))  # < 1/π
+
+    def variance(self, sensitivity: float) -> float:
+        """Return the variance of noise for a sensitivity: L1 if pure, squared L2 otherwise."""
+        spread = sensitivity / float(self.amount)
+        return 2 * spread**2 if self.pure else spread
+
+
+def _root(square: Fraction) -> Fraction:
+    """Return a square root, rounded down."""
+    return Fraction(math.isqrt(int(square * (1 << 128))), 1 << 64)
+
+
+def quality(budget: Budget, n: float, log_size: float) -> float:
+    """Return n ε / (2 ln|H|) of one draw that takes the whole budget."""
+    return n * float(budget.draw) / (2 * log_size) if log_size > 0 else 0.0
+
+
+def n_rounds(effective: float, m: float, variance: float) -> int:
+    """Choose how often sums are released.
+
+    Parameters
+    ----------
+    effective : float
+        Number of private rows, times 2 (1 - Σ p²) for shares p of the labels.
+    m : float
+        Number of public rows.
+    variance : float
+        Variance of the noise of one release that takes the whole budget.
+    """
+    if effective <= 0:
+        return 1
+    rounds = 1 + round(0.5 * math.log2(effective**2 / (24 * m * variance)))
+    return min(max(rounds, 1), MAX_ROUNDS)
+
+
+def round_shares(rounds: int) -> list[Fraction]:
+    """Part a budget among rounds of sums.
+
+    A single round is released in two parts, so that something is left for votes if the first part
+    shows that the public rows are of no use.
+    """
+    if rounds == 1:
+        return [FIRST_PART, 1 - FIRST_PART]
+    weights = [GROWTH**k for k in range(rounds)]
+    return [weight / sum(weights) for weight in weights]
+
+
+def n_votes(budget: Budget, n: int, log_size: float, share: Fraction = Fraction(1)) -> int:
+    """Choose how many trees vote with a share of the budget."""
+    if not budget.pure:
+        return max(1, math.floor(MAX_VOTES * share))
+    return min(max(round(math.sqrt(quality(budget.part(share), n, log_size))), 1), MAX_VOTES)
+
+
+def vote_rate(count: int, *, pure: bool) -> float:
+    """Choose what a vote adds on either side of the margin."""
+    if not pure:
+        return 0.1 if count == MAX_VOTES else min(0.4, 3.2 / count)
+    return min(0.4, 0.75 / math.sqrt(count)) if count <= 5 else min(0.3, 3 / count)
+
+
+@lru_cache(maxsize=256)
+def moments_budget(epsilon: Fraction, delta: Fraction, *, trees: bool) -> Budget:
+    """Return the budget of rounds of sums and of all that may follow them.
+
+    Rounds add up to one Gaussian mechanism whatever their number and parts are, and trees that vote
+    after some of them are accounted as if they were noise. Only trees that are tried after the sums
+    make it a plan with branches.
+    """
+    if not delta:
+        return Budget(epsilon, pure=True)
+    if not trees:
+        return Budget(gaussian_mu_squared(epsilon, delta), pure=False)
+
+    def plan(amount: Fraction) -> Plan:
+        budget = Budget(amount, pure=False)
+        after = Either((Gaussian(amount * REST), _tree(budget.part(REST))))
+        probe = Steps((_tree(budget.part(PROBE)), after))
+        sums = Gaussian(amount * (1 - PROBE - REST))
+        # what is released so far decides whether there is a probe: the choice comes after the sums
+        return Steps((sums, Either((Gaussian(amount * (PROBE + REST)), probe))))
+
+    return Budget(largest_scale(plan, epsilon, delta), pure=False)
+
+
+def votes_budget(epsilon: Fraction, delta: Fraction, count: int) -> Budget:
+    """Return the budget of trees that vote and of nothing else.
+
+    It adds up as zCDP, μ² being 2ρ, or as ε if the number of trees that suits this is so small that
+    they get more of it together, as independent noise counts.
+    """
+    pure = Budget(epsilon, pure=True)
+    if not delta:
+        return pure
+    many = Budget(2 * zcdp_rho(epsilon, delta), pure=False)
+    return pure if epsilon**2 >= count * many.draw**2 else many
+
+
+def _tree(budget: Budget) -> Plan:
+    drawn, leaves = budget.part(1 - LEAF_SHARE), budget.part(LEAF_SHARE)
+    return Steps((Draw(drawn.draw), Gaussian(leaves.amount)))

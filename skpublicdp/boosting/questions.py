@@ -1,0 +1,110 @@
+"""Yes/no questions about the cells of a row: what vote trees ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.features import Codes, FeatureMap
+from skpublicdp.hypotheses.base import PublicSample
+from skpublicdp.hypotheses.joint import joint_table
+from skpublicdp.hypotheses.splits import one_per_partition, shown, split_prior
+from skpublicdp.hypotheses.trees import TreeCover
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Predicates "is the cell of this column within a range".
+
+    Attributes
+    ----------
+    features : ndarray of intp, shape (n_questions,)
+        Column each one looks at.
+    first, last : ndarray of int16, shape (n_questions,)
+        The range, both ends included.
+    texts : ndarray of object, shape (n_questions, 2)
+        The question and its opposite in words.
+    """
+
+    features: NDArray[np.intp]
+    first: NDArray[np.int16]
+    last: NDArray[np.int16]
+    texts: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Questions:
+        features = np.atleast_1d(self.features[index])
+        texts = self.texts[index].reshape(len(features), 2)
+        return Questions(
+            features, np.atleast_1d(self.first[index]), np.atleast_1d(self.last[index]), texts
+        )
+
+    def above(
+        self, rows: NDArray[Any], out: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """Tell for which rows of cells, shape (n, n_columns), the answer is yes."""
+        if out is None:
+            out = np.empty((len(self), len(rows)), dtype=np.float32)
+        columns = {f: np.ascontiguousarray(rows[:, f]) for f in np.unique(self.features).tolist()}
+        for question, feature in enumerate(self.features.tolist()):
+            column = columns[feature]
+            inside = column >= self.first[question]
+            inside &= column <= self.last[question]
+            out[question] = inside
+        return out
+
+    def tabulate(
+        self,
+        rows: NDArray[Any],
+        y: NDArray[np.intp],
+        weights: NDArray[np.int64],
+        n_classes: int,
+        order: int,
+    ) -> NDArray[np.int64]:
+        """Weigh each label where the answers to as many questions as `order` says are yes."""
+        return joint_table(self.above, len(self), rows, y, weights, n_classes, order)
+
+    def describe(self, question: int, names: tuple[str, ...], *, above: bool = True) -> str:
+        """Return a question, or its opposite, in words."""
+        text: str = self.texts[question, 0 if above else 1]
+        return f"{names[self.features[question]]} {text}"
+
+
+def questions(features: FeatureMap, codes: Codes) -> Questions:
+    """List the questions that part the public rows, one for each way to part them.
+
+    Numbers are asked whether they are above a cut, categories whether they are one of them, and
+    both whether they are missing.
+    """
+    asked: list[tuple[int, int, int, str, str]] = []
+    for position, feature in enumerate(features.features):
+        missing = feature.size - 1
+        if feature.column.categorical:
+            for code, label in enumerate(feature.labels[:-1]):
+                asked.append((position, code, code, f"is {label}", f"is not {label}"))
+        else:
+            for code, cut in enumerate(feature.cuts.tolist()):
+                text = shown(cut)
+                asked.append((position, code + 1, missing - 1, f"> {text}", f"<= {text}"))
+        asked.append((position, missing, missing, "is missing", "is known"))
+    listed = Questions(
+        np.array([a[0] for a in asked], dtype=np.intp),
+        np.array([a[1] for a in asked], dtype=np.int16),
+        np.array([a[2] for a in asked], dtype=np.int16),
+        np.array([a[3:] for a in asked], dtype=object).reshape(-1, 2),
+    )
+    return listed[one_per_partition(listed, codes.T)]
+
+
+def tree_cover(
+    asked: Questions, codes: Codes, names: tuple[str, ...], classes: NDArray[Any], depth: int
+) -> TreeCover:
+    """Return all trees of a depth that ask given questions, weighed by public rows."""
+    public = PublicSample(codes.T.astype(np.float64), classes, names)
+    prior = split_prior(asked, public, 0.05)
+    return TreeCover(asked, depth, prior, public)

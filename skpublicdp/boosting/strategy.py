@@ -1,0 +1,192 @@
+"""What is measured of each column's cells, and how much one replaced row can move it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+
+from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.scores import HALF
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+ONE = 32
+"""A cell's own entry in a measured sum: entries are multiples of 1/32."""
+
+MOST_CELLS = 40
+"""Columns of more cells are measured cell by cell: better combinations take long to find."""
+
+TYPICAL = np.exp(-1.0)
+"""Scale of the prior for which combinations are chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """Integer combinations of cells, each of one column, and the sum of all rows.
+
+    Attributes
+    ----------
+    blocks : tuple of ndarray of int64, shape (n_measured, n_cells of a column)
+        One per column.
+    by_cell : tuple of bool
+        Whether a block measures each cell by itself.
+    every : int
+        Entry of all rows in the last sum.
+    count_weight : int
+        What a row counts beside a residual of at most `HALF`.
+    """
+
+    blocks: tuple[Integers, ...]
+    by_cell: tuple[bool, ...]
+    every: int
+    count_weight: int
+
+    @property
+    def matrix(self) -> Integers:
+        """All combinations; the last one weighs every row alike."""
+        last = np.zeros((1, sum(block.shape[1] for block in self.blocks)), dtype=np.int64)
+        last[0, : self.blocks[0].shape[1]] = self.every
+        return np.vstack([block_diag(*self.blocks).astype(np.int64), last])
+
+    @property
+    def parts(self) -> list[slice]:
+        """Which combinations are of which column."""
+        ends = np.cumsum([len(block) for block in self.blocks]).tolist()
+        return [slice(end - len(b), end) for end, b in zip(ends, self.blocks, strict=True)]
+
+    def sensitivity(self, *, pure: bool, counts: bool) -> int:
+        """Bound what replacing one row moves: L1 if `pure`, squared L2 otherwise.
+
+        A row adds its residual, of length at most `HALF`, times the entries of its cells; and its
+        count, times `count_weight` and the same entries. The change is convex in the residuals, so
+        it is largest at their ends (docs/proofs/moments.md).
+        """
+        power, metric = (1, "cityblock") if pure else (2, "sqeuclidean")
+        weight = self.count_weight if counts else 0
+        # the number of rows does not change, so the last sum moves by residuals only
+        total = int((2 * HALF * self.every) ** power)
+        for block in self.blocks:
+            # sums of small integers are exact; equal cells stand for a change of the label alone
+            columns = block.T.astype(np.float64)
+            apart = cdist(columns, columns, metric)
+            if pure:  # the two residuals may be of different targets
+                residual = np.add.outer(*2 * [np.abs(columns).sum(axis=1)])
+            else:
+                residual = np.maximum(apart, cdist(columns, -columns, metric))
+            total += int((HALF**power * residual + weight**power * apart).max())
+        return total
+
+
+def cell_strategy(features: FeatureMap, X: Floats, *, pure: bool) -> Strategy:
+    """Measure each cell; with Laplace noise, of columns with two public cells their difference.
+
+    With Gaussian noise a row counts `HALF` for free: one that moves to another cell takes two
+    residuals along, and two counts as heavy as these weigh as much as one label that turns.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The columns.
+    X : ndarray of float64, shape (m, n_cells)
+        Cells of the public rows.
+    pure : bool
+        Whether the noise is Laplace's.
+    """
+    seen = X.sum(axis=0) > 0
+    blocks, by_cell = [], []
+    for start, size in zip(features.offsets, features.sizes, strict=False):
+        cells = np.flatnonzero(seen[start : start + size])
+        block = ONE * np.eye(size, dtype=np.int64)
+        if pure and len(cells) == 2:
+            block = np.zeros((1, size), dtype=np.int64)
+            block[0, cells] = ONE, -ONE
+        blocks.append(block)
+        by_cell.append(len(block) == size)
+    return Strategy(tuple(blocks), tuple(by_cell), ONE // 2, HALF // 2 if pure else HALF)
+
+
+def smooth_strategy(
+    features: FeatureMap,
+    shares: Floats,
+    kernels: Sequence[Floats],
+    variance: float,
+    information: float,
+) -> Strategy:
+    """Measure the combinations of each column's cells that say most of its scores.
+
+    Of the matrices whose columns have length 1, one that leaves the least variance of the scores
+    over the population, given a prior, is found for each column by itself. Cells that no public row
+    has are left out. Counts get a quarter of the weight of residuals: they are worth less where the
+    labels are about equally common, which is what this strategy is for.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The columns.
+    shares : ndarray of float64, shape (n_cells,)
+        Share of the rows in each cell; 0 in those that no public row has.
+    kernels : sequence of ndarray
+        Prior covariance of the scores of each column, of scale 1.
+    variance : float
+        Variance of the noise in a combination.
+    information : float
+        Number of rows times p (1 - p) for a share p of a label.
+    """
+    blocks, by_cell = [], []
+    for start, size, kernel in zip(features.offsets, features.sizes, kernels, strict=False):
+        share = shares[start : start + size]
+        seen = np.flatnonzero(share > 0)
+        if len(seen) > MOST_CELLS:
+            blocks.append(ONE * np.eye(size, dtype=np.int64))
+            by_cell.append(True)
+            continue
+        A = _combinations(
+            TYPICAL * kernel[np.ix_(seen, seen)],
+            share[seen] / share[seen].sum(),
+            variance / information**2,
+        )
+        block = np.zeros((len(A), size), dtype=np.int64)
+        block[:, seen] = np.rint(ONE * A)
+        blocks.append(block)
+        by_cell.append(False)
+    return Strategy(tuple(blocks), tuple(by_cell), ONE, HALF // 2)
+
+
+def _combinations(prior: Floats, shares: Floats, noise: float) -> Floats:
+    """Minimise tr C (K⁻¹ + C AᵀA C / noise)⁻¹ over matrices A with columns of length 1.
+
+    C is the covariance of the cells of a row. The minimum is wanted roughly, for any A is valid.
+    """
+    size = len(shares)
+    C = np.diag(shares) - np.outer(shares, shares)
+    values, vectors = np.linalg.eigh(prior)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    scale = 1 / max(float(np.trace(C @ prior)), 1e-12)
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        B = flat.reshape(size, size)
+        lengths = np.sqrt((B**2).sum(axis=0))
+        A = B / lengths
+        seen = A @ C @ root
+        posterior = root @ np.linalg.inv(np.eye(size) + seen.T @ seen / noise) @ root.T
+        slope = -2 / noise * A @ (C @ posterior @ C @ posterior @ C)
+        slope = (slope - A * (A * slope).sum(axis=0)) / lengths
+        return scale * float(np.trace(C @ posterior)), scale * slope.ravel()
+
+    start = (vectors * np.maximum(values, 1e-9) ** 0.25).T
+    start = start + 0.05 * np.random.default_rng(0).normal(size=start.shape)
+    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60})
+    B = found.x.reshape(size, size)
+    A = B / np.sqrt((B**2).sum(axis=0))
+    # the same sums in fewer combinations: those of directions that are measured at all
+    weights, directions = np.linalg.eigh(A.T @ A)
+    kept = weights > 1e-3
+    combined: Floats = (directions[:, kept] * np.sqrt(weights[kept])).T
+    return combined

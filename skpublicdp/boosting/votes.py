@@ -1,0 +1,174 @@
+"""Exact draws of trees on weighted rows: they vote, or their leaves get scores of their own."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.moments import exact_noise
+from skpublicdp.boosting.posterior import PublicDesign, Release, Scores, update
+from skpublicdp.boosting.scores import (
+    HALF,
+    UNIT,
+    Integers,
+    Model,
+    probabilities,
+    residuals,
+    scale,
+    weights,
+)
+from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate_chunks
+from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
+from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.mechanisms.selection import draw
+
+Floats = NDArray[np.float64]
+
+HEAVIEST = 16
+"""Weight of a row that the model gets wrong: weights are from 0 to this."""
+
+LEAF_SCALES = (0.1, 0.2, 0.4, 0.8)
+"""Standard deviations that the scores of leaves may have a priori, chosen by evidence."""
+
+
+class Voters:
+    """Adds trees to a model, each drawn on the rows that the model so far gets wrong.
+
+    Parameters
+    ----------
+    model : Model
+        The model to begin with.
+    cover : TreeCover
+        The trees.
+    codes : ndarray of int16, shape (n_columns, n)
+        Cells of the private rows.
+    y : ndarray of intp, shape (n,)
+        Codes of their labels.
+    bits : RandomBits
+        Source of randomness.
+    n_jobs : int, optional
+        Number of joblib threads.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        cover: TreeCover,
+        codes: Codes,
+        y: NDArray[np.intp],
+        bits: RandomBits,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.model = model
+        self._cover = cover
+        self._codes = codes
+        self._y = y
+        self._bits = bits
+        self._n_jobs = n_jobs
+        self._margins = model.margins(codes)
+
+    def vote(self, epsilon: Fraction, rate: float) -> None:
+        """Draw a tree with ε; each leaf gets `rate` on either side of the margin."""
+        tree = self._draw(epsilon)
+        targets, votes = len(self._margins), round(2 * rate * UNIT)
+        scores = np.zeros((targets, len(tree.leaves)), dtype=np.int64)
+        if targets == 1:
+            scores[0] = votes * (2 * tree.leaves - 1)
+        else:
+            scores[tree.leaves, np.arange(len(tree.leaves))] = 2 * votes
+        self._add(tree, scores)
+
+    def grow(
+        self,
+        epsilon: Fraction,
+        budget: Fraction,
+        design: PublicDesign,
+        public_codes: Codes,
+        *,
+        pure: bool,
+    ) -> float:
+        """Draw a tree with ε, release the residuals in its leaves and score these.
+
+        Parameters
+        ----------
+        epsilon : Fraction
+            Budget of the draw.
+        budget : Fraction
+            Of the residuals: ε if `pure`, μ² otherwise.
+        design : PublicDesign
+            Weights of the public rows.
+        public_codes : ndarray of int16, shape (n_columns, m)
+            Their cells.
+        pure : bool
+            Whether the noise is Laplace's.
+
+        Returns
+        -------
+        float
+            Logarithm of the evidence for any scores over that for none.
+        """
+        tree = self._draw(epsilon)
+        leaves = len(tree.leaves)
+        sums = leaf_sums(tree, self._codes, self._margins, self._y, pure=pure)
+        # one column of cells: a label that turns moves 2 HALF, a row that moves HALF in two leaves
+        sensitivity = 2 * HALF if pure else (2 * HALF) ** 2
+        noise, variance = exact_noise(sensitivity, budget, sums.size, self._bits, pure=pure)
+        totals = (sums + noise.reshape(sums.shape)) / (2 * HALF)
+
+        margins = self.model.margins(public_codes)
+        baseline = probabilities(margins)
+        factor = scale(baseline, pure)
+        Z = np.eye(leaves)[tree.apply(public_codes.T)]
+        covariance = variance / (2 * HALF) ** 2 * np.eye(leaves)
+        at = PublicDesign(Z, design.weights, design.n)
+        scores = np.zeros((len(totals), leaves), dtype=np.int64)
+        gain = 0.0
+        for target, total in enumerate(totals):
+            released = Release(total, covariance, Z, factor, baseline[target])
+            found, evidence = _leaf_scores(at, released, margins[target] / UNIT)
+            scores[target] = np.rint(UNIT * found)
+            gain += evidence
+        self._add(tree, scores)
+        return gain
+
+    def _draw(self, epsilon: Fraction) -> DecisionTree:
+        """Draw a tree by its weighted errors; a row's weight is of its own and released things."""
+        weight = weights(self._margins, self._y, HEAVIEST)
+        table = tabulate_chunks(self._cover, self._codes.T, self._y, weight, self._n_jobs)
+        path = draw(self._cover.family(table), epsilon, HEAVIEST, self._bits)
+        return self._cover.hypothesis(path)
+
+    def _add(self, tree: DecisionTree, scores: Integers) -> None:
+        self.model = self.model.with_tree(tree, scores)
+        self._margins += scores[:, tree.apply(self._codes.T)]
+
+
+def leaf_sums(
+    tree: DecisionTree, codes: Codes, margins: Integers, y: NDArray[np.intp], *, pure: bool
+) -> Integers:
+    """Add up residuals over the rows of each leaf, shape (n_targets, n_leaves)."""
+    total = np.zeros((len(margins), len(tree.leaves)), dtype=np.int64)
+    for start in range(0, len(y), CHUNK_ROWS):
+        chunk = slice(start, start + CHUNK_ROWS)
+        leaf = tree.apply(codes[:, chunk].T)
+        values = residuals(margins[:, chunk], y[chunk], pure)
+        for sums, value in zip(total, values, strict=True):
+            sums += np.bincount(leaf, weights=value, minlength=len(sums)).astype(np.int64)
+    return total
+
+
+def _leaf_scores(design: PublicDesign, released: Release, offset: Floats) -> tuple[Floats, float]:
+    """Return the scores of leaves, and the logarithm of their evidence over that of none."""
+    leaves = design.X.shape[1]
+
+    def with_scale(deviation: float) -> tuple[Scores, float]:
+        variances = np.append(np.full(leaves, deviation**2), 0.0)  # no intercept besides
+        start = Scores(np.zeros(leaves + 1), np.diag(variances))
+        return update(start, design, released, offset)
+
+    _, without = with_scale(0.0)
+    best, evidence = max((with_scale(s) for s in LEAF_SCALES), key=lambda found: found[1])
+    return best.mean[:-1], evidence - without
