@@ -135,25 +135,18 @@ def smoothness(
     spread = weighted.T @ Z - np.outer(design.weights @ Z, design.weights @ Z)
     sampling = rate * (1 - rate) * n * (1 + MISMATCH * n * design.concentration) * spread
     noise = release.covariance + sampling
-    edges = np.concatenate([[0], np.cumsum([len(block) for block in blocks])])
-    parts = [
-        H[:, start:stop] @ block @ H[:, start:stop].T
-        for start, stop, block in zip(edges[:-1], edges[1:], blocks, strict=True)
-    ]
+    sizes = [len(block) for block in blocks]
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    HK = H @ block_diag(*blocks)
 
     def negative(theta: Floats, center: float, spread: float) -> tuple[float, Floats]:
         scales = np.exp(theta)
-        covariance = noise + sum(s * p for s, p in zip(scales, parts, strict=True))
-        factor = cho_factor(covariance, lower=True)
+        factor = cho_factor(noise + (HK * np.repeat(scales, sizes)) @ H.T, lower=True)
         solved = cho_solve(factor, g)
-        inverse = cho_solve(factor, np.eye(len(g)))
         value = g @ solved / 2 + np.log(np.diag(factor[0])).sum()
-        slope = np.array(
-            [
-                s * ((inverse * part).sum() - solved @ part @ solved) / 2
-                for s, part in zip(scales, parts, strict=True)
-            ]
-        )
+        traces = np.add.reduceat((cho_solve(factor, H) * HK).sum(axis=0), starts)
+        explained = np.add.reduceat((solved @ H) * (solved @ HK), starts)
+        slope = scales * (traces - explained) / 2
         value += ((theta - center) ** 2).sum() / (2 * spread**2)
         return float(value), slope + (theta - center) / spread**2
 
