@@ -25,10 +25,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skpublicdp import PublicFit, SemiPrivateClassifier
+from skpublicdp import (
+    GenericLearnerClassifier,
+    LabelBoostClassifier,
+    PublicFit,
+    SemiPrivateClassifier,
+)
 from skpublicdp.exceptions import NoPublicDataWarning
-from skpublicdp.generic_learner import GenericLearnerClassifier
-from skpublicdp.label_boost import LabelBoostClassifier
 
 DATASETS = ("adult", "TV16", "CPS1988")
 LABELS = (500, 1000, 2000)

@@ -6,11 +6,92 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.exceptions import NoPublicDataWarning
+from skpublicdp.public import check_rows, warn_if_sliced
+
+
+def _base_has(method: str) -> Any:
+    """Tell whether the base learner has a method, for `available_if`."""
+
+    def check(self: Any) -> bool:
+        return hasattr(getattr(self, "estimator_", None) or self._base(), method)
+
+    return check
+
+
+class DelegatesToBase:
+    """Predictions of a meta-learner that are those of its fitted base learner, `estimator_`."""
+
+    estimator_: Any
+    n_features_in_: int
+
+    def predict(self, X: ArrayLike) -> Any:
+        """Predict labels with the base learner.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
+        return self._delegate("predict", X)
+
+    @available_if(_base_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Any:
+        """Predict probabilities with the base learner.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n, n_classes)
+            One column for each label of `classes_`.
+        """
+        return self._delegate("predict_proba", X)
+
+    @available_if(_base_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: ArrayLike) -> Any:
+        """Return the base learner's decision function.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, n_classes)
+            Its values.
+        """
+        return self._delegate("decision_function", X)
+
+    def _delegate(self, method: str, X: ArrayLike) -> Any:
+        check_is_fitted(self, "estimator_")
+        return getattr(self.estimator_, method)(check_rows(self, X, reset=False))
+
+    def _public_rows(self, X_public: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+        """Check the public rows that the base learner gets, of `n` private ones."""
+        if X_public is None or np.shape(X_public) == (0, self.n_features_in_):
+            return None
+        try:
+            public = check_rows(self, X_public, reset=False)
+        except ValueError as error:
+            raise ValueError(f"X_public is not usable: {error}") from None
+        # this method, fit and scikit-learn's wrapper of it stand before the caller
+        warn_if_sliced(n, len(public), stacklevel=5)
+        return public
 
 
 def check_base(estimator: BaseEstimator) -> None:

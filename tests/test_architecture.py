@@ -23,7 +23,7 @@ FLOORS = {
     "schema": {"public"},
     "tables": {"public", "schema"},
     "progress": set(),
-    "base_learner": {"exceptions"},
+    "base_learner": {"exceptions", "public"},
     "sanitizers": {"sanitizers", "mechanisms", "accounting", "public", "exceptions"},
     "rounds": {"accounting", "guarantees", "hypotheses", "mechanisms"},
 }

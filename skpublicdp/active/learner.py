@@ -8,12 +8,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, exact_fraction
 from skpublicdp.active.plan import make_plan
-from skpublicdp.base_learner import check_base, fit_base
+from skpublicdp.base_learner import DelegatesToBase, check_base, fit_base
 from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.mechanisms.subsets import random_order
 from skpublicdp.public import (
@@ -21,22 +20,11 @@ from skpublicdp.public import (
     encode_labels,
     is_unlabelled,
     label_column,
-    warn_if_sliced,
 )
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 
-def _base_has(method):
-    """Tell whether the base learner has a method, for `available_if`."""
-
-    def check(self):
-        base = getattr(self, "estimator_", self.estimator)
-        return hasattr(SemiPrivateClassifier if base is None else base, method)
-
-    return check
-
-
-class SubsamplingActiveLearner(ClassifierMixin, BaseEstimator):
+class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
     """Private classifier that asks for a few labels in a large pool of private rows.
 
     `query` draws the rows whose labels are wanted, `fit` takes the labels and runs a private base
@@ -270,57 +258,6 @@ class SubsamplingActiveLearner(ClassifierMixin, BaseEstimator):
             self.queried_indices_ = asked
         return self
 
-    def predict(self, X):
-        """Predict labels with the base learner.
-
-        Parameters
-        ----------
-        X : array-like of float, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            A label of `classes_` for each row.
-        """
-        return self._delegate("predict", X)
-
-    @available_if(_base_has("predict_proba"))
-    def predict_proba(self, X):
-        """Predict probabilities with the base learner.
-
-        Parameters
-        ----------
-        X : array-like of float, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n, n_classes)
-            One column for each label of `classes_`.
-        """
-        return self._delegate("predict_proba", X)
-
-    @available_if(_base_has("decision_function"))
-    def decision_function(self, X):
-        """Return the base learner's decision function.
-
-        Parameters
-        ----------
-        X : array-like of float, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n,) or (n, n_classes)
-            Its values.
-        """
-        return self._delegate("decision_function", X)
-
-    def _delegate(self, method, X):
-        check_is_fitted(self, "estimator_")
-        return getattr(self.estimator_, method)(check_rows(self, X, reset=False))
-
     def _base(self):
         return SemiPrivateClassifier() if self.estimator is None else self.estimator
 
@@ -338,17 +275,6 @@ class SubsamplingActiveLearner(ClassifierMixin, BaseEstimator):
             transcript_private=self.transcript_private,
             semi_supervised=has_fit_parameter(estimator, "is_labelled"),
         )
-
-    def _public_rows(self, X_public, n):
-        if X_public is None:
-            return None
-        try:
-            public = check_rows(self, X_public, reset=False)
-        except ValueError as error:
-            raise ValueError(f"X_public is not usable: {error}") from None
-        # this method, fit and scikit-learn's wrapper of it stand before the caller
-        warn_if_sliced(n, len(public), stacklevel=5)
-        return public
 
     def _read_labels(self, y):
         """Return (codes, classes) of rows that all have a label."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, gaussian_epsilon
 from skpublicdp.boosting.additive import DRIFTED
 from skpublicdp.boosting.door import read_rows
-from skpublicdp.boosting.explain import describe, importances, shapes
+from skpublicdp.boosting.explain import describe, importances, shapes, summary
 from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.scores import LIMIT, SIGMOID, UNIT
 from skpublicdp.exceptions import DriftWarning
@@ -286,6 +286,21 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
         margins = self._margins(X)
         codes = (margins[0] > 0).astype(np.intp) if len(margins) == 1 else margins.argmax(axis=0)
         return self.classes_[codes]
+
+    def explain(self):
+        """Put the model into words.
+
+        Returns
+        -------
+        str
+            What the cells of each column add to the log-odds, twice the standard deviation of what
+            is believed of it, the most important column first; then the trees. All of it may be
+            shown to anybody.
+        """
+        check_is_fitted(self)
+        labels = [str(label) for label in self.classes_]
+        labels = labels[1:] if len(labels) == 2 else labels
+        return summary(self.shapes_, self.trees_, self.feature_importances_, labels)
 
     def __sklearn_tags__(self):
         """Tell scikit-learn that missing values and categories are welcome."""

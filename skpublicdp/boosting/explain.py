@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,3 +102,30 @@ def importances(model: Model, public_codes: Codes) -> Floats:
 def _spread(contributions: Floats) -> float:
     centred = contributions - contributions.mean(axis=1, keepdims=True)
     return float(np.abs(centred).mean())
+
+
+def summary(
+    columns: Sequence[Shape], trees: Sequence[Tree], found: Floats, labels: Sequence[str]
+) -> str:
+    """Return columns, the most important first, and trees as lines of text."""
+    lines = []
+    for position in np.argsort(-found, kind="stable").tolist():
+        shape = columns[position]
+        lines.append(f"{shape.name} (importance {found[position]:.2f})")
+        width = max(map(len, shape.cells))
+        for cell, scores, deviations in zip(
+            shape.cells, shape.scores.T, shape.deviations.T, strict=True
+        ):
+            if scores.any():
+                parts = [
+                    f"{score:+.2f} ± {2 * deviation:.2f} for {label}"
+                    for score, deviation, label in zip(scores, deviations, labels, strict=True)
+                ]
+                lines.append(f"    {cell:{width}}  {', '.join(parts)}")
+    for tree in trees:
+        lines.append("tree")
+        lines += [f"    {line}" for line in tree.rule.splitlines()]
+        for scores, label in zip(tree.scores, labels, strict=True):
+            leaves = ", ".join(f"{score:+.2f}" for score in scores)
+            lines.append(f"    leaves, from no to yes: {leaves} for {label}")
+    return "\n".join(lines)

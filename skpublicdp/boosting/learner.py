@@ -32,7 +32,7 @@ from skpublicdp.boosting.plan import (
     vote_rate,
     votes_budget,
 )
-from skpublicdp.boosting.posterior import PublicDesign, Scores, kernels
+from skpublicdp.boosting.posterior import MISMATCH, PublicDesign, Scores, kernels
 from skpublicdp.boosting.questions import questions, tree_cover
 from skpublicdp.boosting.scores import HALF, Model, nothing
 from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
@@ -174,19 +174,20 @@ class Learner:
                 kernels(features, design),
                 self._variance(measured),
                 n * evenness / 4,
+                n * evenness / 4 * (1 + MISMATCH * n / m),
             )
         fit = AdditiveFit(features, design, measured, self._targets, pure=pure)
         rounds = n_rounds(n * evenness, m, self._variance(measured))
         rounds = min(rounds, self._most or MAX_ROUNDS)
         share = left - (PROBE + REST if probe else 0)
-        for number, part in enumerate(round_shares(rounds)):
+        for number, part in enumerate(round_shares(rounds, pure=pure)):
             again = rounds == 1 and number > 0
             self._round(fit, measured, self._budget.part(share * part), again=again)
             left -= share * part
             assert fit.drift is not None
             if fit.drift > UNLIKE:
                 fit.damp()
-                model = self._voted(fit.model, left)
+                model = self._voted(fit.model, left) if left else fit.model
                 return Learned(model, fit.beliefs, fit.drift, tuple(self._spent))
             if fit.stopped:
                 break

@@ -108,14 +108,14 @@ def n_rounds(effective: float, m: float, variance: float) -> int:
     return min(max(rounds, 1), MAX_ROUNDS)
 
 
-def round_shares(rounds: int) -> list[Fraction]:
+def round_shares(rounds: int, *, pure: bool) -> list[Fraction]:
     """Part a budget among rounds of sums.
 
-    A single round is released in two parts, so that something is left for votes if the first part
-    shows that the public rows are of no use.
+    With Gaussian noise a single round is released in two parts, which together say as much: so
+    something is left for votes if the first part shows that the public rows are of no use.
     """
     if rounds == 1:
-        return [FIRST_PART, 1 - FIRST_PART]
+        return [Fraction(1)] if pure else [FIRST_PART, 1 - FIRST_PART]
     weights = [GROWTH**k for k in range(rounds)]
     return [weight / sum(weights) for weight in weights]
 

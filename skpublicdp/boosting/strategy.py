@@ -118,6 +118,7 @@ def smooth_strategy(
     kernels: Sequence[Floats],
     variance: float,
     information: float,
+    sampling: float,
 ) -> Strategy:
     """Measure the combinations of each column's cells that say most of its scores.
 
@@ -138,6 +139,9 @@ def smooth_strategy(
         Variance of the noise in a combination.
     information : float
         Number of rows times p (1 - p) for a share p of a label.
+    sampling : float
+        Variance of a sum over all rows besides the noise: of the private rows as a sample, and of
+        the public ones.
     """
     blocks, by_cell = [], []
     for start, size, kernel in zip(features.offsets, features.sizes, kernels, strict=False):
@@ -150,7 +154,7 @@ def smooth_strategy(
         A = _combinations(
             TYPICAL * kernel[np.ix_(seen, seen)],
             share[seen] / share[seen].sum(),
-            variance / information**2,
+            (variance + sampling / len(seen)) / information**2,
         )
         block = np.zeros((len(A), size), dtype=np.int64)
         block[:, seen] = np.rint(ONE * A)

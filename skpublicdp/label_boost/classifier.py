@@ -7,11 +7,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.base_learner import check_base, fit_base
+from skpublicdp.base_learner import DelegatesToBase, check_base, fit_base
 from skpublicdp.guarantees import vc_dimension
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.procedure import boosted_rows
@@ -26,21 +24,11 @@ from skpublicdp.label_boost.relabel import check_relabelling, check_rows_of, log
 from skpublicdp.label_boost.schedules import paper_plan, tight_plan
 from skpublicdp.labelled import split_labelled
 from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.public import check_bounds, check_rows, warn_if_sliced
+from skpublicdp.public import check_bounds
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 
-def _base_has(method):
-    """Tell whether the base learner has a method, for `available_if`."""
-
-    def check(self):
-        base = getattr(self, "estimator_", self.estimator)
-        return hasattr(SemiPrivateClassifier if base is None else base, method)
-
-    return check
-
-
-class LabelBoostClassifier(ClassifierMixin, BaseEstimator):
+class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
     """Private classifier from few labelled and many unlabelled rows, all of them private.
 
     A private learner that needs more rows than are labelled gets them: a rule that is drawn from
@@ -283,67 +271,8 @@ class LabelBoostClassifier(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def predict(self, X):
-        """Predict labels with the base learner.
-
-        Parameters
-        ----------
-        X : array-like of float, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            A label of `classes_` for each row.
-        """
-        return self._delegate("predict", X)
-
-    @available_if(_base_has("predict_proba"))
-    def predict_proba(self, X):
-        """Predict probabilities with the base learner.
-
-        Parameters
-        ----------
-        X : array-like of float, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n, n_classes)
-            One column for each label of `classes_`.
-        """
-        return self._delegate("predict_proba", X)
-
-    @available_if(_base_has("decision_function"))
-    def decision_function(self, X):
-        """Return the base learner's decision function.
-
-        Parameters
-        ----------
-        X : array-like of float, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n,) or (n, n_classes)
-            Its values.
-        """
-        return self._delegate("decision_function", X)
-
-    def _delegate(self, method, X):
-        check_is_fitted(self)
-        return getattr(self.estimator_, method)(check_rows(self, X, reset=False))
-
-    def _public_rows(self, X_public, n):
-        if X_public is None or np.shape(X_public) == (0, self.n_features_in_):
-            return None
-        try:
-            public = check_rows(self, X_public, reset=False)
-        except ValueError as error:
-            raise ValueError(f"X_public is not usable: {error}") from None
-        # this method, fit and scikit-learn's wrapper of it stand before the caller
-        warn_if_sliced(n, len(public), stacklevel=5)
-        return public
+    def _base(self):
+        return SemiPrivateClassifier() if self.estimator is None else self.estimator
 
     def _centre(self, X_public):
         """Return a point that no private row decides."""
