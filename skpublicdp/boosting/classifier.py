@@ -66,7 +66,8 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
     trees_ : tuple of Tree
         The trees in words, and what each leaf adds.
     intercept_ : ndarray of float64, shape (n_targets,)
-        Log-odds to begin with: of the second label, or of each where there are more than two.
+        Log-odds of an average public row before trees: of the second label, or of each where there
+        are more than two.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
         Mean distance of a column's contribution from its mean, over the public rows.
     drift_ : float or None
@@ -219,10 +220,10 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
         self.classes_ = rows.classes
         self._features = learner.cells.features
         self._model = learned.model
-        self.intercept_ = learned.model.intercepts / UNIT
-        self.shapes_ = shapes(self._features, learned)
+        public_codes = learner.cells.public_codes
+        self.shapes_, self.intercept_ = shapes(self._features, learned, public_codes)
         self.trees_ = describe(learned.model)
-        self.feature_importances_ = importances(learned.model, learner.cells.public_codes)
+        self.feature_importances_ = importances(learned.model, public_codes)
         self.drift_ = learned.drift
         self.privacy_ = self._receipt(rows, learned.spent, bits.secure)
         if self.drift_ is not None and self.drift_ > DRIFTED:

@@ -27,16 +27,19 @@ class Shape:
         Its cells in words; the last one is for missing values.
     cuts : ndarray of float64
         Where numbers are cut, empty for a categorical column.
+    shares : ndarray of float64, shape (n_cells,)
+        Share of the public rows in each cell; where it is 0 nothing but the prior is known.
     scores : ndarray of float64, shape (n_targets, n_cells)
-        What a row in each cell adds.
+        What a row in each cell adds to that of an average public row.
     deviations : ndarray of float64, shape (n_targets, n_cells)
         Standard deviation of what is believed of each: of the noise, of the private sample and of
-        the public one.
+        the public one. Zero where trees only vote.
     """
 
     name: str
     cells: tuple[str, ...]
     cuts: Floats
+    shares: Floats
     scores: Floats
     deviations: Floats
 
@@ -57,22 +60,30 @@ class Tree:
     scores: Floats
 
 
-def shapes(features: FeatureMap, learned: Learned) -> tuple[Shape, ...]:
-    """Return the shape of each column."""
+def shapes(
+    features: FeatureMap, learned: Learned, public_codes: Codes
+) -> tuple[tuple[Shape, ...], Floats]:
+    """Return the shape of each column, and the intercepts that go with them."""
     model = learned.model
-    deviations = np.zeros(model.scores.shape)
-    for target, belief in enumerate(learned.beliefs):
-        deviations[target] = np.sqrt(np.maximum(np.diag(belief.covariance)[:-1], 0))
-    return tuple(
-        Shape(
-            feature.column.name,
-            tuple(feature.labels),
-            feature.cuts,
-            model.scores[:, start : start + feature.size] / UNIT,
-            deviations[:, start : start + feature.size],
-        )
-        for start, feature in zip(features.offsets, features.features, strict=False)
-    )
+    intercepts: Floats = model.intercepts / UNIT
+    columns = []
+    for start, feature, line in zip(
+        features.offsets, features.features, public_codes, strict=False
+    ):
+        cells = slice(start, start + feature.size)
+        shares = np.bincount(line, minlength=feature.size) / len(line)
+        scores = model.scores[:, cells] / UNIT
+        level = scores @ shares
+        centring = np.eye(feature.size) - shares
+        deviations = np.zeros(scores.shape)
+        for target, belief in enumerate(learned.beliefs):
+            covariance = centring @ belief.covariance[cells, cells] @ centring.T
+            deviations[target] = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        name, labels = feature.column.name, tuple(feature.labels)
+        centred = scores - level[:, None]
+        columns.append(Shape(name, labels, feature.cuts, shares, centred, deviations))
+        intercepts = intercepts + level
+    return tuple(columns), intercepts
 
 
 def describe(model: Model) -> tuple[Tree, ...]:
@@ -95,6 +106,8 @@ def importances(model: Model, public_codes: Codes) -> Floats:
     )
     for tree, scores in zip(model.trees, model.leaf_scores, strict=True):
         asked = np.unique(tree.splits.features)
+        if not len(asked):  # public rows that are all alike leave nothing to ask
+            continue
         found[asked] += _spread(scores[:, tree.apply(public_codes.T)] / UNIT) / len(asked)
     return found
 
@@ -113,10 +126,10 @@ def summary(
         shape = columns[position]
         lines.append(f"{shape.name} (importance {found[position]:.2f})")
         width = max(map(len, shape.cells))
-        for cell, scores, deviations in zip(
-            shape.cells, shape.scores.T, shape.deviations.T, strict=True
+        for cell, share, scores, deviations in zip(
+            shape.cells, shape.shares, shape.scores.T, shape.deviations.T, strict=True
         ):
-            if scores.any():
+            if share:
                 parts = [
                     f"{score:+.2f} ± {2 * deviation:.2f} for {label}"
                     for score, deviation, label in zip(scores, deviations, labels, strict=True)

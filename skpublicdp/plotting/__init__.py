@@ -3,5 +3,6 @@
 from skpublicdp.plotting.cdf import CDFDisplay
 from skpublicdp.plotting.marginal import MarginalDisplay
 from skpublicdp.plotting.polytope import PolytopeDisplay
+from skpublicdp.plotting.shape import ShapeDisplay
 
-__all__ = ["CDFDisplay", "MarginalDisplay", "PolytopeDisplay"]
+__all__ = ["CDFDisplay", "MarginalDisplay", "PolytopeDisplay", "ShapeDisplay"]

@@ -1,0 +1,244 @@
+"""The shapes that are drawn are those of the classifier, cell by cell."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateClassifier
+from skpublicdp.plotting import ShapeDisplay
+from skpublicdp.plotting.shape import find_limits
+
+matplotlib = pytest.importorskip("matplotlib")
+plt = pytest.importorskip("matplotlib.pyplot")
+matplotlib.use("Agg")  # draws without a display
+
+RNG = np.random.default_rng(0)
+N, N_PUBLIC = 4000, 300
+
+
+def people(n):
+    X = pd.DataFrame(
+        {
+            "job": RNG.choice(["farm", "shop", "sea"], size=n),
+            "age": RNG.integers(18, 90, size=n),
+            "wage": np.where(RNG.random(n) < 0.2, np.nan, RNG.exponential(size=n)),
+            "same": np.ones(n),
+        }
+    )
+    score = (X["job"] == "sea") + 0.05 * (X["age"] - 50) + X["wage"].isna()
+    return X, np.where(score + RNG.logistic(size=n) > 0.5, "rich", "poor")
+
+
+X, Y = people(N)
+X_PUBLIC, _ = people(N_PUBLIC)
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def clf():
+    return SemiPrivateBoostingClassifier(random_state=0).fit(X, Y, X_public=X_PUBLIC)
+
+
+@pytest.fixture(scope="module")
+def clf_three():
+    y = np.where(X["age"] > 70, "old", Y)
+    return SemiPrivateBoostingClassifier(random_state=0).fit(X, y, X_public=X_PUBLIC)
+
+
+def shape_of(clf, name):
+    (shape,) = (shape for shape in clf.shapes_ if shape.name == name)
+    return shape
+
+
+def drawn_steps(display, panel):
+    return display.steps_[panel].get_data(), display.bands_[panel].get_data()
+
+
+def test_steps_are_the_scores_between_the_cuts(clf):
+    shape = shape_of(clf, "age")
+    display = ShapeDisplay.from_estimator(clf, "age")
+    (scores, edges, _), (above, band_edges, below) = drawn_steps(display, 0)
+    np.testing.assert_array_equal(scores, shape.scores[0, :-1])
+    np.testing.assert_array_equal(edges[1:-1], shape.cuts)
+    np.testing.assert_array_equal(edges, band_edges)
+    np.testing.assert_allclose(above - scores, 2 * shape.deviations[0, :-1])
+    np.testing.assert_allclose(scores - below, 2 * shape.deviations[0, :-1])
+    assert X_PUBLIC["age"].min() <= edges[0] < shape.cuts[0]
+    assert shape.cuts[-1] < edges[-1] <= X_PUBLIC["age"].max()
+    assert display.missing_ == display.bars_ == [None]  # no age is missing among the public rows
+    assert display.axes_[0].get_title() == "age"
+    assert display.axes_[0].get_ylabel() == "log-odds of rich"
+
+
+def test_missing_numbers_are_apart(clf):
+    shape = shape_of(clf, "wage")
+    display = ShapeDisplay.from_estimator(clf, "wage")
+    (point, _, (error,)) = display.missing_[0].lines
+    ((place, height),) = point.get_xydata()
+    assert height == shape.scores[0, -1] != 0
+    assert place > display.steps_[0].get_data().edges[-1]
+    ((_, low), (_, high)) = error.get_segments()[0]
+    half = 2 * shape.deviations[0, -1]
+    np.testing.assert_allclose([low, high], [height - half, height + half])
+    ticks = [tick.get_text() for tick in display.axes_[0].get_xticklabels()]
+    assert ticks[-1] == "missing"
+    assert len(shape.scores[0]) == len(display.steps_[0].get_data().values) + 1
+
+
+def test_bars_are_the_categories(clf):
+    shape = shape_of(clf, "job")
+    display = ShapeDisplay.from_estimator(clf, "job")
+    (bars,) = display.bars_
+    triples = zip(shape.cells, shape.scores[0], shape.deviations[0], strict=True)
+    of_cell = {cell: (score, deviation) for cell, score, deviation in triples}
+    labels = [tick.get_text() for tick in display.axes_[0].get_yticklabels()]
+    assert sorted(labels) == ["farm", "sea", "shop"]  # no other one was seen
+    assert labels[-1] == "sea"
+    segments = bars.errorbar.lines[2][0].get_segments()
+    for label, bar, ((low, _), (high, _)) in zip(labels, bars, segments, strict=True):
+        score, deviation = of_cell[label]
+        assert bar.get_width() == score
+        np.testing.assert_allclose([low, high], [score - 2 * deviation, score + 2 * deviation])
+    assert display.steps_ == display.bands_ == [None]
+    assert display.axes_[0].get_xlabel() == "log-odds of rich"
+
+
+def test_missing_categories_have_a_bar():
+    gaps = X.assign(job=X["job"].where(X["job"] != "farm"))
+    public = X_PUBLIC.assign(job=X_PUBLIC["job"].where(X_PUBLIC["job"] != "farm"))
+    clf = SemiPrivateBoostingClassifier(random_state=0).fit(gaps, Y, X_public=public)
+    display = ShapeDisplay.from_estimator(clf, ["job"])
+    labels = [tick.get_text() for tick in display.axes_[0].get_yticklabels()]
+    assert sorted(labels) == ["(missing)", "sea", "shop"]
+
+
+def test_a_column_of_one_cell_is_a_bar(clf):
+    display = ShapeDisplay.from_estimator(clf, "same")
+    assert [tick.get_text() for tick in display.axes_[0].get_yticklabels()] == ["any"]
+    assert display.bars_[0][0].get_width() == shape_of(clf, "same").scores[0, 0]
+
+
+def test_the_most_important_come_first(clf):
+    display = ShapeDisplay.from_estimator(clf)
+    order = np.argsort(-clf.feature_importances_)
+    assert [axes.get_title() for axes in display.axes_] == [*clf.feature_names_in_[order]]
+    assert display.figure_.axes == [*display.axes_]
+    columns = [f"c{k}" for k in range(8)]
+    many, public = RNG.normal(size=(500, 8)), RNG.normal(size=(50, 8))
+    y = (many[:, 3] > 0).astype(int)
+    wide = SemiPrivateBoostingClassifier(random_state=0, epsilon=10)
+    wide.fit(pd.DataFrame(many, columns=columns), y, X_public=pd.DataFrame(public, columns=columns))
+    display = ShapeDisplay.from_estimator(wide)
+    assert len(display.axes_) == 6
+    assert display.axes_[0].get_title() == "c3"
+
+
+def test_features_are_named_or_numbered(clf):
+    display = ShapeDisplay.from_estimator(clf, ["wage", 0, np.int64(1)])
+    assert [axes.get_title() for axes in display.axes_] == ["wage", "job", "age"]
+    assert [bars is None for bars in display.bars_] == [True, False, True]
+
+
+def test_panels_have_one_scale(clf):
+    display = ShapeDisplay.from_estimator(clf, ["job", "age"])
+    bars, steps = display.axes_
+    assert bars.get_xlim() == steps.get_ylim()
+    low, high = bars.get_xlim()
+    for name in ("job", "age"):
+        shape = shape_of(clf, name)
+        # the two last cells of jobs, and the last of ages, are of values that were not seen
+        seen = slice(-2 if name == "job" else -1)
+        assert (shape.scores[0, seen] - 2 * shape.deviations[0, seen] > low).all()
+        assert (shape.scores[0, seen] + 2 * shape.deviations[0, seen] < high).all()
+
+
+def test_targets(clf, clf_three):
+    display = ShapeDisplay.from_estimator(clf, ["age", "job"], target="poor")
+    scores = display.steps_[0].get_data().values
+    np.testing.assert_array_equal(scores, -shape_of(clf, "age").scores[0, :-1])
+    labels = [tick.get_text() for tick in display.axes_[1].get_yticklabels()]
+    assert labels[0] == "sea"
+    assert display.axes_[0].get_ylabel() == "log-odds of poor"
+    for k, label in enumerate(clf_three.classes_):
+        display = ShapeDisplay.from_estimator(clf_three, "age", target=label)
+        shape = shape_of(clf_three, "age")
+        (scores, _, _), (above, _, _) = drawn_steps(display, 0)
+        np.testing.assert_array_equal(scores, shape.scores[k, :-1])
+        np.testing.assert_allclose(above - scores, 2 * shape.deviations[k, :-1])
+        assert display.axes_[0].get_ylabel() == f"log-odds of {label}"
+
+
+def test_draws_where_and_how_it_is_told(clf):
+    _, (left, right) = plt.subplots(1, 2)
+    display = ShapeDisplay.from_estimator(
+        clf,
+        ["age", "job"],
+        ax=[left, right],
+        step_kwargs={"linewidth": 5},
+        band_kwargs={"color": "red"},
+        bar_kwargs={"height": 0.2},
+    )
+    assert (display.axes_[0], display.axes_[1]) == (left, right)
+    assert display.figure_ is left.figure
+    assert display.steps_[0].get_linewidth() == 5
+    assert display.bands_[0].get_facecolor() == (1, 0, 0, 1)
+    assert display.bars_[1][0].get_height() == pytest.approx(0.2)
+    assert [text.get_text() for text in left.get_legend().get_texts()] == [
+        "± 2 standard deviations"
+    ]
+    assert right.get_legend() is None
+    assert display.plot() is display
+    assert left not in display.axes_
+    (legend,) = display.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["± 2 standard deviations"]
+    _, (left, right) = plt.subplots(1, 2)
+    ShapeDisplay.from_estimator(clf, ["job", "age"], ax=[left, right])
+    assert left.get_legend() is None  # bands need a word more than error bars do
+    assert right.get_legend() is not None
+    _, alone = plt.subplots()
+    assert ShapeDisplay.from_estimator(clf, "job", ax=alone).axes_.tolist() == [alone]
+    bare = ShapeDisplay(clf.shapes_).plot()
+    assert bare.axes_[1].get_ylabel() == "log-odds"
+    assert bare.steps_[1].get_data().edges[0] == find_limits(clf.shapes_[1].cuts)[0]
+
+
+def test_says_what_is_wrong(clf, clf_three):
+    for feature in ("town", 4, -1, None, 1.5):
+        with pytest.raises(ValueError, match="by its name or by its position below 4"):
+            ShapeDisplay.from_estimator(clf, [feature])
+    with pytest.raises(ValueError, match="at least one column"):
+        ShapeDisplay.from_estimator(clf, [])
+    with pytest.raises(ValueError, match=r"one of the labels \['poor', 'rich'\]; got 'idle'"):
+        ShapeDisplay.from_estimator(clf, target="idle")
+    with pytest.raises(ValueError, match=r"one of the labels \['old', 'poor', 'rich'\]; got None"):
+        ShapeDisplay.from_estimator(clf_three)
+    _, ax = plt.subplots()
+    with pytest.raises(ValueError, match="one Axes for each of 2 features; got 1"):
+        ShapeDisplay.from_estimator(clf, ["age", "job"], ax=ax)
+    with pytest.raises(ValueError, match="not fitted"):
+        ShapeDisplay.from_estimator(SemiPrivateBoostingClassifier())
+    numbers = RNG.normal(size=(300, 2))
+    y = (numbers[:, 0] > 0).astype(int)
+    tree = SemiPrivateClassifier(random_state=0).fit(numbers, y, X_public=RNG.normal(size=(50, 2)))
+    with pytest.raises(ValueError, match="draws a SemiPrivateBoostingClassifier; got SemiPrivateC"):
+        ShapeDisplay.from_estimator(tree)
+    votes = SemiPrivateBoostingClassifier(method="votes", random_state=0)
+    votes.fit(X, Y, X_public=X_PUBLIC)
+    with pytest.raises(ValueError, match="nothing but trees, which are in trees_"):
+        ShapeDisplay.from_estimator(votes)
+
+
+def test_names_what_to_install(clf, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    expected = "requires matplotlib. Install it with `pip install matplotlib`."
+    with pytest.raises(ImportError, match=f"^ShapeDisplay.from_estimator {expected}"):
+        ShapeDisplay.from_estimator(clf)
+    with pytest.raises(ImportError, match=f"^ShapeDisplay.plot {expected}"):
+        ShapeDisplay(clf.shapes_).plot()
