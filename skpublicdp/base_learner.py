@@ -166,6 +166,8 @@ def fit_base(
         settings["random_state"] = random_state
     if classes is not None and known.get("classes", classes) is None:
         settings["classes"] = classes
+    elif classes is not None and "classes" in known:
+        _check_classes(known["classes"], classes)
     settings = {name: value for name, value in settings.items() if name in known}
     wanted = {
         name: value
@@ -183,14 +185,42 @@ def fit_base(
     raise ValueError(f"{type(estimator).__name__} could not be fitted to its rows{told}")
 
 
+def fit_silently(estimator: Any, X: NDArray[np.float64]) -> None:
+    """Fit something to private rows and let nothing out of it but what it then holds.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be fitted; what it says of the rows is withheld.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted, _ = _attempt(estimator, X, None, {})
+    if fitted is None:
+        raise ValueError(
+            f"{type(estimator).__name__} could not be fitted to its rows, and what it says of them "
+            "may be private."
+        )
+
+
+def _check_classes(own: Any, classes: NDArray[Any]) -> None:
+    """Refuse a base learner that does not know a label: it would fail where that is drawn."""
+    if not set(classes.tolist()) <= set(np.asarray(own).tolist()):
+        raise ValueError(
+            "estimator must know every label; its parameter classes lists fewer than there are."
+        )
+
+
 def _attempt(
-    estimator: Any, X: NDArray[np.float64], y: NDArray[Any], fit_params: dict[str, Any]
+    estimator: Any, X: NDArray[np.float64], y: NDArray[Any] | None, fit_params: dict[str, Any]
 ) -> tuple[Any, str]:
     """Return (fitted, "") or (None, why not)."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            fitted, reason = estimator.fit(X, y, **fit_params), ""
+            given = (X,) if y is None else (X, y)
+            estimator.fit(*given, **fit_params)
+            fitted, reason = estimator, ""
         except Exception as error:
             fitted, reason = None, str(error)
     for warning in caught:

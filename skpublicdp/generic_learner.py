@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, exact_fraction
+from skpublicdp.base_learner import fit_silently
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
@@ -233,9 +234,7 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         sanitizer = self._sanitizer(bits)
         receipt = None
         if len(X):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NoPublicDataWarning)  # there are none by design
-                sanitizer.fit(X)
+            fit_silently(sanitizer, X)
             receipt = _checked_receipt(sanitizer, self.epsilon)
         if receipt is None or not (receipt.epsilon or receipt.delta):
             few = "Too few" if len(X) else "No"
@@ -306,7 +305,7 @@ def _checked_receipt(sanitizer, epsilon):
             n_private=0,
             n_public=0,
             mechanisms=(spent,),
-            secure_randomness=True,
+            secure_randomness=sanitizer.get_params(deep=False).get("random_state") is None,
         )
     if receipt.epsilon > float(epsilon):
         raise ValueError("sanitizer must not spend more than its parameter epsilon.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
+from sklearn.utils import _safe_indexing, check_consistent_length
 
 from skpublicdp.exceptions import AmbiguousLabelWarning
 from skpublicdp.public import check_mask, check_rows, encode_labels, is_unlabelled, label_column
@@ -56,15 +56,19 @@ def split_labelled(
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     X = check_rows(estimator, X, reset=True)
-    y = label_column(y)
-    check_consistent_length(X, y)
     if is_labelled is not None:
         labelled = check_mask(is_labelled, len(X), name="is_labelled")
+        check_consistent_length(X, y)
+        # a label that is not asked for must not even choose the type of the others
+        given = label_column(_safe_indexing(y, np.flatnonzero(labelled)))
     else:
+        y = label_column(y)
+        check_consistent_length(X, y)
         labelled = ~_marks(y, classes)
+        given = y[labelled]
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
-    codes, _, _, known = encode_labels(y[labelled], [y[:0]], classes)
+    codes, _, _, known = encode_labels(given, [given[:0]], classes)
     return LabelledRows(X[labelled], codes, X[~labelled], labelled, known)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # before scikit-learn 1.9
@@ -14,19 +16,39 @@ except ImportError:  # before scikit-learn 1.9
         return fit
 
 
-def stage_reporter(estimator):  # type: ignore[no-untyped-def]
-    """Return a function to be called with the name of each stage of a fit that ends.
+WRAPPERS = 1 if hasattr(CallbackSupportMixin, "set_callbacks") else 0
+"""Frames that `with_callbacks` puts between `fit` and its caller."""
 
-    It hands no data to a callback, private rows least of all.
+
+class Stages:
+    """Tells callbacks of the stages of a fit, and hands them no data, private rows least of all.
+
+    Parameters
+    ----------
+    estimator : CallbackSupportMixin
+        What is fitted.
     """
-    if not hasattr(estimator, "_init_callback_context"):
-        return lambda name: None
-    context = estimator._init_callback_context(max_subtasks=None)
-    context.call_on_fit_task_begin(estimator=estimator)
 
-    def report(name: str) -> None:
-        stage = context.subcontext(task_name=name)
-        stage.call_on_fit_task_begin(estimator=estimator)
-        stage.call_on_fit_task_end(estimator=estimator)
+    def __init__(self, estimator: Any) -> None:
+        self._estimator = estimator
+        self._root = self._stage = None
+        if WRAPPERS:
+            self._root = estimator._init_callback_context(max_subtasks=None)
+            self._root.call_on_fit_task_begin(estimator=estimator)
 
-    return report
+    def begin(self, name: str) -> None:
+        """End the stage before, and begin another one."""
+        if self._root is not None:
+            self._end_stage()
+            self._stage = self._root.subcontext(task_name=name)
+            self._stage.call_on_fit_task_begin(estimator=self._estimator)
+
+    def end(self) -> None:
+        """End the last stage, and the fit."""
+        if self._root is not None:
+            self._end_stage()
+            self._root.call_on_fit_task_end(estimator=self._estimator)
+
+    def _end_stage(self) -> None:
+        if self._stage is not None:
+            self._stage.call_on_fit_task_end(estimator=self._estimator)

@@ -279,10 +279,12 @@ def check_bounds(
     return low, high
 
 
-def warn_no_public(remedy: str) -> None:
+def warn_no_public(remedy: str, wrappers: int = 0) -> None:
     """Say that a data-independent structure stands in for the missing public rows."""
     # this function, its caller, fit and scikit-learn's wrapper of it stand before the caller
-    warnings.warn(f"No public rows were given, so {remedy}.", NoPublicDataWarning, stacklevel=5)
+    warnings.warn(
+        f"No public rows were given, so {remedy}.", NoPublicDataWarning, stacklevel=5 + wrappers
+    )
 
 
 def _check_public(
@@ -337,6 +339,8 @@ def encode_labels(
     # a few copies: scikit-learn warns by how often labels repeat, which private rows decide
     check_classification_targets(np.tile(distinct, 4))
     known = distinct if declared is None else np.unique(declared)
+    if known.dtype.kind == "U":
+        known = np.array(known.tolist())  # as wide as its labels, not as what else was in the array
     codes = np.minimum(np.searchsorted(known, together), len(known) - 1)
     if not (known[codes] == together).all():
         raise ValueError("y must hold only labels listed in classes; some row has another one.")

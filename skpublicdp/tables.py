@@ -37,7 +37,13 @@ class SplitTables:
 
 
 def split_tables(
-    estimator: Any, X: Any, *, X_public: Any, is_public: Any, nullable: bool = False
+    estimator: Any,
+    X: Any,
+    *,
+    X_public: Any,
+    is_public: Any,
+    nullable: bool = False,
+    wrappers: int = 0,
 ) -> SplitTables:
     """Check rows, part private from public ones and describe the columns by the latter."""
     X = check_table(estimator, X, reset=True, nullable=nullable)
@@ -60,7 +66,7 @@ def split_tables(
         except ValueError as error:
             raise ValueError(f"X_public is not usable: {error}") from None
         # this function, its caller, fit and scikit-learn's wrapper of it stand before the user's
-        warn_if_sliced(n, separate.shape[0], stacklevel=6)
+        warn_if_sliced(n, separate.shape[0], stacklevel=6 + wrappers)
         public.append(separate)
     numbered = [f"x{column}" for column in range(X.shape[1])]
     names = [str(name) for name in getattr(X, "columns", numbered)]

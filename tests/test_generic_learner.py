@@ -153,6 +153,31 @@ class TestOtherSanitizers:
         assert sanitizer.epsilon == 1.0
         assert not hasattr(sanitizer, "privacy_")
 
+    def test_what_it_says_of_rows_is_withheld(self):
+        class Talks(QuantileSanitizer):
+            def fit(self, X, y=None):
+                warnings.warn(f"the largest is {X.max()}", UserWarning, stacklevel=2)
+                if X.max() > 1e8:
+                    raise ValueError(f"cannot handle {X.max()}")
+                return super().fit(X)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fitted(sanitizer=Talks())
+            with pytest.raises(ValueError, match="could not be fitted") as caught:
+                fitted(X=np.where(X[-1, 0] == X, 4.242e9, X), sanitizer=Talks())
+        assert "4242" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+    def test_labels_that_are_not_asked_for_choose_no_type(self):
+        labelled = np.arange(N) < LABELLED
+        y = [*TRUTH[:LABELLED], *["a very rare disease"] * (N - LABELLED)]
+        clf = GenericLearnerClassifier(random_state=0).fit(X, y, is_labelled=labelled)
+        assert clf.classes_.dtype == np.dtype("<U4")
+        y[-1] = None
+        again = GenericLearnerClassifier(random_state=0).fit(X, y, is_labelled=labelled)
+        assert (again.predict(X) == clf.predict(X)).all()
+
     def test_delta_is_passed_on(self):
         clf = fitted(X=X[:, 1:2], bounds=(0, 100), sanitizer=PAPQueryRelease(delta=1e-6))
         assert (clf.privacy_.epsilon, clf.privacy_.delta) == (1.0, 1e-6)

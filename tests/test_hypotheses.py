@@ -1,12 +1,15 @@
 """The contract suite: every hypothesis class, through one list."""
 
 import itertools
+import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp.exceptions import CoverSizeError
@@ -29,6 +32,7 @@ from skpublicdp.hypotheses import (
 from skpublicdp.hypotheses.base import CHUNK_ROWS, Cover, tabulate
 from skpublicdp.hypotheses.splits import Splits, public_splits, quantile_thresholds
 from skpublicdp.mechanisms.families import Leaf
+from skpublicdp.semi_private import SemiPrivateClassifier
 from tests.helpers import (
     all_data_sets,
     as_arrays,
@@ -576,3 +580,32 @@ def test_a_table_too_large_is_refused_with_its_size_and_a_remedy():
     public = public_sample(np.random.default_rng(0).normal(size=(400, 30)))
     with pytest.raises(CoverSizeError, match=r"\d+ splits.*GiB.*raise alpha"):
         DecisionTrees().build_cover(public, alpha=0.001, beta=0.05)
+
+
+class Talkative(LogisticRegression):
+    """Tells of the rows it predicts, and gives up where one is large."""
+
+    def predict(self, X):
+        warnings.warn(f"the largest is {X.max()}", UserWarning, stacklevel=2)
+        if X.max() > 1000:
+            raise ValueError(f"cannot predict {X.max()}")
+        return super().predict(X)
+
+
+def test_models_are_not_heard():
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
+    model = Talkative().fit(X, y)
+    cover = FiniteClass([model]).build_cover(public_sample(X), alpha=0.5, beta=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tabulate(cover, X, y).shape == (1,)
+        with pytest.raises(ValueError, match="must predict any finite row") as caught:
+            tabulate(cover, 4242 * X, y)
+    assert "4242" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_clones_keep_models_fitted():
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
+    model = LogisticRegression().fit(X, y)
+    assert clone(SemiPrivateClassifier(FiniteClass([model]))).hypotheses.models[0] is model

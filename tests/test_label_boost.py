@@ -197,8 +197,11 @@ def test_fit_base_hands_over_what_fits():
     public = fit_base(Constant(), 0.5, X, TRUTH, classes=np.array(["a"]), X_public=X[:7])
     assert public.n_public == 7
     assert public.classes_.tolist() == ["a"]
-    kept = fit_base(Constant(classes=["b"]), 0.5, X, TRUTH, classes=np.array(["a"]), X_public=None)
-    assert kept.classes_.tolist() == ["b"]
+    wider = Constant(classes=["a", "b"])
+    kept = fit_base(wider, 0.5, X, TRUTH, classes=np.array(["a"]), X_public=None)
+    assert kept.classes_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="must know every label"):
+        fit_base(Constant(classes=["b"]), 0.5, X, TRUTH, classes=np.array(["a"]))
     model = Recorder()
     assert fit_base(model, 0.5, X, TRUTH, delta=0.25).delta == 0.25
     assert not hasattr(model, "model_")

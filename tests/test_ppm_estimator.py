@@ -28,7 +28,7 @@ class TestLabels:
     def test_kinds(self, kind, private):
         y = SHARED.astype(int).astype(kind)
         clf = fitted(y=y, private_label=private)
-        assert clf.classes_.dtype == np.asarray(y).dtype
+        assert clf.classes_.dtype.kind == np.asarray(y).dtype.kind
         assert clf.score(X, y) > 0.93
         assert clf.privacy_.n_private == (y == private).sum()
 

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_consistent_length
+from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
@@ -226,7 +226,6 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         X = check_rows(self, X, reset=True)
-        y = label_column(y)
         check_consistent_length(X, y)
         public = self._public_rows(X_public, len(X))
         bits = random_bits(self.random_state)
@@ -234,16 +233,18 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         # drawn anyhow: with a seed, the same rows as in query, and what follows does not repeat it
         asked = plan.ask(bits)
         pending = getattr(self, "_pending", None)
-        read = slice(None)
         if pending is not None:
             if pending != plan:
                 raise ValueError(
                     f"fit must get the {pending.pool} rows and the parameters that query had; got "
                     f"{plan.pool} rows and perhaps other parameters: call query again."
                 )
-            read = asked = self.queried_indices_
-        codes, classes = self._read_labels(y[read])
-        codes = codes if pending is not None else codes[asked]
+            asked = self.queried_indices_
+            # a label that was not asked for must not even choose the type of the others
+            codes, classes = self._read_labels(label_column(_safe_indexing(y, asked)))
+        else:
+            codes, classes = self._read_labels(label_column(y))
+            codes = codes[asked]
 
         others = np.delete(np.arange(len(X)), asked)[plan.rest(asked, bits)]
         order, others = random_order(len(asked), bits), others[random_order(len(others), bits)]

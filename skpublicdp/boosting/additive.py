@@ -24,7 +24,10 @@ from skpublicdp.boosting.strategy import ONE, Strategy
 Floats = NDArray[np.float64]
 
 DRIFTED, UNLIKE = 1.6, 5.0
-"""Values of the drift statistic beyond which public rows are reweighed, or hardly trusted."""
+"""Values of the drift statistic beyond which public rows are reweighed, or hardly trusted.
+
+With few cells it varies more: then the first is at three of its standard deviations at least.
+"""
 
 
 class AdditiveFit:
@@ -53,6 +56,8 @@ class AdditiveFit:
         What is believed of each target's scores; empty before the first round.
     drift : float or None
         How unlike the public rows are, about 1 if they are of the same population.
+    drifted : bool
+        Whether that is more than chance.
     design : PublicDesign
         The public rows, reweighed if they look unlike.
     stopped : bool
@@ -71,6 +76,7 @@ class AdditiveFit:
         self.design = design
         self.beliefs: list[Scores] = []
         self.drift: float | None = None
+        self.drifted = False
         self.stopped = False
         self.model = nothing(features.offsets, n_targets)
         self.nothing = self.model
@@ -151,11 +157,12 @@ class AdditiveFit:
         if self._counts is None:
             misses = (counts - self._expected) ** 2 / (noisy.count_variance + self._spread)
             self.drift = float(misses[:-1].sum() / max(free, 1))
+            self.drifted = self.drift > max(DRIFTED, 1 + 3 * np.sqrt(2 / max(free, 1)))
             self._counts = counts
         else:
             self._counts = (old * self._counts + new * counts) / (old + new)
         self._count_variance = 1 / (old + new)
-        if self.drift is not None and self.drift > DRIFTED:
+        if self.drifted:
             self.design = tilt(self._public, self._Z, self._counts, self._count_variance)
 
     def _releases(self, noisy: Noisy) -> list[Release]:

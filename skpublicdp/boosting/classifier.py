@@ -11,14 +11,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, gaussian_epsilon
-from skpublicdp.boosting.additive import DRIFTED
 from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.explain import describe, importances, shapes, summary
 from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.scores import LIMIT, SIGMOID, UNIT
 from skpublicdp.exceptions import DriftWarning
 from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.progress import CallbackSupportMixin, stage_reporter, with_callbacks
+from skpublicdp.progress import WRAPPERS, CallbackSupportMixin, Stages, with_callbacks
 from skpublicdp.tables import check_table
 
 
@@ -204,18 +203,21 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
             is_public=is_public,
         )
         bits = random_bits(self.random_state)
+        stages = Stages(self)
         learner = Learner(
             rows,
             bits=bits,
             max_rounds=self.max_rounds,
             learning_rate=self.learning_rate,
             n_jobs=self.n_jobs,
-            report=stage_reporter(self),
+            report=stages.begin,
         )
         if self.method == "votes" or (self.method == "auto" and not rows.n_public):
             learned = learner.votes()
         else:
             learned = learner.moments(trees=self.method == "auto" and rows.delta > 0)
+
+        stages.end()
 
         self.classes_ = rows.classes
         self._features = learner.cells.features
@@ -226,13 +228,13 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
         self.feature_importances_ = importances(learned.model, public_codes)
         self.drift_ = learned.drift
         self.privacy_ = self._receipt(rows, learned.spent, bits.secure)
-        if self.drift_ is not None and self.drift_ > DRIFTED:
+        if learned.drifted:
             warnings.warn(
                 f"The public rows look unlike the private ones (drift_ is {self.drift_:.1f}, about "
                 "1 is expected), so they are reweighed or trusted less; public rows of the same "
                 "population give better models.",
                 DriftWarning,
-                stacklevel=3,
+                stacklevel=3 + WRAPPERS,
             )
         return self
 

@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length
 
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.boosting.features import Codes, FeatureMap, feature_map
+from skpublicdp.progress import WRAPPERS
 from skpublicdp.public import encode_labels, label_column, warn_no_public
 from skpublicdp.schema import Rows, Schema
 from skpublicdp.tables import reference_rows, split_tables
@@ -80,7 +81,9 @@ def read_rows(
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    split = split_tables(estimator, X, X_public=X_public, is_public=is_public, nullable=True)
+    split = split_tables(
+        estimator, X, X_public=X_public, is_public=is_public, nullable=True, wrappers=WRAPPERS
+    )
     y = label_column(y)
     check_consistent_length(split.mask, y)
     given = [y[split.mask]]
@@ -104,7 +107,7 @@ def read_rows(
         encoded = np.concatenate([schema.encode(part, clamp=False) for part in split.X_public])
     else:
         where = "standard-normal columns" if estimator.bounds is None else "the given bounds"
-        warn_no_public(f"the cells come from a data-independent reference over {where}")
+        warn_no_public(f"the cells come from a data-independent reference over {where}", WRAPPERS)
         encoded = reference_rows(schema, estimator.bounds)
     private = schema.encode(split.X_private, clamp=False)
     return BoostingRows(

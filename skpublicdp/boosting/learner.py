@@ -37,6 +37,7 @@ from skpublicdp.boosting.questions import questions, tree_cover
 from skpublicdp.boosting.scores import HALF, Model, nothing
 from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
 from skpublicdp.boosting.votes import Voters
+from skpublicdp.mechanisms.noise import LARGEST_SCALE
 from skpublicdp.mechanisms.randomness import RandomBits
 
 TREE = "exponential mechanism, exact draw of a tree"
@@ -73,6 +74,8 @@ class Learned:
         How sure the scores of cells are, for each target; empty if there were only votes.
     drift : float or None
         How unlike the public rows are.
+    drifted : bool
+        Whether that is more than chance.
     spent : tuple of Spent
         Every use of the private rows, in order.
     """
@@ -80,6 +83,7 @@ class Learned:
     model: Model
     beliefs: list[Scores]
     drift: float | None
+    drifted: bool
     spent: tuple[Spent, ...]
 
 
@@ -138,7 +142,7 @@ class Learner:
         self._budget = votes_budget(epsilon, delta, self._most or count)
         model = nothing(self.cells.features.offsets, self._targets)
         model = self._voted(model, Fraction(1), alone=True)
-        return Learned(model, [], None, tuple(self._spent))
+        return Learned(model, [], None, False, tuple(self._spent))
 
     def moments(self, *, trees: bool) -> Learned:
         """Release sums in rounds, and try trees after them.
@@ -155,6 +159,8 @@ class Learner:
         if promising:
             self._budget = moments_budget(epsilon, delta, trees=True)
         pure = self._budget.pure
+        if not self._measurable():
+            return self.votes()
         left, evenness = Fraction(1), 1.0
         if not pure or n_rounds(n, m, self._budget.variance(self._rows.X.shape[1])) > 1:
             left -= RATE_SHARE
@@ -185,14 +191,23 @@ class Learner:
             self._round(fit, measured, self._budget.part(share * part), again=again)
             left -= share * part
             assert fit.drift is not None
-            if fit.drift > UNLIKE:
+            if fit.drifted and fit.drift > UNLIKE:
                 fit.damp()
                 model = self._voted(fit.model, left) if left else fit.model
-                return Learned(model, fit.beliefs, fit.drift, tuple(self._spent))
+                return Learned(model, fit.beliefs, fit.drift, fit.drifted, tuple(self._spent))
             if fit.stopped:
                 break
         model = self._probed(fit, measured) if probe else fit.model
-        return Learned(model, fit.beliefs, fit.drift, tuple(self._spent))
+        return Learned(model, fit.beliefs, fit.drift, fit.drifted, tuple(self._spent))
+
+    def _measurable(self) -> bool:
+        """Tell whether the noise of the smallest release is within what can be drawn."""
+        columns = self._rows.X.shape[1] + 1
+        least = RATE_SHARE * self._budget.amount
+        # a column moves by less than 4 HALF entries of at most ONE each, counts included
+        if self._budget.pure:
+            return bool(columns * 4 * HALF * ONE / least <= LARGEST_SCALE)
+        return bool(columns * (4 * HALF * ONE) ** 2 / least <= LARGEST_SCALE**2)
 
     def _variance(self, measured: Strategy) -> float:
         """Return the variance of the noise of one release that takes the whole budget."""

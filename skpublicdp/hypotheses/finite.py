@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -51,8 +54,12 @@ class ListedCover(Cover):
         return member
 
 
+_SILENCE = Lock()
+"""Filters of warnings are common to all threads."""
+
+
 class Model(Hypothesis):
-    """A fitted classifier as a hypothesis.
+    """A fitted classifier as a hypothesis; of what it says only its predictions are heard.
 
     Parameters
     ----------
@@ -70,7 +77,17 @@ class Model(Hypothesis):
         """Return the code of the model's label for each row."""
         if not len(X):  # scikit-learn's models refuse to predict nothing
             return np.zeros(0, dtype=np.intp)
-        position = np.searchsorted(self.model.classes_, self.model.predict(X))
+        predicted = None
+        with _SILENCE, warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # a model may quote the rows, and they are private
+            with suppress(Exception):
+                predicted = self.model.predict(X)
+        if predicted is None:
+            raise ValueError(
+                f"models must predict any finite row; {type(self.model).__name__} could not, and "
+                "what it says is withheld."
+            )
+        position = np.searchsorted(self.model.classes_, predicted)
         codes: Codes = self._codes[position].astype(np.intp)
         return codes
 
@@ -87,7 +104,7 @@ class FiniteClass(HypothesisClass):
     models : sequence of fitted classifiers
         They must have been trained without any private row: on public rows, on other data, or by
         a private learner whose receipt is counted. What they know of private rows is not covered.
-        Each must predict a row whatever other rows are predicted with it.
+        Each must predict any finite row, and alike whatever other rows are predicted with it.
 
     Notes
     -----
@@ -106,6 +123,10 @@ class FiniteClass(HypothesisClass):
 
     def __init__(self, models: Sequence[Any]) -> None:
         self.models = models
+
+    def __sklearn_clone__(self) -> FiniteClass:
+        """Keep the models as they are: scikit-learn would clone them, and forget their fits."""
+        return FiniteClass(self.models)
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
         """List the models.

@@ -1,0 +1,467 @@
+"""SemiPrivateBoostingClassifier: what goes in, what comes out, and how it gets on elsewhere."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skpublicdp import SemiPrivateBoostingClassifier
+from skpublicdp.exceptions import DriftWarning, NoPublicDataWarning, SlicedPublicDataWarning
+
+no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+may_drift = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
+
+
+def numbers(n, seed):
+    """Rows of three numbers, and the log-odds of "yes"."""
+    X = np.random.default_rng(seed).normal(size=(n, 3))
+    return X, 1.5 * X[:, 0] - X[:, 1] ** 2 + 0.5
+
+
+def labelled(log_odds, seed=0):
+    return np.where(
+        np.random.default_rng(seed).random(len(log_odds)) < expit(log_odds), "yes", "no"
+    )
+
+
+def people(n, seed):
+    """Rows of all types of columns, with missing values."""
+    rng = np.random.default_rng(seed)
+    age, kind = rng.normal(50, 10, n), rng.integers(0, 4, n)
+    color, smoker = rng.choice(["red", "green", "blue"], n), rng.random(n) < 0.4
+    y = labelled((age - 50) / 8 + 2 * (color == "red") - 2 * smoker, seed)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, age),
+            "color": np.where(rng.random(n) < 0.05, None, color),
+            "kind": pd.Categorical(kind),
+            "smoker": smoker,
+            "visits": pd.array(np.where(rng.random(n) < 0.1, None, kind), dtype="Int64"),
+            "score": pd.array(rng.normal(size=n), dtype="Float32"),
+            "constant": 1.0,
+        }
+    )
+    return frame, y
+
+
+X, LOG_ODDS = numbers(4000, 0)
+Y = labelled(LOG_ODDS)
+PUBLIC, PUBLIC_LOG_ODDS = numbers(200, 11)
+NEW, NEW_LOG_ODDS = numbers(4000, 2)
+FRAME, FRAME_Y = people(3000, 0)
+PUBLIC_FRAME = people(250, 1)[0]
+NEW_FRAME, NEW_FRAME_Y = people(3000, 2)
+CLF = SemiPrivateBoostingClassifier(random_state=0)
+
+
+def fitted(rows=X, y=Y, *, X_public=PUBLIC, y_public=None, is_public=None, **parameters):
+    clf = clone(CLF).set_params(**parameters)
+    return clf.fit(rows, y, X_public=X_public, y_public=y_public, is_public=is_public)
+
+
+def same(one, other):
+    one, other = ({**vars(clf), "n_jobs": None} for clf in (one, other))
+    return pickle.dumps(one) == pickle.dumps(other)
+
+
+# What goes in
+
+
+def test_columns_of_all_types():
+    clf = fitted(FRAME, FRAME_Y, X_public=PUBLIC_FRAME)
+    assert clf.score(NEW_FRAME, NEW_FRAME_Y) > 0.73
+    assert clf.feature_names_in_.tolist() == list(FRAME.columns)
+    assert [shape.name for shape in clf.shapes_] == list(FRAME.columns)
+    ranked = FRAME.columns[np.argsort(-clf.feature_importances_)]
+    assert set(ranked[:3]) == {"age", "color", "smoker"}
+    cells = {shape.name: shape.cells for shape in clf.shapes_}
+    assert cells["color"] == ("blue", "green", "red", "(other)", "(missing)")
+    assert cells["smoker"] == ("False", "True", "(other)", "(missing)")
+    assert cells["constant"] == ("any", "(missing)")
+    assert cells["age"][-1] == "(missing)"
+    scores = dict(zip(cells["color"], clf.shapes_[1].scores[0], strict=True))
+    assert scores["red"] - max(scores["blue"], scores["green"]) > 1
+    odd = NEW_FRAME.assign(color="never seen", age=np.nan, kind="9")
+    assert np.isfinite(clf.predict_proba(odd)).all()
+    assert len(np.unique(clf.decision_function(odd.assign(smoker=True, visits=1, score=0.0)))) == 1
+
+
+def test_log_odds_are_sums_over_the_cells_a_row_is_in():
+    clf = fitted(FRAME, FRAME_Y, X_public=PUBLIC_FRAME, method="moments")
+    missing = pd.array([None], dtype="Int64")
+    row = NEW_FRAME[:1].assign(age=np.nan, color="never seen", smoker=True, visits=missing, score=9)
+    cells = {"age": "(missing)", "color": "(other)", "smoker": "True", "visits": "(missing)"}
+    cells |= {"constant": "any", "kind": str(row["kind"].item()), "score": clf.shapes_[5].cells[-2]}
+    scores = {
+        shape.name: dict(zip(shape.cells, shape.scores[0], strict=True)) for shape in clf.shapes_
+    }
+    expected = clf.intercept_[0] + sum(scores[name][cell] for name, cell in cells.items())
+    assert clf.decision_function(row) == pytest.approx(expected)
+    expected += scores["color"]["(missing)"] - scores["color"]["(other)"]
+    assert clf.decision_function(row.assign(color=None)) == pytest.approx(expected)
+    assert len({scores[name][cell] for name, cell in cells.items()}) > 5  # all cells differ
+
+
+@pytest.mark.parametrize("dtype", ["string", "category", object])
+def test_text_columns_of_any_type_are_the_same(dtype):
+    def typed(frame):
+        return frame.astype({"color": dtype})
+
+    clf = fitted(typed(FRAME), FRAME_Y, X_public=typed(PUBLIC_FRAME))
+    plain = fitted(FRAME, FRAME_Y, X_public=PUBLIC_FRAME)
+    np.testing.assert_array_equal(
+        clf.predict_proba(typed(NEW_FRAME)), plain.predict_proba(NEW_FRAME)
+    )
+
+
+def test_arrays_of_objects():
+    def array(frame):
+        return frame[["age", "color", "smoker"]].astype(object).to_numpy()
+
+    clf = fitted(array(FRAME), FRAME_Y, X_public=array(PUBLIC_FRAME))
+    assert clf.score(array(NEW_FRAME), NEW_FRAME_Y) > 0.73
+
+
+@may_drift
+@pytest.mark.parametrize("method", ["auto", "moments", "votes"])
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize(
+    "public",
+    [PUBLIC[:1], np.ones((30, 3)), np.full((30, 3), np.nan), np.where(PUBLIC > 2, np.inf, PUBLIC)],
+    ids=["one row", "constant", "missing", "infinite"],
+)
+def test_poor_public_rows(method, delta, public):
+    clf = fitted(X[:500], Y[:500], X_public=public, method=method, delta=delta)
+    assert np.isfinite(clf.predict_proba([[np.nan, np.inf, 0]])).all()
+    assert np.isfinite(clf.feature_importances_).all()
+
+
+def test_no_public_rows():
+    with pytest.warns(NoPublicDataWarning):
+        clf = fitted(X_public=None)
+    assert clf.drift_ is None
+    assert len(clf.trees_) > 0
+    assert clf.privacy_.n_public == 0
+    assert clf.score(NEW, labelled(NEW_LOG_ODDS)) > 0.7
+    with pytest.warns(NoPublicDataWarning):
+        assert same(clf, fitted(X_public=PUBLIC[:0]))
+    with pytest.warns(NoPublicDataWarning):
+        bounded = fitted(100 * X, X_public=None, bounds=(-400, 400))
+    assert bounded.score(100 * NEW, labelled(NEW_LOG_ODDS)) > 0.7
+
+
+def test_mask_and_separate_rows_are_the_same_thing():
+    rows, labels = np.vstack([X, PUBLIC]), np.concatenate([Y, np.full(200, "-1")])
+    mask = np.arange(len(rows)) >= len(X)
+    masked, separate = fitted(rows, labels, X_public=None, is_public=mask), fitted()
+    assert same(masked, separate)
+    both = fitted(rows, labels, X_public=PUBLIC[:50], is_public=mask)
+    assert both.privacy_.n_public == 250
+
+
+def test_labelled_public_rows_count_like_private_ones():
+    public_labels = labelled(PUBLIC_LOG_ODDS)
+    named = fitted(y_public=public_labels)
+    rows, mask = np.vstack([X, PUBLIC]), np.arange(4200) >= 4000
+    masked = fitted(rows, np.concatenate([Y, public_labels]), X_public=None, is_public=mask)
+    assert same(named, masked)
+    assert named.privacy_.n_private == 4000
+    # a few private rows and many labels of public ones, at a tiny budget
+    many, log_odds = numbers(5000, 3)
+    few = {"rows": X[:20], "y": Y[:20], "X_public": many, "epsilon": 0.3, "method": "moments"}
+    helped = fitted(**few, y_public=labelled(log_odds)).predict_proba(NEW)[:, 1]
+    partly = np.where(np.arange(5000) < 2500, labelled(log_odds), "-1")
+    partly = fitted(**few, y_public=partly).predict_proba(NEW)[:, 1]
+    truth = labelled(NEW_LOG_ODDS) == "yes"
+    assert roc_auc_score(truth, helped) > 0.8
+    assert roc_auc_score(truth, partly) > 0.75
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("method", ["auto", "moments", "votes"])
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_decisions_probabilities_and_labels_agree(method, delta):
+    clf = fitted(method=method, delta=delta)
+    decision, proba = clf.decision_function(NEW), clf.predict_proba(NEW)
+    assert clf.classes_.tolist() == ["no", "yes"]
+    assert decision.shape == (4000,)
+    np.testing.assert_allclose(proba[:, 1], expit(decision), rtol=1e-9)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_array_equal(clf.predict(NEW), clf.classes_[(decision > 0).astype(int)])
+    assert roc_auc_score(labelled(NEW_LOG_ODDS), proba[:, 1]) > 0.78
+    # the model is what is shown of it
+    margins = np.full(1, clf.intercept_)
+    for shape, value in zip(clf.shapes_, NEW[0], strict=True):
+        margins += shape.scores[0, np.searchsorted(shape.cuts, value)]
+    steps = {round(float(s), 9) for tree in clf.trees_ for s in tree.scores[0]}
+    if len(clf.trees_) == 0:
+        assert margins[0] == pytest.approx(decision[0])
+    elif method == "votes":
+        assert steps == {-max(steps), max(steps)}
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_three_labels(delta):
+    y = np.digitize(X[:, 0] + 0.3 * X[:, 2], [-0.5, 0.5])
+    clf = fitted(y=y, delta=delta)
+    decision, proba = clf.decision_function(NEW), clf.predict_proba(NEW)
+    assert decision.shape == proba.shape == (4000, 3)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_array_equal(decision.argmax(axis=1), clf.predict(NEW))
+    assert clf.score(NEW, np.digitize(NEW[:, 0] + 0.3 * NEW[:, 2], [-0.5, 0.5])) > 0.8
+    assert clf.intercept_.shape == (3,)
+    assert clf.shapes_[0].scores.shape == (3, len(clf.shapes_[0].cells))
+    votes = fitted(y=y, method="votes", delta=delta)
+    assert votes.score(NEW, np.digitize(NEW[:, 0], [-0.5, 0.5])) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "excess", "reliability"), [(0.5, 0.025, 0.07), (5, 0.02, 0.04)]
+)
+def test_probabilities_are_calibrated(epsilon, excess, reliability):
+    rows, log_odds = numbers(20_000, 3)
+    clf = fitted(rows, labelled(log_odds, 1), epsilon=epsilon)
+    found, truth = clf.predict_proba(NEW)[:, 1], expit(NEW_LOG_ODDS)
+    # expectations over the labels, so no chance is left in them
+    loss = -(truth * np.log(found) + (1 - truth) * np.log(1 - found)).mean()
+    best = -(truth * np.log(truth) + (1 - truth) * np.log(1 - truth)).mean()
+    assert loss < best + excess
+    assert log_loss(labelled(NEW_LOG_ODDS), found) == pytest.approx(loss, abs=0.03)
+    for part in np.array_split(np.argsort(found), 8):
+        assert abs(found[part].mean() - truth[part].mean()) < reliability
+
+
+def test_an_interaction_is_found_by_trees():
+    y = np.where((X[:, 0] > 0) ^ (X[:, 1] > 0), "yes", "no")
+    truth = np.where((NEW[:, 0] > 0) ^ (NEW[:, 1] > 0), "yes", "no")
+    scores = {m: fitted(y=y, epsilon=4, method=m).score(NEW, truth) for m in ("auto", "moments")}
+    assert scores["auto"] > 0.85 > 0.6 > scores["moments"]
+    trees = fitted(y=y, epsilon=4).trees_
+    assert 1 <= len(trees) <= 2
+    assert "x0" in trees[0].rule
+    assert trees[0].scores.shape == (1, 4)
+
+
+def test_more_budget_helps():
+    auc = [
+        roc_auc_score(labelled(NEW_LOG_ODDS), fitted(epsilon=e).decision_function(NEW))
+        for e in (0.02, 0.3, 5)
+    ]
+    assert auc[0] < auc[1] < auc[2]
+
+
+def test_parameters_of_rounds_and_votes():
+    def stages(**parameters):
+        return [m.name for m in fitted(epsilon=8, **parameters).privacy_.mechanisms]
+
+    sums = "noisy sums of residuals over cells"
+    assert stages(method="moments").count(sums) > 2
+    assert stages(method="moments", max_rounds=2).count(sums) == 2
+    voting = fitted(method="votes", max_rounds=3, learning_rate=0.5)
+    assert len(voting.trees_) == len(voting.privacy_.mechanisms) == 3
+    assert {abs(s) for tree in voting.trees_ for s in tree.scores.ravel()} == {1.0}
+
+
+@may_drift
+def test_seeds_repeat_and_none_does_not():
+    assert same(fitted(), fitted())
+    assert same(fitted(), fitted(n_jobs=2))
+    assert not np.array_equal(fitted().intercept_, fitted(random_state=1).intercept_)
+    secure = [fitted(random_state=None) for _ in range(2)]
+    assert not np.array_equal(*(clf.decision_function(NEW) for clf in secure))
+    assert secure[0].privacy_.secure_randomness
+    assert not fitted().privacy_.secure_randomness
+    # a generator is advanced by as much whatever is drawn
+    after = []
+    for epsilon in (0.1, 5):
+        generator = np.random.default_rng(0)
+        fitted(random_state=generator, epsilon=epsilon)
+        after.append(generator.random())
+    assert after[0] == after[1]
+
+
+def test_clones_and_pickles():
+    clf = fitted(FRAME, FRAME_Y, X_public=PUBLIC_FRAME)
+    copy = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(copy.predict_proba(NEW_FRAME), clf.predict_proba(NEW_FRAME))
+    assert clone(clf).get_params() == clf.get_params()
+    assert not hasattr(clone(clf), "privacy_")
+
+
+def test_private_values_stay_out_of_what_is_stored():
+    frame = FRAME.copy()
+    frame.loc[3, "color"], frame.loc[4, "age"] = "a secret", 123.456789
+    stored = pickle.dumps(fitted(frame, FRAME_Y, X_public=PUBLIC_FRAME))
+    assert b"a secret" not in stored
+    assert np.float64(123.456789).tobytes() not in stored
+    assert b"green" in stored
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"method": "moments", "epsilon": 0.1}, {"noisy counts", "noisy sums"}),
+        ({"method": "moments", "epsilon": 0.1, "delta": 0}, {"noisy sums"}),
+        ({"method": "votes"}, {"exponential"}),
+        ({"epsilon": 5}, {"noisy counts", "noisy sums", "exponential"}),
+    ],
+)
+def test_receipts_list_every_stage(parameters, expected):
+    receipt = fitted(**parameters).privacy_
+    assert {s for s in expected for m in receipt.mechanisms if m.name.startswith(s)} == expected
+    assert (receipt.epsilon, receipt.delta) == (
+        parameters.get("epsilon", 1.0),
+        parameters.get("delta", 1e-6),
+    )
+    assert (receipt.n_private, receipt.n_public) == (4000, 200)
+    assert all(0 < m.epsilon <= receipt.epsilon for m in receipt.mechanisms)
+    assert "set of labels" in repr(receipt)
+    assert "set of labels" not in repr(fitted(classes=["no", "yes"], **parameters).privacy_)
+    if receipt.delta == 0:
+        assert sum(m.epsilon for m in receipt.mechanisms) == pytest.approx(receipt.epsilon)
+
+
+# Drift and warnings
+
+
+def test_drift_is_about_one_unless_rows_are_unlike():
+    found = [fitted(X_public=numbers(200, seed)[0]).drift_ for seed in range(100, 108)]
+    assert 0.6 < np.median(found) < 1.4
+    assert max(found) < 1.6
+    assert 0.4 < fitted(FRAME, FRAME_Y, X_public=PUBLIC_FRAME).drift_ < 1.6
+    assert 0.3 < fitted(delta=0).drift_ < 2
+    with pytest.warns(DriftWarning, match=r"drift_ is \d+\.\d"):
+        far = fitted(X_public=PUBLIC + 2)
+    assert far.drift_ > 5
+    assert len(far.trees_) > 0  # votes took over
+    assert far.score(NEW, labelled(NEW_LOG_ODDS)) > 0.65
+    with pytest.warns(DriftWarning):
+        tilted = fitted(X_public=PUBLIC * [2, 1, 1], method="moments")
+    assert 1.6 < tilted.drift_ < 5
+    assert tilted.score(NEW, labelled(NEW_LOG_ODDS)) > 0.72
+
+
+@pytest.mark.parametrize(
+    ("kind", "public"),
+    [(NoPublicDataWarning, None), (SlicedPublicDataWarning, X + 0), (DriftWarning, PUBLIC + 2)],
+)
+def test_warnings_point_at_the_caller(kind, public):
+    with pytest.warns(kind) as caught:
+        CLF.fit(X, Y, X_public=public)
+    assert [w.filename for w in caught if w.category is kind] == [__file__]
+
+
+# In scikit-learn
+
+
+@may_drift
+def test_pipelines_and_searches():
+    rows, labels = np.vstack([X[:1500], PUBLIC]), np.concatenate([Y[:1500], np.full(200, "-1")])
+    mask = np.arange(1700) >= 1500
+    masked = fitted(rows, labels, X_public=None, is_public=mask)
+    scores = cross_val_score(CLF, X, Y, params={"X_public": PUBLIC}, cv=3)
+    assert scores.min() > 0.65
+    with sklearn.config_context(enable_metadata_routing=True):
+        grid_search = GridSearchCV(CLF, {"epsilon": [0.05, 2.0]}, cv=3)
+        grid_search.fit(X, Y, X_public=PUBLIC)
+        assert grid_search.best_params_ == {"epsilon": 2.0}
+        assert grid_search.best_estimator_.privacy_.n_public == 200
+
+        masking = GridSearchCV(CLF, {"epsilon": [1.0]}, cv=3, scoring=private_accuracy)
+        masking.fit(rows, labels, is_public=mask)
+        assert masking.best_score_ > 0.6
+        assert same(masking.best_estimator_, masked)
+
+        pipe = make_pipeline(
+            FunctionTransformer(np.negative), clone(CLF), transform_input=["X_public"]
+        )
+        pipe.fit(X, Y, X_public=PUBLIC)
+        np.testing.assert_array_equal(
+            pipe.decision_function(NEW), fitted(-X, X_public=-PUBLIC).decision_function(-NEW)
+        )
+
+
+def private_accuracy(estimator, rows, y):
+    return np.mean((estimator.predict(rows) == y)[y != "-1"])
+
+
+class Recorder:
+    """A callback that notes what it is told."""
+
+    def __init__(self):
+        self.begun, self.ended, self.told = [], 0, []
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, **data):
+        self.begun.append(context.task_name)
+        self.told += [value for value in data.values() if value is not None]
+
+    def on_fit_task_end(self, estimator, context, **data):
+        self.ended += 1
+        self.told += [value for value in data.values() if value is not None]
+
+
+def test_callbacks_are_told_the_stages_only():
+    if not hasattr(CLF, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks before 1.9")
+    recorder = Recorder()
+    clf = clone(CLF).set_callbacks(recorder).fit(X, Y, X_public=PUBLIC)
+    stages = [mechanism.name for mechanism in clf.privacy_.mechanisms]
+    assert recorder.begun[-len(stages) :] == stages
+    assert recorder.ended >= len(stages)
+    assert recorder.told == []
+    np.testing.assert_array_equal(clf.intercept_, fitted().intercept_)
+
+
+def secretive(frame):
+    frame = frame.astype({"age": object})
+    frame.loc[5, "age"] = "a secret"
+    return frame
+
+
+@no_public
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rows": X[:9], "y": Y}, "inconsistent numbers of samples"),
+        ({"y": np.ones(4000)}, "at least two classes"),
+        ({"y_public": Y[:200], "X_public": None}, "y_public needs X_public"),
+        ({"y_public": Y[:3]}, "one label per row of X_public; got 3 labels for 200 rows"),
+        ({"is_public": np.ones(4000, dtype=bool)}, "at least one private row"),
+        ({"is_public": np.ones(9, dtype=bool)}, "one boolean per row of X"),
+        ({"X_public": PUBLIC[:, :2]}, "X_public must have the columns of X"),
+        ({"classes": ["no", "maybe"]}, "only labels listed in classes"),
+        (
+            {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
+            "Column age must hold",
+        ),
+        ({"rows": FRAME, "y": FRAME_Y, "X_public": None}, "only public rows may say which"),
+        ({"epsilon": 0}, "The 'epsilon' parameter of SemiPrivateBoostingClassifier"),
+        ({"delta": 1}, "The 'delta' parameter of SemiPrivateBoostingClassifier"),
+        ({"method": "trees"}, "The 'method' parameter of SemiPrivateBoostingClassifier"),
+        ({"y": None}, "requires y to be passed"),
+    ],
+)
+def test_errors_are_a_sentence_without_private_values(arguments, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        fitted(**arguments)
+    text = str(caught.value)
+    assert "a secret" not in text
+    assert "\n" not in text
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or "a secret" not in str(caught.value.__context__)

@@ -1,0 +1,254 @@
+"""The parts of boosting: conditioning, smoothness, weights of public rows, rules, prices."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import expit, ndtri, softmax
+
+from skpublicdp.accounting import Draw, Either, Gaussian, Steps, gaussian_mu_squared, plan_delta
+from skpublicdp.boosting import posterior, strategy
+from skpublicdp.boosting.drift import expected_shares, tilt
+from skpublicdp.boosting.plan import (
+    LEAF_SHARE,
+    MAX_ROUNDS,
+    MAX_VOTES,
+    PROBE,
+    RATE_SHARE,
+    REST,
+    Budget,
+    moments_budget,
+    n_rounds,
+    n_votes,
+    quality,
+    round_shares,
+    vote_rate,
+    votes_budget,
+)
+from skpublicdp.boosting.posterior import (
+    MISMATCH,
+    PublicDesign,
+    Release,
+    Scores,
+    kernels,
+    smoothness,
+    update,
+)
+from tests.test_boosting_privacy import grid
+
+FEATURES = grid(4, 3)
+N, M = 500, 40
+
+
+def design(seed=0, n=N, m=M):
+    rng = np.random.default_rng(seed)
+    codes = np.array([rng.integers(0, size, m) for size in FEATURES.sizes], dtype=np.int16)
+    return PublicDesign(FEATURES.indicators(codes), rng.dirichlet(np.full(m, 5.0)), n)
+
+
+def some_release(at, seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(4, at.X.shape[1]))
+    margins = 0.5 * rng.normal(size=len(at.X))
+    covariance = np.diag(rng.uniform(50, 100, 4))
+    scale = rng.uniform(0.5, 1, len(at.X))
+    return Release(rng.normal(0, 30, 4), covariance, at.X @ A.T, scale, expit(margins))
+
+
+def some_belief(at, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(at.X.shape[1] + 1,) * 2) / 3
+    return Scores(rng.normal(0, 0.3, len(root)), root @ root.T + 0.1 * np.eye(len(root)))
+
+
+def expected_sums(at, release, point, offset=0.0):
+    """What a model leads to expect of the sums, as `Release` describes them."""
+    left = expit(at.X @ point[:-1] + point[-1] + offset) - release.baseline
+    return at.n * release.Z.T @ (at.weights * release.scale * left)
+
+
+def test_one_step_is_gaussian_conditioning():
+    at, offset = design(), np.random.default_rng(3).normal(size=M)
+    release, belief = some_release(at), some_belief(at)
+    found, evidence = update(belief, at, release, offset, steps=1)
+    # the joint Gaussian distribution of scores and sums, its Jacobian by finite differences
+    H = approx_fprime(belief.mean, lambda p: expected_sums(at, release, p, offset), 1e-7)
+    probability = expit(belief.margins(at.X) + offset)
+    S = release.covariance.copy()
+    mismatch = 1 + MISMATCH * N * at.concentration
+    for z, w, v, p, b in zip(
+        release.Z, at.weights, release.scale, probability, release.baseline, strict=True
+    ):
+        S += (N * mismatch * w * p * (1 - p) * v**2 + (N * w * v * (p - b)) ** 2) * np.outer(z, z)
+    precision = np.linalg.inv(belief.covariance) + H.T @ np.linalg.solve(S, H)
+    surprise = release.total - expected_sums(at, release, belief.mean, offset)
+    covariance = np.linalg.inv(precision)
+    np.testing.assert_allclose(found.covariance, covariance, atol=1e-5)
+    np.testing.assert_allclose(
+        found.mean, belief.mean + covariance @ H.T @ np.linalg.solve(S, surprise), atol=1e-5
+    )
+    total = H @ belief.covariance @ H.T + S
+    log_density = -(surprise @ np.linalg.solve(total, surprise) + np.linalg.slogdet(total)[1]) / 2
+    assert evidence == pytest.approx(log_density, rel=1e-5)
+
+
+def test_steps_end_where_the_posterior_is_highest():
+    at = design(n=50)
+    release, belief = some_release(at), some_belief(at)
+    found, _ = update(belief, at, release, steps=60)
+    q = expit(found.margins(at.X))
+    mismatch = 1 + MISMATCH * at.n * at.concentration
+    own = at.n * mismatch * at.weights * q * (1 - q) * release.scale**2
+    own += (at.n * at.weights * release.scale * (q - release.baseline)) ** 2
+    S = (release.Z * own[:, None]).T @ release.Z + release.covariance  # as it is in the end
+
+    def loss(point):
+        surprise = release.total - expected_sums(at, release, point)
+        away = point - belief.mean
+        misfit = surprise @ np.linalg.solve(S, surprise)
+        return (misfit + away @ np.linalg.solve(belief.covariance, away)) / 2
+
+    best = minimize(loss, belief.mean, method="BFGS", options={"gtol": 1e-7})
+    np.testing.assert_allclose(found.mean, best.x, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("module", "run"),
+    [
+        (
+            posterior,
+            lambda at: smoothness(kernels(FEATURES, at), at, some_release(at), 0.4),
+        ),
+        (
+            strategy,
+            lambda at: strategy.smooth_strategy(
+                FEATURES, at.weights @ at.X, kernels(FEATURES, at), 30.0, 100.0, 200.0
+            ),
+        ),
+    ],
+)
+def test_gradients(monkeypatch, module, run):
+    checked = []
+
+    def checking(function, start, **options):
+        rng = np.random.default_rng(0)
+        for point in (start, start + 0.5 * rng.normal(size=len(start))):
+            numeric = approx_fprime(point, lambda p: function(p)[0], 1e-6)
+            np.testing.assert_allclose(function(point)[1], numeric, rtol=1e-3, atol=1e-4)
+            checked.append(len(point))
+        return minimize(function, start, **options)
+
+    monkeypatch.setattr(module, "minimize", checking)
+    run(design())
+    assert len(checked) == 4
+
+
+def test_weights_of_public_rows_are_the_nearest_that_explain_counts():
+    rng = np.random.default_rng(0)
+    at = PublicDesign(np.eye(7), np.full(7, 1 / 7), 300)
+    Z = rng.normal(size=(7, 3))
+    counts, variance = 300 * Z.T @ softmax(rng.normal(size=7)), 200.0
+
+    def loss(logits):
+        w = softmax(logits)
+        left = counts - 300 * Z.T @ w
+        return 7 * w @ np.log(7 * w) + left @ left / (2 * variance)
+
+    found = tilt(at, Z, counts, variance)
+    best = minimize(loss, np.zeros(7), method="BFGS", options={"gtol": 1e-8})
+    np.testing.assert_allclose(found.weights, softmax(best.x), atol=1e-5)
+    assert found.weights.sum() == pytest.approx(1)
+    # with little noise counts are met, with much nothing is learned
+    np.testing.assert_allclose(300 * Z.T @ tilt(at, Z, counts, 1e-3).weights, counts, atol=1e-2)
+    np.testing.assert_allclose(tilt(at, Z, counts, 1e12).weights, 1 / 7, atol=1e-5)
+
+
+def test_expected_shares_are_those_of_public_rows():
+    at = design()
+    shares = expected_shares(FEATURES, at)
+    np.testing.assert_allclose(shares, at.X.mean(axis=0))
+    for start, stop in zip(FEATURES.offsets[:-1], FEATURES.offsets[1:], strict=True):
+        assert shares[start:stop].sum() == pytest.approx(1)
+
+
+def test_rules_are_monotone():
+    rounds = [n_rounds(n, 200, 50.0) for n in (0, 10, 1e3, 3e3, 1e4, 1e5, 1e7)]
+    assert rounds == sorted(rounds)
+    assert (rounds[0], rounds[-1]) == (1, MAX_ROUNDS)
+    for others in ([(m, 50.0) for m in (10, 100, 1000)], [(100, v) for v in (1.0, 1e2, 1e4)]):
+        found = [n_rounds(3000, *other) for other in others]
+        assert found == sorted(found, reverse=True)
+        assert found[0] > found[-1]
+    for rounds in range(1, MAX_ROUNDS + 1):
+        for pure in (True, False):
+            shares = round_shares(rounds, pure=pure)
+            assert sum(shares) == 1
+            assert rounds == 1 or shares == sorted(shares)
+    pure = [n_votes(Budget(Fraction(e), pure=True), 1000, 20.0) for e in (1e-4, 0.1, 1, 10, 1e4)]
+    assert pure == sorted(pure)
+    assert (pure[0], pure[-1]) == (1, MAX_VOTES)
+    for is_pure in (True, False):
+        rates = [vote_rate(count, pure=is_pure) for count in range(1, MAX_VOTES + 1)]
+        assert all(0 < rate <= 0.4 for rate in rates)
+        total = [count * rate for count, rate in enumerate(rates, 1)]
+        assert is_pure or all(one <= other + 1e-9 for one, other in pairwise(total))
+    assert quality(Budget(Fraction(1), pure=True), 100, 0.0) == 0.0
+
+
+def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
+    delta = Fraction(1, 10**6)
+    for trees in (True, False):
+        amounts = [moments_budget(Fraction(e), delta, trees=trees).amount for e in (0.1, 1, 5)]
+        amounts += [moments_budget(Fraction(5), Fraction(1, 1000), trees=trees).amount]
+        assert amounts == sorted(amounts)
+        whole = gaussian_mu_squared(Fraction(5), delta)
+        assert 0.95 * whole < amounts[2] <= whole
+    assert moments_budget(Fraction(2), Fraction(0), trees=True) == Budget(Fraction(2), pure=True)
+    for count in (1, 4, 32, 200):
+        budget = votes_budget(Fraction(1), delta, count)
+        each = budget.part(Fraction(1, count)).draw
+        assert each >= Fraction(1, count)  # never less than by basic composition
+        assert budget.pure == (count <= 4)
+
+
+# What may be added up, and how (docs/proofs/moments.md)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(5)])
+def test_the_plan_holds_however_late_the_choice_of_a_tree_is_made(epsilon):
+    delta = Fraction(1, 10**6)
+    amount = moments_budget(epsilon, delta, trees=True).amount
+
+    def tree(part):
+        drawn = Budget(part * (1 - LEAF_SHARE), pure=False).draw
+        return [Draw(drawn), Gaussian(part * LEAF_SHARE)]
+
+    last = Either((Gaussian(amount * REST), Steps(tree(amount * REST))))
+    trees = Steps((*tree(amount * PROBE), last))
+    for before in (Fraction(0), RATE_SHARE, Fraction(1, 3), 1 - PROBE - REST):
+        then = Steps((Gaussian(amount * (1 - PROBE - REST - before)), trees))
+        options = Either((Gaussian(amount * (1 - before)), then))
+        cost = plan_delta(Steps((Gaussian(amount * before), options)), epsilon)
+        assert cost <= delta * 1.005
+    assert cost > delta * 0.98
+
+
+def test_a_draw_costs_as_much_as_some_noise():
+    def normal(log_odds):
+        return np.where(log_odds < 0, ndtri(expit(log_odds)), -ndtri(expit(-log_odds)))
+
+    middle = np.linspace(-30, 30, 2001)
+    for epsilon in (0.01, 0.5, 2.0, 8.0):
+        mu_squared = Fraction(epsilon) ** 2 * Fraction(355, 113) / 8  # just above π/8
+        budget = Budget(mu_squared, pure=False)
+        assert epsilon * (1 - 1e-3) < budget.draw_like_noise < epsilon
+        # two points whose log-odds are ε apart are the worst, and those around 1/2 most of all
+        gap = normal(middle + epsilon / 2) - normal(middle - epsilon / 2)
+        assert gap.max() <= np.sqrt(float(mu_squared)) * (1 + 1e-9)
+        assert gap.argmax() == 1000
+        assert epsilon > 1 or gap.max() > 0.95 * np.sqrt(float(mu_squared))
+        for at in (0.1, 1.0, 3.0):
+            drawn = plan_delta(Draw(Fraction(epsilon)), Fraction(at))
+            assert drawn <= plan_delta(Gaussian(mu_squared), Fraction(at)) * (1 + 1e-6)

@@ -1,0 +1,500 @@
+"""Boosting: what one row moves, what noise and draws cost, and that nothing else tells of rows.
+
+A tape stands between a fit and its randomness: it notes every exact answer with the noise it gets,
+and every family that is drawn from, and may dictate what comes out. So the fits of neighbouring
+data sets are compared under the same outputs, which is what privacy is about.
+"""
+
+import itertools
+import pickle
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from skpublicdp import SemiPrivateBoostingClassifier
+from skpublicdp.accounting import (
+    Draw,
+    Either,
+    Gaussian,
+    Steps,
+    exponential_rho,
+    plan_delta,
+    zcdp_delta,
+)
+from skpublicdp.boosting import learner, moments, votes
+from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.features import Feature, FeatureMap
+from skpublicdp.boosting.learner import Learner
+from skpublicdp.boosting.moments import moment_table, release
+from skpublicdp.boosting.posterior import PublicDesign, kernels
+from skpublicdp.boosting.questions import questions, tree_cover
+from skpublicdp.boosting.scores import HALF, LIMIT, UNIT, Model, nothing, residuals, weights
+from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
+from skpublicdp.boosting.votes import HEAVIEST, Voters, leaf_sums
+from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.schema import Column
+from tests.helpers import assert_private
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning"),
+    pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning"),
+]
+
+
+@dataclass
+class Step:
+    """One use of the private rows: noise (spread: scale or variance) or a draw (spread: its ε)."""
+
+    kind: str
+    sensitivity: int
+    spread: Fraction
+    answer: Any  # the exact integers, or the family
+    output: Any
+
+    @property
+    def cost(self):
+        """ε of Laplace noise and of a draw, μ² of Gaussian noise."""
+        return self.spread if self.kind == "draw" else Fraction(self.sensitivity) / self.spread
+
+
+class Tape:
+    """Notes all steps of a fit; with another tape's outputs, these come out again."""
+
+    def __init__(self, monkeypatch, outputs=None):
+        self.steps = []
+        self.outputs = None if outputs is None else iter(outputs)
+        self._sensitivity = None
+        for name in ("rounded_gaussian", "discrete_laplace"):
+            monkeypatch.setattr(moments, name, self._noise(name, getattr(moments, name)))
+        for module in (moments, learner, votes):
+            monkeypatch.setattr(module, "exact_noise", self._calibrated(module.exact_noise))
+        monkeypatch.setattr(votes, "draw", self._drawn(votes.draw))
+
+    def _calibrated(self, exact_noise):
+        def calibrated(sensitivity, *arguments, **options):
+            self._sensitivity = sensitivity
+            return exact_noise(sensitivity, *arguments, **options)
+
+        return calibrated
+
+    def _noise(self, name, sample):
+        tape = self
+
+        def noise(spread, size, bits):
+            class Noise:
+                __array_ufunc__ = None  # so that "array + noise" comes here
+
+                def reshape(self, shape):
+                    return self
+
+                def __radd__(self, answer):
+                    assert (answer.dtype, answer.size) == (np.int64, size)
+                    values = sample(spread, size, bits).reshape(answer.shape)
+                    output = answer + values if tape.outputs is None else next(tape.outputs)
+                    tape.steps.append(Step(name, tape._sensitivity, spread, answer, output))
+                    return output
+
+            return Noise()
+
+        return noise
+
+    def _drawn(self, draw):
+        def drawn(family, epsilon, sensitivity, bits):
+            path = draw(family, epsilon, sensitivity, bits)
+            path = path if self.outputs is None else next(self.outputs)
+            self.steps.append(Step("draw", sensitivity, epsilon, family, path))
+            return path
+
+        return drawn
+
+
+# Rows are points of tiny grids: every row there can be
+
+
+def grid(*sizes):
+    """Numeric columns of given numbers of cells, the last of each for missing values."""
+    features = []
+    for position, size in enumerate(sizes):
+        cuts = np.arange(size - 2) + 0.5
+        column = Column(f"x{position}", np.arange(size - 1.0), categorical=False)
+        features.append(Feature(column, cuts, size, np.empty(0, dtype=np.int16)))
+    return FeatureMap(tuple(features))
+
+
+def every_row(features, n_classes):
+    rows = list(itertools.product(*map(range, features.sizes), range(n_classes)))
+    codes = np.array([row[:-1] for row in rows], dtype=np.int16).T
+    return codes, np.array([row[-1] for row in rows])
+
+
+def some_tree(features, n_classes, seed):
+    codes = every_row(features, 1)[0]
+    classes = np.arange(n_classes)
+    cover = tree_cover(questions(features, codes), codes, features.names, classes, depth=2)
+    draw = np.random.default_rng(seed).integers
+    sides = [(int(draw(len(cover.splits))), tuple(draw(n_classes, size=2))) for _ in range(2)]
+    return cover.hypothesis((0, tuple(sides)))
+
+
+def some_models(features, n_targets):
+    """The first model; random ones, some certain of a label; one with a tree."""
+    yield nothing(features.offsets, n_targets)
+    generator = np.random.default_rng(0)
+    for size in (1, 5, 40):
+        scores = np.rint(generator.normal(0, size * UNIT, (n_targets, features.offsets[-1] + 1)))
+        model = Model(scores[:, 1:].astype(int), scores[:, 0].astype(int), features.offsets)
+        yield model
+    leaf_scores = generator.integers(-LIMIT, LIMIT, (n_targets, 4))
+    yield model.with_tree(some_tree(features, max(2, n_targets), 0), leaf_scores)
+
+
+def strategies(features, pure):
+    codes = every_row(features, 1)[0]
+    X = features.indicators(codes)
+    yield cell_strategy(features, X, pure=pure)
+    yield cell_strategy(features, features.indicators(codes[:, codes.max(axis=0) < 2]), pure=pure)
+    design = PublicDesign(X, np.full(len(X), 1 / len(X)), 1000)
+    prior = kernels(features, design)
+    yield smooth_strategy(features, design.weights @ X, prior, 10.0, 250.0, 300.0)
+    generator = np.random.default_rng(1)
+    blocks = tuple(generator.integers(-ONE, ONE, (3, size)) for size in features.sizes)
+    yield Strategy(blocks, (False,) * len(blocks), 7, HALF)
+
+
+def moved(one, other, pure):
+    difference = np.ravel(one) - np.ravel(other)
+    return int(np.abs(difference).sum() if pure else (difference**2).sum())
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("counts", [True, False])
+def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(monkeypatch, pure, n_classes, counts):
+    features = grid(4, 3)
+    codes, y = every_row(features, n_classes)
+    targets = 1 if n_classes == 2 else n_classes
+    closest = []
+    for strategy in strategies(features, pure):
+        most = 0
+        for model in some_models(features, targets):
+            with monkeypatch.context() as patch:
+                tape = Tape(patch)
+                for row in range(len(y)):
+                    table = moment_table(model, codes[:, [row]], y[[row]], pure=pure)
+                    release(table, strategy, Fraction(1), SeededBits(0), pure=pure, counts=counts)
+            # of budget 1 the spread is the sensitivity, in the step itself
+            spread = tape.steps[0].spread
+            answers = [step.answer for step in tape.steps]
+            most = max(most, *(moved(a, b, pure) for a, b in itertools.combinations(answers, 2)))
+        assert most <= spread
+        assert tape.steps[0].sensitivity <= spread <= tape.steps[0].sensitivity * (1 + 2**-22)
+        closest.append(most / spread)
+    if n_classes == 2:
+        assert closest[0] == pytest.approx(1, abs=1e-6)  # attained where cells are measured
+        assert min(closest) > 0.6
+    else:
+        assert min(closest) > 0.3
+
+
+@given(
+    arrays(np.int64, st.tuples(st.integers(1, 3), st.integers(1, 4)), elements=st.integers(-5, 5)),
+    st.integers(0, 3 * HALF),
+    st.booleans(),
+    st.booleans(),
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_the_bound_is_the_least_one_for_a_column(block, weight, pure, counts):
+    strategy = Strategy((block,), (False,), 0, weight)
+    ends = [sign * HALF * target for sign in (-1, 1) for target in np.eye(2, dtype=int)]
+    answers = [
+        np.concatenate([np.outer(end, column).ravel(), counts * weight * column])
+        for end in ends
+        for column in block.T
+    ]
+    most = max(moved(a, b, pure) for a, b in itertools.product(answers, answers))
+    assert strategy.sensitivity(pure=pure, counts=counts) == most
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("n_targets", [1, 3, 4, 12])
+def test_residuals_are_at_most_a_half(pure, n_targets):
+    generator = np.random.default_rng(0)
+    margins = generator.integers(-LIMIT, LIMIT, (n_targets, 20_000))
+    margins //= generator.integers(1, 2000, 20_000)
+    margins[:, :3] = 0, 10**9, -(10**9)
+    longest = 0
+    for label in range(max(2, n_targets)):
+        found = residuals(margins, np.full(20_000, label), pure)
+        lengths = np.abs(found).sum(axis=0) if pure else np.sqrt((found**2).sum(axis=0))
+        assert (lengths <= HALF).all()
+        longest = np.maximum(longest, lengths)
+    # some label is as far as can be: noise is not for more than there is
+    assert longest.min() >= HALF - (1 if n_targets == 1 else n_targets)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("pure", [True, False])
+def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
+    features = grid(4, 3)
+    codes, y = every_row(features, n_classes)
+    design = PublicDesign(np.eye(len(y)), np.full(len(y), 1 / len(y)), 100)
+    closest = 0
+    for seed, model in enumerate(some_models(features, 1 if n_classes == 2 else n_classes)):
+        tree = some_tree(features, n_classes, seed)
+        monkeypatch.setattr(Voters, "_draw", lambda self, epsilon, tree=tree: tree)
+        with monkeypatch.context() as patch:
+            tape = Tape(patch)
+            for row in range(len(y)):
+                voters = Voters(model, None, codes[:, [row]], y[[row]], SeededBits(0))
+                voters.grow(Fraction(1), Fraction(1), design, codes, pure=pure)
+                assert voters._margins.tolist() == voters.model.margins(codes[:, [row]]).tolist()
+        answers = [step.answer for step in tape.steps]
+        most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
+        assert most <= tape.steps[0].spread
+        closest = max(closest, most / tape.steps[0].spread)
+        weight = weights(model.margins(codes), y, HEAVIEST)
+        assert weight.min() >= 0
+        assert weight.max() <= HEAVIEST
+    assert closest > (0.99 if n_classes == 2 else 0.7)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([2, 3]), st.booleans())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_tables_add_up_and_rows_count_for_themselves(seed, n, n_classes, pure):
+    generator = np.random.default_rng(seed)
+    features = grid(4, 3)
+    targets = 1 if n_classes == 2 else n_classes
+    codes, y = every_row(features, n_classes)
+    chosen = generator.integers(len(y), size=n)
+    codes, y = codes[:, chosen], y[chosen]
+    *_, model = some_models(features, targets)
+    tree = some_tree(features, n_classes, seed)
+    parts = np.array_split(np.arange(n), generator.integers(1, n + 1))
+
+    def tables(rows, n_jobs=None):
+        margins = model.margins(codes[:, rows])
+        return [
+            moment_table(model, codes[:, rows], y[rows], pure=pure, n_jobs=n_jobs),
+            leaf_sums(tree, codes[:, rows], margins, y[rows], pure=pure),
+        ]
+
+    whole = tables(np.arange(n))
+    by_part = [tables(part) for part in parts]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (moments, votes):
+            patch.setattr(module, "CHUNK_ROWS", int(generator.integers(1, 6)))
+        chunked = tables(np.arange(n), n_jobs=2)
+    for table, other, *added in zip(whole, chunked, *by_part, strict=True):
+        assert table.dtype == np.int64
+        np.testing.assert_array_equal(table, other)
+        np.testing.assert_array_equal(table, sum(added))
+
+
+# Whole fits under the same outputs
+
+
+def some_rows(seed, n=60, n_classes=2, gap=0.0):
+    generator = np.random.default_rng(seed)
+    X = np.column_stack(
+        [generator.normal(gap, 1, n), generator.integers(0, 3, n), generator.normal(size=n)]
+    )
+    X[generator.random(n) < 0.1, 2] = np.nan
+    y = (X[:, 0] + X[:, 1] + generator.normal(size=n) > 1 + gap) * (n_classes - 1)
+    return X, np.where(generator.random(n) < 0.2, generator.integers(0, n_classes, n), y)
+
+
+PUBLIC = some_rows(99, 30)[0][:, :2]
+CONFIGURATIONS = {
+    "auto": {"epsilon": 40},
+    "auto, weak": {"epsilon": 1},
+    "three labels": {"epsilon": 40, "n_classes": 3},
+    "pure": {"epsilon": 20, "delta": 0},
+    "pure, three labels": {"epsilon": 20, "delta": 0, "n_classes": 3},
+    "pure, one round": {"epsilon": 0.5, "delta": 0},
+    "moments": {"epsilon": 5, "method": "moments", "max_rounds": 2},
+    "drifted": {"epsilon": 40, "gap": 3.0},
+    "drifted, pure": {"epsilon": 40, "delta": 0, "gap": 3.0},
+    "votes": {"epsilon": 2, "method": "votes", "max_rounds": 4},
+    "votes, many": {"epsilon": 0.1, "delta": 1e-3, "method": "votes", "max_rounds": 32},
+    "votes, pure, three labels": {"epsilon": 2, "delta": 0, "method": "votes", "n_classes": 3},
+    "no public rows": {"epsilon": 3, "public": None},
+    "labelled public rows": {"epsilon": 40, "labelled": True},
+}
+
+
+def fitted(X, y, *, n_classes=2, gap=0.0, public=PUBLIC, labelled=False, seed=0, **parameters):
+    labels = np.resize(range(n_classes), len(public)) if labelled else None
+    clf = SemiPrivateBoostingClassifier(classes=range(n_classes), random_state=seed, **parameters)
+    return clf.fit(X[:, :2], y, X_public=public, y_public=labels)
+
+
+def affordable(steps, epsilon, delta):
+    """Whether steps fit a budget, by what is known of them alone."""
+    kinds = {step.kind for step in steps}
+    assert not kinds >= {"rounded_gaussian", "discrete_laplace"}
+    total = sum(step.cost for step in steps)
+    if delta == 0 or (kinds == {"draw"} and total <= epsilon):
+        assert "rounded_gaussian" not in kinds
+        return total <= epsilon
+    assert "discrete_laplace" not in kinds
+    if kinds == {"draw"}:
+        rho = sum(exponential_rho(step.cost) for step in steps)
+        return zcdp_delta(rho, epsilon) <= delta
+    plan = Steps(Draw(step.cost) if step.kind == "draw" else Gaussian(step.cost) for step in steps)
+    return plan_delta(plan, epsilon) <= delta * 1.01  # grids differ
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(monkeypatch, name):
+    options = CONFIGURATIONS[name]
+    epsilon, delta = Fraction(options["epsilon"]), Fraction(options.get("delta", 1e-6))
+    n_classes = options.get("n_classes", 2)
+    X, y = some_rows(1, n_classes=n_classes, gap=options.get("gap", 0.0))
+    with monkeypatch.context() as patch:
+        tape = Tape(patch)
+        one = fitted(X, y, **options)
+    assert affordable(tape.steps, epsilon, delta)
+    outputs = [step.output for step in tape.steps]
+    generator = np.random.default_rng(2)
+    odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
+    for position, new in enumerate(odd_ones):
+        other_X, other_y = X.copy(), y.copy()
+        other_X[position], other_y[position] = new, (y[position] + 1) % n_classes
+        if position == len(odd_ones) - 1:
+            other_y = y
+        with monkeypatch.context() as patch:
+            other_tape = Tape(patch, outputs)
+            other = fitted(other_X, other_y, **options)
+        assert len(other_tape.steps) == len(tape.steps)
+        assert pickle.dumps(other.__dict__) == pickle.dumps(one.__dict__)
+        for step, again in zip(tape.steps, other_tape.steps, strict=True):
+            paid = (step.kind, step.sensitivity, step.spread)
+            assert paid == (again.kind, again.sensitivity, again.spread)
+            if step.kind != "draw":
+                pure = step.kind == "discrete_laplace"
+                assert moved(step.answer, again.answer, pure) <= step.sensitivity
+                continue
+            for seed in generator.integers(1 << 30, size=20):
+                moves = some_errors(step, seed) - some_errors(again, seed)
+                assert abs(moves) <= step.sensitivity
+
+
+def some_errors(step, seed):
+    """The error count of the member that a seed leads to."""
+    family, errors, generator = step.answer, 0, np.random.default_rng(seed)
+    todo = [family]
+    while todo:
+        family = todo.pop()
+        match type(family).__name__:
+            case "Leaf":
+                errors += int(family.errors[generator.integers(len(family.errors))])
+            case "Product":
+                todo += family.factors
+            case "Choice":
+                todo.append(family.options.at((int(generator.integers(family.options.batch[-1])),)))
+    return errors
+
+
+# Every branch that released numbers may lead to, whether or not they ever do
+
+
+def dictated(monkeypatch, even, drift, stop, gain, *, n_classes, **parameters):
+    """Return the steps of a fit whose decisions are made as if what is released had led to them."""
+    X, y = some_rows(5, 400, n_classes)
+    learn, evenness, grow = AdditiveFit.learn, Learner._evenness, Voters.grow
+    rounds = itertools.count(1)
+
+    def learned(self, noisy):
+        learn(self, noisy)
+        self.drift, self.drifted = drift, drift > 1.6
+        self.stopped = next(rounds) == stop
+
+    with monkeypatch.context() as patch:
+        tape = Tape(patch)
+        patch.setattr(AdditiveFit, "learn", learned)
+        patch.setattr(Learner, "_evenness", lambda *args: (evenness(*args), even)[1])
+        patch.setattr(Voters, "grow", lambda *args, **options: (grow(*args, **options), gain)[1])
+        fitted(X, y, n_classes=n_classes, public=PUBLIC[:25], **parameters)
+    return tape.steps
+
+
+def as_plan(paths):
+    """Everything that may happen, each step deciding what follows: an adversary's plan."""
+    heads = defaultdict(list)
+    for path in paths:
+        if path:
+            heads[path[0]].append(path[1:])
+    options = [Steps((head, as_plan(tails))) for head, tails in heads.items()]
+    return Either(options) if options else Steps(())
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"epsilon": 2, "n_classes": 2},
+        {"epsilon": 8, "delta": 1e-9, "n_classes": 3},
+        {"epsilon": 2, "n_classes": 2, "method": "moments"},
+        {"epsilon": 2, "n_classes": 2, "delta": 0},
+    ],
+)
+def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
+    epsilon, delta = Fraction(parameters["epsilon"]), Fraction(parameters.get("delta", 1e-6))
+    decisions = itertools.product((1.0, 0.6, 0.3, 0.02), (1.0, 3.0, 9.0), (0, 2, 3), (0, 9))
+    paths, n_draws = set(), set()
+    for decided in decisions:
+        steps = dictated(monkeypatch, *decided, **parameters)
+        assert affordable(steps, epsilon, delta)
+        paths.add(tuple(Draw(s.cost) if s.kind == "draw" else Gaussian(s.cost) for s in steps))
+        n_draws.add(sum(step.kind == "draw" for step in steps))
+    assert min(n_draws) == 0  # sums alone
+    assert max(n_draws) > 2  # votes after drift
+    if delta:
+        if parameters.get("method") != "moments":
+            assert n_draws >= {1, 2}
+        cost = plan_delta(as_plan(paths), epsilon)
+        assert delta * 0.9 < cost <= delta * 1.01  # grids differ
+
+
+# Pure fits so small that every outcome's exact probability is known
+
+
+@pytest.mark.parametrize(("n_trees", "points"), [(1, [0.0, 1.0, 2.0]), (2, [0.0, 1.0])])
+def test_exact_probabilities_of_whole_fits(monkeypatch, n_trees, points):
+    public = np.array([*points, points[0]])[:, None]
+    rows = list(itertools.product(points, (0, 1)))
+    epsilon = Fraction(3, 2)
+    releases = {}
+    for chosen in itertools.combinations_with_replacement(rows, 2):
+        X, y = np.array(chosen)[:, :1], np.array([label for _, label in chosen])
+        outcomes = {}
+
+        def explore(prefix, bounds, X=X, y=y, outcomes=outcomes):
+            if len(prefix) == n_trees:
+                outcomes[prefix] = bounds
+                return
+            with monkeypatch.context() as patch:
+                # the outputs so far, then any: only the next family matters
+                outputs = itertools.chain(prefix, itertools.repeat((0, ((0, (0, 0)), (0, (0, 0))))))
+                tape = Tape(patch, outputs)
+                fitted(
+                    X, y, public=public, epsilon=1.5, delta=0, method="votes", max_rounds=n_trees
+                )
+            step = tape.steps[len(prefix)]
+            following = probabilities(step.answer, step.spread, step.sensitivity, precision=96)
+            for path, (lower, upper) in following.items():
+                explore((*prefix, path), (bounds[0] * lower, bounds[1] * upper))
+
+        explore((), (Fraction(1), Fraction(1)))
+        releases[chosen] = outcomes
+    assert len(outcomes) >= 16**n_trees
+    for one, other in itertools.combinations(releases, 2):
+        if set(one) & set(other):
+            assert_private(releases[one], releases[other], epsilon)
