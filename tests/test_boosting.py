@@ -465,3 +465,12 @@ def test_errors_are_a_sentence_without_private_values(arguments, message):
     assert "\n" not in text
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None or "a secret" not in str(caught.value.__context__)
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_a_budget_too_small_for_sums_votes(delta):
+    """Noise has a largest scale; nothing is spent before it is found to be beyond."""
+    clf = clone(CLF).set_params(epsilon=1e-9, delta=delta).fit(X, Y, X_public=PUBLIC)
+    assert clf.trees_
+    assert clf.drift_ is None
+    assert {"tree" in spent.name for spent in clf.privacy_.mechanisms} == {True}
