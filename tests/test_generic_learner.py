@@ -169,6 +169,17 @@ class TestOtherSanitizers:
         assert "4242" not in str(caught.value)
         assert caught.value.__context__ is None
 
+    def test_a_seeded_one_without_a_receipt_is_not_secure(self):
+        class Silent(QuantileSanitizer):
+            def fit(self, X, y=None):
+                super().fit(X)
+                del self.privacy_
+                return self
+
+        for seed in (0, None):
+            clf = GenericLearnerClassifier(sanitizer=Silent(random_state=seed)).fit(X, Y)
+            assert clf.privacy_.secure_randomness == (seed is None)
+
     def test_labels_that_are_not_asked_for_choose_no_type(self):
         labelled = np.arange(N) < LABELLED
         y = [*TRUTH[:LABELLED], *["a very rare disease"] * (N - LABELLED)]
