@@ -54,7 +54,7 @@ bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/resul
 	$(BIN)/python benchmarks/bench_labels.py
 	$(BIN)/python benchmarks/bench_boosting.py
 
-bench-slow: $(VENV)/.ready  ## LabelBoost with the paper's constants: 26 million rows, minutes and gigabytes
+bench-slow: $(VENV)/.ready  ## LabelBoost with the paper's constants: 26 million rows and a gigabyte
 	$(BIN)/python benchmarks/bench_label_boost_paper.py
 
 clean:

@@ -114,6 +114,15 @@ def test_steps_end_where_the_posterior_is_highest():
     np.testing.assert_allclose(found.mean, best.x, atol=1e-4)
 
 
+def test_a_constant_column_costs_nothing():
+    """It would raise the noise of all others, and tells no more than the sum of all rows."""
+    found = strategy.smooth_strategy(
+        grid(3), np.array([1.0, 0.0, 0.0]), [np.eye(3)], 30.0, 100.0, 200.0
+    )
+    assert not found.blocks[0].any()
+    assert found.sensitivity(pure=False, counts=True) == (2 * strategy.HALF * found.every) ** 2
+
+
 @pytest.mark.parametrize(
     ("module", "run"),
     [

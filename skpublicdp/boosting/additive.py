@@ -237,6 +237,8 @@ class AdditiveFit:
             S = (self._Z * own[:, None]).T @ self._Z + released.covariance
             solved = np.linalg.solve(S, towards)
             precision = float(towards @ solved)
+            if precision <= 0:  # nothing that is measured moved
+                continue
             slope = float(solved @ released.total) / precision
             if slope < -2 / np.sqrt(precision):
                 belief = self.beliefs[target]

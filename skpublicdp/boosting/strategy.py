@@ -124,8 +124,9 @@ def smooth_strategy(
 
     Of the matrices whose columns have length 1, one that leaves the least variance of the scores
     over the population, given a prior, is found for each column by itself. Cells that no public row
-    has are left out. Counts get a quarter of the weight of residuals: they are worth less where the
-    labels are about equally common, which is what this strategy is for.
+    has are left out, and so is a column with one public cell. Counts weigh half of the longest
+    residual: they are worth less where the labels are about equally common, which is what this
+    strategy is for.
 
     Parameters
     ----------
@@ -150,6 +151,10 @@ def smooth_strategy(
         if len(seen) > MOST_CELLS:
             blocks.append(ONE * np.eye(size, dtype=np.int64))
             by_cell.append(True)
+            continue
+        if len(seen) == 1:  # it tells no more than the sum of all rows
+            blocks.append(np.zeros((1, size), dtype=np.int64))
+            by_cell.append(False)
             continue
         A = _combinations(
             TYPICAL * kernel[np.ix_(seen, seen)],
