@@ -447,7 +447,7 @@ def as_plan(paths):
 )
 def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
     epsilon, delta = Fraction(parameters["epsilon"]), Fraction(parameters.get("delta", 1e-6))
-    decisions = itertools.product((1.0, 0.6, 0.3, 0.02), (1.0, 3.0, 9.0), (0, 2, 3), (0, 9))
+    decisions = itertools.product((1.0, 0.77, 0.5, 0.02), (1.0, 3.0, 9.0), (0, 2, 3), (0, 9))
     paths, n_draws = set(), set()
     for decided in decisions:
         steps = dictated(monkeypatch, *decided, **parameters)

@@ -19,11 +19,10 @@ from skpublicdp.boosting.plan import (
     GAIN,
     LEAF_SHARE,
     MAX_ROUNDS,
-    PROBE,
-    PROBE_QUALITY,
     RATE_SHARE,
-    REST,
+    Attempt,
     Budget,
+    choose_attempt,
     moments_budget,
     n_rounds,
     n_votes,
@@ -155,8 +154,8 @@ class Learner:
         n, m = len(self._y), len(self._rows.X_public)
         epsilon, delta = self._rows.epsilon, self._rows.delta
         self._budget = moments_budget(epsilon, delta, trees=False)
-        promising = trees and self._promising(n)
-        if promising:
+        attempt = self._attempt(n) if trees else None
+        if attempt:
             self._budget = moments_budget(epsilon, delta, trees=True)
         pure = self._budget.pure
         if not self._measurable():
@@ -166,7 +165,7 @@ class Learner:
             left -= RATE_SHARE
             evenness = self._evenness(self._budget.part(RATE_SHARE))
         # rare labels make a tree harder to find than the number of rows tells
-        probe = promising and self._promising(n * evenness**2)
+        attempt = attempt and self._attempt(n * evenness**2)
         if evenness < EVEN:
             self._cut(COARSE)
         features = self.cells.features
@@ -185,7 +184,7 @@ class Learner:
         fit = AdditiveFit(features, design, measured, self._targets, pure=pure)
         rounds = n_rounds(n * evenness, m, self._variance(measured))
         rounds = min(rounds, self._most or MAX_ROUNDS)
-        share = left - (PROBE + REST if probe else 0)
+        share = left - (attempt.probe + attempt.rest if attempt else 0)
         for number, part in enumerate(round_shares(rounds, pure=pure)):
             again = rounds == 1 and number > 0
             self._round(fit, measured, self._budget.part(share * part), again=again)
@@ -197,7 +196,7 @@ class Learner:
                 return Learned(model, fit.beliefs, fit.drift, fit.drifted, tuple(self._spent))
             if fit.stopped:
                 break
-        model = self._probed(fit, measured) if probe else fit.model
+        model = self._probed(fit, measured, attempt) if attempt else fit.model
         return Learned(model, fit.beliefs, fit.drift, fit.drifted, tuple(self._spent))
 
     def _measurable(self) -> bool:
@@ -232,9 +231,9 @@ class Learner:
         shares = shares / shares.sum()
         return min(1.0, float(2 * (1 - shares @ shares)))
 
-    def _promising(self, effective: float) -> bool:
-        """Tell whether so many rows are enough to try a tree."""
-        return quality(self._budget, effective, self._log_size) >= PROBE_QUALITY
+    def _attempt(self, effective: float) -> Attempt | None:
+        """Choose what trees may spend if there are as good as so many rows."""
+        return choose_attempt(quality(self._budget, effective, self._log_size))
 
     def _round(
         self, fit: AdditiveFit, measured: Strategy, budget: Budget, *, again: bool = False
@@ -248,14 +247,14 @@ class Learner:
         noisy = release(table, measured, budget.amount, self._bits, pure=pure, counts=counts)
         (fit.add if again else fit.learn)(noisy)
 
-    def _probed(self, fit: AdditiveFit, measured: Strategy) -> Model:
+    def _probed(self, fit: AdditiveFit, measured: Strategy, attempt: Attempt) -> Model:
         """Try a tree; let another follow if it explains something, else a round of sums."""
         voters = self._voters(fit.model)
-        gain = self._grow(voters, fit, PROBE)
+        gain = self._grow(voters, fit, attempt.probe)
         if gain > GAIN or fit.stopped:
-            self._grow(voters, fit, REST)
+            self._grow(voters, fit, attempt.rest)
             return voters.model
-        self._round(fit, measured, self._budget.part(REST))
+        self._round(fit, measured, self._budget.part(attempt.rest))
         return fit.model
 
     def _grow(self, voters: Voters, fit: AdditiveFit, share: Fraction) -> float:

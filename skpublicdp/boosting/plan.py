@@ -24,19 +24,38 @@ FIRST_PART = Fraction(7, 10)
 GROWTH = Fraction(3, 2)
 """Each round of sums has so many times the budget of the one before, where there are several."""
 
-PROBE, REST = Fraction(1, 5), Fraction(1, 5)
-"""Share of the budget for a tree that tells whether trees help, and for one or a round after it."""
-
 LEAF_SHARE = Fraction(1, 4)
 """Share of a tree's budget for the scores of its leaves."""
 
-PROBE_QUALITY = 10
-"""A tree is tried if n ε / (2 ln|H|), of one draw with all of the budget, is as much."""
-
-GAIN = 2.0
+GAIN = 0.5
 """Logarithm of the evidence beyond which another tree follows."""
 
 MAX_VOTES = 32
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What trees after the sums may spend.
+
+    Attributes
+    ----------
+    probe, rest : Fraction
+        Share of the budget for a tree that tells whether trees help, and for another one or a round
+        of sums after it.
+    least : float
+        The `quality` of one draw with all of the budget from which on it is made.
+    """
+
+    probe: Fraction
+    rest: Fraction
+    least: float
+
+
+ATTEMPTS = (
+    Attempt(Fraction(1, 10), Fraction(3, 10), 13.0),
+    Attempt(Fraction(3, 10), Fraction(2, 5), 9.0),
+)
+"""A tree that is easy to find gets little, since most tables need none; others more or nothing."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +107,11 @@ def _root(square: Fraction) -> Fraction:
 def quality(budget: Budget, n: float, log_size: float) -> float:
     """Return n ε / (2 ln|H|) of one draw that takes the whole budget."""
     return n * float(budget.draw) / (2 * log_size) if log_size > 0 else 0.0
+
+
+def choose_attempt(found: float) -> Attempt | None:
+    """Choose what trees may spend by the `quality` of one draw; ``None`` means no trees."""
+    return next((attempt for attempt in ATTEMPTS if found >= attempt.least), None)
 
 
 def n_rounds(effective: float, m: float, variance: float) -> int:
@@ -148,14 +172,21 @@ def moments_budget(epsilon: Fraction, delta: Fraction, *, trees: bool) -> Budget
         return Budget(gaussian_mu_squared(epsilon, delta), pure=False)
 
     def plan(amount: Fraction) -> Plan:
+        # the released numbers of labels decide which attempt it is
         budget = Budget(amount, pure=False)
-        after = Either((Gaussian(amount * REST), _tree(budget.part(REST))))
-        probe = Steps((_tree(budget.part(PROBE)), after))
-        sums = Gaussian(amount * (1 - PROBE - REST))
-        # what is released so far decides whether there is a probe: the choice comes after the sums
-        return Steps((sums, Either((Gaussian(amount * (PROBE + REST)), probe))))
+        attempts = Either(tuple(_attempted(budget, attempt) for attempt in ATTEMPTS))
+        return Steps((Gaussian(amount * RATE_SHARE), attempts))
 
     return Budget(largest_scale(plan, epsilon, delta), pure=False)
+
+
+def _attempted(budget: Budget, attempt: Attempt) -> Plan:
+    later = attempt.probe + attempt.rest
+    after = Either((Gaussian(budget.amount * attempt.rest), _tree(budget.part(attempt.rest))))
+    probe = Steps((_tree(budget.part(attempt.probe)), after))
+    sums = Gaussian(budget.amount * (1 - RATE_SHARE - later))
+    # whether there is a tree may be decided late: the choice comes after the sums
+    return Steps((sums, Either((Gaussian(budget.amount * later), probe))))
 
 
 def votes_budget(epsilon: Fraction, delta: Fraction, count: int) -> Budget:

@@ -30,8 +30,8 @@ Floats = NDArray[np.float64]
 HEAVIEST = 16
 """Weight of a row that the model gets wrong: weights are from 0 to this."""
 
-LEAF_SCALES = (0.1, 0.2, 0.4, 0.8)
-"""Standard deviations that the scores of leaves may have a priori, chosen by evidence."""
+LEAF_SCALES = (0.4, 0.8, 1.6)
+"""What the scores of leaves may be a priori, as may their standard deviation; evidence chooses."""
 
 
 class Voters:
@@ -128,7 +128,8 @@ class Voters:
         gain = 0.0
         for target, total in enumerate(totals):
             released = Release(total, covariance, Z, factor, baseline[target])
-            found, evidence = _leaf_scores(at, released, margins[target] / UNIT)
+            own = tree.leaves == (target if len(totals) > 1 else 1)
+            found, evidence = _leaf_scores(at, released, margins[target] / UNIT, own)
             scores[target] = np.rint(UNIT * found)
             gain += evidence
         self._add(tree, scores)
@@ -160,14 +161,18 @@ def leaf_sums(
     return total
 
 
-def _leaf_scores(design: PublicDesign, released: Release, offset: Floats) -> tuple[Floats, float]:
-    """Return the scores of leaves, and the logarithm of their evidence over that of none."""
-    leaves = design.X.shape[1]
+def _leaf_scores(
+    design: PublicDesign, released: Release, offset: Floats, own: NDArray[np.bool_]
+) -> tuple[Floats, float]:
+    """Return the scores of leaves, and the logarithm of their evidence over that of none.
 
-    def with_scale(deviation: float) -> tuple[Scores, float]:
-        variances = np.append(np.full(leaves, deviation**2), 0.0)  # no intercept besides
-        start = Scores(np.zeros(leaves + 1), np.diag(variances))
-        return update(start, design, released, offset)
+    A tree that was drawn is likely to be right: leaves with the target's `own` label are expected
+    to raise its margin, and the others to lower it.
+    """
+
+    def with_scale(scale: float) -> tuple[Scores, float]:
+        mean = np.append(np.where(own, scale, -scale), 0.0)  # no intercept besides
+        return update(Scores(mean, np.diag(mean**2)), design, released, offset)
 
     _, without = with_scale(0.0)
     best, evidence = max((with_scale(s) for s in LEAF_SCALES), key=lambda found: found[1])
