@@ -68,22 +68,23 @@ def draw_in_rounds(
         The last rule and what was spent. Round t has t shares of the budget: an early rule need
         only be near a good one.
     """
-    family = cover.family(tabulate(cover))
     rounds = cover.rounds
     if rounds == "auto":
-        rounds = n_rounds(family.size, scored // sensitivity, float(epsilon))
+        rounds = n_rounds(cover.size, scored // sensitivity, float(epsilon))
     shares = int(rounds) * (int(rounds) + 1) // 2
-    spent = [epsilon / shares]
-    hypothesis = cover.hypothesis(draw(family, spent[0], sensitivity, bits))
-    while left := epsilon - sum(spent):
-        finer = cover.refined(hypothesis, len(spent))
-        if finer is cover:
-            share = left  # with nothing finer to come, one draw takes all that is left
-        else:
-            cover, family = finer, finer.family(tabulate(finer))
-            share = epsilon * (len(spent) + 1) / shares
-        hypothesis = cover.hypothesis(draw(family, share, sensitivity, bits))
-        spent.append(share)
+    spent: list[Fraction] = []
+    for number in range(1, int(rounds)):
+        scouts = cover.scouts
+        spent.append(epsilon * number / shares)
+        family = scouts.family(tabulate(scouts))
+        hypothesis = scouts.hypothesis(draw(family, spent[-1], sensitivity, bits))
+        finer = cover.refined(hypothesis, number)
+        if finer is cover:  # with nothing finer to come, one draw takes all that is left
+            break
+        cover = finer
+    family = cover.family(tabulate(cover))
+    spent.append(epsilon - sum(spent))
+    hypothesis = cover.hypothesis(draw(family, spent[-1], sensitivity, bits))
     return Drawn(hypothesis, cover, family.effective_size, tuple(spent))
 
 

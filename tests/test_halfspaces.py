@@ -17,7 +17,8 @@ from skpublicdp.hypotheses import DecisionTrees, PublicSample, Stumps, Union
 from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
 from skpublicdp.hypotheses.halfspaces import Halfspaces
 from skpublicdp.hypotheses.pencils import Pencils
-from skpublicdp.hypotheses.sweeps import Directions, draw_directions
+from skpublicdp.hypotheses.sweeps import Directions, directions_around, draw_directions
+from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.mechanisms.selection import draw
 from tests.helpers import (
     all_data_sets,
@@ -462,6 +463,28 @@ class TestRounds:
         assert np.isclose(np.abs(kept), np.abs(halfspace.normal)).all(axis=1).any()
         assert cover.refined(cover.hypothesis(0), 1) is cover  # a constant has no direction
 
+    @pytest.mark.parametrize("n_features", [1, 2, 6])
+    def test_refined_directions_are_near_and_each_step_halves_their_distance(self, n_features):
+        points = np.column_stack([self.PUBLIC[:, :n_features] * 3, np.ones(300)])
+        normal = np.append(np.ones(n_features), 0.0)
+        scale = points.std(axis=0) + (points.std(axis=0) == 0)
+        middle = normal * scale / np.linalg.norm(normal * scale)
+        for step in (1, 2):
+            found = directions_around(normal, points, 300, step) * scale
+            assert len(found) == 300
+            assert not found[:, -1].any()  # constant among the public rows
+            along = found @ middle
+            apart = np.sqrt(np.maximum((found**2).sum(axis=1) - along**2, 0)) / np.abs(along)
+            # a move of length r turns by arcsin(r) at most
+            reach = 0.8 / 2 ** (step - 1)
+            assert apart.max() <= reach / np.sqrt(1 - reach**2) + 1e-9
+
+    def test_a_single_feature_can_be_refined(self):
+        hypotheses = Halfspaces(cover="directions", rounds=2)
+        clf = SemiPrivateClassifier(hypotheses, epsilon=5.0, random_state=0)
+        clf.fit(self.X[:, :1], self.X[:, 0] > 0.5, X_public=self.PUBLIC[:, :1])
+        assert clf.score(self.X[:, :1], self.X[:, 0] > 0.5) > 0.95
+
     def test_exact_covers_take_one_round(self):
         clf = SemiPrivateClassifier(Halfspaces(), epsilon=50, random_state=0)
         clf.fit(self.X[:, :2], self.Y, X_public=self.PUBLIC[:, :2])
@@ -474,22 +497,32 @@ class TestRoundsOfUnions:
     X, PUBLIC = TestRounds.X, TestRounds.PUBLIC
 
     def fitted(self, y):
-        union = Union([DecisionTrees(1), Halfspaces(directions=400, rounds=3)])
+        union = Union([DecisionTrees(), Halfspaces(directions=400, rounds=3)])
         clf = SemiPrivateClassifier(union, epsilon=6.0, random_state=0)
         return clf.fit(self.X, y, X_public=self.PUBLIC)
 
     def test_halfspaces_are_refined(self):
         clf = self.fitted(TestRounds.Y)
         assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 2.0, 3.0]
-        single = Union([DecisionTrees(1), Halfspaces(directions=400, rounds=1)])
+        single = Union([DecisionTrees(), Halfspaces(directions=400, rounds=1)])
         once = SemiPrivateClassifier(single, epsilon=6.0, random_state=0)
         once.fit(self.X, TestRounds.Y, X_public=self.PUBLIC)
         assert len(once.privacy_.mechanisms) == 1
         assert clf.score(self.X, TestRounds.Y) > once.score(self.X, TestRounds.Y) + 0.01
 
-    def test_what_is_left_goes_to_one_draw(self):
-        clf = self.fitted((self.X[:, 2] > 0.3).astype(int))
-        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 5.0]
+    def test_what_has_no_finer_cover_waits_for_the_last_draw(self):
+        clf = self.fitted((self.X[:, 2] * self.X[:, 3] > 0).astype(int))
+        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 2.0, 3.0]
+        assert isinstance(clf.hypothesis_, DecisionTree)
+        public = public_sample(self.PUBLIC)
+        for classes, scouts in [
+            ([Stumps(), Halfspaces(rounds=3)], [Halfspaces(rounds=3)]),
+            ([Stumps(), DecisionTrees(1)], [Stumps(), DecisionTrees(1)]),
+            ([Halfspaces(), Stumps(), Halfspaces()], [Halfspaces(), Halfspaces()]),
+        ]:
+            cover = Union(classes).build_cover(public, alpha=0.1, beta=0.1)
+            sizes = [one.build_cover(public, alpha=0.1, beta=0.1).size for one in scouts]
+            assert cover.scouts.size == sum(sizes)
 
     def test_rounds_are_those_of_the_members(self):
         public = public_sample(self.PUBLIC)

@@ -69,7 +69,8 @@ class Cover(ABC):
       than w.
 
     A cover may offer finer ones around a hypothesis that was released: then `rounds` draws share
-    the budget, each on the cover that `refined` makes of the one before.
+    the budget, each on the cover that `refined` makes of the one before. All draws but the last are
+    among its `scouts`.
     """
 
     rounds: int | str = 1
@@ -78,6 +79,11 @@ class Cover(ABC):
     radius: float | None = None
     """Each member of the class disagrees with some member of the cover on at most this share of
     the public rows; None where no bound is known."""
+
+    @property
+    def scouts(self) -> Cover:
+        """The members worth a draw that is not the last: those that lead to finer covers."""
+        return self
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a finer cover around a released hypothesis, itself (the default) if it has none.

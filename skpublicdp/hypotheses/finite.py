@@ -172,6 +172,14 @@ class UnionCover(Cover):
         rounds = [cover.rounds for cover in self.covers]
         self.rounds = "auto" if "auto" in rounds else max(map(int, rounds))
 
+    @property
+    def scouts(self) -> Cover:
+        """The union of the covers with several rounds: the others wait for the last draw."""
+        scouts = [cover.scouts for cover in self.covers if cover.rounds != 1]
+        if not scouts:
+            return self
+        return scouts[0] if len(scouts) == 1 else UnionCover(scouts, self._public)
+
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return the union of what each cover makes of a released hypothesis."""
         finer = [cover.refined(hypothesis, step) for cover in self.covers]

@@ -251,25 +251,11 @@ def draw_directions(points: Rows, size: int) -> NDArray[np.float64]:
         each of two features, isotropic, and isotropic among whitened rows. A feature that is
         constant among the public rows gets no weight. Of one feature, that feature.
     """
-    generator = np.random.default_rng(0)  # fixed: directions are part of the method, not random
     n_features = points.shape[1]
     varies, scale = scales(points)
     if n_features == 1 or not varies.any():
         return np.ones((1, n_features))
-    standard = (points - points.mean(axis=0)) / scale
-    n_other = size // 10  # a few of each: where public rows are few, differences are too
-    distinct = np.unique(standard, axis=0)
-    first = generator.integers(len(distinct), size=size - 3 * n_other)
-    second = first - generator.integers(1, len(distinct), size=len(first))  # never the same
-    differences = distinct[first] - distinct[second]
-    sparse = np.zeros((n_other, n_features))
-    for direction in sparse:
-        two = generator.choice(n_features, size=2, replace=False)
-        direction[two] = generator.normal(size=2)
-    isotropic = generator.normal(size=(n_other, n_features))
-    whitened = generator.normal(size=(n_other, n_features)) @ _whitening(standard)
-    directions = np.concatenate([differences, sparse, isotropic, whitened])
-    return _in_units(directions, varies, scale)
+    return _in_units(_standard_directions(points, size, seed=0), varies, scale)
 
 
 def directions_around(
@@ -286,24 +272,40 @@ def directions_around(
     size : int
         Number of directions.
     step : int
-        1 for the first refinement; each step halves the distances.
+        1 for the first refinement; each further step halves the distances.
 
     Returns
     -------
     ndarray of float64, shape (at most size, n_features)
-        Among standardised rows and with lengths 1, the direction plus 0.8, 0.4 or 0.2 of a random
-        one, halved at each step; half of these are isotropic, half isotropic among whitened rows.
+        Among standardised rows and with lengths 1, the direction plus 0.8, 0.4 or 0.2, halved after
+        each step, of another one as `draw_directions` draws them.
     """
-    generator = np.random.default_rng(step)  # fixed, and another one for each step
     varies, scale = scales(points)
-    standard = (points - points.mean(axis=0)) / scale
-    moves = generator.normal(size=(size - 1, points.shape[1]))
-    moves[::2] = moves[::2] @ _whitening(standard)
+    moves = _standard_directions(points, size - 1, seed=step)
     moves /= np.linalg.norm(moves, axis=1, keepdims=True)
     middle = normal * scale / np.linalg.norm(normal * scale)
-    distances = 0.8 * 0.5**step * np.array([1.0, 0.5, 0.25])
-    directions = middle + moves * generator.choice(distances, size=(size - 1, 1))
+    distances = 0.8 * 0.5 ** (step - 1) * np.array([1.0, 0.5, 0.25])
+    directions = middle + moves * np.resize(distances, (len(moves), 1))
     return _in_units(np.vstack([middle, directions]), varies, scale)
+
+
+def _standard_directions(points: Rows, size: int, seed: int) -> NDArray[np.float64]:
+    """Return directions among standardised rows: 70% differences, 10% each of three other kinds."""
+    generator = np.random.default_rng(seed)  # fixed: directions are part of the method, not random
+    n_features = points.shape[1]
+    standard = (points - points.mean(axis=0)) / scales(points)[1]
+    n_other = size // 10  # a few of each: where public rows are few, differences are too
+    distinct = np.unique(standard, axis=0)
+    first = generator.integers(len(distinct), size=size - 3 * n_other)
+    second = first - generator.integers(1, len(distinct), size=len(first))  # never the same
+    differences = distinct[first] - distinct[second]
+    sparse = np.zeros((n_other, n_features))
+    for direction in sparse:
+        two = generator.choice(n_features, size=min(2, n_features), replace=False)
+        direction[two] = generator.normal(size=len(two))
+    isotropic = generator.normal(size=(n_other, n_features))
+    whitened = generator.normal(size=(n_other, n_features)) @ _whitening(standard)
+    return np.concatenate([differences, sparse, isotropic, whitened])
 
 
 def scales(points: Rows) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
