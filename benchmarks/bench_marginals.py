@@ -29,7 +29,7 @@ EPSILONS = (0.1, 0.5, 1.0)
 N_MARGINALS = 64
 N_PUBLIC = 4_881
 ADULT_SPLITS = (1, 2, 3)
-NOISE_SEEDS = 3
+NOISE_SEEDS = {"adult": 12, "acs": 3}  # one noise alone moves the largest error by a tenth
 ROUNDS = (5, 10, 20, 40)
 REPLAYS = 5
 
@@ -212,7 +212,7 @@ def bench_adult(data_dir):
         public, private = codes[order[:N_PUBLIC]], codes[order[N_PUBLIC:]]
         problem = Problem(private, public, sizes, random_workload(len(sizes), split))
         print(f"ADULT, split {split}: {sum(map(len, problem.tables)):,} queries", flush=True)
-        frame = pd.DataFrame(compare(problem, NOISE_SEEDS, False)).assign(split=split)
+        frame = pd.DataFrame(compare(problem, NOISE_SEEDS["adult"], False)).assign(split=split)
         alone = frame[frame["method"] == "public rows alone"].set_index("epsilon")
         for name in ("max error", "mean L1"):
             frame[f"{name}, of public"] = frame[name] / frame["epsilon"].map(alone[name])
@@ -235,7 +235,7 @@ def bench_acs(data_dir):
     frames = []
     for pair, (private, public) in ACS_PAIRS.items():
         problem = Problem(rows[private, 2019], rows[public, 2018], sizes, workload)
-        records = list(compare(problem, NOISE_SEEDS, True))
+        records = list(compare(problem, NOISE_SEEDS["acs"], True))
         records += [
             {"epsilon": epsilon, "method": "prototype", "max error": error}
             for epsilon, error in zip(EPSILONS, PROTOTYPE[pair], strict=True)

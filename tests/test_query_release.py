@@ -460,6 +460,12 @@ class TestWhatIsStored:
         assert abs(blind.answer(Q)[0] - 0.5) > 0.2
         assert wise.effective_public_size_ < M
 
+    def test_public_rows_are_worth_one_row_at_least(self):
+        least, less = (
+            fitted(StumpQueries(), PLANE, PLANE_PUBLIC, trust=trust) for trust in (1 / M, 1e-9)
+        )
+        np.testing.assert_array_equal(least.weights_, less.weights_)
+
 
 class TestScikitLearn:
     def test_mask_and_separate_rows_are_the_same(self):

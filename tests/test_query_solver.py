@@ -26,15 +26,16 @@ def objective(weights, incidence, prior, targets, variances, trust):
     return trust * divergence + 0.5 * np.sum((incidence @ weights - targets) ** 2 / variances)
 
 
+def softmax(scores):
+    weights = np.exp(scores - scores.max())
+    return weights / weights.sum()
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("trust", [1.0, 30.0, 1000.0])
 def test_no_optimiser_does_better(seed, trust):
     parts = problem(seed, 7, 5, 0.05)
     fit = fit_weights(*parts, trust, tolerance=1e-12)
-
-    def softmax(scores):
-        weights = np.exp(scores - scores.max())
-        return weights / weights.sum()
 
     brute = minimize(
         lambda scores: objective(softmax(scores), *parts, trust), np.log(parts[1]), tol=1e-12
@@ -43,6 +44,22 @@ def test_no_optimiser_does_better(seed, trust):
     assert fit.converged
     assert ours <= brute.fun + 1e-8 * abs(brute.fun)
     np.testing.assert_allclose(fit.weights, softmax(brute.x), atol=1e-4)
+
+
+@pytest.mark.parametrize("noise", [1e-4, 0.01])
+@pytest.mark.parametrize("trust", [1.0, 1000.0])
+def test_rows_may_add_more_or_less_than_one(noise, trust):
+    incidence, prior, _, variances = problem(0, 300, 100, noise)
+    generator = np.random.default_rng(1)
+    incidence.data *= generator.uniform(0, 4, len(incidence.data))
+    targets = incidence @ generator.dirichlet(np.ones(300)) + noise * generator.normal(size=100)
+    fit = fit_weights(incidence, prior, targets, variances, trust, tolerance=1e-6)
+    assert fit.converged
+    np.testing.assert_allclose(
+        fit.weights, softmax(np.log(prior) + incidence.T @ fit.multipliers / trust), rtol=1e-6
+    )
+    gradient = incidence @ fit.weights - targets + variances * fit.multipliers
+    assert np.sum(gradient**2 / variances) < 1e-4
 
 
 @pytest.mark.parametrize("noise", [1e-4, 0.01, 1.0])

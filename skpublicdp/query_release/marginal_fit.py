@@ -27,7 +27,7 @@ STEPS_PER_OCTAVE = 4
 
 @dataclass(frozen=True)
 class Answers:
-    """Noisy answers of marginals in the cells that have support."""
+    """Noisy answers of marginals in the cells that have support, and what rows add to them."""
 
     matrix: sp.csr_matrix
     values: Floats
@@ -74,13 +74,13 @@ def explain(
         result = fit_weights(matrix, start, values, variances, records)
         return result.weights, result.converged
 
-    def estimate(start: Floats, answers: Sequence[Answers], guard: float = GUARD) -> float:
-        return likeliest_trust(start, answers, n_public, n_private, guard)
+    def estimate(start: Floats, answers: Sequence[Answers]) -> float:
+        return likeliest_trust(start, answers, n_public, n_private, GUARD)
 
     if not isinstance(trust, str):
         weights, converged = fit(prior, everything, float(trust))
         return Explained(weights, float(trust), False, converged)
-    drift = estimate(prior, (near,), ONE_WAY_GUARD)
+    drift = trust_by_one_ways(prior, near, n_public, n_private)
     if far is None or drift == (n_public or n_private):
         records = drift if far is None else estimate(prior, everything)
         weights, converged = fit(prior, everything, records)
@@ -91,20 +91,25 @@ def explain(
     return Explained(weights, drift, True, tilt_converged and converged)
 
 
+def trust_by_one_ways(prior: Floats, near: Answers, n_public: int, n_private: int) -> float:
+    """Return the trust if the one-ways alone are to show drift."""
+    return likeliest_trust(prior, (near,), n_public, n_private, ONE_WAY_GUARD)
+
+
 def likeliest_trust(
     prior: Floats, answers: Sequence[Answers], n_public: int, n_private: int, guard: float
 ) -> float:
     """Return the trust of the largest diagonal Gaussian likelihood, full unless the guard yields.
 
-    A noisy answer spreads about the prior's q by the noise, q (1 - q) / n for the private sample
-    and q (1 - q) / trust for the public one.
+    A noisy answer spreads about the prior's by the noise, V / n for the private sample and
+    V / trust for the public one, where V is the variance of what a row adds to it.
     """
     full = float(n_public or n_private)
     spreads, errors, noises = [], [], []
     for each in answers:
-        q = np.clip(each.matrix @ prior, 0, 1)
-        spreads.append(q * (1 - q))
-        errors.append((each.values - q) ** 2)
+        answer = each.matrix @ prior
+        spreads.append(np.maximum(each.matrix.power(2) @ prior - answer**2, 0))
+        errors.append((each.values - answer) ** 2)
         noises.append(each.variances)
     spread, error, noise = map(np.concatenate, (spreads, errors, noises))
     octaves = math.ceil(math.log2(max(full, 2.0)))

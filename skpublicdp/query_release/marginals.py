@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +19,13 @@ from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.mechanisms.noise import discrete_laplace
 from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
-from skpublicdp.query_release.marginal_fit import Answers, explain
+from skpublicdp.query_release.marginal_fit import Answers, explain, trust_by_one_ways
+from skpublicdp.query_release.marginal_parts import (
+    UNIT,
+    parted_incidence,
+    parted_tables,
+    worth_of_cells,
+)
 from skpublicdp.query_release.marginal_support import (
     Support,
     product_support,
@@ -59,8 +65,11 @@ class Measurement:
     ----------
     marginals : tuple of tuple of int
         The columns of each.
+    unit : int
+        A row adds so many units to each of its cells, or other numbers whose squares have a mean
+        of at most unit².
     sigma2 : Fraction or None
-        σ² of Gaussian noise before it is rounded.
+        σ² of Gaussian noise before it is rounded to units, as a count of rows.
     mu_squared : Fraction or None
         Its μ² of Gaussian differential privacy: 2 · number of marginals / σ².
     scale : Fraction or None
@@ -70,6 +79,7 @@ class Measurement:
     """
 
     marginals: tuple[Columns, ...] = field(repr=False)
+    unit: int = 1
     sigma2: Fraction | None = None
     mu_squared: Fraction | None = None
     scale: Fraction | None = None
@@ -84,14 +94,14 @@ class Measurement:
     def variance(self) -> float:
         """Variance of the noise on a count."""
         if self.sigma2 is not None:
-            return float(self.sigma2) + ROUNDING_VARIANCE
+            return float(self.sigma2) + ROUNDING_VARIANCE / self.unit**2
         assert self.scale is not None
         return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
 
     def draw(self, size: int, bits: RandomBits) -> Integers:
-        """Draw the noise of so many cells."""
+        """Draw the noise of so many cells, in units."""
         if self.sigma2 is not None:
-            return rounded_gaussian(self.sigma2, size, bits)
+            return rounded_gaussian(self.sigma2 * self.unit**2, size, bits)
         assert self.scale is not None
         return discrete_laplace(self.scale, size, bits)
 
@@ -202,7 +212,8 @@ def release_marginals(
     goes to the one-ways if answers to the workload would be noisier than ±.03. The weights minimise
     trust · KL(p ‖ public) + χ²(measurements) / 2. If the one-ways show drift, the public rows are
     first tilted to the one-ways, and the workload is fitted around them: each measurement is used
-    once. Cells of the workload that no support row reaches are not released.
+    once. Cells of the workload that no support row reaches are not released. With public rows and
+    Gaussian noise, a row adds more to the cells that neither public rows nor other tables tell.
 
     Examples
     --------
@@ -245,15 +256,28 @@ def release_marginals(
     far = None
     if share < 1:
         second = budget.measurement(joint, 1 - share)
-        measurements += (second,)
         placed = incidence(support.rows, joint, sizes)
-        tables = marginal_tables(private, joint, sizes, n_jobs)
-        fractions = [  # cells without support say nothing of the weights: they are not released
-            (table[reached] + second.draw(len(reached), bits)) / n_private
-            for table, reached in zip(tables, placed.reached, strict=True)
-        ]
-        values = np.concatenate(fractions)
-        far = Answers(placed.matrix, values, second.variance / n_private**2)
+        # cells without support say nothing of the weights: they are not released
+        if second.sigma2 is not None and len(public):
+            second = replace(second, unit=UNIT)
+            records = trust
+            if isinstance(records, str):
+                records = trust_by_one_ways(support.prior, near, len(public), n_private)
+            belief = min(1.0, records / len(public))
+            sampling = 1 / (belief * len(public)) + 1 / n_private
+            # drift moves light cells by more than a smaller sample would
+            known = belief * second.variance / n_private**2 / sampling
+            worth = worth_of_cells(placed, joint, support.prior, known)
+            matrix = parted_incidence(placed, worth)
+            tables = parted_tables(private, joint, sizes, placed, worth, n_jobs)
+        else:
+            matrix = placed.matrix
+            counts = marginal_tables(private, joint, sizes, n_jobs)
+            tables = [table[cell] for table, cell in zip(counts, placed.reached, strict=True)]
+        measurements += (second,)
+        noisy = [table + second.draw(len(table), bits) for table in tables]
+        values = np.concatenate(noisy) / (second.unit * n_private)
+        far = Answers(matrix, values, second.variance / n_private**2)
     explained = explain(support.prior, near, far, trust, len(public), n_private)
     return MarginalRelease(
         support=support.rows,

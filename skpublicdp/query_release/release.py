@@ -40,7 +40,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         ``"public"`` looks at public rows only and spends nothing.
     trust : "auto" or float, default="auto"
         Of ``"auto"``: how much of a private row a public row is worth, above 0 and at most 1;
-        estimated by default.
+        estimated by default. Of several columns, all public rows are worth one row at least.
     alpha : float, default=None
         Of ``"pmw"``: an error, in (0, 1), that is enough; ``None`` plays the number of rounds with
         the best guarantee.

@@ -102,12 +102,13 @@ def fit_weights(
     -----
     With multipliers λ the weights are prior · exp(Aᵀλ / trust), normalised, and the dual is
     trust · log Σ prior · exp(Aᵀλ / trust) - λ·target + ½ Σ variance · λ². Each Newton step is
-    solved by conjugate gradients with the preconditioner variance + q (1 - q) / trust, where q are
-    the current answers, to a relative size of min(.3, √(r / √K)), where r is that of the gradient.
+    solved by conjugate gradients with the preconditioner variance + V / trust, where V is the
+    variance of a row of A under the current weights (q (1 - q) for an answer q if it holds ones),
+    to a relative size of min(.3, √(r / √K)), where r is that of the gradient.
 
     The residual is the squared gradient in units of the preconditioner, over all measurements. If
-    the prior's spread q (1 - q) / trust exceeds the noise, it counts for as many times more: it is
-    then the error of the answers in units of their posterior variance, not of the prior's.
+    the prior's spread V / trust exceeds the noise, it counts for as many times more: it is then
+    the error of the answers in units of their posterior variance, not of the prior's.
 
     Examples
     --------
@@ -175,6 +176,9 @@ class _Dual:
     ) -> None:
         self._incidence = incidence
         self._transpose = incidence.T.tocsr()  # both products run along rows
+        self._squares = sp.csr_matrix(
+            (incidence.data**2, incidence.indices, incidence.indptr), shape=incidence.shape
+        )
         self._log_prior = np.log(prior)
         self._targets = targets
         self._variances = variances
@@ -198,7 +202,7 @@ class _Dual:
         weights = weights / weights.sum()
         answers = np.asarray(self._incidence @ weights)
         gradient = answers - self._targets + self._variances * multipliers
-        spread = np.maximum(answers * (1 - answers), 0) / self._trust
+        spread = np.maximum(self._squares @ weights - answers**2, 0) / self._trust
         preconditioner = self._variances + spread
         stiffness = np.maximum(spread / self._variances, 1)
         return _Point(
