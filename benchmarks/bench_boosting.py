@@ -6,7 +6,7 @@ census tables; ``--only PART ...`` measures some of the parts:
 * speed: a fit on a million synthetic rows, its time and the peak memory of the process;
 * tables: test accuracy and ROC-AUC at the same ε and δ on real tables, the mean of some seeds. Of
   all rows 300 random ones are public and have no label; a random quarter of the others is the test
-  set. ``--pure`` adds fits of δ = 0;
+  set. Our fits are repeated with other noise for each seed. ``--pure`` adds fits of δ = 0;
 * drift: accuracy beside a single private tree, on the same rows, where the public rows are of
   another region or are drawn with a bias.
 
@@ -30,6 +30,8 @@ import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait slow small fits down
 
 import numpy as np
 import pandas as pd
@@ -61,6 +63,7 @@ BIASES = {  # the public rows have too many large or too many small values of on
 STRENGTHS = (4, -4)
 OURS, PURE, PEER, OPEN, TREE = "boosting", "boosting, δ = 0", "DP-EBM", "LR", "private tree"
 PARTS = ("speed", "tables", "drift")
+SEEDS_APART = 1000  # of fits that differ in their noise alone
 
 
 def speed(boosting):
@@ -131,16 +134,17 @@ def installed_peer():
     return DPExplainableBoostingClassifier
 
 
-def measure(rows, seed, fits):
-    """Yield one record per method and ε; seconds are those of fit and prediction."""
+def measure(rows, seed, fits, draws):
+    """Yield one record per method, ε and noise; seconds are those of fit and prediction."""
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
     for (method, epsilon), fit in fits.items():
-        start = time.perf_counter()
-        positive = fit(rows, X, y, X_test, seed)
-        record = {"seed": seed, "epsilon": epsilon, "method": method}
-        record["accuracy"] = np.mean((positive > 0.5) == y_test)
-        record["auc"] = roc_auc_score(y_test, positive)
-        yield record | {"seconds": time.perf_counter() - start}
+        for draw in range(draws if method in (OURS, PURE, TREE) else 1):
+            start = time.perf_counter()
+            positive = fit(rows, X, y, X_test, seed + SEEDS_APART * draw)
+            record = {"seed": seed, "epsilon": epsilon, "method": method, "draw": draw}
+            record["accuracy"] = np.mean((positive > 0.5) == y_test)
+            record["auc"] = roc_auc_score(y_test, positive)
+            yield record | {"seconds": time.perf_counter() - start}
 
 
 def tables(boosting, peer, names, options):
@@ -157,7 +161,9 @@ def tables(boosting, peer, names, options):
     for name in names:
         for seed in range(options.seeds):
             rows = load(name, options.data_dir, PUBLIC, seed)
-            yield from ({"data": name} | record for record in measure(rows, seed, fits))
+            yield from (
+                {"data": name} | record for record in measure(rows, seed, fits, options.draws)
+            )
 
 
 def drifting(names, data_dir):
@@ -183,7 +189,9 @@ def drift(boosting, names, options):
     for name, loader in drifting(names, options.data_dir):
         for seed in range(options.seeds):
             rows = loader(PUBLIC, seed)
-            yield from ({"data": name} | record for record in measure(rows, seed, fits))
+            yield from (
+                {"data": name} | record for record in measure(rows, seed, fits, options.draws)
+            )
 
 
 def read_peer(path, names, options):
@@ -199,9 +207,10 @@ def read_peer(path, names, options):
 
 def margins(records, method, other):
     """Return by how much a method is better in each cell, over the seeds that both have."""
-    indexed = records.set_index(["data", "epsilon", "seed"])
+    keys = ["data", "epsilon", "seed"]
     ours, theirs = (
-        indexed.loc[indexed["method"] == name, ["accuracy", "auc"]] for name in (method, other)
+        records[records["method"] == name].groupby(keys, sort=False)[["accuracy", "auc"]].mean()
+        for name in (method, other)
     )
     return (ours - theirs).dropna().groupby(level=["data", "epsilon"], sort=False).mean()
 
@@ -274,6 +283,7 @@ def main():
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("SKPUBLICDP_DATA"))
     parser.add_argument("--datasets", nargs="+", help="by default those of the targets, at hand")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--draws", type=int, default=4, help="our fits for each seed")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--pure", action="store_true", help="fit with δ = 0, too")
     parser.add_argument("--peer", type=Path, metavar="FILE", help=f"results of {PEER}, as CSV")
@@ -283,7 +293,7 @@ def main():
     unknown = set(options.datasets or []) - set(at_hand)
     if unknown:
         parser.error(f"not at hand: {', '.join(sorted(unknown))}; there are {', '.join(at_hand)}")
-    means = f"means of {options.seeds} seeds, {PUBLIC} public rows"
+    means = f"means of {options.seeds} seeds and {options.draws} draws, {PUBLIC} public rows"
     lines = []
     if "speed" in options.only:  # first: the peak memory of the process is then that of the fit
         lines += speed(SemiPrivateBoostingClassifier)
