@@ -510,6 +510,27 @@ class TestRoundsOfUnions:
         assert len(once.privacy_.mechanisms) == 1
         assert clf.score(self.X, TestRounds.Y) > once.score(self.X, TestRounds.Y) + 0.01
 
+    def test_what_is_left_goes_to_one_draw(self):
+        clf = self.fitted(np.r_[0, np.ones(len(self.X) - 1)])  # a constant is drawn first
+        assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 5.0]
+
+    def test_a_refined_cover_is_one_of_many(self):
+        public = public_sample(self.PUBLIC)
+        classes = [Stumps(), Halfspaces(directions=20)]
+        union = Union(classes).build_cover(public, alpha=0.1, beta=0.1)
+        stumps, halfspaces = union.covers
+        finer = union.refined(halfspaces.hypothesis(5), 1)
+        finest = finer.refined(finer.covers[1].hypothesis(5), 2)
+        sizes = halfspaces.size, finer.covers[1].size
+        for one, rarity in [(union, 1), (finer, sizes[0]), (finest, sizes[0] * sizes[1])]:
+            assert one.covers[0] is stumps
+            assert one.rarities == (1, rarity)
+            family = one.family(tabulate(one, self.X[:50], TestRounds.Y[:50]))
+            prior = [0, 0]
+            for (chosen, _), _, weight in family.members():
+                prior[chosen] += weight
+            assert prior[0] == rarity * prior[1]
+
     def test_what_has_no_finer_cover_waits_for_the_last_draw(self):
         clf = self.fitted((self.X[:, 2] * self.X[:, 3] > 0).astype(int))
         assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 2.0, 3.0]

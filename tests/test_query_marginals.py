@@ -148,6 +148,75 @@ def test_no_trust_in_noise():
     assert [m.n_marginals for m in released.measurements] == [4]  # one-ways alone
 
 
+TRIPLES = tuple(itertools.combinations(range(4), 3))
+
+
+@pytest.mark.parametrize(
+    ("workload", "width", "parts"),
+    [
+        (TRIPLES, 3, TRIPLES),
+        (TRIPLES, 2, PAIRS),
+        ([(0, 1, 2), (0, 3), (1,)], 2, ((0, 1), (0, 2), (1, 2), (0, 3))),
+        ([(0, 1, 2, 3), (0, 1)], 3, (*TRIPLES, (0, 1))),
+        ([(0,), (1,)], 2, ()),
+    ],
+)
+def test_parts_of_fewer_columns(workload, width, parts):
+    assert sorted(marginals._parts(tuple(workload), width)) == sorted(parts)  # each once
+
+
+@pytest.mark.parametrize("n_public", [0, 300])
+def test_the_widest_marginals_that_are_not_too_loud(n_public):
+    generator = np.random.default_rng(0)
+    private = generator.integers(2, size=(5000, 8))
+    public = generator.integers(2, size=(n_public, 8))
+    workload = list(itertools.combinations(range(8), 3))
+    loudness = math.sqrt(2) / (marginals.LOUDEST * 5000)  # times √(number of tables) is √μ²
+    chosen = []
+    for n_tables in (57, 55, 29, 27):
+        # one table more or less than the budget measures well
+        epsilon = gaussian_epsilon(Fraction(loudness**2 * n_tables), 1e-7)
+        released = release(private, public, workload, (2,) * 8, epsilon=epsilon, delta=1e-7)
+        chosen.append([m.n_marginals for m in released.measurements])
+        assert sum(m.mu_squared for m in released.measurements) == gaussian_mu_squared(
+            epsilon, 1e-7
+        )
+    assert chosen == [[8, 56], [8, 28], [8, 28], [8]]
+
+
+@pytest.mark.parametrize(
+    ("n_public", "loudness", "expected"),
+    [
+        (0, 0.029, [8, 56]),
+        (100, 0.029, [8, 56]),
+        (2500, 0.0079, [8, 56]),
+        (2500, 0.0081, [8, 28]),
+        (2500, 0.017, [8]),
+        (40_000, 0.0049, [8, 56]),
+        (40_000, 0.0051, [8, 28]),
+    ],
+)
+def test_pure_privacy_keeps_to_fewer_columns(n_public, loudness, expected):
+    generator = np.random.default_rng(0)
+    private = generator.integers(2, size=(5000, 8))
+    public = generator.integers(2, size=(n_public, 8))
+    workload = list(itertools.combinations(range(8), 3))
+    epsilon = 2 * 56 * math.sqrt(2) / (loudness * 5000)  # √2 · scale is the deviation
+    released = release(private, public, workload, (2,) * 8, epsilon=epsilon, delta=0)
+    assert [m.n_marginals for m in released.measurements] == expected
+    assert sum(m.epsilon for m in released.measurements) == Fraction(epsilon)
+
+
+def test_pairs_tell_most_of_triples_that_are_too_loud():
+    generator = np.random.default_rng(0)
+    flips = generator.random((20_000, 8)) < np.array([0.5, *[0.1] * 7])
+    private = np.cumsum(flips, axis=1) % 2  # each column is nearly the one before
+    workload = list(itertools.combinations(range(8), 3))
+    released = release(private, None, workload, (2,) * 8, epsilon=0.06, delta=1e-7)
+    assert [m.n_marginals for m in released.measurements] == [8, 28]
+    assert largest_error(released, private, workload) < 0.1  # by one-ways alone: .28
+
+
 def test_codes_no_public_row_has():
     private, public = population(20_000, 0), population(2_000, 1)
     released = release(private, public[(public[:, 0] != 0) & (public[:, 3] == 0)])

@@ -154,7 +154,7 @@ class FiniteClass(HypothesisClass):
 
 
 class UnionCover(Cover):
-    """The members of several covers, each cover with the same prior mass.
+    """The members of several covers, each cover with the same prior mass until it is refined.
 
     Parameters
     ----------
@@ -162,10 +162,16 @@ class UnionCover(Cover):
         At least one.
     public : PublicSample
         Where the shapes of their tables are tried.
+    rarities : sequence of int, optional
+        A cover stands for one in so many parts of its class, and has as much less mass; 1 by
+        default.
     """
 
-    def __init__(self, covers: Sequence[Cover], public: PublicSample) -> None:
+    def __init__(
+        self, covers: Sequence[Cover], public: PublicSample, rarities: Sequence[int] | None = None
+    ) -> None:
         self.covers = tuple(covers)
+        self.rarities = tuple(rarities or [1] * len(self.covers))
         self._public = public
         none = public.X[:0], np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
         self._shapes = [cover.tabulate(*none).shape for cover in self.covers]
@@ -175,17 +181,27 @@ class UnionCover(Cover):
     @property
     def scouts(self) -> Cover:
         """The union of the covers with several rounds: the others wait for the last draw."""
-        scouts = [cover.scouts for cover in self.covers if cover.rounds != 1]
+        parts = zip(self.covers, self.rarities, strict=True)
+        scouts = [(cover.scouts, rarity) for cover, rarity in parts if cover.rounds != 1]
         if not scouts:
             return self
-        return scouts[0] if len(scouts) == 1 else UnionCover(scouts, self._public)
+        covers, rarities = zip(*scouts, strict=True)
+        return covers[0] if len(covers) == 1 else UnionCover(covers, self._public, rarities)
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return the union of what each cover makes of a released hypothesis."""
+        """Return the union of what each cover makes of a released hypothesis.
+
+        There are as many finer covers as members to refine. With all of the mass of its class, the
+        one that is made would win against covers with better members: nearly all of its are good.
+        """
         finer = [cover.refined(hypothesis, step) for cover in self.covers]
         if all(one is other for one, other in zip(finer, self.covers, strict=True)):
             return self
-        return UnionCover(finer, self._public)
+        rarities = [
+            rarity if one is other else rarity * other.size
+            for one, other, rarity in zip(finer, self.covers, self.rarities, strict=True)
+        ]
+        return UnionCover(finer, self._public, rarities)
 
     @property
     def size(self) -> int:
@@ -201,7 +217,10 @@ class UnionCover(Cover):
         ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
         tables = zip(self.covers, np.split(table, ends), self._shapes, strict=True)
         families = [cover.family(part.reshape(shape)) for cover, part, shape in tables]
-        masses = [family.prior_range[0] for family in families]
+        masses = [
+            family.prior_range[0] * rarity
+            for family, rarity in zip(families, self.rarities, strict=True)
+        ]
         common = math.lcm(*masses)
         return OneOf(families, [common // mass for mass in masses])
 

@@ -2,7 +2,7 @@
 
 Gaussian noise pays for the Euclidean length of what a row adds to all tables. So a row adds less to
 cells that public rows or other tables tell anyway, and more to its other cells. What a cell is
-worth is public; the length is bounded in docs/proofs/marginals.md.
+worth is public or released; the length is bounded in docs/proofs/marginals.md.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ docs/proofs/marginals.md.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.mechanisms.noise import discrete_laplace
+from skpublicdp.mechanisms.noise import LARGEST_SCALE, discrete_laplace
 from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from skpublicdp.query_release.marginal_fit import Answers, explain, trust_by_one_ways
@@ -50,8 +51,12 @@ ONE_WAY_SHARE = Fraction(1, 20)
 noise."""
 
 LOUDEST = 0.03
-"""Noisier workload answers than this (as fractions) show nothing that one-ways do not show better,
-so one-ways are measured alone."""
+"""Noisier workload answers than this (as fractions) show nothing that marginals of fewer columns do
+not show better, so those are measured instead; if all of them are as noisy, one-ways alone."""
+
+LOUDEST_PURE = (0.4, 0.005)
+"""With public rows and discrete Laplace noise, instead: the first over the root of their number,
+but at least the second. Such noise grows with the number of tables and soon buries the prior."""
 
 SMALLEST_SHARE = 1e-3
 """Rows drawn from noisy one-ways give every code at least this, divided by their number."""
@@ -208,8 +213,11 @@ def release_marginals(
 
     Notes
     -----
-    A twentieth of the budget goes to the one-way marginals, the rest to the workload; all of it
-    goes to the one-ways if answers to the workload would be noisier than ±.03. The weights minimise
+    A twentieth of the budget goes to the one-way marginals, the rest to the workload. If answers
+    to it would be too noisy, its parts of fewer columns are measured instead: of one column less
+    than the widest, or two less, and so on to pairs, where that is quiet enough; else all of the
+    budget goes to the one-ways. Noisier than ±.03 is too noisy; with m public rows and δ = 0,
+    noisier than ±.4 / √m is, between ±.005 and ±.03. The weights minimise
     trust · KL(p ‖ public) + χ²(measurements) / 2. If the one-ways show drift, the public rows are
     first tilted to the one-ways, and the workload is fitted around them: each measurement is used
     once. Cells of the workload that no support row reaches are not released. With public rows and
@@ -242,8 +250,8 @@ def release_marginals(
     delta = 1 / n_private**2 if delta is None else delta
     budget = _Budget.of(epsilon, delta)
     one_ways = tuple(sorted({(column,) for columns in workload for column in columns}))
-    joint = tuple(columns for columns in workload if len(columns) > 1)
-    share = _one_way_share(joint, budget, n_private)
+    joint = _quiet_parts(workload, budget, n_private, len(public))
+    share = ONE_WAY_SHARE if joint else Fraction(1)
 
     first = budget.measurement(one_ways, share)
     tables = marginal_tables(private, one_ways, sizes, n_jobs)
@@ -254,16 +262,17 @@ def release_marginals(
     near = Answers.of(placed, fractions, first.variance / n_private**2)
     measurements: tuple[Measurement, ...] = (first,)
     far = None
-    if share < 1:
+    if joint:
         second = budget.measurement(joint, 1 - share)
         placed = incidence(support.rows, joint, sizes)
         # cells without support say nothing of the weights: they are not released
-        if second.sigma2 is not None and len(public):
+        finest = (LARGEST_SCALE // UNIT) ** 2  # louder noise cannot be drawn in parts of a row
+        if len(public) and second.sigma2 is not None and second.sigma2 <= finest:
             second = replace(second, unit=UNIT)
             records = trust
             if isinstance(records, str):
                 records = trust_by_one_ways(support.prior, near, len(public), n_private)
-            belief = min(1.0, records / len(public))
+            belief = min(1.0, max(1.0, records) / len(public))
             sampling = 1 / (belief * len(public)) + 1 / n_private
             # drift moves light cells by more than a smaller sample would
             known = belief * second.variance / n_private**2 / sampling
@@ -318,12 +327,29 @@ class _Budget:
         return Measurement(marginals, sigma2=sensitivity / spent, mu_squared=spent)
 
 
-def _one_way_share(joint: tuple[Columns, ...], budget: _Budget, n_private: int) -> Fraction:
-    if not joint:
-        return Fraction(1)
-    alone = budget.measurement(joint, Fraction(1))
-    too_loud = math.sqrt(alone.variance) > LOUDEST * n_private
-    return Fraction(1) if too_loud else ONE_WAY_SHARE
+def _quiet_parts(
+    workload: tuple[Columns, ...], budget: _Budget, n_private: int, n_public: int
+) -> tuple[Columns, ...]:
+    """Return the widest parts of the workload that the budget measures well, or none."""
+    loudest = LOUDEST
+    if budget.mu_squared is None and n_public:
+        by_rows, least = LOUDEST_PURE
+        loudest = min(loudest, max(by_rows / math.sqrt(n_public), least))
+    for width in range(max(map(len, workload)), 1, -1):
+        joint = _parts(workload, width)
+        if math.sqrt(budget.measurement(joint, Fraction(1)).variance) <= loudest * n_private:
+            return joint
+    return ()
+
+
+def _parts(workload: tuple[Columns, ...], width: int) -> tuple[Columns, ...]:
+    """Replace marginals of more columns by those of all their subsets of so many columns."""
+    parts = (
+        itertools.combinations(columns, min(width, len(columns)))
+        for columns in workload
+        if len(columns) > 1
+    )
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(parts)))
 
 
 def _support(
