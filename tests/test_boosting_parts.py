@@ -36,6 +36,7 @@ from skpublicdp.boosting.posterior import (
     smoothness,
     update,
 )
+from skpublicdp.boosting.votes import _leaf_scores
 from tests.test_boosting_privacy import grid
 
 FEATURES = grid(4, 3)
@@ -264,3 +265,18 @@ def test_a_draw_costs_as_much_as_some_noise():
         for at in (0.1, 1.0, 3.0):
             drawn = plan_delta(Draw(Fraction(epsilon)), Fraction(at))
             assert drawn <= plan_delta(Gaussian(mu_squared), Fraction(at)) * (1 + 1e-6)
+
+
+def test_leaves_are_expected_to_be_of_the_label_that_was_drawn():
+    own = np.array([True, False, True])
+    at = PublicDesign(np.eye(3), np.full(3, 1 / 3), 300)
+    half = np.full(3, 0.5)
+
+    def scores(total, variance):
+        released = Release(np.array(total), variance * np.eye(3), at.X, half, half)
+        return _leaf_scores(at, released, np.zeros(3), own)
+
+    found, gain = scores([0.0, 0.0, 0.0], 1e12)  # sums that say nothing
+    assert (np.sign(found) == [1, -1, 1]).all()
+    assert abs(gain) < 0.01
+    assert scores([9.0, -9.0, 9.0], 1.0)[1] > scores([-9.0, 9.0, -9.0], 1.0)[1]

@@ -296,3 +296,19 @@ def test_bad_input(changes, message):
     with pytest.raises(ValueError, match=message) as error:
         release(**arguments)
     assert "\n" not in str(error.value)
+
+
+def test_noise_too_loud_for_parts_of_a_row_is_added_to_counts(monkeypatch):
+    generator = np.random.default_rng(0)
+    private, public = (generator.integers(2, size=(rows, 3)) for rows in (5000, 100))
+    assert release(private, public, [(0, 1), (1, 2)], (2, 2, 2)).measurements[1].unit > 1
+    monkeypatch.setattr(marginals, "LARGEST_SCALE", 1 << 8)
+    assert release(private, public, [(0, 1), (1, 2)], (2, 2, 2)).measurements[1].unit == 1
+
+
+def test_trust_may_be_tiny():
+    generator = np.random.default_rng(0)
+    private, public = (generator.integers(2, size=(rows, 3)) for rows in (5000, 100))
+    for trust in (1.0, 5e-324):
+        released = release(private, public, [(0, 1), (1, 2)], (2, 2, 2), trust=trust)
+        assert [one.n_marginals for one in released.measurements] == [3, 2]

@@ -197,7 +197,8 @@ def release_marginals(
     bits : RandomBits
         Source of the noise.
     trust : "auto" or float, default="auto"
-        How many records the public rows count for; "auto" estimates it from the noisy answers.
+        How many records the public rows count for, at least one; "auto" estimates it from the noisy
+        answers.
     n_jobs : int, optional
         Threads that count.
 
@@ -247,6 +248,8 @@ def release_marginals(
         public = check_codes("codes_public", codes_public, sizes).astype(np.int64)
     if trust != "auto" and not (isinstance(trust, int | float) and 0 < trust < math.inf):
         raise ValueError(f"trust must be 'auto' or a positive number; got {trust!r}.")
+    if not isinstance(trust, str):
+        trust = max(1.0, float(trust))  # less than a record would fit noise alone
     delta = 1 / n_private**2 if delta is None else delta
     budget = _Budget.of(epsilon, delta)
     one_ways = tuple(sorted({(column,) for columns in workload for column in columns}))
@@ -272,7 +275,7 @@ def release_marginals(
             records = trust
             if isinstance(records, str):
                 records = trust_by_one_ways(support.prior, near, len(public), n_private)
-            belief = min(1.0, max(1.0, records) / len(public))
+            belief = min(1.0, records / len(public))
             sampling = 1 / (belief * len(public)) + 1 / n_private
             # drift moves light cells by more than a smaller sample would
             known = belief * second.variance / n_private**2 / sampling

@@ -292,7 +292,7 @@ def _auto_tables(
     derived = derive(bound, rows.schema, rows.X_public, n * mu)
     trust = estimator.trust
     if trust != "auto":
-        trust = max(float(trust) * rows.n_public, 1.0)  # less than a record fits noise alone
+        trust = float(trust) * max(rows.n_public, 1)
     codes_public = derived.codes_of_all(rows.X_public, estimator.n_jobs)
     fit = release_marginals(
         derived.codes_of_all(rows.X_private, estimator.n_jobs),
