@@ -33,7 +33,8 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     data, people who tested negative do not. The two populations differ, yet a rule that errs hardly
     more than the best halfspace can be learned. Public rows support a finite family of halfspaces;
     one exact draw of the exponential mechanism picks an intersection of few of them, whose inside
-    gets the public label (Algorithms 1 and 2 of [1]_).
+    gets the public label (Algorithms 1 and 2 of [1]_). Where the family is too large to list all of
+    it and rows are many, one or two more draws look for a better one around it.
 
     Parameters
     ----------
@@ -71,12 +72,13 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         Normals and offsets: a row has the public label where ``normals @ x >= offsets``. Empty
         where all rows get the same label.
     cover_size_ : int
-        Number of hypotheses it was drawn from.
+        Number of hypotheses it was drawn from, in the last draw.
     privacy_ : PrivacyReceipt
         What was spent.
     certificate_ : Certificate
-        How far the weighted error of the drawn rule may be from the best in the family; with as
-        many intersections as features and ``pool="paper"``, from the best halfspace (Claim 4.5).
+        How far the weighted error of the drawn rule may be from the best in the family of the last
+        draw; with as many intersections as features and ``pool="paper"``, from the best halfspace
+        (Claim 4.5).
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -158,7 +160,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, *, is_public=None):
-        """Spend ε on one draw.
+        """Spend ε on one draw, or on a few that share it.
 
         Parameters
         ----------
@@ -278,7 +280,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
             secure_randomness=secure,
             assumptions=(
                 "it may be known which rows are private, and the set of labels in y",
-                "halfspaces are chosen by the public rows and fixed randomness alone",
+                "halfspaces are chosen by public rows, fixed randomness and what was drawn before",
             ),
         )
 

@@ -14,7 +14,7 @@ from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces, Union
 from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
 from skpublicdp.hypotheses.intersections import largest_pool, unrank
 from skpublicdp.hypotheses.joint import joint_table
-from skpublicdp.hypotheses.pools import AffineHull
+from skpublicdp.hypotheses.pools import MOVES, AffineHull, Pool, pool_around
 from tests.helpers import public_sample
 
 LINE = np.arange(4)[:, None]
@@ -389,6 +389,105 @@ def test_small_spread_pools(m, most):
     )
     assert len(cover.pool) <= most
     assert cover.size == cover.family(tabulate(cover, np.zeros((1, 5)), [0])).size
+
+
+class TestRefinement:
+    PUBLIC = np.random.default_rng(0).normal(size=(200, 3)) * [1, 10, 100] + [0, 5, 1e4]
+    SIDES = Pool(np.array([[1.0, 0.1, 0.0], [-0.5, 0.0, 1.0]]), np.array([0.5, 1e4]))
+
+    @pytest.mark.parametrize("step", [1, 2, 3])
+    def test_halfspaces_are_near_and_each_step_halves_the_distances(self, step):
+        mean, scale = self.PUBLIC.mean(axis=0), self.PUBLIC.std(axis=0)
+        pool = pool_around(self.SIDES, self.PUBLIC, 400, step)
+        assert len(pool) == 400
+        assert listed(pool[np.arange(2)]) == listed(self.SIDES)
+        np.testing.assert_array_equal(np.abs(pool.normals[2:]).max(axis=1), 1)
+        normals = pool.normals * scale
+        lengths = np.linalg.norm(normals, axis=1)
+        offsets = (pool.offsets - pool.normals @ mean) / lengths
+        normals /= lengths[:, None]
+        reach = np.array(MOVES) / 2 ** (step - 1)
+        norms = np.linalg.norm((self.PUBLIC - mean) / scale, axis=1).max()
+        for side in (0, 1):
+            around = np.arange(2 + side, 400, 2)
+            # a move of length r turns by arcsin(r) at most, and mostly by more than a third of it
+            sines = np.linalg.norm(np.cross(normals[around], normals[side]), axis=1)
+            allowed = np.resize(reach, len(around))
+            assert (sines <= allowed / np.sqrt(1 - allowed**2)).all()
+            assert np.quantile(sines / allowed, 0.2) > 1 / 3
+            # what is turned about a point this far away moves no farther than that at the mean
+            moved = np.abs(offsets[around] - offsets[side])
+            assert (moved <= allowed * (2 * norms + 2)).all()
+            assert np.median(moved / allowed) > 0.1
+
+    def test_hyperplanes_are_moved_not_only_turned(self):
+        sides = Pool(np.ones((1, 1)), np.array([0.25]))
+        pool = pool_around(sides, self.PUBLIC[:, :1], 50, 1)  # a point cannot be turned
+        assert (pool.normals == 1).all()
+        assert len(set(pool.offsets)) == 50
+        assert (np.abs(pool.offsets - 0.25) < 2).all()
+
+    def test_the_order_of_public_rows_says_nothing(self):
+        there, back = (pool_around(self.SIDES, X, 50, 1) for X in (self.PUBLIC, self.PUBLIC[::-1]))
+        assert listed(there) == listed(back)
+
+    def test_features_that_do_not_vary_get_no_weight(self):
+        X = np.column_stack([self.PUBLIC, np.full(200, 3.0)])
+        sides = Pool(np.column_stack([self.SIDES.normals, np.zeros(2)]), self.SIDES.offsets)
+        pool = pool_around(sides, X, 50, 1)
+        assert not pool.normals[:, 3].any()
+        assert np.isfinite(pool.normals).all()
+        assert np.isfinite(pool.offsets).all()
+
+    @pytest.mark.parametrize("d", [1, 2, 3, 5])
+    def test_finer_covers_keep_what_was_released_and_hold_the_contracts(self, d):
+        rng = np.random.default_rng(d)
+        cover = make_cover(rng.normal(size=(60, d)), pool="auto", max_halfspaces=40)
+        X, y = rng.normal(size=(80, d)), rng.integers(2, size=80)
+        finer = cover
+        for step in (1, 2):
+            released = finer.hypothesis(finer.size - 7)
+            finer = finer.refined(released, step)
+            assert len(finer.pool) == 40
+            rules = list(members(finer))
+            predicted = np.array([rule.predict(X) for rule in rules])
+            assert (predicted == released.predict(X)).all(axis=1).any()
+            errors = finer.family(tabulate(finer, X, y)).errors
+            assert errors.tolist() == (predicted != y).sum(axis=1).tolist()
+        again = cover.refined(cover.hypothesis(cover.size - 7), 1)
+        assert listed(again.pool) == listed(cover.refined(cover.hypothesis(cover.size - 7), 1).pool)
+
+    def test_the_flat_is_in_every_member_and_refined_in_none(self):
+        line = np.arange(60)[:, None] * [1.0, 2.0]
+        cover = make_cover(line, 1, pool="auto", max_halfspaces=20)
+        released = cover.hypothesis(cover.size - 3)
+        assert len(released.offsets) > len(released.sides) == 1
+        finer = cover.refined(released, 1)
+        assert listed(finer.pool[:1]) == listed(released.sides)
+        rows = np.concatenate([line, line + 1.0])  # beside it all get the second label
+        assert all(rule.predict(rows)[60:].all() for rule in members(finer))
+        assert cover.refined(cover.hypothesis(1), 1) is cover  # all of the flat
+
+    def test_where_one_side_was_met_the_rest_of_the_pool_stays(self):
+        rng = np.random.default_rng(0)
+        cover = make_cover(rng.normal(size=(90, 2)), pool="auto", max_halfspaces=60)
+        one, two = cover.hypothesis(9), cover.hypothesis(cover.size - 1)
+        assert (len(one.sides), len(two.sides)) == (1, 2)
+        kept = [set(listed(cover.refined(h, 1).pool)) & set(listed(cover.pool)) for h in (one, two)]
+        assert 30 <= len(kept[0]) <= 31
+        assert kept[1] == set(listed(two.sides))
+
+    def test_what_cannot_be_refined(self):
+        X = np.random.default_rng(0).normal(size=(90, 2))
+        drawn = make_cover(X, pool="auto", max_halfspaces=60)
+        whole = make_cover(X[:9], pool="auto")
+        spread = make_cover(np.column_stack([X, X * X]), pool="auto", max_halfspaces=60)
+        assert (drawn.rounds, spread.rounds) == ("auto", "auto")
+        assert (whole.rounds, make_cover(X[:9]).rounds) == (1, 1)
+        for cover, path in [(drawn, 0), (drawn, 1), (whole, 9)]:
+            assert cover.refined(cover.hypothesis(path), 1) is cover
+        line = Halfspaces().build_cover(public_sample(X[:9]), alpha=0.5, beta=0.05)
+        assert drawn.refined(line.hypothesis(9), 1) is drawn
 
 
 def test_no_public_points_leave_the_empty_set():

@@ -161,6 +161,69 @@ def test_the_check_sees_a_sensitivity_that_is_too_small(monkeypatch):
         assert_private(*outcomes, Fraction(1))
 
 
+class TestRounds:
+    """Draws on halfspaces around those drawn before share the budget."""
+
+    @few_rows
+    def test_the_draws_together_spend_the_budget(self, monkeypatch):
+        draws = recorded(monkeypatch)
+        for epsilon, n_draws in [(0.01, 1), (1.0, 2), (8.0, 3)]:
+            draws.clear()
+            clf = fitted(epsilon=epsilon, class_weight={"negative": 2})
+            assert sum(spent for _, spent, _ in draws) == Fraction(epsilon)
+            assert [sensitivity for _, _, sensitivity in draws] == [2] * n_draws
+            spent = [mechanism.epsilon for mechanism in clf.privacy_.mechanisms]
+            shares = n_draws * (n_draws + 1) / 2
+            assert spent == pytest.approx([epsilon * t / shares for t in range(1, n_draws + 1)])
+
+    def test_the_papers_pool_is_drawn_from_once(self, monkeypatch):
+        draws = recorded(monkeypatch)
+        fitted(X[:, :1], is_public=np.arange(N) < 30, pool="paper", epsilon=100.0)
+        fitted(is_public=np.arange(N) < 9, epsilon=100.0)  # so few that all fit in
+        assert [spent for _, spent, _ in draws] == [100, 100]
+
+    def test_they_pay(self, monkeypatch):
+        noisy = np.where(np.random.default_rng(2).random(N) < 0.1, Y[::-1], Y)
+        three = fitted(y=noisy, epsilon=8.0, max_halfspaces=100)
+        monkeypatch.setattr(rounds, "n_rounds", lambda *_: 1)
+        one = fitted(y=noisy, epsilon=8.0, max_halfspaces=100)
+        assert three.score(X, noisy) > one.score(X, noisy) + 0.005
+
+    @few_rows
+    @pytest.mark.parametrize("weight", [None, {0: 1, 1: 2}])
+    def test_exact_privacy_of_two_draws(self, weight, monkeypatch):
+        """Of all pairs of outcomes, the first of which decides what the second is drawn from."""
+        public = np.random.default_rng(0).normal(size=(9, 2)).round(2)
+        places = [(0.0, 0.0), (0.5, -0.5)]
+        private = list(itertools.product(places, (0, 1)))
+        monkeypatch.setattr(rounds, "n_rounds", lambda *_: 2)
+        outcomes = {}
+        for chosen in itertools.combinations_with_replacement(private, 2):
+            rows = np.vstack([public, [place for place, _ in chosen]])
+            y = np.array([0] * 9 + [label for _, label in chosen])
+            outcomes[chosen] = {}
+            for first in range(2, 9):  # singles and a pair
+                draws = []
+
+                def dictated(family, epsilon, sensitivity, bits, draws=draws, first=first):
+                    draws.append((family, epsilon, sensitivity))
+                    return first
+
+                monkeypatch.setattr(rounds, "draw", dictated)
+                settings = {"private_label": 1, "class_weight": weight, "epsilon": 0.9}
+                fitted(rows, y, is_public=np.arange(11) < 9, max_halfspaces=6, **settings)
+                before, after = (probabilities(*one, precision=96) for one in draws)
+                for path, (low, high) in after.items():
+                    outcomes[chosen][first, path] = (
+                        before[first][0] * low,
+                        before[first][1] * high,
+                    )
+        for (one, other), of_data in outcomes.items():
+            for neighbour, of_neighbour in outcomes.items():
+                if one in neighbour or other in neighbour:
+                    assert_private(of_data, of_neighbour, Fraction(0.9))
+
+
 class TestLearning:
     def test_realizable(self):
         fresh = np.random.default_rng(1).normal(size=(4000, 2))
@@ -231,8 +294,9 @@ class TestWeights:
         private, public = expected
         assert sensitivity == private
         total = private * (~SHARED).sum() + public * SHARED.sum()
+        last = clf.privacy_.mechanisms[-1].epsilon
         assert clf.certificate_.excess_error == pytest.approx(
-            excess_error(clf.cover_size_, total, 1.0, 0.05, sensitivity=private)
+            excess_error(clf.cover_size_, total, last, 0.05, sensitivity=private)
         )
 
     @pytest.mark.parametrize(
@@ -246,8 +310,9 @@ class TestWeights:
             clf, sensitivity = self.weighted(monkeypatch, "balanced", y=y, is_public=mask)
             assert sensitivity == expected[0]
             total = expected[0] * (N - n_public) + expected[1] * n_public
+            last = clf.privacy_.mechanisms[-1].epsilon
             assert clf.certificate_.excess_error == pytest.approx(
-                excess_error(clf.cover_size_, total, 1.0, 0.05, sensitivity=expected[0])
+                excess_error(clf.cover_size_, total, last, 0.05, sensitivity=expected[0])
             )
 
     @pytest.mark.parametrize(

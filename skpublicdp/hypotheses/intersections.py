@@ -28,6 +28,7 @@ from skpublicdp.hypotheses.pools import (
     joined,
     paper_pool,
     paper_size,
+    pool_around,
     spread_pool,
 )
 from skpublicdp.mechanisms.families import Family, Leaf, Path
@@ -45,8 +46,10 @@ class Polytope(Hypothesis):
 
     Parameters
     ----------
-    pool : Pool
-        The halfspaces.
+    flat : Pool
+        Halfspaces that all members of the cover share.
+    sides : Pool
+        Its own halfspaces.
     inside : int
         Code of the label inside; outside it is the last one.
     public : PublicSample
@@ -58,12 +61,15 @@ class Polytope(Hypothesis):
         Normals, pointing inwards. The largest coefficient of each is 1 or -1.
     offsets : ndarray of float64, shape (n_halfspaces,)
         A row is inside where ``normals @ x >= offsets``.
+    sides : Pool
+        See above.
     """
 
-    def __init__(self, pool: Pool, inside: int, public: PublicSample) -> None:
-        self.normals = pool.normals
-        self.offsets = pool.offsets
-        self._pool = pool
+    def __init__(self, flat: Pool, sides: Pool, inside: int, public: PublicSample) -> None:
+        self.sides = sides
+        self._pool = joined(flat, sides)
+        self.normals = self._pool.normals
+        self.offsets = self._pool.offsets
         self._outside = len(public.classes) - 1
         self._inside = inside
         self._names = public.feature_names
@@ -104,10 +110,20 @@ class IntersectionCover(Cover):
         How many halfspaces of the pool are met at a time.
     public : PublicSample
         Where the names are from.
+    rounds : int or "auto", default=1
+        How many draws share the budget, each on halfspaces around those drawn before.
     """
 
-    def __init__(self, pool: Pool, flat: Pool | None, most: int, public: PublicSample) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        flat: Pool | None,
+        most: int,
+        public: PublicSample,
+        rounds: int | str = 1,
+    ) -> None:
         self.pool = pool
+        self.rounds = rounds
         self._flat = flat
         self._most = min(most, len(pool))
         self._public = public
@@ -153,13 +169,31 @@ class IntersectionCover(Cover):
         """Return the member at an index: the empty set, then intersections by their size."""
         index = int(path) - 1
         if self._flat is None or index < 0:
-            return Polytope(self.pool[:0], len(self._public.classes) - 1, self._public)
+            nothing = self.pool[:0]
+            return Polytope(nothing, nothing, len(self._public.classes) - 1, self._public)
         size = 0
         while index >= self._counts[size]:
             index -= self._counts[size]
             size += 1
         chosen = self.pool[unrank(index, len(self.pool), size)]
-        return Polytope(joined(self._flat, chosen), 0, self._public)
+        return Polytope(self._flat, chosen, 0, self._public)
+
+    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+        """Return the cover of as many halfspaces, now near the released ones.
+
+        Where fewer were met than may be, their part of the pool stays as it was.
+        """
+        sides = hypothesis.sides if isinstance(hypothesis, Polytope) else self.pool[:0]
+        if self.rounds == 1 or not len(sides):
+            return self
+        size = len(self.pool)
+        near = size * len(sides) // self._most
+        pool = pool_around(sides, self._public.X, near, step)
+        # evenly, so that opposites and all sizes of hulls are among them
+        rest = np.arange(size - near) * len(self.pool) // max(size - near, 1)
+        return IntersectionCover(
+            joined(pool, self.pool[rest]), self._flat, self._most, self._public, self.rounds
+        )
 
 
 def _distinct(sums: Table) -> Table:
@@ -209,7 +243,10 @@ class HalfspaceIntersections(HypothesisClass):
     Rows outside the affine hull of the public points are outside of every intersection, save for an
     automatic pool with more than three features.
 
-    `build_cover` ignores `alpha`. The pool is a function of the public rows.
+    `build_cover` ignores `alpha`. The pool is a function of the public rows. Where it is not all
+    that the paper has, the budget is shared by as many draws as cost little
+    (`guarantees.n_rounds`): each after the first takes a pool of as many halfspaces around those
+    drawn before.
 
     References
     ----------
@@ -264,13 +301,12 @@ class HalfspaceIntersections(HypothesisClass):
         wanted = min(int(self.max_halfspaces), allowed)
         if self.pool == "auto" and n_features > PAPER_FEATURES:
             pool = spread_pool(points, wanted)
-            return IntersectionCover(pool, pool[:0], most, public)
+            return IntersectionCover(pool, pool[:0], most, public, "auto")
         hull = AffineHull(points)
         size = paper_size(*hull.coordinates.shape)
         if self.pool == "auto" and size > wanted:
-            return IntersectionCover(
-                drawn_pool(hull, np.sort(rows, axis=None), wanted), hull.flat, most, public
-            )
+            pool = drawn_pool(hull, np.sort(rows, axis=None), wanted)
+            return IntersectionCover(pool, hull.flat, most, public, "auto")
         if size > allowed:
             raise CoverSizeError(
                 f"{len(points)} distinct public points in {n_features} dimensions support "

@@ -25,6 +25,10 @@ BOX = 4.0
 """Half the width, in public standard deviations, of the box that outlying halfspaces cut."""
 
 
+MOVES = (0.4, 0.2, 0.1, 0.05)
+"""How far halfspaces are first turned and moved around a released one, in standard deviations."""
+
+
 @dataclass(frozen=True, eq=False)
 class Pool:
     """Closed halfspaces `normal @ x >= offset`.
@@ -286,3 +290,48 @@ def spread_pool(points: Rows, most: int) -> Pool:
     largest = np.abs(normals[kept]).max(axis=1)
     pool = Pool(normals[kept] / largest[:, None], offsets[kept] / largest)
     return joined(pool, Pool(-pool.normals, -pool.offsets))
+
+
+def pool_around(middle: Pool, points: Rows, size: int, step: int) -> Pool:
+    """Draw halfspaces near some, by public rows and fixed randomness.
+
+    Parameters
+    ----------
+    middle : Pool
+        Halfspaces, at least one; they are kept.
+    points : ndarray of float64, shape (m, n_features)
+        Public rows.
+    size : int
+        Number of halfspaces, at least as many as those of `middle`.
+    step : int
+        1 for the first refinement; each further step halves the distances.
+
+    Returns
+    -------
+    Pool
+        Those of `middle`, then others around each of them in turn. Among standardised rows a
+        hyperplane is turned about the foot of a public row on it, by adding to its normal one of
+        `MOVES` times a random direction, and moved by half as much times a normal number.
+    """
+    generator = np.random.default_rng(step)  # fixed: the pool is part of the method, not random
+    points = points[np.lexsort(points.T)]  # the order of rows says nothing
+    varies, scale = scales(points)
+    mean = points.mean(axis=0)
+    chosen = middle[np.arange(size - len(middle)) % len(middle)]
+    normals = chosen.normals * np.where(varies, scale, 0.0)
+    lengths = np.linalg.norm(normals, axis=1)
+    normals /= lengths[:, None]
+    offsets = (chosen.offsets - (chosen.normals * mean).sum(axis=1)) / lengths
+    feet = (generator.choice(points, len(normals)) - mean) / scale
+    feet -= ((feet * normals).sum(axis=1) - offsets)[:, None] * normals
+    moves = generator.normal(size=normals.shape) * varies
+    moves /= np.linalg.norm(moves, axis=1, keepdims=True)
+    # every member of `middle` gets all distances
+    distances = 0.5 ** (step - 1) * np.resize(np.repeat(MOVES, len(middle)), len(normals))
+    normals += distances[:, None] * moves
+    offsets = (normals * feet).sum(axis=1)
+    offsets += distances / 2 * generator.normal(size=len(normals))
+    normals /= scale
+    offsets += (normals * mean).sum(axis=1)
+    largest = np.abs(normals).max(axis=1)
+    return joined(middle, Pool(normals / largest[:, None], offsets / largest))
