@@ -34,7 +34,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     more than the best halfspace can be learned. Public rows support a finite family of halfspaces;
     one exact draw of the exponential mechanism picks an intersection of few of them, whose inside
     gets the public label (Algorithms 1 and 2 of [1]_). Where the family is too large to list all of
-    it and rows are many, one or two more draws look for a better one around it.
+    it and rows are many, one to three more draws look for a better one around it.
 
     Parameters
     ----------

@@ -17,7 +17,12 @@ from skpublicdp.hypotheses import DecisionTrees, PublicSample, Stumps, Union
 from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
 from skpublicdp.hypotheses.halfspaces import Halfspaces
 from skpublicdp.hypotheses.pencils import Pencils
-from skpublicdp.hypotheses.sweeps import Directions, directions_around, draw_directions
+from skpublicdp.hypotheses.sweeps import (
+    FEW_FEATURES,
+    Directions,
+    directions_around,
+    draw_directions,
+)
 from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.mechanisms.selection import draw
 from tests.helpers import (
@@ -261,7 +266,8 @@ def test_directions_depend_on_the_public_rows_alone():
     np.testing.assert_array_equal(weights, draw_directions(X, 200))
     assert weights.shape[0] <= 200
     assert not weights[:, 4].any()
-    assert ((weights != 0).sum(axis=1) == 2).sum() >= 10  # those of two features
+    n_used = (weights != 0).sum(axis=1)
+    assert [(n_used == few).sum() >= 10 for few in (2, 3)] == [True, True]
     spread = (weights * X.std(axis=0))[:, :4]
     assert np.all(np.abs(spread).sum(axis=0) > 1)  # no feature is left out, whatever its unit
     np.testing.assert_allclose(
@@ -276,10 +282,11 @@ def test_most_directions_are_differences_of_public_rows():
     X = np.random.default_rng(0).integers(2, size=(30, 25)).astype(float)
     standard = X / X.std(axis=0)
     differences = (standard[:, None] - standard[None]).reshape(-1, 25)
-    drawn = draw_directions(X, 50) * X.std(axis=0)
     either = np.concatenate([differences, -differences])
-    found = [np.abs(either - direction).max(axis=1).min() < 1e-9 for direction in drawn]
-    assert 35 <= sum(found) < 45
+    for few, n_expected in ((0.2, 30), (0.1, 35)):
+        drawn = draw_directions(X, 50, few) * X.std(axis=0)
+        found = [np.abs(either - direction).max(axis=1).min() < 1e-9 for direction in drawn]
+        assert sum(found) == n_expected
 
 
 @pytest.mark.parametrize("thresholds", [1, 3, 31])
@@ -447,11 +454,9 @@ class TestRounds:
         assert three.score(self.X, self.Y) > one.score(self.X, self.Y) + 0.01
 
     def test_rounds_follow_from_public_numbers(self):
-        assert [len(self.fitted("auto", e).privacy_.mechanisms) for e in (0.01, 1.0, 9.0)] == [
-            1,
-            2,
-            3,
-        ]
+        budgets = (0.01, 1.0, 3.0, 9.0)
+        counts = [len(self.fitted("auto", epsilon).privacy_.mechanisms) for epsilon in budgets]
+        assert counts == [1, 2, 3, 4]
 
     def test_a_refined_cover_depends_on_the_released_halfspace_alone(self):
         public = public_sample(self.PUBLIC)
@@ -478,6 +483,14 @@ class TestRounds:
             # a move of length r turns by arcsin(r) at most
             reach = 0.8 / 2 ** (step - 1)
             assert apart.max() <= reach / np.sqrt(1 - reach**2) + 1e-9
+
+    def test_a_direction_of_few_features_mostly_keeps_to_them(self):
+        points = np.random.default_rng(0).normal(size=(300, 12))
+        for n_used in (1, 4, 6, 7):
+            found = directions_around(np.arange(12) < n_used, points, 301, 1)
+            outside = (found[:, n_used:] != 0).sum(axis=1)
+            enough = [(outside == n_more).sum() >= 90 for n_more in (0, 1)]
+            assert enough == [n_used <= FEW_FEATURES] * 2
 
     def test_a_single_feature_can_be_refined(self):
         hypotheses = Halfspaces(cover="directions", rounds=2)

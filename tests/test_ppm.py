@@ -167,7 +167,7 @@ class TestRounds:
     @few_rows
     def test_the_draws_together_spend_the_budget(self, monkeypatch):
         draws = recorded(monkeypatch)
-        for epsilon, n_draws in [(0.01, 1), (1.0, 2), (8.0, 3)]:
+        for epsilon, n_draws in [(0.01, 1), (1.0, 2), (3.0, 3), (8.0, 4)]:
             draws.clear()
             clf = fitted(epsilon=epsilon, class_weight={"negative": 2})
             assert sum(spent for _, spent, _ in draws) == Fraction(epsilon)

@@ -275,7 +275,7 @@ def spread_pool(points: Rows, most: int) -> Pool:
     """
     generator = np.random.default_rng(0)  # fixed: the pool is part of the method, not random
     varies, scale = scales(points)
-    inner = draw_directions(points, most // 4)
+    inner = draw_directions(points, most // 4, few=0.1)
     columns = np.ascontiguousarray(points.T)
     at_quantiles = []
     for normal in inner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Self
@@ -18,6 +19,9 @@ BLOCK_ROWS = 1 << 13
 
 LIMB_BITS = 24
 """Bits of a weight added at a time: 2^29 rows then still sum to exact floats."""
+
+FEW_FEATURES = 6
+"""A direction of at most so many features is mostly refined within them."""
 
 
 class Sweeps(ABC):
@@ -234,7 +238,7 @@ class Directions(Sweeps):
         return self.weights[sweep], float(self.thresholds[sweep, gap])
 
 
-def draw_directions(points: Rows, size: int) -> NDArray[np.float64]:
+def draw_directions(points: Rows, size: int, few: float = 0.2) -> NDArray[np.float64]:
     """Draw directions by public rows and fixed randomness.
 
     Parameters
@@ -243,19 +247,21 @@ def draw_directions(points: Rows, size: int) -> NDArray[np.float64]:
         Public rows.
     size : int
         Number of directions.
+    few : float, default=0.2
+        Share of those of two to four features.
 
     Returns
     -------
     ndarray of float64, shape (at most size, n_features)
-        In the units of the rows and up to sign: 70% differences of standardised public rows, 10%
-        each of two features, isotropic, and isotropic among whitened rows. A feature that is
-        constant among the public rows gets no weight. Of one feature, that feature.
+        In the units of the rows and up to sign: those of few features, 10% each isotropic and
+        isotropic among whitened rows, all others differences of standardised public rows. A feature
+        that is constant among the public rows gets no weight. Of one feature, that feature.
     """
     n_features = points.shape[1]
     varies, scale = scales(points)
     if n_features == 1 or not varies.any():
         return np.ones((1, n_features))
-    return _in_units(_standard_directions(points, size, seed=0), varies, scale)
+    return _in_units(_standard_directions(points, size, few, seed=0), varies, scale)
 
 
 def directions_around(
@@ -278,31 +284,54 @@ def directions_around(
     -------
     ndarray of float64, shape (at most size, n_features)
         Among standardised rows and with lengths 1, the direction plus 0.8, 0.4 or 0.2, halved after
-        each step, of another one as `draw_directions` draws them.
+        each step, of another one as `draw_directions` draws them. A direction of few features
+        mostly keeps to them, or to them and another one: there is less to choose from.
     """
     varies, scale = scales(points)
-    moves = _standard_directions(points, size - 1, seed=step)
-    moves /= np.linalg.norm(moves, axis=1, keepdims=True)
     middle = normal * scale / np.linalg.norm(normal * scale)
+    of_few = np.count_nonzero(middle) <= FEW_FEATURES
+    n_near = 3 * (size - 1) // 10 if of_few else 0
+    moves = np.concatenate(
+        [
+            _moves_near(middle, varies, n_near, seed=step),
+            _standard_directions(points, size - 1 - 2 * n_near, few=0.2, seed=step),
+        ]
+    )
+    moves /= np.linalg.norm(moves, axis=1, keepdims=True)
     distances = 0.8 * 0.5 ** (step - 1) * np.array([1.0, 0.5, 0.25])
     directions = middle + moves * np.resize(distances, (len(moves), 1))
     return _in_units(np.vstack([middle, directions]), varies, scale)
 
 
-def _standard_directions(points: Rows, size: int, seed: int) -> NDArray[np.float64]:
-    """Return directions among standardised rows: 70% differences, 10% each of three other kinds."""
+def _moves_near(
+    middle: NDArray[np.float64], varies: NDArray[np.bool_], size: int, seed: int
+) -> NDArray[np.float64]:
+    """Return so many random directions of the same features, and as many of one more."""
+    generator = np.random.default_rng(seed)
+    moves = generator.normal(size=(2 * size, len(middle))) * (middle != 0)
+    others = np.flatnonzero(varies & (middle == 0))
+    if len(others):
+        added = generator.choice(others, size=size)
+        moves[np.arange(size), added] = generator.normal(size=size)
+    return np.asarray(moves)
+
+
+def _standard_directions(points: Rows, size: int, few: float, seed: int) -> NDArray[np.float64]:
+    """Return directions among standardised rows: differences, and three other kinds."""
     generator = np.random.default_rng(seed)  # fixed: directions are part of the method, not random
     n_features = points.shape[1]
-    standard = (points - points.mean(axis=0)) / scales(points)[1]
-    n_other = size // 10  # a few of each: where public rows are few, differences are too
+    varies, scale = scales(points)
+    standard = (points - points.mean(axis=0)) / scale
+    n_other = size // 10  # some of each: where public rows are few, differences are too
+    sparse = np.zeros((int(few * size), n_features))
     distinct = np.unique(standard, axis=0)
-    first = generator.integers(len(distinct), size=size - 3 * n_other)
+    first = generator.integers(len(distinct), size=size - len(sparse) - 2 * n_other)
     second = first - generator.integers(1, len(distinct), size=len(first))  # never the same
     differences = distinct[first] - distinct[second]
-    sparse = np.zeros((n_other, n_features))
-    for direction in sparse:
-        two = generator.choice(n_features, size=min(2, n_features), replace=False)
-        direction[two] = generator.normal(size=len(two))
+    features = np.flatnonzero(varies)
+    for direction, size_of in zip(sparse, itertools.cycle((2, 3, 4)), strict=False):
+        chosen = generator.choice(features, size=min(size_of, len(features)), replace=False)
+        direction[chosen] = generator.normal(size=len(chosen))
     isotropic = generator.normal(size=(n_other, n_features))
     whitened = generator.normal(size=(n_other, n_features)) @ _whitening(standard)
     return np.concatenate([differences, sparse, isotropic, whitened])
