@@ -36,6 +36,10 @@ SEEDS = 5
 PUBLIC = 300
 TREES, DEEP, HALFSPACES, UNION = "depth-2 trees", "depth-3 trees", "halfspaces", "union"
 EPSILONS = (0.1, 1.0)
+SMALL, DRAWS = 10_000, 4
+"""With so few training rows each fit is made that often: one draw moves a mean by half a point."""
+CLOSE, CLOSE_DRAWS = ("CPS1988", 0.1), 12
+"""The mean of more draws than that is what is held against a target this close to it."""
 
 
 def trees():
@@ -106,7 +110,7 @@ def halfspaces():
 
 
 def measure(name, data_dir, seed):
-    """Yield one record per class and ε: accuracy on a test quarter, seconds of the fit."""
+    """Yield a record per class, ε and draw: accuracy on a test quarter, seconds of the fit."""
     rows = load(name, data_dir, PUBLIC, seed)
     X, X_test, y, y_test = train_test_split(
         rows.X, rows.y, test_size=0.25, random_state=seed, stratify=rows.y
@@ -119,10 +123,12 @@ def measure(name, data_dir, seed):
     if name == "adult":
         fits.append((DEEP, DecisionTrees(max_depth=3), 0.5))
     for method, hypotheses, epsilon in fits:
-        clf = SemiPrivateClassifier(hypotheses, epsilon=epsilon, random_state=seed)
-        elapsed = seconds(partial(clf.fit, X, y, X_public=X_public))
-        record = {"dataset": name, "seed": seed, "method": method, "epsilon": epsilon}
-        yield record | {"accuracy": clf.score(X_test, y_test), "seconds": elapsed}
+        draws = CLOSE_DRAWS if (name, epsilon) == CLOSE else DRAWS if len(y) < SMALL else 1
+        for draw in range(draws):
+            clf = SemiPrivateClassifier(hypotheses, epsilon=epsilon, random_state=seed + 100 * draw)
+            elapsed = seconds(partial(clf.fit, X, y, X_public=X_public))
+            record = {"dataset": name, "seed": seed, "method": method, "epsilon": epsilon}
+            yield record | {"accuracy": clf.score(X_test, y_test), "seconds": elapsed}
 
 
 def accuracies(records):

@@ -70,7 +70,7 @@ def draw_in_rounds(
     """
     rounds = cover.rounds
     if rounds == "auto":
-        rounds = n_rounds(cover.size, max(scored // sensitivity, 1), float(epsilon))
+        rounds = n_rounds(cover.scouts.size, max(scored // sensitivity, 1), float(epsilon))
     shares = int(rounds) * (int(rounds) + 1) // 2
     spent: list[Fraction] = []
     for number in range(1, int(rounds)):

@@ -155,7 +155,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, *, X_public=None, y_public=None, is_public=None):
-        """Spend ε on one draw.
+        """Spend ε on one draw, or on a few that share it.
 
         Parameters
         ----------

@@ -488,6 +488,10 @@ class TestRefinement:
             assert cover.refined(cover.hypothesis(path), 1) is cover
         line = Halfspaces().build_cover(public_sample(X[:9]), alpha=0.5, beta=0.05)
         assert drawn.refined(line.hypothesis(9), 1) is drawn
+        # in a union, what another member drew may have too many sides; triples take too long
+        singles = make_cover(X, 1, pool="auto", max_halfspaces=60)
+        assert singles.refined(drawn.hypothesis(drawn.size - 1), 1) is singles
+        assert make_cover(X, 3, pool="auto", max_halfspaces=60).rounds == 1
 
 
 def test_no_public_points_leave_the_empty_set():

@@ -51,7 +51,7 @@ def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
     cover_size : int
         Number of equally likely hypotheses of a round.
     n : int
-        Number of the rows scored.
+        Number of the rows scored; of weighted ones, their weight in units of a private row's.
     epsilon : float
         Privacy budget of all rounds.
 

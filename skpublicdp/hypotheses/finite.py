@@ -193,12 +193,13 @@ class UnionCover(Cover):
 
         There are as many finer covers as members to refine. With all of the mass of its class, the
         one that is made would win against covers with better members: nearly all of its are good.
+        What is refined once more counts no further: neighbours at that distance share most of it.
         """
         finer = [cover.refined(hypothesis, step) for cover in self.covers]
         if all(one is other for one, other in zip(finer, self.covers, strict=True)):
             return self
         rarities = [
-            rarity if one is other else rarity * other.size
+            rarity if one is other else max(rarity, other.size)
             for one, other, rarity in zip(finer, self.covers, self.rarities, strict=True)
         ]
         return UnionCover(finer, self._public, rarities)

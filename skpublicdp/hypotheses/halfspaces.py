@@ -201,7 +201,8 @@ class DirectionsCover(HalfspaceCover):
         self._points = points
         self._settings = settings
         self._alpha = alpha
-        self.rounds = settings.rounds
+        # a single feature has one direction: there is nothing finer
+        self.rounds = settings.rounds if np.ptp(points, axis=0).astype(bool).sum() > 1 else 1
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return the cover of new directions around a released halfspace."""
@@ -231,8 +232,8 @@ class Halfspaces(HypothesisClass):
         Most thresholds on each direction; fewer if `alpha` asks for a wider spacing.
     rounds : int or "auto", default="auto"
         Draws that share the budget, each after the first one among directions around the halfspace
-        drawn before; an exact cover takes one. ``"auto"`` takes as many as cost little
-        (`guarantees.n_rounds`).
+        drawn before; an exact cover takes one, and so does a single feature. ``"auto"`` takes as
+        many as cost little (`guarantees.n_rounds`).
 
     Notes
     -----

@@ -181,16 +181,15 @@ class IntersectionCover(Cover):
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return the cover of as many halfspaces, now near the released ones.
 
-        Where fewer were met than may be, their part of the pool stays as it was.
+        Where fewer were met than may be, some of the pool, evenly spread over it, fill it up.
         """
         sides = hypothesis.sides if isinstance(hypothesis, Polytope) else self.pool[:0]
-        if self.rounds == 1 or not len(sides):
+        if self.rounds == 1 or not 0 < len(sides) <= self._most:  # a union draws others' as well
             return self
         size = len(self.pool)
         near = size * len(sides) // self._most
         pool = pool_around(sides, self._public.X, near, step)
-        # evenly, so that opposites and all sizes of hulls are among them
-        rest = np.arange(size - near) * len(self.pool) // max(size - near, 1)
+        rest = np.arange(size - near) * size // max(size - near, 1)
         return IntersectionCover(
             joined(pool, self.pool[rest]), self._flat, self._most, self._public, self.rounds
         )
@@ -244,9 +243,10 @@ class HalfspaceIntersections(HypothesisClass):
     automatic pool with more than three features.
 
     `build_cover` ignores `alpha`. The pool is a function of the public rows. Where it is not all
-    that the paper has, the budget is shared by as many draws as cost little
+    that the paper has and pairs are the most, the budget is shared by as many draws as cost little
     (`guarantees.n_rounds`): each after the first takes a pool of as many halfspaces around those
-    drawn before.
+    drawn before; where a single one was drawn, half of them. After a draw without halfspaces one
+    more, from the same pool, is the last.
 
     References
     ----------
@@ -299,14 +299,15 @@ class HalfspaceIntersections(HypothesisClass):
         most = default if self.max_intersections is None else int(self.max_intersections)
         allowed = largest_pool(most)
         wanted = min(int(self.max_halfspaces), allowed)
+        rounds = "auto" if most < 3 else 1  # triples take too long to count them again
         if self.pool == "auto" and n_features > PAPER_FEATURES:
             pool = spread_pool(points, wanted)
-            return IntersectionCover(pool, pool[:0], most, public, "auto")
+            return IntersectionCover(pool, pool[:0], most, public, rounds)
         hull = AffineHull(points)
         size = paper_size(*hull.coordinates.shape)
         if self.pool == "auto" and size > wanted:
             pool = drawn_pool(hull, np.sort(rows, axis=None), wanted)
-            return IntersectionCover(pool, hull.flat, most, public, "auto")
+            return IntersectionCover(pool, hull.flat, most, public, rounds)
         if size > allowed:
             raise CoverSizeError(
                 f"{len(points)} distinct public points in {n_features} dimensions support "

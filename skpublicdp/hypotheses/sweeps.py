@@ -284,8 +284,8 @@ def directions_around(
     -------
     ndarray of float64, shape (at most size, n_features)
         Among standardised rows and with lengths 1, the direction plus 0.8, 0.4 or 0.2, halved after
-        each step, of another one as `draw_directions` draws them. A direction of few features
-        mostly keeps to them, or to them and another one: there is less to choose from.
+        each step, of another one as `draw_directions` draws them. Around a direction of at most
+        `FEW_FEATURES`, 30% keep to them and 30% add one more: there is less to choose from.
     """
     varies, scale = scales(points)
     middle = normal * scale / np.linalg.norm(normal * scale)
@@ -306,13 +306,17 @@ def directions_around(
 def _moves_near(
     middle: NDArray[np.float64], varies: NDArray[np.bool_], size: int, seed: int
 ) -> NDArray[np.float64]:
-    """Return so many random directions of the same features, and as many of one more."""
+    """Return so many random directions of the same features, and as many of one more.
+
+    A single feature has no other directions: all get one more.
+    """
     generator = np.random.default_rng(seed)
     moves = generator.normal(size=(2 * size, len(middle))) * (middle != 0)
     others = np.flatnonzero(varies & (middle == 0))
     if len(others):
-        added = generator.choice(others, size=size)
-        moves[np.arange(size), added] = generator.normal(size=size)
+        n_more = size if np.count_nonzero(middle) > 1 else len(moves)
+        added = generator.choice(others, size=n_more)
+        moves[np.arange(n_more), added] = generator.normal(size=n_more)
     return np.asarray(moves)
 
 
