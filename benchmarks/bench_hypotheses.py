@@ -185,10 +185,10 @@ def main():
             for record in measure(name, options.data_dir, seed)
         )
         save_table(records, "hypotheses_accuracy")
-        title = f"Test accuracy, mean±std of {SEEDS} seeds, {PUBLIC} public rows; median fit"
+        title = f"Test accuracy, mean±std of {SEEDS} seeds and draws, {PUBLIC} public rows; median fit"
         print_table(summary(records), title)
         reached = [*accuracies(records)]
-        print_lines(reached, f"Accuracy: means of {SEEDS} seeds")
+        print_lines(reached, f"Accuracy: means of {SEEDS} seeds and draws")
         lines += reached
     save_table(pd.DataFrame(lines), "hypotheses")
 

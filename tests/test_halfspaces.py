@@ -574,6 +574,16 @@ class TestRoundsOfUnions:
             sizes = [one.build_cover(public, alpha=0.1, beta=0.1).size for one in scouts]
             assert cover.scouts.size == sum(sizes)
 
+    def test_members_of_one_round_stay_as_they_are(self):
+        public = public_sample(self.PUBLIC)
+        classes = [Halfspaces(directions=20, rounds=1), Halfspaces(directions=20, rounds=2)]
+        union = Union(classes).build_cover(public, alpha=0.1, beta=0.1)
+        once, twice = union.covers
+        finer = union.refined(twice.hypothesis(5), 1)
+        assert finer.covers[0] is once
+        assert finer.covers[1] is not twice
+        assert finer.rarities == (1, twice.size)
+
     def test_rounds_are_those_of_the_members(self):
         public = public_sample(self.PUBLIC)
         for classes, rounds in [

@@ -202,12 +202,12 @@ class DirectionsCover(HalfspaceCover):
         self._settings = settings
         self._alpha = alpha
         # a single feature has one direction: there is nothing finer
-        self.rounds = settings.rounds if np.ptp(points, axis=0).astype(bool).sum() > 1 else 1
+        self.rounds = settings.rounds if (np.ptp(points, axis=0) > 0).sum() > 1 else 1
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return the cover of new directions around a released halfspace."""
         normal = hypothesis.normal if isinstance(hypothesis, Halfspace) else np.zeros(0)
-        if not normal.any():  # a constant has no direction
+        if self.rounds == 1 or not normal.any():  # a constant has no direction
             return self
         size = int(self._settings.directions)
         weights = directions_around(normal, self._public.X, size, step)
