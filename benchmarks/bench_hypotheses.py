@@ -185,7 +185,8 @@ def main():
             for record in measure(name, options.data_dir, seed)
         )
         save_table(records, "hypotheses_accuracy")
-        title = f"Test accuracy, mean±std of {SEEDS} seeds and draws, {PUBLIC} public rows; median fit"
+        means = f"{SEEDS} seeds and draws, {PUBLIC} public rows"
+        title = f"Test accuracy, mean±std of {means}; median fit"
         print_table(summary(records), title)
         reached = [*accuracies(records)]
         print_lines(reached, f"Accuracy: means of {SEEDS} seeds and draws")
