@@ -192,16 +192,18 @@ class Schema:
         return Bins(tuple(cuts), sizes)
 
 
-def cut_points(values: Rows, n_bins: int) -> Rows:
+def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
     """Return increasing cuts (a value is in the bin of cuts below it), from public values only."""
-    distinct, counts = np.unique(values, return_counts=True)
+    distinct, which = np.unique(values, return_inverse=True)
+    mass = np.bincount(which, np.ones(len(values)) if weights is None else weights)
     halfway = (distinct[:-1] + distinct[1:]) / 2  # no public value is on a cut
     if len(distinct) <= n_bins:
         return halfway
     ends = np.searchsorted(
-        np.cumsum(counts), np.arange(1, n_bins) * (len(values) / n_bins), side="left"
+        np.cumsum(mass), np.arange(1, n_bins) * (mass.sum() / n_bins), side="left"
     )
-    return halfway[np.unique(np.clip(ends, 0, len(halfway) - 1))]
+    cuts: Rows = halfway[np.unique(np.clip(ends, 0, len(halfway) - 1))]
+    return cuts
 
 
 @dataclass(frozen=True, eq=False)

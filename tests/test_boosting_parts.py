@@ -157,14 +157,15 @@ def test_gradients(monkeypatch, module, run):
 
 def test_weights_of_public_rows_are_the_nearest_that_explain_counts():
     rng = np.random.default_rng(0)
-    at = PublicDesign(np.eye(7), np.full(7, 1 / 7), 300)
+    base = rng.dirichlet(np.full(7, 5.0))
+    at = PublicDesign(np.eye(7), base, 300)
     Z = rng.normal(size=(7, 3))
     counts, variance = 300 * Z.T @ softmax(rng.normal(size=7)), 200.0
 
     def loss(logits):
         w = softmax(logits)
         left = counts - 300 * Z.T @ w
-        return 7 * w @ np.log(7 * w) + left @ left / (2 * variance)
+        return w @ np.log(w / base) / (base @ base) + left @ left / (2 * variance)
 
     found = tilt(at, Z, counts, variance)
     best = minimize(loss, np.zeros(7), method="BFGS", options={"gtol": 1e-8})
@@ -172,13 +173,13 @@ def test_weights_of_public_rows_are_the_nearest_that_explain_counts():
     assert found.weights.sum() == pytest.approx(1)
     # with little noise counts are met, with much nothing is learned
     np.testing.assert_allclose(300 * Z.T @ tilt(at, Z, counts, 1e-3).weights, counts, atol=1e-2)
-    np.testing.assert_allclose(tilt(at, Z, counts, 1e12).weights, 1 / 7, atol=1e-5)
+    np.testing.assert_allclose(tilt(at, Z, counts, 1e12).weights, base, atol=1e-5)
 
 
 def test_expected_shares_are_those_of_public_rows():
     at = design()
     shares = expected_shares(FEATURES, at)
-    np.testing.assert_allclose(shares, at.X.mean(axis=0))
+    np.testing.assert_allclose(shares, at.weights @ at.X)
     for start, stop in zip(FEATURES.offsets[:-1], FEATURES.offsets[1:], strict=True):
         assert shares[start:stop].sum() == pytest.approx(1)
 

@@ -31,6 +31,7 @@ from skpublicdp.accounting import (
 from skpublicdp.boosting import learner, moments, votes
 from skpublicdp.boosting.additive import AdditiveFit
 from skpublicdp.boosting.features import Feature, FeatureMap
+from skpublicdp.boosting.halves import Look
 from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.moments import moment_table, release
 from skpublicdp.boosting.posterior import PublicDesign, kernels
@@ -320,6 +321,8 @@ CONFIGURATIONS = {
     "pure, three labels": {"epsilon": 20, "delta": 0, "n_classes": 3},
     "pure, one round": {"epsilon": 0.5, "delta": 0},
     "moments": {"epsilon": 5, "method": "moments", "max_rounds": 2},
+    "looked at three times": {"epsilon": 6, "gap": 1.5, "seed": 1},
+    "looked at twice, pure": {"epsilon": 8, "delta": 0, "gap": 1.5, "seed": 3},
     "drifted": {"epsilon": 40, "gap": 3.0},
     "drifted, pure": {"epsilon": 40, "delta": 0, "gap": 3.0},
     "votes": {"epsilon": 2, "method": "votes", "max_rounds": 4},
@@ -362,6 +365,8 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(monkeypatch, 
         tape = Tape(patch)
         one = fitted(X, y, **options)
     assert affordable(tape.steps, epsilon, delta)
+    looks = [use for use in one.privacy_.mechanisms if "halves" in use.name]
+    assert len(looks) > 1 or not name.startswith("looked")
     outputs = [step.output for step in tape.steps]
     generator = np.random.default_rng(2)
     odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
@@ -406,11 +411,15 @@ def some_errors(step, seed):
 # Every branch that released numbers may lead to, whether or not they ever do
 
 
-def dictated(monkeypatch, even, drift, stop, gain, *, n_classes, **parameters):
+def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parameters):
     """Return the steps of a fit whose decisions are made as if what is released had led to them."""
     X, y = some_rows(5, 400, n_classes)
     learn, evenness, grow = AdditiveFit.learn, Learner._evenness, Voters.grow
-    rounds = itertools.count(1)
+    rounds, looked = itertools.count(1), itertools.count(1)
+
+    def compared(design, *args):
+        bent = np.random.default_rng(0).dirichlet(np.full(len(design.X), 5.0))
+        return Look(drift, bent if next(looked) < looks else None)
 
     def learned(self, noisy):
         learn(self, noisy)
@@ -419,6 +428,7 @@ def dictated(monkeypatch, even, drift, stop, gain, *, n_classes, **parameters):
 
     with monkeypatch.context() as patch:
         tape = Tape(patch)
+        patch.setattr(learner, "compare", compared)
         patch.setattr(AdditiveFit, "learn", learned)
         patch.setattr(Learner, "_evenness", lambda *args: (evenness(*args), even)[1])
         patch.setattr(Voters, "grow", lambda *args, **options: (grow(*args, **options), gain)[1])
@@ -447,7 +457,9 @@ def as_plan(paths):
 )
 def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
     epsilon, delta = Fraction(parameters["epsilon"]), Fraction(parameters.get("delta", 1e-6))
-    decisions = itertools.product((1.0, 0.77, 0.5, 0.02), (1.0, 3.0, 9.0), (0, 2, 3), (0, 9))
+    decisions = itertools.product(
+        (1.0, 0.77, 0.5, 0.02), (1, 4), (1.0, 3.0, 9.0), (0, 2, 3), (0, 9)
+    )
     paths, n_draws = set(), set()
     for decided in decisions:
         steps = dictated(monkeypatch, *decided, **parameters)
@@ -457,10 +469,12 @@ def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
     assert min(n_draws) == 0  # sums alone
     assert max(n_draws) > 2  # votes after drift
     if delta:
+        slack = 1.03  # of the grid, at each of many small steps of noise
         if parameters.get("method") != "moments":
             assert n_draws >= {1, 2}
+            slack = 1.01
         cost = plan_delta(as_plan(paths), epsilon)
-        assert delta * 0.9 < cost <= delta * 1.01  # grids differ
+        assert delta * 0.9 < cost <= delta * slack
 
 
 # Pure fits so small that every outcome's exact probability is known

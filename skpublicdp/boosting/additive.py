@@ -132,7 +132,7 @@ class AdditiveFit:
 
     def _public_counts(self) -> tuple[Floats, Floats]:
         """Return the counts that public rows lead to expect, and their variances."""
-        n, m = self._public.n, len(self._public.X)
+        n, m = self._public.n, self._public.size
         shares = expected_shares(self._features, self._public)
         means = self._A @ shares
         spread = self._A**2 @ np.maximum(shares, 0.5 / m)

@@ -17,6 +17,8 @@ from skpublicdp.public import encode_labels, label_column, warn_no_public
 from skpublicdp.schema import Rows, Schema
 from skpublicdp.tables import reference_rows, split_tables
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class Cells:
@@ -66,9 +68,9 @@ class BoostingRows:
     epsilon: Fraction
     delta: Fraction
 
-    def cut(self, max_bins: int) -> Cells:
-        """Cut the columns into cells, by public rows alone."""
-        features = feature_map(self.schema, self.X_public, max_bins)
+    def cut(self, max_bins: int, weights: Floats | None = None) -> Cells:
+        """Cut the columns into cells, by public rows alone, which may be weighed."""
+        features = feature_map(self.schema, self.X_public, max_bins, weights)
         return Cells(
             features, features.encoded_codes(self.X), features.encoded_codes(self.X_public)
         )

@@ -20,7 +20,7 @@ def expected_shares(features: FeatureMap, design: PublicDesign) -> Floats:
     """
     counts = design.X.sum(axis=0)
     m = len(design.X)
-    shares = counts / m
+    shares = design.weights @ design.X
     for start, feature in zip(features.offsets, features.features, strict=False):
         if feature.column.categorical:
             known = slice(start, start + feature.size - 2)
@@ -37,8 +37,9 @@ def tilt(
 ) -> PublicDesign:
     """Reweigh public rows towards released counts.
 
-    Minimises m KL(w || uniform) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the
-    dual, whose optimum has log w linear in what is counted.
+    Minimises m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the dual,
+    whose optimum has log(w / u) linear in what is counted. u are the weights so far, and m is as
+    many rows of equal weight as say as much.
 
     Parameters
     ----------
@@ -53,15 +54,16 @@ def tilt(
     steps : int, default=50
         Most Newton steps.
     """
-    n, m = design.n, len(design.X)
+    n, m = design.n, design.size
+    base = np.log(design.weights)
     dual = np.zeros(len(counts))
 
     def evaluate(dual: Floats) -> tuple[float, Floats]:
-        exponent = n * (Z @ dual) / m
+        exponent = n * (Z @ dual) / m + base
         top = exponent.max()
         weights = np.exp(exponent - top)
         total = weights.sum()
-        value = m * (top + np.log(total / m)) - dual @ counts + variance * (dual @ dual) / 2
+        value = m * (top + np.log(total)) - dual @ counts + variance * (dual @ dual) / 2
         return float(value), weights / total
 
     value, weights = evaluate(dual)

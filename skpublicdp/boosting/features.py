@@ -127,7 +127,9 @@ class FeatureMap:
         return design
 
 
-def feature_map(schema: Schema, X_public: Floats, max_bins: int) -> FeatureMap:
+def feature_map(
+    schema: Schema, X_public: Floats, max_bins: int, weights: Floats | None = None
+) -> FeatureMap:
     """Cut columns at quantiles of the public rows.
 
     Parameters
@@ -138,6 +140,8 @@ def feature_map(schema: Schema, X_public: Floats, max_bins: int) -> FeatureMap:
         Encoded public rows; missing numbers are NaN.
     max_bins : int
         Most cells of a numeric column, that for missing values aside.
+    weights : ndarray of float64, shape (m,), optional
+        Weights of the public rows, if they count differently.
 
     Returns
     -------
@@ -154,7 +158,8 @@ def feature_map(schema: Schema, X_public: Floats, max_bins: int) -> FeatureMap:
             own[-1] = len(common) + 1
             features.append(Feature(column, np.empty(0), len(common) + 2, own))
         else:
-            known = values[~np.isnan(values)]
-            cuts = cut_points(known, max_bins) if len(known) else np.empty(0)
+            known = ~np.isnan(values)
+            mass = None if weights is None else weights[known]
+            cuts = cut_points(values[known], max_bins, mass) if known.any() else np.empty(0)
             features.append(Feature(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
     return FeatureMap(tuple(features))

@@ -8,21 +8,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp.boosting.additive import UNLIKE, AdditiveFit
 from skpublicdp.boosting.door import BoostingRows
-from skpublicdp.boosting.moments import exact_noise, moment_table, release
+from skpublicdp.boosting.halves import UNLIKELY, Look, compare, halves, tendencies
+from skpublicdp.boosting.moments import cell_sums, exact_noise, moment_table, release
 from skpublicdp.boosting.plan import (
     COARSE,
     EVEN,
     FINE,
     GAIN,
+    LATER_LOOKS,
     LEAF_SHARE,
+    LOOK_ROUNDS,
     MAX_ROUNDS,
     RATE_SHARE,
     Attempt,
     Budget,
     choose_attempt,
+    look_share,
     moments_budget,
     n_rounds,
     n_votes,
@@ -38,6 +43,9 @@ from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_st
 from skpublicdp.boosting.votes import Voters
 from skpublicdp.mechanisms.noise import LARGEST_SCALE
 from skpublicdp.mechanisms.randomness import RandomBits
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 TREE = "exponential mechanism, exact draw of a tree"
 
@@ -127,8 +135,8 @@ class Learner:
         self._spent: list[Spent] = []
         self._cut(FINE)
 
-    def _cut(self, max_bins: int) -> None:
-        self.cells = self._rows.cut(max_bins)
+    def _cut(self, max_bins: int, weights: Floats | None = None) -> None:
+        self.cells = self._rows.cut(max_bins, weights)
         features, codes = self.cells.features, self.cells.public_codes
         asked = questions(features, codes)
         self._cover = tree_cover(asked, codes, features.names, self._rows.classes, depth=2)
@@ -166,11 +174,14 @@ class Learner:
             evenness = self._evenness(self._budget.part(RATE_SHARE))
         # rare labels make a tree harder to find than the number of rows tells
         attempt = attempt and self._attempt(n * evenness**2)
-        if evenness < EVEN:
-            self._cut(COARSE)
-        features = self.cells.features
-        X_public = features.indicators(self.cells.public_codes)
-        design = PublicDesign(X_public, np.full(m, 1 / m), n)
+        look, share = self._look(evenness)
+        left -= share
+        bins = COARSE if evenness < EVEN else FINE
+        weights = None if look is None else look.weights
+        if bins != FINE or weights is not None:
+            self._cut(bins, weights)
+        design = self._design(weights)
+        features, X_public = self.cells.features, design.X
         measured = cell_strategy(features, X_public, pure=pure)
         if not pure and evenness >= EVEN:
             measured = smooth_strategy(
@@ -179,10 +190,10 @@ class Learner:
                 kernels(features, design),
                 self._variance(measured),
                 n * evenness / 4,
-                n * evenness / 4 * (1 + MISMATCH * n / m),
+                n * evenness / 4 * (1 + MISMATCH * n * design.concentration),
             )
         fit = AdditiveFit(features, design, measured, self._targets, pure=pure)
-        rounds = n_rounds(n * evenness, m, self._variance(measured))
+        rounds = n_rounds(n * evenness, design.size, self._variance(measured))
         rounds = min(rounds, self._most or MAX_ROUNDS)
         share = left - (attempt.probe + attempt.rest if attempt else 0)
         for number, part in enumerate(round_shares(rounds, pure=pure)):
@@ -193,11 +204,64 @@ class Learner:
             if fit.drifted and fit.drift > UNLIKE:
                 fit.damp()
                 model = self._voted(fit.model, left) if left else fit.model
-                return Learned(model, fit.beliefs, fit.drift, fit.drifted, tuple(self._spent))
+                return self._learned(model, fit, look)
             if fit.stopped:
                 break
         model = self._probed(fit, measured, attempt) if attempt else fit.model
-        return Learned(model, fit.beliefs, fit.drift, fit.drifted, tuple(self._spent))
+        return self._learned(model, fit, look)
+
+    def _learned(self, model: Model, fit: AdditiveFit, look: Look | None) -> Learned:
+        """Sum up; what public rows look like before they are reweighed is what counts as drift."""
+        drift, drifted = fit.drift, fit.drifted
+        if look is not None and look.weights is not None:
+            drift, drifted = look.drift, True
+        return Learned(model, fit.beliefs, drift, drifted, tuple(self._spent))
+
+    def _design(self, weights: Floats | None = None) -> PublicDesign:
+        """Return the public rows as they are cut now."""
+        X = self.cells.features.indicators(self.cells.public_codes)
+        weights = np.full(len(X), 1 / len(X)) if weights is None else weights
+        return PublicDesign(X, weights, len(self._y))
+
+    def _look(self, evenness: float) -> tuple[Look | None, Fraction]:
+        """Compare public rows with private ones, and again while weights make them more alike.
+
+        Returns
+        -------
+        Look or None
+            The first drift and the last weights; ``None`` if no look was made.
+        Fraction
+            The share of the budget that was spent.
+        """
+        n, design = len(self._y), self._design()
+        cells = cell_strategy(self.cells.features, design.X, pure=self._budget.pure)
+        if n_rounds(n * evenness, design.size, self._variance(cells)) > LOOK_ROUNDS:
+            return None, Fraction(0)
+        share = look_share(self._budget, n, len(halves(self.cells.features, design)))
+        if share is None:
+            return None, Fraction(0)
+        spent, found = share, self._counted(design, share, UNLIKELY)
+        drift, weights = found.drift, found.weights
+        for _ in range(LATER_LOOKS):
+            if found.weights is None:
+                break
+            weights = found.weights
+            self._cut(FINE, weights)
+            found = self._counted(self._design(weights), 2 * share, 0.0)
+            spent += 2 * share
+        return Look(drift, weights if found.weights is None else found.weights), spent
+
+    def _counted(self, design: PublicDesign, share: Fraction, unlikely: float) -> Look:
+        """Count the rows in a half of each column, and compare them with public rows."""
+        cells, budget = self.cells, self._budget.part(share)
+        chosen = halves(cells.features, design)
+        self._spend("noisy counts of halves of columns", budget)
+        none = np.empty((0, len(self._y)), dtype=np.int64)
+        rows = cell_sums(none, cells.codes, cells.features.offsets)[-1]
+        size = len(chosen)  # how far one row moves the counts, in absolute values and in squares
+        noise, variance = exact_noise(size, budget.amount, size, self._bits, pure=budget.pure)
+        T = tendencies(cells.features, design.X, self._rows.X_public)
+        return compare(design, chosen, T, chosen @ rows + noise, variance, unlikely)
 
     def _measurable(self) -> bool:
         """Tell whether the noise of the smallest release is within what can be drawn."""

@@ -13,6 +13,18 @@ from skpublicdp.accounting.plans import Draw, Either, Gaussian, Plan, Steps, lar
 RATE_SHARE = Fraction(1, 50)
 """Share of the budget for the shares of the labels."""
 
+LOOK_SHARE, MOST_LOOK_SHARE = Fraction(1, 100), Fraction(1, 15)
+"""Share of the budget for a first look at the columns: at least and at most."""
+
+LOUDEST_LOOK = 1 / 8
+"""Most standard deviation of the noise in the share of rows that are in a half of a column."""
+
+LATER_LOOKS = 2
+"""How often the columns are looked at again, with twice the share, if the first look says so."""
+
+LOOK_ROUNDS = 3
+"""With more rounds of sums there is no look: each corrects what public rows made of the last."""
+
 MAX_ROUNDS = 5
 EVEN = 0.45
 """If 4 p (1 - p) is as much, p being the share of a label, smooth combinations are measured."""
@@ -112,6 +124,30 @@ def quality(budget: Budget, n: float, log_size: float) -> float:
 def choose_attempt(found: float) -> Attempt | None:
     """Choose what trees may spend by the `quality` of one draw; ``None`` means no trees."""
     return next((attempt for attempt in ATTEMPTS if found >= attempt.least), None)
+
+
+def look_share(budget: Budget, n: int, columns: int) -> Fraction | None:
+    """Choose the share of the budget for one count of each column.
+
+    Parameters
+    ----------
+    budget : Budget
+        All of it.
+    n : int
+        Number of private rows.
+    columns : int
+        Number of counts; one row moves each of them by 1 at most.
+
+    Returns
+    -------
+    Fraction or None
+        What the counts need to be of use, in thousandths; ``None`` if that is too much.
+    """
+    deviation = math.sqrt(budget.variance(columns)) / (n * LOUDEST_LOOK) if n else math.inf
+    needed = deviation if budget.pure else deviation**2
+    if not 0 < needed <= MOST_LOOK_SHARE:
+        return None
+    return max(Fraction(math.ceil(1000 * needed), 1000), LOOK_SHARE)
 
 
 def n_rounds(effective: float, m: float, variance: float) -> int:

@@ -46,6 +46,11 @@ class PublicDesign:
         """Sum of squared weights: 1 over the number of public rows, if all weigh the same."""
         return float(self.weights @ self.weights)
 
+    @property
+    def size(self) -> float:
+        """How many public rows of equal weight would say as much."""
+        return 1 / self.concentration
+
     def gram(self, values: Floats) -> Floats:
         """Return Σ w_i values_i x_i x_iᵀ."""
         gram: Floats = (self.X * (self.weights * values)[:, None]).T @ self.X

@@ -1,0 +1,186 @@
+"""A first look: how many rows lie in one half of each column, and what that says of public rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.stats import rankdata
+
+from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.posterior import PublicDesign
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+UNLIKELY = 2.0
+"""Logarithm of the evidence beyond which public rows are taken to be of another population."""
+
+LEAST_SIZE = 0.1
+"""Least share of the public rows that must count: beyond, no weights make them alike."""
+
+SCALES = np.geomspace(0.003, 30, 25)
+"""By how much the logarithms of weights may vary, as variances; evidence chooses."""
+
+
+def halves(features: FeatureMap, design: PublicDesign) -> Integers:
+    """Choose the half of each column's cells that has the share of rows next to one half.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The cells. Those of numbers are taken in order, those of categories the most common first.
+    design : PublicDesign
+        Public rows.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_halves, n_cells)
+        1 for each cell in the half of a column. Columns in which all public rows have the same cell
+        are left out.
+    """
+    chosen, shares = [], design.weights @ design.X
+    for start, feature in zip(features.offsets, features.features, strict=False):
+        share = shares[start : start + feature.size]
+        order = np.arange(feature.size)
+        if feature.column.categorical:
+            order = np.argsort(-share, kind="stable")
+        order = order[share[order] > 0]
+        if len(order) < 2:
+            continue
+        below = np.cumsum(share[order[:-1]])
+        half = np.zeros(len(shares), dtype=np.int64)
+        half[start + order[: 1 + int(np.argmin(np.abs(below - 0.5)))]] = 1
+        chosen.append(half)
+    return np.array(chosen, dtype=np.int64).reshape(len(chosen), len(shares))
+
+
+def tendencies(features: FeatureMap, X: Floats, X_public: Floats) -> Floats:
+    """Return what the log-odds of a row's being public may depend on, linearly.
+
+    Numbers count by the log-odds of their rank, which grow without end in both tails; categories
+    and missing values by themselves.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The cells.
+    X : ndarray of float64, shape (m, n_cells)
+        Cells of the public rows, 0 and 1.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (m, n_tendencies)
+        Columns of numbers have two, the second for missing ones.
+    """
+    found = []
+    for start, stop, feature, values in zip(
+        features.offsets, features.offsets[1:], features.features, X_public.T, strict=False
+    ):
+        if feature.column.categorical:
+            found.append(X[:, start:stop])
+            continue
+        known = ~np.isnan(values)
+        line = np.zeros(len(values))
+        rank = (rankdata(values[known]) - 0.5) / max(int(known.sum()), 1)
+        line[known] = np.log(rank / (1 - rank))
+        found += [line[:, None], X[:, stop - 1 : stop]]
+    return np.hstack(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What counts of halves say of public rows.
+
+    Attributes
+    ----------
+    drift : float
+        How unlike the public rows are, about 1 if they are of the same population.
+    weights : ndarray of float64, shape (m,), or None
+        Weights of sum 1 with which they look alike; ``None`` if they do so anyway, or if none do.
+    """
+
+    drift: float
+    weights: Floats | None
+
+
+def compare(
+    design: PublicDesign,
+    chosen: Integers,
+    T: Floats,
+    counts: Floats,
+    variance: float,
+    unlikely: float,
+) -> Look:
+    """Compare the halves of private rows with those of public ones, and weigh these if need be.
+
+    Weights are multiplied by exp(T a) for a normal a, of the variance that has the most evidence,
+    and among them the likeliest is taken.
+
+    Parameters
+    ----------
+    design : PublicDesign
+        Public rows, weighed as they are so far.
+    chosen : ndarray of int64, shape (n_halves, n_cells)
+        The halves.
+    T : ndarray of float64, shape (m, n_tendencies)
+        What weights may depend on.
+    counts : ndarray of float64, shape (n_halves,)
+        Private rows in each half, with noise.
+    variance : float
+        Variance of the noise.
+    unlikely : float
+        Logarithm of the evidence beyond which rows are weighed.
+
+    Returns
+    -------
+    Look
+        The drift and the weights.
+    """
+    Z = design.X @ chosen.T
+    n, weights = design.n, design.weights
+    shares = counts / n
+    T = T - weights @ T
+    centred = Z - weights @ Z
+    spread = (centred * weights[:, None]).T @ centred
+    # the private rows as a sample, the public ones, the noise
+    chance = (design.concentration + 1 / n) * spread + variance / n**2 * np.eye(len(counts))
+    miss = shares - weights @ Z
+    drift = float((miss**2 / np.diag(chance)).mean())
+
+    # Gaussian evidence for shifts of covariance s M Mᵀ over that for none, in the axes of both
+    root = np.linalg.cholesky(chance)
+    moved = (centred * weights[:, None]).T @ T
+    likely = np.linalg.solve(root, moved)
+    values, axes = np.linalg.eigh(likely @ likely.T)
+    along = (axes.T @ np.linalg.solve(root, miss)) ** 2
+    ratios = SCALES[:, None] * np.maximum(values, 0.0)
+    evidence = (along * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
+    best = int(np.argmax(evidence))
+    if evidence[best] <= unlikely:
+        return Look(drift, None)
+
+    scaled, factor = np.sqrt(SCALES[best]) * T, cho_factor(chance)
+
+    def tilted(a: Floats) -> Floats:
+        exponent = scaled @ a
+        # no row is left out altogether: logarithms of weights are taken later
+        unnormalised = weights * np.exp(np.maximum(exponent - exponent.max(), -500))
+        normalised: Floats = unnormalised / unnormalised.sum()
+        return normalised
+
+    def loss(a: Floats) -> tuple[float, Floats]:
+        w = tilted(a)
+        left = w @ Z - shares
+        pull = cho_solve(factor, left)
+        slope = scaled.T @ (w * (Z @ pull - w @ (Z @ pull)))
+        return float(left @ pull + a @ a) / 2, slope + a
+
+    found = tilted(minimize(loss, np.zeros(T.shape[1]), jac=True, method="L-BFGS-B").x)
+    few = 1 / (found @ found) < LEAST_SIZE * len(found)
+    return Look(drift, None if few else found)

@@ -1,0 +1,254 @@
+"""The first look of boosting: halves, their counts, and weights that make public rows alike."""
+
+import warnings
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+from scipy.stats import binom, multivariate_normal
+
+from skpublicdp import SemiPrivateBoostingClassifier
+from skpublicdp.boosting import halves as module
+from skpublicdp.boosting.features import feature_map
+from skpublicdp.boosting.halves import SCALES, UNLIKELY, compare, halves, tendencies
+from skpublicdp.boosting.plan import (
+    LATER_LOOKS,
+    LOOK_SHARE,
+    LOUDEST_LOOK,
+    MOST_LOOK_SHARE,
+    Budget,
+    look_share,
+)
+from skpublicdp.boosting.posterior import PublicDesign
+from skpublicdp.exceptions import DriftWarning
+from skpublicdp.schema import cut_points
+from tests.test_boosting_privacy import grid
+
+LOOK = "noisy counts of halves of columns"
+
+
+def table(sizes, seed=0, m=40, *, categorical=False):
+    """Public rows of a grid of cells."""
+    rng = np.random.default_rng(seed)
+    features = grid(*sizes)
+    if categorical:
+        columns = [SimpleNamespace(column=SimpleNamespace(categorical=True), size=k) for k in sizes]
+        features = SimpleNamespace(features=columns, offsets=features.offsets)
+    codes = np.array([rng.integers(0, size, m) for size in sizes], dtype=np.int16)
+    weights = rng.dirichlet(np.full(m, 5.0))
+    return features, PublicDesign(grid(*sizes).indicators(codes), weights, 500)
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+def test_a_half_is_the_part_of_its_column_next_to_one_half(categorical):
+    for seed in range(20):
+        sizes = (2, 3, 5)
+        features, design = table(sizes, seed, m=4 + seed, categorical=categorical)
+        shares = design.weights @ design.X
+        chosen = halves(features, design)
+        assert set(np.unique(chosen)) == {0, 1}
+        for row in chosen:
+            (position,) = {
+                int(np.searchsorted(features.offsets, c, "right")) for c in row.nonzero()[0]
+            }
+            start, stop = features.offsets[position - 1], features.offsets[position]
+            share = shares[start:stop]
+            order = np.argsort(-share, kind="stable") if categorical else np.arange(len(share))
+            order = order[share[order] > 0]
+            parts = [set(order[:k]) for k in range(1, len(order))]
+            away = [abs(sum(share[list(part)]) - 0.5) for part in parts]
+            assert set(row[start:stop].nonzero()[0]) in parts
+            assert abs(shares @ row - 0.5) == pytest.approx(min(away))
+
+
+def test_a_column_with_one_cell_has_no_halves():
+    X = grid(3, 2).indicators(np.array([[1, 1, 1], [0, 1, 0]], dtype=np.int16))
+    design = PublicDesign(X, np.full(3, 1 / 3), 9)
+    np.testing.assert_array_equal(halves(grid(3, 2), design), [[0, 0, 0, 1, 0]])
+    assert halves(grid(3), PublicDesign(X[:, :3], design.weights, 9)).shape == (0, 3)
+
+
+def test_tendencies_are_ranks_and_categories():
+    schema_column = SimpleNamespace(categorical=False, n_categories=0)
+    numbers = np.array([[3.0], [np.nan], [1.0], [3.0], [7.0]])
+    features = feature_map(SimpleNamespace(columns=[schema_column]), numbers, 4)
+    X = features.indicators(features.encoded_codes(numbers))
+    found = tendencies(features, X, numbers)
+    ranks = (np.array([2.5, 1.0, 2.5, 4.0]) - 0.5) / 4
+    np.testing.assert_allclose(found[[0, 2, 3, 4], 0], np.log(ranks / (1 - ranks)))
+    np.testing.assert_array_equal(found[1], [0, 1])
+    np.testing.assert_array_equal(found[[0, 2, 3, 4], 1], 0)
+    categories, design = table((3,), categorical=True)
+    np.testing.assert_array_equal(tendencies(categories, design.X, np.zeros((40, 1))), design.X)
+
+
+def bent(seed=0, m=400, n=20_000, bend=(0.8, 0.0, -0.6)):
+    """Public rows, and the counts of a population that has exp(bend · x) times as many of each."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(m, 3))
+    features, weights = grid(8, 8, 8), np.full(m, 1 / m)
+    codes = np.array([np.searchsorted(np.quantile(c, np.arange(1, 8) / 8), c) for c in x.T])
+    design = PublicDesign(features.indicators(codes.astype(np.int16)), weights, n)
+    true = np.exp(x @ bend)
+    chosen = halves(features, design)
+    counts = n * (true / true.sum()) @ design.X @ chosen.T
+    return x, design, chosen, counts, true / true.sum()
+
+
+def test_weights_follow_what_bent_the_rows():
+    x, design, chosen, counts, true = bent()
+    found = compare(design, chosen, x, counts, 100.0, UNLIKELY)
+    assert found.drift > 5
+    assert found.weights.sum() == pytest.approx(1)
+    np.testing.assert_allclose(found.weights @ design.X @ chosen.T, counts / design.n, atol=0.02)
+    fit = np.linalg.lstsq(np.c_[np.ones(400), x], np.log(found.weights), rcond=None)[0][1:]
+    np.testing.assert_allclose(fit, [0.8, 0.0, -0.6], atol=0.15)
+    assert np.corrcoef(found.weights, true)[0, 1] > 0.9
+    # what is weighed already needs no more of it
+    again = compare(PublicDesign(design.X, true, design.n), chosen, x, counts, 100.0, UNLIKELY)
+    assert again.weights is None
+    assert again.drift < 0.1
+
+
+def test_evidence_is_that_of_gaussian_shifts():
+    x, design, chosen, counts, _ = bent(bend=(0.12, 0.05, 0.0))
+    variance, n = 2e4, design.n
+    Z = design.X @ chosen.T
+    shares = design.weights @ Z
+    spread = np.cov(Z.T, aweights=design.weights, bias=True)
+    chance = spread * (design.concentration + 1 / n) + variance / n**2 * np.eye(3)
+    moved = (Z - shares).T @ (design.weights[:, None] * (x - design.weights @ x))
+    density = [
+        multivariate_normal(shares, chance + s * moved @ moved.T).logpdf(counts / n)
+        for s in (0.0, *SCALES)
+    ]
+    evidence = max(density[1:]) - density[0]
+    assert evidence > 0
+    for factor, weighed in ((1 - 1e-6, True), (1 + 1e-6, False)):
+        found = compare(design, chosen, x, counts, variance, factor * evidence)
+        assert (found.weights is not None) == weighed
+
+
+def test_the_gradient_of_the_loss(monkeypatch):
+    x, design, chosen, counts, _ = bent(m=60)
+    minimize, checked = module.minimize, []
+
+    def checking(function, start, **options):
+        for point in (start, start + np.array([0.3, -0.2, 0.5])):
+            numeric = approx_fprime(point, lambda p: function(p)[0], 1e-6)
+            np.testing.assert_allclose(function(point)[1], numeric, rtol=1e-3, atol=1e-4)
+            checked.append(point)
+        return minimize(function, start, **options)
+
+    monkeypatch.setattr(module, "minimize", checking)
+    compare(design, chosen, x, counts, 100.0, UNLIKELY)
+    assert len(checked) == 2
+
+
+def test_rows_of_the_same_population_are_seldom_weighed():
+    weighed, drifts, runs = 0, [], 300
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(0, 4, (6, 200)).astype(np.int16)
+        features = grid(*6 * [4])
+        design = PublicDesign(features.indicators(codes), np.full(200, 1 / 200), 3000)
+        chosen = halves(features, design)
+        private = features.indicators(rng.integers(0, 4, (6, 3000)).astype(np.int16))
+        counts = (private @ chosen.T).sum(axis=0) + rng.normal(0, 150, 6)
+        found = compare(design, chosen, codes.T - 1.5, counts, 150.0**2, UNLIKELY)
+        weighed += found.weights is not None
+        drifts.append(found.drift)
+    assert weighed <= binom.isf(1e-6, runs, 0.03)
+    assert np.mean(drifts) == pytest.approx(1, abs=0.15)
+
+
+def test_rows_that_no_weights_make_alike_are_left_as_they_are():
+    x, design, chosen, _, _ = bent(m=100)
+    counts = np.where(np.arange(3) == 1, 0.5, 0.999) * design.n
+    found = compare(design, chosen, x[:, [1, 1, 1]] ** 3, counts, 1.0, UNLIKELY)
+    assert found.weights is None
+    assert found.drift > 5
+
+
+def test_weighted_cuts_are_those_of_repeated_rows():
+    @given(
+        st.lists(st.tuples(st.integers(-9, 9), st.integers(1, 5)), min_size=1, max_size=30),
+        st.integers(2, 9),
+    )
+    def check(rows, n_bins):
+        values, times = map(np.array, zip(*rows, strict=True))
+        repeated = cut_points(np.repeat(values, times).astype(float), n_bins)
+        found = cut_points(values.astype(float), n_bins, times.astype(float))
+        np.testing.assert_array_equal(found, repeated)
+
+    check()
+
+
+def test_a_look_costs_what_it_needs_and_no_more():
+    for pure in (False, True):
+        budget = Budget(Fraction(1, 1000), pure)
+        sizes = [0, *np.geomspace(100, 10**8, 60).astype(int).tolist()]
+        found = [look_share(budget, n, 12) for n in sizes]
+        assert found[:2] == [None, None]
+        shares = [share for share in found if share is not None]
+        assert shares == sorted(shares, reverse=True)
+        assert shares[-1] == LOOK_SHARE
+        assert len(set(shares)) > 1
+        for n, share in zip(sizes, found, strict=True):
+            if share is not None:
+                assert share < MOST_LOOK_SHARE + Fraction(1, 1000)
+                deviation = np.sqrt(budget.part(share).variance(12)) / n
+                assert deviation <= LOUDEST_LOOK * (1 + 1e-9)
+    assert look_share(Budget(Fraction(1), pure=False), 1000, 0) is None
+
+
+def biased_rows(n=3000, m=300, strength=4.0, seed=0):
+    """A population, and public rows of which most have large numbers in the first column."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 40 * m, 4))
+    X[:, 1] += X[:, 0]
+    y = (X[:, 0] + X[:, 2] + rng.logistic(size=len(X)) > 0).astype(int)
+    ranks = X[n:, 0].argsort().argsort() / (40 * m)
+    keys = rng.exponential(size=40 * m) / np.exp(strength * ranks)
+    return X[:n], y[:n], X[n:][np.argsort(keys)[:m]]
+
+
+def looks(clf):
+    return [m for m in clf.privacy_.mechanisms if m.name == LOOK]
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0])
+def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
+    X, y, X_public = biased_rows()
+    epsilon = 0.4 if delta else 1.0
+    clf = SemiPrivateBoostingClassifier(epsilon=epsilon, delta=delta, random_state=1)
+    with pytest.warns(DriftWarning, match="look unlike"):
+        clf.fit(X, y, X_public=X_public)
+    assert 2 <= len(looks(clf)) <= 1 + LATER_LOOKS
+    assert clf.drift_ > 1.6
+    names = [m.name for m in clf.privacy_.mechanisms]
+    sums = [k for k, name in enumerate(names) if "sums of residuals over cells" in name]
+    assert max(k for k, name in enumerate(names) if name == LOOK) < min(sums)
+    # cells are where private rows are: of the public ones, three quarters are in the last cells
+    below = clf.shapes_[0].shares[: len(clf.shapes_[0].cuts) // 2]
+    assert below.sum() < 0.3
+    _, _, alike = biased_rows(strength=0.0, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DriftWarning)
+        clf.fit(X, y, X_public=alike)
+    assert len(looks(clf)) == 1
+    assert clf.drift_ < 1.6
+
+
+def test_nothing_is_looked_at_where_it_would_not_pay():
+    X, y, X_public = biased_rows(strength=0.0)
+    few = SemiPrivateBoostingClassifier(epsilon=0.01, random_state=0)
+    assert not looks(few.fit(X, y, X_public=X_public))  # too loud
+    many = SemiPrivateBoostingClassifier(epsilon=30, random_state=0)
+    assert not looks(many.fit(X, y, X_public=X_public))  # rounds of sums correct themselves
+    votes = SemiPrivateBoostingClassifier(method="votes", random_state=0)
+    assert not looks(votes.fit(X, y, X_public=X_public))
