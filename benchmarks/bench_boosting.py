@@ -6,7 +6,7 @@ census tables; ``--only PART ...`` measures some of the parts:
 * speed: a fit on a million synthetic rows, its time and the peak memory of the process;
 * tables: test accuracy and ROC-AUC at the same ε and δ on real tables, the mean of some seeds. Of
   all rows 300 random ones are public and have no label; a random quarter of the others is the test
-  set. Our fits are repeated with other noise for each seed. ``--pure`` adds fits of δ = 0;
+  set. Private fits are repeated with other noise for each seed. ``--pure`` adds fits of δ = 0;
 * drift: accuracy beside a single private tree, on the same rows, where the public rows are of
   another region or are drawn with a bias.
 
@@ -138,7 +138,7 @@ def measure(rows, seed, fits, draws):
     """Yield one record per method, ε and noise; seconds are those of fit and prediction."""
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
     for (method, epsilon), fit in fits.items():
-        for draw in range(draws if method in (OURS, PURE, TREE) else 1):
+        for draw in range(1 if method == OPEN else draws):
             start = time.perf_counter()
             positive = fit(rows, X, y, X_test, seed + SEEDS_APART * draw)
             record = {"seed": seed, "epsilon": epsilon, "method": method, "draw": draw}
@@ -283,7 +283,7 @@ def main():
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("SKPUBLICDP_DATA"))
     parser.add_argument("--datasets", nargs="+", help="by default those of the targets, at hand")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--draws", type=int, default=4, help="our fits for each seed")
+    parser.add_argument("--draws", type=int, default=4, help="private fits for each seed")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--pure", action="store_true", help="fit with δ = 0, too")
     parser.add_argument("--peer", type=Path, metavar="FILE", help=f"results of {PEER}, as CSV")

@@ -13,18 +13,26 @@ from scipy.stats import binom, multivariate_normal
 
 from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.boosting import halves as module
+from skpublicdp.boosting import learner
+from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.features import feature_map
 from skpublicdp.boosting.halves import SCALES, UNLIKELY, compare, halves, tendencies
+from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.plan import (
     LATER_LOOKS,
+    LEAST_SHARE,
     LOOK_SHARE,
+    LOOKS_TO_SUMS,
     LOUDEST_LOOK,
     MOST_LOOK_SHARE,
+    RATE_SHARE,
     Budget,
     look_share,
+    moments_budget,
 )
 from skpublicdp.boosting.posterior import PublicDesign
 from skpublicdp.exceptions import DriftWarning
+from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.schema import cut_points
 from tests.test_boosting_privacy import grid
 
@@ -114,6 +122,13 @@ def test_weights_follow_what_bent_the_rows():
     assert again.drift < 0.1
 
 
+def test_weights_go_on_from_those_so_far():
+    x, design, chosen, counts, true = bent()
+    design = PublicDesign(design.X, true, design.n)
+    loud = compare(design, chosen, x, counts, 1e12, -np.inf)
+    np.testing.assert_allclose(loud.weights, true, rtol=1e-3)
+
+
 def test_evidence_is_that_of_gaussian_shifts():
     x, design, chosen, counts, _ = bent(bend=(0.12, 0.05, 0.0))
     variance, n = 2e4, design.n
@@ -200,7 +215,7 @@ def test_a_look_costs_what_it_needs_and_no_more():
         assert len(set(shares)) > 1
         for n, share in zip(sizes, found, strict=True):
             if share is not None:
-                assert share < MOST_LOOK_SHARE + Fraction(1, 1000)
+                assert LOOK_SHARE <= share <= MOST_LOOK_SHARE
                 deviation = np.sqrt(budget.part(share).variance(12)) / n
                 assert deviation <= LOUDEST_LOOK * (1 + 1e-9)
     assert look_share(Budget(Fraction(1), pure=False), 1000, 0) is None
@@ -242,6 +257,70 @@ def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
         clf.fit(X, y, X_public=alike)
     assert len(looks(clf)) == 1
     assert clf.drift_ < 1.6
+
+
+@pytest.mark.parametrize("found", ["", "w", "ww", "www"])
+def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
+    X, y, X_public = biased_rows()
+    clf = SemiPrivateBoostingClassifier(epsilon=0.4, random_state=0)
+    rows = read_rows(clf, X, y, X_public=X_public, y_public=None, is_public=None)
+    stages = Learner(rows, bits=random_bits(0))
+    stages._budget = moments_budget(rows.epsilon, rows.delta, trees=False)
+    weights = np.random.default_rng(0).dirichlet(np.full(300, 5.0), size=3)
+    seen = []
+
+    def compared(design, chosen, T, counts, variance, unlikely):
+        seen.append((design.weights, unlikely))
+        position = len(seen) - 1
+        return module.Look(2.0 + position, weights[position] if position < len(found) else None)
+
+    monkeypatch.setattr(learner, "compare", compared)
+    look, spent = stages._look(1.0, Fraction(1))
+    share = look_share(stages._budget, len(X), 4)
+    looks = min(1 + len(found), 1 + LATER_LOOKS)
+    assert (
+        spent
+        == (2 * looks - 1) * share
+        == sum(use.budget.amount for use in stages._spent) / (stages._budget.amount)
+    )
+    assert look.drift == 2.0
+    np.testing.assert_array_equal(look.weights, weights[len(found) - 1] if found else None)
+    assert [unlikely for _, unlikely in seen] == [UNLIKELY, 0.0, 0.0][:looks]
+    for (used, _), wanted in zip(seen[1:], weights, strict=False):
+        np.testing.assert_array_equal(used, wanted)
+    # no more than may be spent
+    seen.clear()
+    assert stages._look(1.0, 2 * share)[1] == share
+    assert stages._look(1.0, share / 2) == (None, 0)
+
+
+@pytest.mark.parametrize(("columns", "n"), [(15, 530), (22, 672), (30, 740), (4, 3000)])
+def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
+    """Even where trees have set aside most of the budget, and every look leads to another."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(n, columns)) + rng.normal(size=(n, 1)) > 0).astype(float)
+    X_public = (rng.normal(size=(200, columns)) > 0).astype(float)
+    y = (X[:, :3].sum(axis=1) + rng.normal(size=n) > 1.5).astype(int)
+    weights = rng.dirichlet(np.full(200, 5.0))
+    monkeypatch.setattr(learner, "compare", lambda *args: module.Look(3.0, weights))
+    clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
+    rows = read_rows(clf, X, y, X_public=X_public, y_public=None, is_public=None)
+    stages = Learner(rows, bits=random_bits(0))
+    spent = stages.moments(trees=True).spent
+    total = stages._budget.amount
+    shares = [(use.name, use.budget.amount / total) for use in spent]
+    looks = [share for name, share in shares if name == LOOK]
+    assert sum(share for _, share in shares) <= 1
+    assert looks
+    sums = [share for name, share in shares if "over cells" in name]
+    assert min(sums) >= LEAST_SHARE
+    later = sum(taken_by_trees(name, share) for name, share in shares)
+    assert sum(looks) <= LOOKS_TO_SUMS * (1 - RATE_SHARE - later)
+
+
+def taken_by_trees(name, share):
+    """The share, if a tree or its leaves took it."""
+    return share if "tree" in name or "leaves" in name else 0
 
 
 def test_nothing_is_looked_at_where_it_would_not_pay():

@@ -169,8 +169,7 @@ def compare(
 
     def tilted(a: Floats) -> Floats:
         exponent = scaled @ a
-        # no row is left out altogether: logarithms of weights are taken later
-        unnormalised = weights * np.exp(np.maximum(exponent - exponent.max(), -500))
+        unnormalised = weights * np.exp(exponent - exponent.max())
         normalised: Floats = unnormalised / unnormalised.sum()
         return normalised
 
@@ -182,5 +181,7 @@ def compare(
         return float(left @ pull + a @ a) / 2, slope + a
 
     found = tilted(minimize(loss, np.zeros(T.shape[1]), jac=True, method="L-BFGS-B").x)
+    found = np.maximum(found, 1e-100)  # logarithms of weights are taken later
+    found /= found.sum()
     few = 1 / (found @ found) < LEAST_SIZE * len(found)
     return Look(drift, None if few else found)

@@ -21,7 +21,9 @@ from skpublicdp.boosting.plan import (
     GAIN,
     LATER_LOOKS,
     LEAF_SHARE,
+    LEAST_SHARE,
     LOOK_ROUNDS,
+    LOOKS_TO_SUMS,
     MAX_ROUNDS,
     RATE_SHARE,
     Attempt,
@@ -174,7 +176,8 @@ class Learner:
             evenness = self._evenness(self._budget.part(RATE_SHARE))
         # rare labels make a tree harder to find than the number of rows tells
         attempt = attempt and self._attempt(n * evenness**2)
-        look, share = self._look(evenness)
+        later = attempt.probe + attempt.rest if attempt else Fraction(0)
+        look, share = self._look(evenness, (left - later) * LOOKS_TO_SUMS)
         left -= share
         bins = COARSE if evenness < EVEN else FINE
         weights = None if look is None else look.weights
@@ -195,7 +198,7 @@ class Learner:
         fit = AdditiveFit(features, design, measured, self._targets, pure=pure)
         rounds = n_rounds(n * evenness, design.size, self._variance(measured))
         rounds = min(rounds, self._most or MAX_ROUNDS)
-        share = left - (attempt.probe + attempt.rest if attempt else 0)
+        share = left - later
         for number, part in enumerate(round_shares(rounds, pure=pure)):
             again = rounds == 1 and number > 0
             self._round(fit, measured, self._budget.part(share * part), again=again)
@@ -223,8 +226,15 @@ class Learner:
         weights = np.full(len(X), 1 / len(X)) if weights is None else weights
         return PublicDesign(X, weights, len(self._y))
 
-    def _look(self, evenness: float) -> tuple[Look | None, Fraction]:
+    def _look(self, evenness: float, most: Fraction) -> tuple[Look | None, Fraction]:
         """Compare public rows with private ones, and again while weights make them more alike.
+
+        Parameters
+        ----------
+        evenness : float
+            How even the labels are.
+        most : Fraction
+            The largest share of the budget that may be spent.
 
         Returns
         -------
@@ -238,15 +248,15 @@ class Learner:
         if n_rounds(n * evenness, design.size, self._variance(cells)) > LOOK_ROUNDS:
             return None, Fraction(0)
         share = look_share(self._budget, n, len(halves(self.cells.features, design)))
-        if share is None:
+        if share is None or share > most:
             return None, Fraction(0)
         spent, found = share, self._counted(design, share, UNLIKELY)
         drift, weights = found.drift, found.weights
         for _ in range(LATER_LOOKS):
-            if found.weights is None:
+            if found.weights is None or spent + 2 * share > most:
                 break
             weights = found.weights
-            self._cut(FINE, weights)
+            self.cells = self._rows.cut(FINE, weights)
             found = self._counted(self._design(weights), 2 * share, 0.0)
             spent += 2 * share
         return Look(drift, weights if found.weights is None else found.weights), spent
@@ -266,7 +276,7 @@ class Learner:
     def _measurable(self) -> bool:
         """Tell whether the noise of the smallest release is within what can be drawn."""
         columns = self._rows.X.shape[1] + 1
-        least = RATE_SHARE * self._budget.amount
+        least = LEAST_SHARE * self._budget.amount
         # a column moves by less than 4 HALF entries of at most ONE each, counts included
         if self._budget.pure:
             return bool(columns * 4 * HALF * ONE / least <= LARGEST_SCALE)

@@ -22,10 +22,16 @@ LOUDEST_LOOK = 1 / 8
 LATER_LOOKS = 2
 """How often the columns are looked at again, with twice the share, if the first look says so."""
 
+LOOKS_TO_SUMS = Fraction(1, 2)
+"""Most of what is left for looks and sums together that looks may take."""
+
 LOOK_ROUNDS = 3
 """With more rounds of sums there is no look: each corrects what public rows made of the last."""
 
 MAX_ROUNDS = 5
+LEAST_SHARE = Fraction(1, 100)
+"""No release of sums has less: half of what an attempt leaves, in most rounds, is more in each."""
+
 EVEN = 0.45
 """If 4 p (1 - p) is as much, p being the share of a label, smooth combinations are measured."""
 
@@ -143,11 +149,12 @@ def look_share(budget: Budget, n: int, columns: int) -> Fraction | None:
     Fraction or None
         What the counts need to be of use, in thousandths; ``None`` if that is too much.
     """
-    deviation = math.sqrt(budget.variance(columns)) / (n * LOUDEST_LOOK) if n else math.inf
-    needed = deviation if budget.pure else deviation**2
-    if not 0 < needed <= MOST_LOOK_SHARE:
+    if not n * columns:
         return None
-    return max(Fraction(math.ceil(1000 * needed), 1000), LOOK_SHARE)
+    deviation = math.sqrt(budget.variance(columns)) / (n * LOUDEST_LOOK)
+    needed = min(deviation if budget.pure else deviation**2, 1.0)
+    share = max(Fraction(math.ceil(1000 * needed), 1000), LOOK_SHARE)
+    return share if share <= MOST_LOOK_SHARE else None
 
 
 def n_rounds(effective: float, m: float, variance: float) -> int:
