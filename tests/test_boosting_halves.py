@@ -127,6 +127,9 @@ def test_weights_go_on_from_those_so_far():
     design = PublicDesign(design.X, true, design.n)
     loud = compare(design, chosen, x, counts, 1e12, -np.inf)
     np.testing.assert_allclose(loud.weights, true, rtol=1e-3)
+    # and none is lost for good: logarithms are taken of them
+    dropped = PublicDesign(design.X, np.where(np.arange(400) < 40, 0, true), design.n)
+    assert compare(dropped, chosen, x, counts, 1e12, -np.inf).weights.min() > 0
 
 
 def test_evidence_is_that_of_gaussian_shifts():

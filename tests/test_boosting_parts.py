@@ -10,6 +10,7 @@ from scipy.special import expit, ndtri, softmax
 
 from skpublicdp.accounting import Draw, Either, Gaussian, Steps, gaussian_mu_squared, plan_delta
 from skpublicdp.boosting import posterior, strategy
+from skpublicdp.boosting.additive import AdditiveFit
 from skpublicdp.boosting.drift import expected_shares, tilt
 from skpublicdp.boosting.plan import (
     ATTEMPTS,
@@ -182,6 +183,19 @@ def test_expected_shares_are_those_of_public_rows():
     np.testing.assert_allclose(shares, at.weights @ at.X)
     for start, stop in zip(FEATURES.offsets[:-1], FEATURES.offsets[1:], strict=True):
         assert shares[start:stop].sum() == pytest.approx(1)
+
+
+def test_rows_without_weight_do_not_count():
+    at = design()
+    kept = PublicDesign(at.X[:15], np.full(15, 1 / 15), N)
+    padded = PublicDesign(at.X, np.where(np.arange(M) < 15, 1 / 15, 0), N)
+    assert kept.size == pytest.approx(padded.size) == pytest.approx(15)
+    measured = strategy.cell_strategy(FEATURES, at.X, pure=False)
+    counts = [
+        AdditiveFit(FEATURES, rows, measured, 1, pure=False)._public_counts()
+        for rows in (kept, padded)
+    ]
+    np.testing.assert_allclose(*counts)
 
 
 def test_rules_are_monotone():
