@@ -6,7 +6,8 @@ census tables; ``--only PART ...`` measures some of the parts:
 * speed: a fit on a million synthetic rows, its time and the peak memory of the process;
 * tables: test accuracy and ROC-AUC at the same ε and δ on real tables, the mean of some seeds. Of
   all rows 300 random ones are public and have no label; a random quarter of the others is the test
-  set. Private fits are repeated with other noise for each seed. ``--pure`` adds fits of δ = 0;
+  set. Private fits are repeated with other noise for each seed, on small tables three times as
+  often. ``--pure`` adds fits of δ = 0;
 * drift: accuracy beside a single private tree, on the same rows, where the public rows are of
   another region or are drawn with a bias.
 
@@ -63,6 +64,7 @@ BIASES = {  # the public rows have too many large or too many small values of on
 STRENGTHS = (4, -4)
 OURS, PURE, PEER, OPEN, TREE = "boosting", "boosting, δ = 0", "DP-EBM", "LR", "private tree"
 PARTS = ("speed", "tables", "drift")
+SMALL, MORE = 5000, 3  # fewer private rows are fitted so many times as often: noise counts more
 SEEDS_APART = 1000  # of fits that differ in their noise alone
 
 
@@ -137,6 +139,7 @@ def installed_peer():
 def measure(rows, seed, fits, draws):
     """Yield one record per method, ε and noise; seconds are those of fit and prediction."""
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
+    draws *= 1 if len(X) >= SMALL else MORE
     for (method, epsilon), fit in fits.items():
         for draw in range(1 if method == OPEN else draws):
             start = time.perf_counter()

@@ -19,13 +19,13 @@ from skpublicdp.boosting.plan import (
     EVEN,
     FINE,
     GAIN,
-    LATER_LOOKS,
     LEAF_SHARE,
     LEAST_SHARE,
     LOOK_ROUNDS,
     LOOKS_TO_SUMS,
     MAX_ROUNDS,
     RATE_SHARE,
+    SECOND_LOOK,
     Attempt,
     Budget,
     choose_attempt,
@@ -227,7 +227,7 @@ class Learner:
         return PublicDesign(X, weights, len(self._y))
 
     def _look(self, evenness: float, most: Fraction) -> tuple[Look | None, Fraction]:
-        """Compare public rows with private ones, and again while weights make them more alike.
+        """Compare public rows with private ones, and if they look unlike once more when weighed.
 
         Parameters
         ----------
@@ -250,16 +250,12 @@ class Learner:
         share = look_share(self._budget, n, len(halves(self.cells.features, design)))
         if share is None or share > most:
             return None, Fraction(0)
-        spent, found = share, self._counted(design, share, UNLIKELY)
-        drift, weights = found.drift, found.weights
-        for _ in range(LATER_LOOKS):
-            if found.weights is None or spent + 2 * share > most:
-                break
-            weights = found.weights
-            self.cells = self._rows.cut(FINE, weights)
-            found = self._counted(self._design(weights), 2 * share, 0.0)
-            spent += 2 * share
-        return Look(drift, weights if found.weights is None else found.weights), spent
+        first, spent = self._counted(design, share, UNLIKELY), share * (1 + SECOND_LOOK)
+        if first.weights is None or spent > most:
+            return first, share
+        self.cells = self._rows.cut(FINE, first.weights)
+        second = self._counted(self._design(first.weights), share * SECOND_LOOK, 0.0)
+        return Look(first.drift, first.weights if second.weights is None else second.weights), spent
 
     def _counted(self, design: PublicDesign, share: Fraction, unlikely: float) -> Look:
         """Count the rows in a half of each column, and compare them with public rows."""

@@ -19,8 +19,8 @@ LOOK_SHARE, MOST_LOOK_SHARE = Fraction(1, 100), Fraction(1, 15)
 LOUDEST_LOOK = 1 / 8
 """Most standard deviation of the noise in the share of rows that are in a half of a column."""
 
-LATER_LOOKS = 2
-"""How often the columns are looked at again, with twice the share, if the first look says so."""
+SECOND_LOOK = 2
+"""How many times the share of the first look a second one has, if the first one says so."""
 
 LOOKS_TO_SUMS = Fraction(1, 2)
 """Most of what is left for looks and sums together that looks may take."""
