@@ -24,7 +24,8 @@ from skpublicdp.tables import check_table
 class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Private boosting on tables of numbers and categories, with scores for each label.
 
-    Public rows, labelled or not, cut the columns into cells. Noisy sums of what the model so far
+    Public rows, labelled or not, cut the columns into cells. A first look compares each column with
+    the private rows and reweighs public rows that look unlike. Noisy sums of what the model so far
     leaves unexplained are released, cell by cell and round by round; an additive logistic model is
     fitted to them on the public rows, which costs no privacy. A small tree is then drawn exactly to
     see if columns act together; if so, more follow.

@@ -1,4 +1,4 @@
-"""The stages: shares of labels, rounds of sums, trees; each spends, and each is listed."""
+"""The stages: shares of labels, looks, rounds of sums, trees; each spends, and each is listed."""
 
 from __future__ import annotations
 
