@@ -33,7 +33,7 @@ $(OLDEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --editable . \
 		'scikit-learn==1.7.0' 'numpy==2.0.0' 'scipy==1.13.0' 'joblib==1.3.0' \
-		'pandas==2.2.2' 'matplotlib==3.9.0' 'pyparsing<3.2' 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100'
+		'pandas==2.2.2' 'matplotlib==3.9.0' 'pyparsing<3.2' 'pytest>=8' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	touch $@
 
 test-oldest: $(OLDEST)/.ready  ## the estimator checks and the library's tests on them
