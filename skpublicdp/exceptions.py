@@ -1,4 +1,22 @@
-"""Errors and warnings with a meaning of their own."""
+"""Errors and warnings with a meaning of their own, and the one function that warns."""
+
+import sys
+import warnings
+
+INSIDE = ("skpublicdp", "sklearn", "joblib")
+"""A warning names the first line that is in none of these."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the user's own line."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+class PrivacyBudgetError(RuntimeError):
+    """More was asked for than a budget holds; nothing was spent, and no private row was read."""
 
 
 class CoverSizeError(ValueError):
@@ -23,3 +41,7 @@ class AmbiguousLabelWarning(UserWarning):
 
 class DriftWarning(UserWarning):
     """Released counts of private rows are not what the public rows lead to expect."""
+
+
+class LargeDeltaWarning(UserWarning):
+    """δ is so large for the number of rows that publishing some of them would satisfy it."""

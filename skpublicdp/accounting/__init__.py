@@ -1,26 +1,35 @@
-"""Budgets: receipts, zCDP, Gaussian differential privacy, amplification by subsampling."""
+"""What events cost: receipts, plans, zCDP, Gaussian differential privacy, subsampling."""
 
 from skpublicdp.accounting.amplification import (
     base_delta,
     base_epsilon,
     subsample_size,
+    subsampled_delta,
     subsampled_epsilon,
 )
-from skpublicdp.accounting.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu_squared
-from skpublicdp.accounting.plans import (
+from skpublicdp.accounting.decimals import exact_fraction
+from skpublicdp.accounting.events import (
+    Approximate,
     Draw,
     Either,
+    Event,
     Gaussian,
+    Pure,
     Steps,
-    largest_scale,
-    plan_delta,
+    Subsampled,
+    basic_price,
+    mu_squared_price,
+    rho_price,
 )
-from skpublicdp.accounting.receipts import (
-    REPLACE_ONE,
-    Mechanism,
-    PrivacyReceipt,
-    exact_fraction,
+from skpublicdp.accounting.gdp import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu_squared,
+    pure_mu_squared,
 )
+from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_of
+from skpublicdp.accounting.plans import largest_scale, plan_delta
+from skpublicdp.accounting.receipts import REPLACE_ONE, Mechanism, PrivacyReceipt
 from skpublicdp.accounting.zcdp import (
     exponential_rho,
     gaussian_rho,
@@ -32,14 +41,21 @@ from skpublicdp.accounting.zcdp import (
 
 __all__ = [
     "REPLACE_ONE",
+    "Approximate",
     "Draw",
     "Either",
+    "Event",
     "Gaussian",
+    "Measurement",
     "Mechanism",
     "PrivacyReceipt",
+    "Pure",
+    "Sensitivity",
     "Steps",
+    "Subsampled",
     "base_delta",
     "base_epsilon",
+    "basic_price",
     "exact_fraction",
     "exponential_rho",
     "gaussian_delta",
@@ -47,9 +63,14 @@ __all__ = [
     "gaussian_mu_squared",
     "gaussian_rho",
     "largest_scale",
+    "mu_squared_price",
+    "noise_of",
     "plan_delta",
+    "pure_mu_squared",
     "pure_rho",
+    "rho_price",
     "subsample_size",
+    "subsampled_delta",
     "subsampled_epsilon",
     "zcdp_delta",
     "zcdp_epsilon",

@@ -10,11 +10,11 @@ labels those that come first) one row moves another one's part as well, and ampl
 
 from __future__ import annotations
 
-import math
 from decimal import localcontext
 from fractions import Fraction
 
 from skpublicdp.accounting.decimals import (
+    exact_fraction,
     float_above,
     float_below,
     non_negative,
@@ -22,7 +22,6 @@ from skpublicdp.accounting.decimals import (
     relative_error,
     to_decimal,
 )
-from skpublicdp.accounting.receipts import exact_fraction
 
 
 def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") -> float:
@@ -152,13 +151,62 @@ def base_delta(
     share = delta / rate
     if roles == "random" or base <= epsilon:
         share = min(share, Fraction(1))
-        nearest = float(share)
-        return nearest if Fraction(nearest) <= share else math.nextafter(nearest, 0)
+        with localcontext(precise(delta, rate)):
+            exact = to_decimal(share)
+            if Fraction(exact) == share:
+                return float_below(exact)
+            return float_below(exact * (1 - relative_error()))
     with localcontext(precise(epsilon, base, delta, rate)):
         moved = (to_decimal(base).exp() - to_decimal(epsilon).exp()) * (1 + relative_error())
         slack = to_decimal(base).exp() * relative_error()  # of the difference
         least = to_decimal(share) / (1 + moved + slack) * (1 - relative_error())
         return min(float_below(least), 1.0)
+
+
+def subsampled_delta(
+    delta_base: Fraction,
+    rate: Fraction,
+    epsilon: Fraction,
+    epsilon_base: Fraction,
+    *,
+    roles: str = "random",
+) -> float:
+    """Return the δ of an (ε, δ)-differentially private algorithm on a subsample.
+
+    Parameters
+    ----------
+    delta_base : Fraction
+        δ of the algorithm, in [0, 1].
+    rate, epsilon, epsilon_base, roles
+        As in `base_delta`, of which this is the inverse.
+
+    Returns
+    -------
+    float
+        q δ, or with the paper's roles q (1 + max(0, e^epsilon_base - e^epsilon)) δ, rounded up.
+
+    References
+    ----------
+    Balle, Barthe and Gaboardi (2018), Theorem 9. Beimel, Nissim and Stemmer (2015), Claim 5.7.
+
+    Examples
+    --------
+    >>> subsampled_delta(8e-6, Fraction(1, 8), 0.5, 1.0)
+    1.000...e-06
+    """
+    delta, rate = non_negative("delta_base", delta_base), _rate(rate)
+    epsilon, base = non_negative("epsilon", epsilon), non_negative("epsilon_base", epsilon_base)
+    _check_roles(roles)
+    with localcontext(precise(epsilon, base, delta, rate)):
+        moved = to_decimal(Fraction(0))
+        if roles == "paper" and base > epsilon:
+            larger = to_decimal(base).exp()
+            moved = larger - to_decimal(epsilon).exp() + larger * relative_error()
+        nearest = float(rate * delta)
+        if not moved and exact_fraction(nearest) == Fraction(nearest) == rate * delta:
+            return min(nearest, 1.0)
+        spent = to_decimal(rate * delta) * (1 + moved) * (1 + relative_error())
+        return min(float_above(spent), 1.0)
 
 
 def subsample_size(

@@ -115,6 +115,24 @@ class Grid:
                 best = np.maximum(best, lines.max(axis=0))
         return _at_most_one(best)
 
+    def pure(self, epsilon: float, values: Values) -> Values:
+        """Return the curve before an ε-differentially private mechanism from that after it.
+
+        The loss is ε or -ε, as that of randomised response: of all such mechanisms it is the worst.
+        """
+        step, size = self.step, len(values)
+        pieces = self._multiple_below(epsilon)
+        rest = epsilon - pieces * step
+        _, line = self._convex(values)
+        top, line = line[0], line[1:]
+        distances = step * np.arange(pieces + 1, 0, -1)
+        below = -np.expm1(-distances) * top + np.exp(-distances) * line[0]
+        known = np.concatenate([below, line, np.full(pieces + 1, line[-1])])
+        near = _between(known[:size], known[1 : size + 1], step - rest, step)  # V(u / K)
+        far = _between(known[-size - 1 : -1], known[-size:], rest, step)  # V(K u)
+        larger = math.exp(epsilon)
+        return _at_most_one((larger * near + far) / (1 + larger))
+
     def _multiple_below(self, logarithm: float) -> int:
         """Return the largest k with k h <= logarithm.
 

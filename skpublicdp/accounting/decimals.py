@@ -15,8 +15,22 @@ from decimal import (
     localcontext,
 )
 from fractions import Fraction
+from numbers import Rational, Real
 
-from skpublicdp.accounting.receipts import exact_fraction
+
+def exact_fraction(value: Real | float) -> Fraction:
+    """Read a budget exactly as it is written: a float as the shortest decimal that stands for it.
+
+    So ten times 0.1 is 1, where the floats themselves are a little more.
+
+    Examples
+    --------
+    >>> exact_fraction(0.1)
+    Fraction(1, 10)
+    """
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(repr(float(value)))
 
 
 def non_negative(name: str, value: Fraction) -> Fraction:
@@ -89,18 +103,48 @@ def log_ratio(beta: Decimal) -> Decimal:
 
 
 def float_above(value: Decimal) -> float:
-    """Return the least float that is not below."""
+    """Return the least float that is not below, neither itself nor as it is read."""
     nearest = float(value)
-    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+    while nearest < value or Decimal(repr(nearest)) < value:
+        nearest = math.nextafter(nearest, math.inf)
+    return nearest
 
 
 def float_below(value: Decimal) -> float:
-    """Return the greatest float that is not above."""
+    """Return the greatest float that is not above, neither itself nor as it is read."""
     nearest = float(value)
-    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
+    while nearest > value or Decimal(repr(nearest)) > value:
+        nearest = math.nextafter(nearest, -math.inf)
+    return nearest
+
+
+def written_above(value: Fraction) -> float:
+    """Return the least float that is read as no less."""
+    nearest = float(value)
+    return nearest if exact_fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def written_below(value: Fraction) -> float:
+    """Return the greatest float that is read as no more."""
+    return 0.0 - written_above(-value)
 
 
 def fraction_below(value: Fraction) -> Fraction:
     """Round a positive fraction down to 64 binary digits."""
     scale = Fraction(2) ** (64 - (value.numerator.bit_length() - value.denominator.bit_length()))
     return Fraction(math.floor(value * scale)) / scale
+
+
+def fraction_above(value: Fraction, digits: int = 64) -> Fraction:
+    """Round a non-negative fraction up to so many binary digits."""
+    if not value:
+        return value
+    scale = Fraction(2) ** (
+        digits - (value.numerator.bit_length() - value.denominator.bit_length())
+    )
+    return Fraction(math.ceil(value * scale)) / scale
+
+
+def root_below(square: Fraction) -> Fraction:
+    """Return a square root, rounded down."""
+    return Fraction(math.isqrt(math.floor(square * (1 << 128))), 1 << 64)

@@ -20,6 +20,7 @@ from functools import lru_cache
 from skpublicdp.accounting.decimals import (
     arithmetic,
     float_above,
+    fraction_above,
     fraction_below,
     non_negative,
     probability,
@@ -76,6 +77,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> float:
     return min(float_above(upper), 1.0)
 
 
+@lru_cache(maxsize=256)
 def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     """Return the least ε such that μ-GDP implies (ε, δ)-differential privacy.
 
@@ -114,6 +116,7 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     return epsilon
 
 
+@lru_cache(maxsize=256)
 def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest μ² such that μ-GDP implies (ε, δ)-differential privacy.
 
@@ -162,6 +165,54 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     while not _holds(mu_squared, epsilon, delta):
         mu_squared = fraction_below(mu_squared - step)
     return mu_squared
+
+
+@lru_cache(maxsize=1024)
+def pure_mu_squared(epsilon: Fraction) -> Fraction:
+    """Return a μ² such that every ε-differentially private mechanism is μ-GDP.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        Non-negative.
+
+    Returns
+    -------
+    Fraction
+        (2 Φ⁻¹(e^ε / (1 + e^ε)))², rounded up to 64 binary digits.
+
+    References
+    ----------
+    Dong, Roth and Su (2019), section 2; docs/proofs/budgets.md.
+
+    Examples
+    --------
+    >>> float(pure_mu_squared(1))
+    1.5179...
+    """
+    epsilon = non_negative("epsilon", epsilon)
+    with localcontext(arithmetic(START_DIGITS)):
+        exact = to_decimal(min(epsilon, Fraction(EXACT_UP_TO)))
+        # Q(z) = 1 / (1 + e^ε) or less, from the bound Q(z) <= exp(-z²/2) / 2 down
+        goal = 1 / (1 + exact.exp()) * (1 - relative_error())
+        slack = 1 + relative_error()
+        z = (2 * ((1 + exact.exp()) / 2).ln()).sqrt() * slack if exact else exact
+        if epsilon > EXACT_UP_TO:
+            z = (2 * to_decimal(epsilon)).sqrt() * slack  # larger still: ln 2 is left out
+        else:
+            for _ in range(MOST_STEPS):
+                mills, error = _mills(z)
+                gap = (goal / (_density(z) * (mills + error) * slack)).ln()
+                # ln Q is concave: Newton's steps from above stay on the safe side
+                following = max(z - gap * mills * (1 - TOLERANCE), Decimal(0))
+                if gap <= TOLERANCE or following == z:
+                    break
+                z = following
+        return fraction_above(4 * Fraction(z * z) * (1 + Fraction(1, 2**80)))
+
+
+EXACT_UP_TO = 100_000
+"""A larger ε is converted by a bound, whose relative error is below 1e-4."""
 
 
 def _delta(delta: Fraction) -> Fraction:

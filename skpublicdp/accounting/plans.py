@@ -1,6 +1,6 @@
-"""What an adaptive plan of Gaussian mechanisms and exponential mechanisms costs.
+"""What an adaptive plan costs as a whole.
 
-A plan is a tree that is fixed in advance: steps one after the other, and places where the answers
+A plan is an event that is fixed in advance: steps one after the other, and places where the answers
 given so far decide which of several plans goes on. Its δ(ε) is computed backwards: V(u) is the
 most that the steps still to come can add to δ where u = e^(ε - privacy loss so far). V is convex
 in u, so the broken line through a few of its values lies above it. With every rounding
@@ -12,91 +12,33 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from skpublicdp.accounting.curves import Grid, Values, float_down, float_up
-from skpublicdp.accounting.decimals import non_negative, probability
+from skpublicdp.accounting.decimals import non_negative, probability, root_below
+from skpublicdp.accounting.events import (
+    Approximate,
+    Draw,
+    Either,
+    Event,
+    Gaussian,
+    Pure,
+    Steps,
+    Subsampled,
+    basic_price,
+)
+from skpublicdp.accounting.zcdp import zcdp_rho
 
 
-@dataclass(frozen=True)
-class Gaussian:
-    """Rounded Gaussian noise on integers that one row moves by Δ: μ² = Δ² / σ², or more.
-
-    Attributes
-    ----------
-    mu_squared : Fraction
-        At least the square of the sensitivity over σ².
-    """
-
-    mu_squared: Fraction
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu_squared", non_negative("mu_squared", self.mu_squared))
-
-
-@dataclass(frozen=True)
-class Draw:
-    """One draw by the exponential mechanism.
-
-    Attributes
-    ----------
-    epsilon : Fraction
-        At least its budget: the privacy loss lies in an interval of that length.
-    """
-
-    epsilon: Fraction
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", non_negative("epsilon", self.epsilon))
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Plans that run one after the other.
-
-    Attributes
-    ----------
-    parts : tuple of plans
-        In order of time. What exactly a step asks may depend on everything released before.
-    """
-
-    parts: tuple[Plan, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
-
-
-@dataclass(frozen=True)
-class Either:
-    """One of several plans: which one may depend on everything released before.
-
-    Attributes
-    ----------
-    options : tuple of plans
-        At least one.
-    """
-
-    options: tuple[Plan, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "options", tuple(self.options))
-        if not self.options:
-            raise ValueError("Either needs at least one option.")
-
-
-Plan = Gaussian | Draw | Steps | Either
-
-
-def plan_delta(plan: Plan, epsilon: Fraction) -> float:
+def plan_delta(plan: Event, epsilon: Fraction) -> float:
     """Return the δ of a plan at a given ε.
 
     Parameters
     ----------
-    plan : Gaussian, Draw, Steps or Either
+    plan : Event
         What is run.
     epsilon : Fraction
         Non-negative.
@@ -125,7 +67,7 @@ def plan_delta(plan: Plan, epsilon: Fraction) -> float:
 
 
 def largest_scale(
-    make_plan: Callable[[Fraction], Plan], epsilon: Fraction, delta: Fraction
+    make_plan: Callable[[Fraction], Event], epsilon: Fraction, delta: Fraction
 ) -> Fraction:
     """Return the largest scale at which a plan fits a budget.
 
@@ -205,6 +147,24 @@ def largest_scale(
     return Fraction(low)
 
 
+@lru_cache(maxsize=1024)
+def equal_draws(epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+    """Return an ε that each of some draws may have, by the plan calculus where that is fast.
+
+    Examples
+    --------
+    >>> float(equal_draws(Fraction(1), Fraction(1, 10**6), 32))
+    0.0839...
+    """
+    if count <= PLANNED_DRAWS:
+        return largest_scale(lambda scale: Steps((Draw(scale),) * count), epsilon, delta)
+    return root_below(8 * zcdp_rho(epsilon, delta) / count)
+
+
+PLANNED_DRAWS = 128
+"""More equal draws are composed by zCDP: the plan calculus takes seconds and gains 7% at most."""
+
+
 FURTHEST = 2.0**64
 """Scales are searched for between 2^-127 and 2^127."""
 
@@ -222,7 +182,7 @@ def _short(scale: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _plan_delta(plan: Plan, epsilon: Fraction) -> float:
+def _plan_delta(plan: Event, epsilon: Fraction) -> float:
     if _pure(plan) <= epsilon:
         return 0.0
     logarithm = float_down(min(epsilon, LARGEST))
@@ -241,7 +201,7 @@ UNDERFLOW = 2.0**-900
 """More than all numbers together that were too small for floats."""
 
 
-def _backwards(plan: Plan, values: Values, grid: Grid) -> Values:
+def _backwards(plan: Event, values: Values, grid: Grid) -> Values:
     """Return the curve before a plan from the curve after it."""
     match plan:
         case Gaussian(mu_squared):
@@ -253,6 +213,16 @@ def _backwards(plan: Plan, values: Values, grid: Grid) -> Values:
             if epsilon > LARGEST:
                 return np.ones_like(values)
             return grid.draw(max(float_up(epsilon), LEAST), values) if epsilon else values
+        case Pure(epsilon):
+            if epsilon > LARGEST:
+                return np.ones_like(values)
+            return grid.pure(float_up(epsilon), values) if epsilon else values
+        case Approximate(epsilon, delta):
+            # all is lost with probability δ, and the loss is ±ε otherwise (Kairouz et al. 2017)
+            lost = min(float_up(delta), 1.0)
+            return np.minimum(1.0, _backwards(Pure(epsilon), values, grid) + lost)
+        case Subsampled():
+            return _backwards(_whole(plan), values, grid)
         case Either(options):
             curves = [_backwards(option, values, grid) for option in dict.fromkeys(options)]
             highest: Values = np.maximum.reduce(curves)
@@ -262,7 +232,15 @@ def _backwards(plan: Plan, values: Values, grid: Grid) -> Values:
     return values
 
 
-def _grid(plan: Plan, epsilon: float) -> Grid:
+def _whole(plan: Subsampled) -> Event:
+    """Return an event of which all is known."""
+    epsilon, delta = basic_price(plan)
+    if not isinstance(epsilon, Fraction):
+        raise ValueError("Of a subsample, only the cost of (ε, δ)-private events is known.")
+    return Approximate(epsilon, delta) if delta else Pure(epsilon)
+
+
+def _grid(plan: Event, epsilon: float) -> Grid:
     """Choose a grid; any one gives a bound, and a good one a tight bound.
 
     δ falls about as e^(-r ε) for the r at which the tilted loss is ε on average. A broken line is
@@ -301,13 +279,17 @@ MOST_POINTS = 4000
 """Of a grid; also what the bounds of roundings are made for."""
 
 
-def _heaviest(plan: Plan) -> tuple[float, Counter[float]]:
+def _heaviest(plan: Event) -> tuple[float, Counter[float]]:
     """Return μ² and the budgets of the draws on the path on which the loss varies most."""
     match plan:
         case Gaussian(mu_squared):
             return float(min(mu_squared, LARGEST**2)), Counter()
         case Draw(epsilon):
             return 0.0, Counter([float(min(epsilon, LARGEST))])
+        case Pure(epsilon) | Approximate(epsilon, _):
+            return 0.0, Counter([float(min(2 * epsilon, LARGEST))])
+        case Subsampled():
+            return _heaviest(_whole(plan))
         case Steps(parts):
             totals = list(map(_heaviest, parts))
             return sum(t[0] for t in totals), sum((t[1] for t in totals), Counter[float]())
@@ -338,11 +320,11 @@ def _mean_loss(mu_squared: float, draws: Counter[float], tilt: float) -> float:
     return mu_squared * (tilt + 0.5) + sum(count * draw(e) for e, count in draws.items())
 
 
-def _flat(plan: Plan) -> list[Plan]:
+def _flat(plan: Event) -> list[Event]:
     """Return the steps of a plan, with Gaussian mechanisms in a row made one."""
     if not isinstance(plan, Steps):
         return [plan]
-    steps: list[Plan] = []
+    steps: list[Event] = []
     for step in (step for part in plan.parts for step in _flat(part)):
         match step, steps:
             case Gaussian(more), [*_, Gaussian(mu_squared)]:
@@ -352,15 +334,7 @@ def _flat(plan: Plan) -> list[Plan]:
     return steps
 
 
-def _pure(plan: Plan) -> Fraction | float:
+def _pure(plan: Event) -> Fraction | float:
     """Return the ε at which δ is 0."""
-    match plan:
-        case Gaussian(mu_squared):
-            return math.inf if mu_squared else Fraction(0)
-        case Draw(epsilon):
-            return epsilon
-        case Steps(parts):
-            totals = [_pure(part) for part in parts]
-            return math.inf if math.inf in totals else sum(totals, Fraction(0))
-        case Either(options):
-            return max(map(_pure, options))
+    epsilon, delta = basic_price(plan)
+    return math.inf if delta else epsilon

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
-from numbers import Rational, Real
+from html import escape
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skpublicdp.accounting.events import (
+    Event,
+    from_text,
+    mu_squared_price,
+    rho_price,
+    to_text,
+)
+from skpublicdp.accounting.plans import plan_delta
 
 REPLACE_ONE = "replace one private row (features and label)"
 """The unit of privacy: neighbouring data sets differ by replacing one private row."""
+
+CURVE_POINTS = 24
+"""Values of ε at which a trade-off curve is supported."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +37,18 @@ class Mechanism:
     name : str
         What was run.
     epsilon, delta : float
-        What it spent.
+        What it costs alone.
     reference : str
         Where its privacy is proved.
+    event : Event, optional
+        What happened.
     """
 
     name: str
     epsilon: float
     delta: float
     reference: str
+    event: Event | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +70,24 @@ class PrivacyReceipt:
         seed is not bound by the guarantee.
     assumptions : tuple of str
         What is taken to be public.
+    event : Event
+        What happened to the private rows, to be composed with what happens later.
+    entry : int or None
+        Number of the fit in its `PrivacyBudget`.
+
+    See Also
+    --------
+    skpublicdp.PrivacyBudget : One budget for many fits.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from skpublicdp.accounting import Draw
+    >>> one = PrivacyReceipt(1.0, 0.0, "row", 100, 10, (), True, event=Draw(Fraction(1)))
+    >>> round(one.mu, 2), round(one.rho, 3)
+    (0.63, 0.125)
+    >>> print(one.in_words())
+    Whoever guesses ... is right at most 62.3% of the time.
     """
 
     epsilon: float
@@ -60,42 +98,155 @@ class PrivacyReceipt:
     mechanisms: tuple[Mechanism, ...]
     secure_randomness: bool
     assumptions: tuple[str, ...] = ()
+    event: Event = field(kw_only=True)
+    entry: int | None = None
+
+    @property
+    def mu(self) -> float:
+        """The μ of Gaussian differential privacy that it costs; infinite where none is known."""
+        return math.sqrt(mu_squared_price(self.event))
+
+    @property
+    def rho(self) -> float:
+        """The ρ of zero-concentrated differential privacy that it costs, or infinity."""
+        return float(rho_price(self.event))
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the least δ that is proved at some ε, by itself or by the guarantee."""
+        proved = plan_delta(self.event, Fraction(epsilon))
+        lost = (math.exp(min(self.epsilon, 700.0)) - math.exp(epsilon)) * (1 - self.delta)
+        promised = self.delta + max(0.0, lost / (1 + math.exp(min(self.epsilon, 700.0))))
+        return min(proved, promised * (1 + 1e-12), 1.0)
+
+    def trade_off(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """Return how often a test must miss a person, given how often it gives false alarms.
+
+        Parameters
+        ----------
+        alpha : array-like of float
+            False-alarm rates in [0, 1], of a test whether a person's row or another one is in the
+            data.
+
+        Returns
+        -------
+        ndarray of float64
+            At least so often a person who is in is missed (Dong, Roth and Su 2019, Definition 2.1).
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> from skpublicdp.accounting import Draw
+        >>> one = PrivacyReceipt(1.0, 0.0, "row", 100, 10, (), True, event=Draw(Fraction(1)))
+        >>> one.trade_off([0.05, 0.5]).round(2)
+        array([0.87, 0.27])
+        """
+        alpha = np.asarray(alpha, dtype=np.float64)
+        if not ((alpha >= 0) & (alpha <= 1)).all():
+            raise ValueError("alpha must lie in [0, 1].")
+        missed = np.zeros_like(alpha)
+        for epsilon in np.linspace(0, min(self.epsilon, 100.0), CURVE_POINTS):
+            delta, factor = self.delta_at(float(epsilon)), math.exp(epsilon)
+            for line in (1 - delta - factor * alpha, (1 - delta - alpha) / factor):
+                missed = np.maximum(missed, line)
+        return missed
+
+    def in_words(self) -> str:
+        """Return one sentence for people who do not know what ε is."""
+        # half of the guesses are right anyway; the rest is the total variation distance
+        right = 50 * (1 + self.delta_at(0.0))
+        share = f"{math.ceil(10 * right) / 10:.1f}"
+        return (
+            "Whoever guesses whether a person was in or somebody else in their place, even knowing "
+            f"everybody else's rows, is right at most {share}% of the time."
+            + ("" if self.secure_randomness else " Whoever knows the seed can always be right.")
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one dict per mechanism, for a data frame.
+
+        Returns
+        -------
+        list of dict
+            With the keys ``mechanism``, ``epsilon``, ``delta`` and ``proof``.
+        """
+        return [
+            {"mechanism": m.name, "epsilon": m.epsilon, "delta": m.delta, "proof": m.reference}
+            for m in self.mechanisms
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain dicts, lists, strings and numbers, ready for JSON."""
-        fields = asdict(self)
-        fields["mechanisms"] = list(fields["mechanisms"])
-        fields["assumptions"] = list(fields["assumptions"])
-        return fields
+        kept = ("name", "epsilon", "delta", "reference")
+        lines = [
+            {name: getattr(m, name) for name in kept} | {"event": m.event and to_text(m.event)}
+            for m in self.mechanisms
+        ]
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": self.unit,
+            "n_private": self.n_private,
+            "n_public": self.n_public,
+            "mechanisms": lines,
+            "secure_randomness": self.secure_randomness,
+            "assumptions": list(self.assumptions),
+            "event": to_text(self.event),
+            "entry": self.entry,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> PrivacyReceipt:
+        """Read what `to_dict` wrote."""
+        changed = {
+            "mechanisms": tuple(
+                Mechanism(**one | {"event": one["event"] and from_text(one["event"])})
+                for one in fields["mechanisms"]
+            ),
+            "assumptions": tuple(fields["assumptions"]),
+            "event": from_text(fields["event"]),
+        }
+        return cls(**fields | changed)
 
     def __repr__(self) -> str:
         spent = (f"{m.name} (ε = {m.epsilon:g}, δ = {m.delta:g})" for m in self.mechanisms)
+        return "\n".join(
+            [
+                f"PrivacyReceipt: ε = {self.epsilon:g}, δ = {self.delta:g}",
+                *(f"  {name:<11} {text}" for name, text in self._lines(", ".join(spent))),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        lines = self._lines("")
+        table = [
+            "<tr><th>mechanism</th><th>ε</th><th>δ</th><th>proof</th></tr>",
+            *(
+                f"<tr><td>{escape(m.name)}</td><td>{m.epsilon:g}</td><td>{m.delta:g}</td>"
+                f"<td>{escape(m.reference)}</td></tr>"
+                for m in self.mechanisms
+            ),
+        ]
+        notes = (f"<li><b>{name}</b> {escape(text)}</li>" for name, text in lines if text)
+        return (
+            f"<div><p><b>Privacy receipt: ε = {self.epsilon:g}, δ = {self.delta:g}.</b> "
+            f"{escape(self.in_words())}</p><table>{''.join(table)}</table>"
+            f"<ul>{''.join(notes)}</ul></div>"
+        )
+
+    def _lines(self, spent: str) -> Iterable[tuple[str, str]]:
         randomness = (
             "operating system's secure generator"
             if self.secure_randomness
             else "seeded, repeatable: for tests and papers, not for release"
         )
-        return "\n".join(
-            [
-                f"PrivacyReceipt: ε = {self.epsilon:g}, δ = {self.delta:g}",
-                f"  unit        {self.unit}",
-                f"  rows        {self.n_private} private, {self.n_public} public",
-                f"  mechanisms  {', '.join(spent)}",
-                f"  randomness  {randomness}",
-                "  scope       this fit alone; every other use of the same rows adds its own",
-                *(f"  assumes     {assumption}" for assumption in self.assumptions),
-            ]
-        )
-
-
-def exact_fraction(value: Real) -> Fraction:
-    """Read a budget exactly as it is stored.
-
-    Examples
-    --------
-    >>> exact_fraction(0.5)
-    Fraction(1, 2)
-    """
-    if isinstance(value, Rational):
-        return Fraction(int(value.numerator), int(value.denominator))
-    return Fraction(float(value))
+        scope = "this fit alone; every other use of the same rows adds its own"
+        if self.entry is not None:
+            scope = f"this fit, entry {self.entry} of its budget, which adds up all fits"
+        return [
+            ("unit", self.unit),
+            ("rows", f"{self.n_private} private, {self.n_public} public"),
+            ("mechanisms", spent),
+            ("randomness", randomness),
+            ("scope", scope),
+            *(("assumes", assumption) for assumption in self.assumptions),
+        ]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from skpublicdp.accounting.decimals import (
+    exact_fraction,
     float_above,
     fraction_below,
     log_ratio,
@@ -22,7 +24,6 @@ from skpublicdp.accounting.decimals import (
     sum_with_slack,
     to_decimal,
 )
-from skpublicdp.accounting.receipts import exact_fraction
 
 
 def gaussian_rho(sensitivity_squared: Fraction, sigma2: Fraction) -> Fraction:
@@ -203,6 +204,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
         return float_above(max(epsilon + slack, Decimal(0)))
 
 
+@lru_cache(maxsize=256)
 def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest ρ such that ρ-zCDP implies (ε, δ)-differential privacy.
 
