@@ -1,8 +1,9 @@
 """Pictures of what was released, after scikit-learn's displays; matplotlib is optional."""
 
+from skpublicdp.plotting.budget import BudgetDisplay
 from skpublicdp.plotting.cdf import CDFDisplay
 from skpublicdp.plotting.marginal import MarginalDisplay
 from skpublicdp.plotting.polytope import PolytopeDisplay
 from skpublicdp.plotting.shape import ShapeDisplay
 
-__all__ = ["CDFDisplay", "MarginalDisplay", "PolytopeDisplay", "ShapeDisplay"]
+__all__ = ["BudgetDisplay", "CDFDisplay", "MarginalDisplay", "PolytopeDisplay", "ShapeDisplay"]

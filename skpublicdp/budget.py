@@ -1,0 +1,372 @@
+"""PrivacyBudget: many fits, one cap, kept in SQLite; the proofs are in docs/proofs/budgets.md."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import sqlite3
+import tempfile
+from contextlib import suppress
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from skpublicdp.accounting import Event, exact_fraction
+from skpublicdp.accounting.events import from_text, to_text
+from skpublicdp.accounting.filters import ACCOUNTANTS, FREE, KINDS, Filter, Prices, Spent
+from skpublicdp.budget_file import BudgetFile
+from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.tickets import USED
+
+LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
+
+
+class Entry(NamedTuple):
+    """One fit in the ledger of a budget: public numbers only.
+
+    Attributes
+    ----------
+    number : int
+        Its place.
+    time : str
+        When it was written, before anything was drawn; ISO 8601, UTC.
+    who : str
+        Name of the estimator.
+    event : Event
+        What was planned and paid for.
+    n_rows : int
+        Number of private rows.
+    group : str or None
+        The disjoint group of rows.
+    """
+
+    number: int
+    time: str
+    who: str
+    event: Event
+    n_rows: int
+    group: str | None
+
+
+class PrivacyBudget:
+    """One (ε, δ) for many fits, however they are chosen: a filter that refuses what would exceed.
+
+    Pass it as `budget` to any estimator of this package. Each fit is written down and paid for
+    before it draws anything, and refused before it reads a private row if the total would pass
+    (ε, δ). What is fitted next, and with how much, may depend on all results so far.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε > 0 of everything together, read as an exact fraction.
+    delta : float, default=0.0
+        δ of everything together, in [0, 1).
+    path : path-like, default=None
+        A file that keeps the ledger across processes, notebooks and restarts; one that is there is
+        opened and must have the same terms. ``None`` is a temporary file of this process.
+    accountant : {"auto", "pure", "zcdp", "gdp"}, default="auto"
+        What is added up: ``"pure"`` ε and δ, ``"zcdp"`` ρ, ``"gdp"`` μ². ``"auto"`` is pure for
+        ``delta=0`` and admits a fit while pure *or* gdp holds otherwise, which costs no more.
+
+    See Also
+    --------
+    SemiPrivateClassifier : Takes a budget, as all estimators do.
+
+    Notes
+    -----
+    Copies, pickles, clones and workers share the file, hence the budget. A copy that cannot reach
+    its file refuses. A fit that fails or is killed after its entry was written has spent.
+
+    The filters are those of Feldman and Zrnic (2021), Whitehouse et al. (2023) and Smith and
+    Thakurta (2022), which hold under fully adaptive choices (docs/proofs/budgets.md).
+
+    Examples
+    --------
+    >>> from skpublicdp import PrivacyBudget, SemiPrivateClassifier
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> budget = PrivacyBudget(1.0)
+    >>> clf = SemiPrivateClassifier(epsilon=0.7, budget=budget, random_state=0)
+    >>> clf = clf.fit(X, X[:, 0] > 0, X_public=rng.normal(size=(50, 2)))
+    >>> budget.spent().epsilon, budget.remaining(), clf.privacy_.entry
+    (0.7, 0.3, 1)
+    >>> clf.fit(X, X[:, 0] > 0)
+    Traceback (most recent call last):
+        ...
+    skpublicdp.exceptions.PrivacyBudgetError: This fit asks for ε = 0.7, and ε = 0.3 is left ...
+    """
+
+    def __init__(
+        self,
+        epsilon: Any,
+        delta: Any = 0.0,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        accountant: str = "auto",
+    ) -> None:
+        if not 0 < epsilon < math.inf:
+            raise ValueError(f"epsilon must be positive and finite; got {epsilon!r}.")
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta must be at least 0 and below 1; got {delta!r}.")
+        if accountant not in ACCOUNTANTS:
+            raise ValueError(f"accountant must be one of {ACCOUNTANTS}; got {accountant!r}.")
+        if not delta and accountant in ("zcdp", "gdp"):
+            raise ValueError(f"accountant={accountant!r} needs a positive delta.")
+        self._filter = Filter(
+            exact_fraction(epsilon), exact_fraction(delta), accountant if delta else "pure"
+        )
+        self._group = ""
+        if path is None:
+            handle, path = tempfile.mkstemp(prefix="privacy-budget-", suffix=".sqlite")
+            os.close(handle)
+            atexit.register(_remove, path, os.getpid())
+        self._file = BudgetFile.open(str(Path(path).resolve()), self._filter)
+
+    @property
+    def epsilon(self) -> float:
+        """ε of everything together."""
+        return float(self._filter.epsilon)
+
+    @property
+    def delta(self) -> float:
+        """δ of everything together."""
+        return float(self._filter.delta)
+
+    @property
+    def accountant(self) -> str:
+        """What is added up."""
+        return self._filter.accountant
+
+    @property
+    def path(self) -> str:
+        """The file of the ledger."""
+        return self._file.path
+
+    @property
+    def ledger(self) -> list[Entry]:
+        """Every fit so far, in order, of all groups."""
+        rows = self._file.read(
+            "SELECT number, time, who, event, n_rows, disjoint FROM entries ORDER BY number"
+        )
+        return [
+            Entry(number, time, who, from_text(event), n_rows, group or None)
+            for number, time, who, event, n_rows, group in rows
+        ]
+
+    def group(self, name: str) -> Self:
+        """Return this budget for a group of rows that shares no row, and no person, with another.
+
+        Parameters
+        ----------
+        name : str
+            Who is in a group, and how many, must be public; each has all that the fits on
+            everybody leave (parallel composition). The name stays in the ledger.
+
+        Returns
+        -------
+        PrivacyBudget
+            Pass it as `budget` to fits on rows of that group only.
+        """
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name must be a text that is not empty; got {name!r}.")
+        if self._group:
+            raise ValueError(f"This budget is already that of the group {self._group!r}.")
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__, _group=name)
+        return part
+
+    def check(self, event: Event) -> None:
+        """Refuse what would not be admitted now; spend nothing.
+
+        Parameters
+        ----------
+        event : Event
+            What is planned.
+
+        Raises
+        ------
+        PrivacyBudgetError
+            If there is less left.
+        """
+        self._admit(event, self._file.read(LAST_TOTALS))
+
+    def spend(
+        self, event: Event, *, who: str = "", n_rows: int = 0, ticket: str | None = None
+    ) -> int:
+        """Write an entry, and only then return.
+
+        Parameters
+        ----------
+        event : Event
+            What is about to happen to private rows. Mechanisms of other packages are
+            ``accounting.Pure(epsilon)``, ``accounting.Gaussian(mu_squared)`` or, with
+            ``accountant="pure"``, ``accounting.Approximate(epsilon, delta)``.
+        who : str
+            By whom.
+        n_rows : int
+            Number of private rows.
+        ticket : str, optional
+            Something that may be used for one entry only.
+
+        Returns
+        -------
+        int
+            Number of the entry.
+
+        Raises
+        ------
+        PrivacyBudgetError
+            If there is less left, or the ticket has been used: nothing is spent then.
+        """
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._file.connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # others wait from here on
+            total = self._admit(event, connection.execute(LAST_TOTALS).fetchall())
+            row = (now, who, to_text(event), n_rows, self._group, total.to_text(), ticket)
+            try:
+                written = connection.execute(
+                    "INSERT INTO entries (time, who, event, n_rows, disjoint, total, ticket) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    row,
+                )
+            except sqlite3.IntegrityError:
+                raise PrivacyBudgetError(USED) from None
+            connection.execute("COMMIT")
+        return int(written.lastrowid or 0)
+
+    def spent(self) -> Spent:
+        """Return the least (ε, δ) that would have admitted all fits, of the most spent group.
+
+        What may be promised to others is the whole budget, unless all fits were fixed in advance:
+        who stops early for what was seen has had the choice to go on (docs/proofs/budgets.md).
+        """
+        return self._most_spent(self._groups(self._file.read(LAST_TOTALS)))
+
+    def remaining(self, kind: str = "pure", delta: Any = None) -> float:
+        """Return the largest ε that one more fit may have.
+
+        Parameters
+        ----------
+        kind : {"pure", "draw", "gaussian"}, default="pure"
+            Any fit with ``delta=0``; one that only draws, as `SemiPrivateClassifier` and
+            `PPMHalfspaceClassifier` do; or one with a positive δ.
+        delta : float, optional
+            δ of that fit, for ``"gaussian"``; by default that of the budget, or with
+            ``accountant="pure"`` what is left of it.
+
+        Returns
+        -------
+        float
+            0 where nothing is left.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {KINDS}; got {kind!r}.")
+        if delta is not None and kind != "gaussian":
+            raise ValueError(f"delta is 0 for kind={kind!r}; leave it out.")
+        at = None if delta is None else exact_fraction(delta)
+        totals = self._totals(self._groups(self._file.read(LAST_TOTALS)))
+        return min(self._filter.room(total, kind, at) for total in totals)
+
+    def history(self) -> list[Spent]:
+        """Return what was spent after each entry, as `spent` does."""
+        groups: dict[str, Prices] = {}
+        found: list[Spent] = []
+        for group, total in self._file.read("SELECT disjoint, total FROM entries ORDER BY number"):
+            groups[group] = Prices.from_text(total)
+            found.append(self._most_spent(groups))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return terms, entries and what is spent as plain values, ready for JSON."""
+        fields = ("number", "time", "who", "n_rows", "group")
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "accountant": self.accountant,
+            "spent": list(self.spent()),
+            "entries": [
+                {name: getattr(one, name) for name in fields} | {"event": to_text(one.event)}
+                for one in self.ledger
+            ],
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw what was left after each fit.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        plotting.BudgetDisplay
+            The picture.
+        """
+        from skpublicdp import plotting  # matplotlib is optional
+
+        display: Any = plotting.BudgetDisplay
+        return display.from_budget(self, ax=ax)
+
+    def __repr__(self) -> str:
+        group = f", group={self._group!r}" if self._group else ""
+        return (
+            f"PrivacyBudget(epsilon={self.epsilon:g}, delta={self.delta:g}, "
+            f"accountant={self.accountant!r}{group})"
+        )
+
+    def _repr_html_(self) -> str:
+        spent = self.spent()
+        rows = "".join(
+            f"<tr><td>{one.number}</td><td>{one.time}</td><td>{escape(one.who)}</td>"
+            f"<td>{one.n_rows}</td><td>{escape(one.group or '')}</td></tr>"
+            for one in self.ledger
+        )
+        return (
+            f"<div><p><b>Privacy budget: ε = {self.epsilon:g}, δ = {self.delta:g}.</b> "
+            f"Spent: ε = {spent.epsilon:.4g}, δ = {spent.delta:g}.</p>"
+            f'<progress max="{self.epsilon}" value="{spent.epsilon}"></progress>'
+            "<table><tr><th>entry</th><th>time (UTC)</th><th>who</th><th>private rows</th>"
+            f"<th>group</th></tr>{rows}</table></div>"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrivacyBudget):
+            return NotImplemented
+        return (self._file, self._group) == (other._file, other._group)
+
+    def __hash__(self) -> int:
+        return hash((self._file, self._group))
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def _groups(self, last_totals: list[Any]) -> dict[str, Prices]:
+        return {group: Prices.from_text(total) for group, total, _ in last_totals}
+
+    def _totals(self, groups: dict[str, Prices]) -> list[Prices]:
+        """Return what rows have spent: those of this group, or those of each."""
+        everybody = groups.get("", FREE)
+        if self._group:
+            return [everybody + groups.get(self._group, FREE)]
+        return [everybody, *(everybody + own for name, own in groups.items() if name)]
+
+    def _most_spent(self, groups: dict[str, Prices]) -> Spent:
+        return max(map(self._filter.spent, self._totals(groups)), key=lambda one: one.epsilon)
+
+    def _admit(self, event: Event, last_totals: list[Any]) -> Prices:
+        """Return the new total of this group's own events, or refuse."""
+        price, groups = Prices.of(event), self._groups(last_totals)
+        for total in self._totals(groups):
+            if not self._filter.holds(total + price):
+                raise PrivacyBudgetError(self._filter.refusal(event, total))
+        return groups.get(self._group, FREE) + price
+
+
+def _remove(path: str, owner: int) -> None:
+    if os.getpid() == owner:
+        with suppress(OSError):
+            os.remove(path)
