@@ -2,6 +2,7 @@
 
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier
+from skpublicdp.budget import PrivacyBudget
 from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.ppm import PPMHalfspaceClassifier
@@ -9,13 +10,14 @@ from skpublicdp.preprocessing import PublicFit
 from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.semi_private import SemiPrivateClassifier
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "GenericLearnerClassifier",
     "LabelBoostClassifier",
     "PAPQueryRelease",
     "PPMHalfspaceClassifier",
+    "PrivacyBudget",
     "PublicFit",
     "SemiPrivateBoostingClassifier",
     "SemiPrivateClassifier",

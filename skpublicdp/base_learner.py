@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from skpublicdp.exceptions import NoPublicDataWarning
+from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
+from skpublicdp.accounting.decimals import written_below
+from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.public import check_rows, warn_if_sliced
 
 
@@ -29,6 +32,13 @@ class DelegatesToBase:
 
     estimator_: Any
     n_features_in_: int
+
+    protects_all_rows = True
+    """It may itself be a base learner, of another one, if its own base learner may."""
+
+    def _base(self) -> Any:
+        """Return the base learner that the user has set, or the default."""
+        raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> Any:
         """Predict labels with the base learner.
@@ -89,29 +99,104 @@ class DelegatesToBase:
             public = check_rows(self, X_public, reset=False)
         except ValueError as error:
             raise ValueError(f"X_public is not usable: {error}") from None
-        # this method, fit and scikit-learn's wrapper of it stand before the caller
-        warn_if_sliced(n, len(public), stacklevel=5)
+        warn_if_sliced(n, len(public))
         return public
 
 
+def spends(epsilon: Fraction, delta: Fraction) -> Event:
+    """Return what a mechanism costs of which (ε, δ) is known."""
+    return Approximate(epsilon, delta) if delta else Pure(epsilon)
+
+
+def n_rows(X: Any) -> int:
+    """Return how many rows a container has, which is public, or 0 if it has no rows at all."""
+    if isinstance(X, list | tuple):
+        return len(X)
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    return int(shape[0]) if shape else 0
+
+
+def as_parameters(event: Event) -> tuple[float, float]:
+    """Return (ε, δ) of a mechanism as floats that are read as no more."""
+    epsilon, delta = (max(0.0, written_below(Fraction(price))) for price in basic_price(event))
+    return epsilon, delta
+
+
 def check_base(estimator: BaseEstimator) -> None:
-    """Refuse a base learner that cannot be told its budget.
+    """Refuse a base learner that cannot be told its budget, or may take private rows for public.
 
     Parameters
     ----------
     estimator : classifier
-        Anything with scikit-learn's parameters.
+        Anything with scikit-learn's parameters. The base learner of a base learner is checked, too.
 
     Raises
     ------
     ValueError
-        If it has no parameter `epsilon`.
+        If it has no parameter `epsilon` or a `budget` of its own, or does not declare
+        ``protects_all_rows = True``.
     """
-    if "epsilon" not in _parameters(estimator):
+    name, known = type(estimator).__name__, _parameters(estimator)
+    if "epsilon" not in known:
         raise ValueError(
             "estimator must be a differentially private classifier with a parameter 'epsilon', "
-            f"which is set to its share of the budget; {type(estimator).__name__} has none."
+            f"which is set to its share of the budget; {name} has none."
         )
+    if known.get("budget") is not None:
+        raise ValueError(
+            f"estimator must have budget=None, and {name} has a budget of its own: the learner "
+            "around it pays for all, give the budget to that one."
+        )
+    declared = getattr(estimator, "protects_all_rows", None)
+    if declared is None:
+        raise ValueError(
+            "estimator must protect all rows that its fit gets as X and y, whatever they hold, and "
+            f"{name} does not say whether it does; if so, and only then, declare it by "
+            "protects_all_rows = True in the class or a subclass."
+        )
+    if declared is not True:
+        raise ValueError(
+            f"estimator must protect all rows that its fit gets as X and y, and {name} takes some "
+            "of them as public; use another one."
+        )
+    if isinstance(estimator, DelegatesToBase):
+        check_base(estimator._base())
+
+
+def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> None:
+    """Refuse a base learner that does not know a label: it would fail where that is drawn."""
+    own = _parameters(estimator).get("classes")
+    if own is None or classes is None:
+        return
+    if not set(classes.tolist()) <= set(np.asarray(own).tolist()):
+        raise ValueError(
+            "estimator must know every label; its parameter classes lists fewer than there are."
+        )
+
+
+def is_seeded(base: Any) -> bool:
+    """Tell whether a fitted base learner is repeatable, as far as it lets anybody know."""
+    own = getattr(base, "privacy_", None)
+    if isinstance(own, PrivacyReceipt):
+        return not own.secure_randomness
+    return _parameters(base).get("random_state") is not None
+
+
+def with_all_labels(
+    estimator: BaseEstimator,
+    X: NDArray[np.float64],
+    y: NDArray[Any],
+    classes: NDArray[Any],
+    centre: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Add a row for each label, where a base learner cannot be told the labels otherwise.
+
+    Else it would tell by what it knows which labels its rows have. The rows are at a point that no
+    private row decides.
+    """
+    if "classes" in _parameters(estimator):
+        return X, y
+    return np.vstack([X, np.tile(centre, (len(classes), 1))]), np.append(y, classes)
 
 
 def fit_base(
@@ -153,21 +238,21 @@ def fit_base(
     ------
     ValueError
         If it cannot be fitted. What it says of the rows is withheld; what it says of others of the
-        same shape, made without looking at them, is shown.
+        same shape, made without looking at them, is shown. Also if its receipt is not one for all
+        these rows at this budget.
 
     Notes
     -----
     Of its warnings only `NoPublicDataWarning` is passed on: others may tell of rows or labels.
     """
     check_base(estimator)
+    check_classes(estimator, classes)
     known = _parameters(estimator)
     settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if random_state is not None:
         settings["random_state"] = random_state
     if classes is not None and known.get("classes", classes) is None:
         settings["classes"] = classes
-    elif classes is not None and "classes" in known:
-        _check_classes(known["classes"], classes)
     settings = {name: value for name, value in settings.items() if name in known}
     wanted = {
         name: value
@@ -176,6 +261,7 @@ def fit_base(
     }
     fitted, _ = _attempt(clone(estimator).set_params(**settings), X, y, wanted)
     if fitted is not None:
+        _check_receipt(fitted, epsilon, delta, len(X), len(wanted.get("X_public", ())))
         return fitted
     # the same fit to rows that nobody gave: what it objects to there is not a private value
     stand_in = np.random.default_rng(0).normal(size=X.shape)
@@ -203,11 +289,22 @@ def fit_silently(estimator: Any, X: NDArray[np.float64]) -> None:
         )
 
 
-def _check_classes(own: Any, classes: NDArray[Any]) -> None:
-    """Refuse a base learner that does not know a label: it would fail where that is drawn."""
-    if not set(classes.tolist()) <= set(np.asarray(own).tolist()):
+def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_public: int) -> None:
+    """Refuse a base learner that protected fewer rows than it was given, or spent more."""
+    own = getattr(base, "privacy_", None)
+    if not isinstance(own, PrivacyReceipt):
+        return
+    name = type(base).__name__
+    if own.n_public > n_public or own.n_private < n_private:
+        # not how many: labels may decide that
         raise ValueError(
-            "estimator must know every label; its parameter classes lists fewer than there are."
+            f"estimator must protect all rows that its fit gets as X and y, and the receipt of "
+            f"{name} counts some of them as public or not at all; use another one."
+        )
+    if own.epsilon > epsilon or own.delta > delta:
+        raise ValueError(
+            f"estimator must not spend more than its share, and the receipt of {name} says that it "
+            "did: what is inside it must have no delta of its own."
         )
 
 
@@ -225,8 +322,7 @@ def _attempt(
             fitted, reason = None, str(error)
     for warning in caught:
         if issubclass(warning.category, NoPublicDataWarning):
-            # this function, fit_base, fit and scikit-learn's wrapper of it stand before the caller
-            warnings.warn(str(warning.message), NoPublicDataWarning, stacklevel=5)
+            warn(str(warning.message), NoPublicDataWarning)
             break
     return fitted, reason
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, exact_fraction
+from skpublicdp.accounting import Approximate, Pure, exact_fraction
+from skpublicdp.accounting.decimals import written_below
+from skpublicdp.accounting.events import NOTHING
 from skpublicdp.base_learner import fit_silently
-from skpublicdp.exceptions import NoPublicDataWarning
+from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.labelled import split_labelled
-from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.ledger import Ledger
+from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
 from skpublicdp.public import check_bounds, check_rows, feature_names, reference_sample
-from skpublicdp.rounds import certify, draw_in_rounds, exact_draws
+from skpublicdp.rounds import NAME, draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer
 
 
@@ -58,6 +59,11 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
+        many rows of a person count; of a person with labelled rows, these alone.
+    budget : PrivacyBudget, default=None
+        What the fit is charged to; one that cannot pay refuses before a private row is read.
 
     Attributes
     ----------
@@ -121,18 +127,21 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "hypotheses": [HypothesisClass, None],
-        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
         "bounds": ["array-like", None],
         "sanitizer": [HasMethods(["fit", "sample", "get_params"]), None],
-        "alpha": [Interval(Real, 0, 1, closed="neither")],
-        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "alpha": PROBABILITY,
+        "beta": PROBABILITY,
         "classes": ["array-like", None],
         "n_jobs": [Integral, None],
-        "random_state": ["random_state", np.random.Generator],
+        **FIT,
+        **ROWS,
     }
 
-    # the mask is routed without being asked for: there is nothing else it could be meant for
-    __metadata_request__fit = {"is_labelled": True}  # noqa: RUF012
+    # routed without being asked for: there is nothing else they could be meant for
+    __metadata_request__fit = {"is_labelled": True, "groups": True}  # noqa: RUF012
+
+    protects_all_rows = True
+    """It may be a base learner."""
 
     def __init__(
         self,
@@ -146,6 +155,8 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         classes=None,
         n_jobs=None,
         random_state=None,
+        max_rows_per_group=None,
+        budget=None,
     ):
         self.hypotheses = hypotheses
         self.epsilon = epsilon
@@ -156,9 +167,10 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         self.classes = classes
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, *, is_labelled=None):
+    def fit(self, X, y, *, is_labelled=None, groups=None):
         """Sanitize the unlabelled rows, then draw a rule by the labelled ones.
 
         Parameters
@@ -170,6 +182,8 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
             `classes` or one of only two values.
         is_labelled : array-like of bool, shape (n,), optional
             Marks the labelled rows; `y` is not looked at elsewhere. Safe in cross-validation.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`.
 
         Returns
         -------
@@ -180,15 +194,25 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay.
         CoverSizeError
             If the cover's table would not fit in memory.
         """
-        rows = split_labelled(self, X, y, is_labelled=is_labelled, classes=self.classes)
+        check_parameters(self)
+        sanitizer, delta = self._sanitizer()
+        epsilon = exact_fraction(self.epsilon)
+        event = Approximate(epsilon, delta) if delta else Pure(epsilon)
+        ledger = Ledger.of(self, event=event, delta=delta)
+        rows = split_labelled(
+            self, X, y, is_labelled=is_labelled, groups=groups, classes=self.classes
+        )
+        ledger.read(len(rows.labelled))
         if self.bounds is not None:
             check_bounds(self.bounds, self.n_features_in_)
-        bits = random_bits(self.random_state)
         hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
-        sanitized, receipt = self._sanitize(rows.X_unlabelled, bits)
+        unlabelled, labelled = ledger.split(2)  # no row is used by both
+        sanitized, secure = self._sanitize(rows.X_unlabelled, sanitizer, unlabelled)
         sample = PublicSample(sanitized, rows.classes, feature_names(self))
         cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
 
@@ -196,10 +220,11 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         drawn = draw_in_rounds(
             cover,
             lambda cover: tabulate(cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs),
-            epsilon=exact_fraction(self.epsilon),
+            labelled,
             sensitivity=1,
             scored=scored,
-            bits=bits,
+            beta=self.beta,
+            name=f"on the labelled rows: {NAME}",
         )
 
         self.classes_ = rows.classes
@@ -207,8 +232,11 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         self.hypothesis_ = drawn.hypothesis
         self.cover_size_ = drawn.cover.size
         self.cover_radius_ = drawn.cover.radius
-        self.privacy_ = self._receipt(len(rows.labelled), receipt, drawn.spent, bits.secure)
-        self.certificate_ = certify(drawn, scored=scored, sensitivity=1, beta=self.beta)
+        labels = "" if self.classes is not None else " and the set of labels in y"
+        self.privacy_ = ledger.receipt(
+            assumptions=(f"which rows are labelled{labels} may be known",), secure=secure
+        )
+        self.certificate_ = drawn.certificate
         return self
 
     def predict(self, X):
@@ -227,33 +255,34 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
 
-    def _sanitize(self, X, bits):
-        """Return synthetic points, and the receipt for them if rows were looked at."""
+    def _sanitize(self, X, sanitizer, ledger):
+        """Return synthetic points, and whether their randomness is secure."""
         # Theorem 3.3 asks for thousands of points or millions; past this number a cover only grows
         size = int(min(max(1000, 2 / self.alpha), 20_000))
-        sanitizer = self._sanitizer(bits)
-        receipt = None
+        name = f"on the others: {type(sanitizer).__name__}"
+        looked, secure = False, True
         if len(X):
+            self._settle(sanitizer, ledger)
+            paid = ledger.child(ledger.event, name=name, proof="its own documentation")
             fit_silently(sanitizer, X)
-            receipt = _checked_receipt(sanitizer, self.epsilon)
-        if receipt is None or not (receipt.epsilon or receipt.delta):
+            looked, secure = _checked(sanitizer, paid)
+        if not looked:
             few = "Too few" if len(X) else "No"
             where = "standard-normal features" if self.bounds is None else "the given bounds"
-            # this function, fit and scikit-learn's wrapper of it stand before the caller
-            warnings.warn(
+            warn(
                 f"{few} unlabelled rows were given to be sanitized at epsilon = "
                 f"{float(self.epsilon):g}, so the hypotheses come from a data-independent grid "
                 f"over {where}.",
                 NoPublicDataWarning,
-                stacklevel=4,
             )
-            return reference_sample(self.n_features_in_, self.bounds, size), None
+            return reference_sample(self.n_features_in_, self.bounds, size), True
         points = np.asarray(sanitizer.sample(size), dtype=np.float64)
         if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
             raise ValueError("sanitizer.sample must return finite rows with the columns of X.")
-        return points, receipt
+        return points, secure
 
-    def _sanitizer(self, bits):
+    def _sanitizer(self):
+        """Return a copy of the sanitizer, and its δ."""
         sanitizer = QuantileSanitizer() if self.sanitizer is None else clone(self.sanitizer)
         parameters = sanitizer.get_params(deep=False)
         if "epsilon" not in parameters:
@@ -261,52 +290,37 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
                 "sanitizer must have a parameter epsilon, its privacy budget; "
                 f"{type(sanitizer).__name__} has none."
             )
-        given = {"epsilon": self.epsilon}
+        if parameters.get("budget") is not None:
+            raise ValueError("sanitizer must have no budget of its own; give it to the learner.")
+        delta = exact_fraction(parameters.get("delta") or 0)
+        return sanitizer, delta
+
+    def _settle(self, sanitizer, ledger):
+        """Tell a sanitizer its (ε, δ), the bounds and a seed."""
+        parameters = sanitizer.get_params(deep=False)
+        epsilon, delta = ledger.per_row(ledger.epsilon, ledger.delta)
+        given = {"epsilon": epsilon if ledger.rows_per_person > 1 else self.epsilon}
+        if "delta" in parameters:
+            given["delta"] = written_below(delta)
         # bits of its own: the draw must not know its noise
-        seed = None if bits.secure else bits.bits(32)
-        for name, value in (("bounds", self.bounds), ("random_state", seed)):
+        for name, value in (("bounds", self.bounds), ("random_state", ledger.seed(32))):
             if name in parameters and parameters[name] is None:
                 given[name] = value
-        return sanitizer.set_params(**given)
-
-    def _receipt(self, n, sanitized, spent, secure):
-        labels = "" if self.classes is not None else " and the set of labels in y"
-        reference = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
-        draws = exact_draws(spent, reference)
-        mechanisms = [replace(draw, name=f"on the labelled rows: {draw.name}") for draw in draws]
-        if sanitized is not None:
-            mechanisms = [
-                *(replace(one, name=f"on the others: {one.name}") for one in sanitized.mechanisms),
-                *mechanisms,
-            ]
-        return PrivacyReceipt(
-            epsilon=float(self.epsilon),  # not the sum: no row is used by both
-            delta=0.0 if sanitized is None else sanitized.delta,
-            unit=REPLACE_ONE,
-            n_private=n,
-            n_public=0,
-            mechanisms=tuple(mechanisms),
-            secure_randomness=secure and (sanitized is None or sanitized.secure_randomness),
-            assumptions=(f"which rows are labelled{labels} may be known",),
-        )
+        sanitizer.set_params(**given)
 
 
-def _checked_receipt(sanitizer, epsilon):
-    """Return what a fitted sanitizer says it spent; it must not be more than it was given."""
+def _checked(sanitizer, ledger):
+    """Note what a fitted sanitizer spent; return whether it looked, and if it is not seeded."""
     receipt = getattr(sanitizer, "privacy_", None)
     if receipt is None:
-        delta = float(getattr(sanitizer, "delta", None) or 0.0)
-        name = type(sanitizer).__name__
-        spent = Mechanism(name, float(epsilon), delta, "its own documentation")
-        return PrivacyReceipt(
-            epsilon=float(epsilon),
-            delta=delta,
-            unit=REPLACE_ONE,
-            n_private=0,
-            n_public=0,
-            mechanisms=(spent,),
-            secure_randomness=sanitizer.get_params(deep=False).get("random_state") is None,
-        )
-    if receipt.epsilon > float(epsilon):
-        raise ValueError("sanitizer must not spend more than its parameter epsilon.")
-    return receipt
+        return True, sanitizer.get_params(deep=False).get("random_state") is None
+    most = float(sanitizer.get_params(deep=False)["epsilon"])
+    if receipt.epsilon > most or receipt.delta > float(ledger.delta):
+        raise ValueError("sanitizer must not spend more than its parameters epsilon and delta.")
+    for one in receipt.mechanisms:
+        event = one.event or Approximate(exact_fraction(one.epsilon), exact_fraction(one.delta))
+        ledger.note(f"on the others: {one.name}", event, one.reference)
+    looked = bool(receipt.epsilon or receipt.delta)
+    if not looked:
+        ledger.note("on the others: not looked at", NOTHING, "its own receipt")
+    return looked, receipt.secure_randomness

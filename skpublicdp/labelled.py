@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils import check_consistent_length
 
-from skpublicdp.exceptions import AmbiguousLabelWarning
-from skpublicdp.public import check_mask, check_rows, encode_labels, is_unlabelled, label_column
+from skpublicdp.exceptions import AmbiguousLabelWarning, warn
+from skpublicdp.labels import encode_labels, is_unlabelled, label_column
+from skpublicdp.public import check_mask, check_rows, kept_rows, take
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -44,6 +44,7 @@ def split_labelled(
     y: ArrayLike | None,
     *,
     is_labelled: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> LabelledRows:
     """Check rows of which some are labelled, and part these from the others.
@@ -60,7 +61,7 @@ def split_labelled(
         labelled = check_mask(is_labelled, len(X), name="is_labelled")
         check_consistent_length(X, y)
         # a label that is not asked for must not even choose the type of the others
-        given = label_column(_safe_indexing(y, np.flatnonzero(labelled)))
+        given = label_column(take(y, np.flatnonzero(labelled)))
     else:
         y = label_column(y)
         check_consistent_length(X, y)
@@ -68,7 +69,14 @@ def split_labelled(
         given = y[labelled]
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
-    codes, _, _, known = encode_labels(given, [given[:0]], classes)
+    counting = np.ones(len(X), dtype=bool)
+    if groups is not None and np.shape(groups) == (len(X),):
+        # nobody is both among the labelled rows and among the others: budgets need not be shared
+        persons = np.asarray(groups)
+        counting = labelled | ~np.isin(persons, persons[labelled])
+    kept = kept_rows(estimator, groups, counting)
+    codes, _, _, known = encode_labels(given[kept[labelled]], [given[:0]], classes)
+    X, labelled = X[kept], labelled[kept]
     return LabelledRows(X[labelled], codes, X[~labelled], labelled, known)
 
 
@@ -82,11 +90,9 @@ def _marks(y: NDArray[Any], classes: ArrayLike | None) -> NDArray[np.bool_]:
     others = y[~marked]
     if (others != others[0]).any():
         return marked
-    # this function, split_labelled, fit and scikit-learn's wrapper of it stand before the caller
-    warnings.warn(
+    warn(
         "y holds -1 and one other value, so -1 is read as a label; pass classes or is_labelled if "
         "it marks rows without one.",
         AmbiguousLabelWarning,
-        stacklevel=5,
     )
     return np.zeros(len(y), dtype=bool)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import REPLACE_ONE, PrivacyReceipt, exact_fraction
-from skpublicdp.exceptions import TooFewRowsWarning
+from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import n_ppm
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.ledger import Ledger
+from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
 from skpublicdp.public import check_rows, feature_names, split_by_status, warn_no_public
-from skpublicdp.rounds import certify, draw_in_rounds, exact_draws
+from skpublicdp.rounds import draw_in_rounds
 
 LARGEST_DENOMINATOR = 16
 """Ratios of weights are rounded to fractions of this denominator, to keep scores small integers."""
@@ -61,6 +61,11 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
+        many private rows of a person count.
+    budget : PrivacyBudget, default=None
+        What the fit is charged to; one that cannot pay refuses before a private row is read.
 
     Attributes
     ----------
@@ -122,18 +127,22 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
-        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
         "private_label": "no_validation",
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "max_intersections": [Interval(Integral, 1, 3, closed="both"), None],
         "pool": [StrOptions({"auto", "paper"})],
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
-        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "beta": PROBABILITY,
         "n_jobs": [Integral, None],
-        "random_state": ["random_state", np.random.Generator],
+        **FIT,
+        **ROWS,
     }
 
-    __metadata_request__fit = {"is_public": True}  # noqa: RUF012 - routed without being asked for
+    # routed without being asked for
+    __metadata_request__fit = {"is_public": True, "groups": True}  # noqa: RUF012
+
+    protects_all_rows = False
+    """By default the rows of one label are public: it must not be given private ones of both."""
 
     def __init__(
         self,
@@ -147,6 +156,8 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         beta=0.05,
         n_jobs=None,
         random_state=None,
+        max_rows_per_group=None,
+        budget=None,
     ):
         self.epsilon = epsilon
         self.private_label = private_label
@@ -157,9 +168,10 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         self.beta = beta
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, *, is_public=None):
+    def fit(self, X, y, *, is_public=None, groups=None):
         """Spend ε on one draw, or on a few that share it.
 
         Parameters
@@ -170,6 +182,8 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
             Their labels, at most two.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows. By default those whose label is not `private_label`.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
 
         Returns
         -------
@@ -180,14 +194,20 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay.
         CoverSizeError
             If the paper's pool would be too large.
         """
-        rows = split_by_status(self, X, y, is_public=is_public, private_label=self.private_label)
+        check_parameters(self)
+        ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
+        rows = split_by_status(
+            self, X, y, is_public=is_public, groups=groups, private_label=self.private_label
+        )
+        ledger.read(len(rows.X_private), len(rows.X_public))
         weights = self._weights(rows)
         if not len(rows.X_public):
             warn_no_public("all rows get the private label")
-        bits = random_bits(self.random_state)
         parts = [(rows.X_private, rows.y_private), (rows.X_public, rows.y_public)]
         scored = weights[0] * len(rows.X_private) + weights[1] * len(rows.X_public)
         drawn = draw_in_rounds(
@@ -196,10 +216,11 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
                 weight * tabulate(cover, *part, n_jobs=self.n_jobs)
                 for weight, part in zip(weights, parts, strict=True)
             ),
-            epsilon=exact_fraction(self.epsilon),
+            ledger,
             sensitivity=weights[0],  # public rows do not change between neighbours
             scored=scored,
-            bits=bits,
+            beta=self.beta,
+            proof="Bassily, Moran and Nandi (2020), Lemma 4.1; docs/proofs/selection.md",
         )
 
         self.classes_ = rows.classes
@@ -207,8 +228,13 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         self.halfspaces_ = (self.hypothesis_.normals, self.hypothesis_.offsets)
         self.cover_size_ = drawn.cover.size
         self._codes = np.array([1 - rows.private_code, rows.private_code]) % len(rows.classes)
-        self.privacy_ = self._receipt(rows, drawn.spent, bits.secure)
-        self.certificate_ = certify(drawn, scored=scored, sensitivity=weights[0], beta=self.beta)
+        self.privacy_ = ledger.receipt(
+            assumptions=(
+                "it may be known which rows are private, and the set of labels in y",
+                "halfspaces are chosen by public rows, fixed randomness and what was drawn before",
+            )
+        )
+        self.certificate_ = drawn.certificate
         self._warn_if_too_few(len(rows.X_private) + len(rows.X_public))
         return self
 
@@ -268,32 +294,14 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
         return family.build_cover(public, alpha=0.5, beta=self.beta)
 
-    def _receipt(self, rows, spent, secure):
-        reference = "Bassily, Moran and Nandi (2020), Lemma 4.1; docs/proofs/selection.md"
-        return PrivacyReceipt(
-            epsilon=float(self.epsilon),
-            delta=0.0,
-            unit=REPLACE_ONE,
-            n_private=len(rows.X_private),
-            n_public=len(rows.X_public),
-            mechanisms=exact_draws(spent, reference),
-            secure_randomness=secure,
-            assumptions=(
-                "it may be known which rows are private, and the set of labels in y",
-                "halfspaces are chosen by public rows, fixed randomness and what was drawn before",
-            ),
-        )
-
     def _warn_if_too_few(self, n):
         # a smaller ε takes more rows than anybody has, and numbers too long to print
         needed = n_ppm(0.5, self.beta, max(float(self.epsilon), 1e-9), self.n_features_in_)
         if 4 * n < needed:
-            # this function, fit and scikit-learn's wrapper of it stand before the caller
-            warnings.warn(
+            warn(
                 f"Theorem 4.6 promises nothing for {n} rows of {self.n_features_in_} features at "
                 f"ε = {float(self.epsilon):g}: an excess error of 1/2 takes {needed} rows.",
                 TooFewRowsWarning,
-                stacklevel=4,
             )
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import _safe_indexing, check_array, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skpublicdp.guard import guarded
+from skpublicdp.parameters import check_parameters
 from skpublicdp.public import (
     check_mask,
+    declared_kinds,
+    read_array,
     reference_sample,
+    take,
     warn_if_sliced,
     warn_no_public,
-    without_values,
 )
 
 
@@ -35,7 +39,9 @@ class PublicFit(TransformerMixin, BaseEstimator):
     this class it never sees them, so it spends no privacy. Its `transform` must treat each row on
     its own, as nearly all do: with one that lets rows influence each other (`NMF` with
     ``solver="mu"``, `IterativeImputer` with ``sample_posterior=True``, statistics of the batch in a
-    `FunctionTransformer`) one private row would move others, which no receipt covers.
+    `FunctionTransformer`) one private row would move others, which no receipt covers. Nor may a row
+    decide which type all of them get. Its warnings are dropped and its errors replaced, for they
+    may tell of private rows.
 
     Parameters
     ----------
@@ -89,7 +95,6 @@ class PublicFit(TransformerMixin, BaseEstimator):
     def __init__(self, transformer=None):
         self.transformer = transformer
 
-    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, X_public=None, is_public=None):
         """Fit the transformer on the public rows.
 
@@ -115,6 +120,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
         ValueError
             If an input is not as described, or if there are no public rows and `X` is not numeric.
         """
+        check_parameters(self)
         n = self._checked(X, reset=True).shape[0]
         mask = check_mask(is_public, n)
         parts, labels = [], None
@@ -122,8 +128,8 @@ class PublicFit(TransformerMixin, BaseEstimator):
             marked = np.flatnonzero(mask)
             # from the rows as they were given: what a conversion of all rows makes of the public
             # ones (a number type, the width of a text) may depend on a private row
-            parts.append(self._checked(_rows(X, marked), reset=False))
-            labels = None if y is None else _safe_indexing(y, marked)
+            parts.append(self._checked(take(X, marked), reset=False))
+            labels = None if y is None else take(y, marked)
         if X_public is not None:
             width = np.shape(X_public)[1:]
             if width != (self.n_features_in_,):
@@ -132,7 +138,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
                     f"X; got shape {np.shape(X_public)}."
                 )
             X_public = self._checked(X_public, reset=False)
-            warn_if_sliced(n, X_public.shape[0], stacklevel=4)
+            warn_if_sliced(n, X_public.shape[0])
             parts.append(X_public)
             labels = None
         if not parts:
@@ -155,7 +161,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        return without_values(self.transformer_.transform, X)
+        return self._silently("transform", X)
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X):
@@ -172,7 +178,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
             What the transformer returns.
         """
         check_is_fitted(self)
-        return self.transformer_.inverse_transform(X)
+        return self._silently("inverse_transform", X)
 
     @available_if(_inner_has("get_feature_names_out"))
     def get_feature_names_out(self, input_features=None):
@@ -208,18 +214,29 @@ class PublicFit(TransformerMixin, BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         tags = get_tags(self._inner()).input_tags
-        mixed = tags.string or tags.categorical
-        X = without_values(
-            check_array,
+        if (tags.string or tags.categorical) and not declared_kinds(X) <= set("biuf"):
+            dtype = object
+        else:
+            # a list has no type but that of its values, which a private one would decide
+            dtype = "numeric" if hasattr(X, "dtype") else np.float64
+        X = read_array(
+            self,
             X,
+            dtype,
             accept_sparse=tags.sparse,
-            dtype=object if mixed and not _is_numeric(X) else "numeric",
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
-            estimator=self,
-            input_name="X",
         )
         validate_data(self, X, reset=reset, skip_check_array=True)
         return X
+
+    def _silently(self, method, X):
+        """Call the transformer on rows that may be private: it may warn of one, and quote it."""
+        name = type(self.transformer_).__name__
+        refusal = ValueError(
+            f"{name}.{method} failed on these rows, and what it says of them is withheld. For "
+            "categories that no public row has, give an encoder handle_unknown='ignore'."
+        )
+        return guarded(getattr(self.transformer_, method), X, error=refusal)
 
     def _reference(self, X):
         warn_no_public("the transformer is fitted on a standard-normal reference")
@@ -233,18 +250,6 @@ class PublicFit(TransformerMixin, BaseEstimator):
         if hasattr(X, "iloc"):
             return type(X)(reference, columns=X.columns)
         return reference
-
-
-def _rows(X, indices):
-    """Select rows of a container before anything is converted."""
-    if isinstance(X, list | tuple):
-        return [X[index] for index in indices]
-    return _safe_indexing(X, indices)
-
-
-def _is_numeric(X):
-    """Tell whether a container holds numbers by its own type, whatever is in it."""
-    return getattr(getattr(X, "dtype", None), "kind", "O") in "biuf"
 
 
 def _stack(parts):

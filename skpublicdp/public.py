@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
-from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
-
-UNLABELLED = -1
-"""Marks a public row without a label, as in `sklearn.semi_supervised`."""
+from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning, warn
+from skpublicdp.guard import ANYTHING, NotNumbersError, guarded
+from skpublicdp.labels import encode_labels as encode_labels
+from skpublicdp.labels import is_unlabelled as is_unlabelled
+from skpublicdp.labels import label_column as label_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +52,7 @@ def split_rows(
     X_public: ArrayLike | None = None,
     y_public: ArrayLike | None = None,
     is_public: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> SplitRows:
     """Check what a classifier's `fit` was given and part private from public rows.
@@ -81,10 +81,11 @@ def split_rows(
                 "y_public must hold one label per row of X_public; "
                 f"got {len(y_given[1])} labels for {len(separate)} rows."
             )
-    y_private, y_labelled, labelled, known = encode_labels(y[~mask], y_given, classes)
+    private = kept_rows(estimator, groups, ~mask)
+    y_private, y_labelled, labelled, known = encode_labels(y[private], y_given, classes)
     X_all_public = np.concatenate([X[mask], separate])
     return SplitRows(
-        X_private=X[~mask],
+        X_private=X[private],
         y_private=y_private,
         X_public=X_all_public,
         X_labelled=X_all_public[: len(labelled)][labelled],
@@ -123,6 +124,7 @@ def split_by_status(
     y: ArrayLike | None,
     *,
     is_public: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     private_label: Any = None,
 ) -> MixedRows:
     """Check labelled rows and part private from public ones, by a mask or by their labels."""
@@ -138,7 +140,7 @@ def split_by_status(
     else:
         equal = [label == private_label for label in classes.tolist()]
         if not any(equal) and len(classes) == 1:
-            declared = [classes[0], private_label]
+            declared = np.asarray([classes[0], private_label])
             codes, _, _, classes = encode_labels(y, [y[:0]], declared)
             equal = [label == private_label for label in classes.tolist()]
         if not any(equal):
@@ -151,46 +153,85 @@ def split_by_status(
         )
     private = (codes == private_code).astype(np.intp)
     mask = private == 0 if is_public is None else check_mask(is_public, len(X))
-    return MixedRows(X[~mask], private[~mask], X[mask], private[mask], classes, private_code)
+    kept = kept_rows(estimator, groups, ~mask)
+    return MixedRows(X[kept], private[kept], X[mask], private[mask], classes, private_code)
 
 
 def check_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
     """Validate rows as float64; an error never quotes a value."""
-    with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of huge values
-        return without_values(validate_data, estimator, X, reset=reset, dtype=np.float64)
+    rows: NDArray[np.float64] = read_array(estimator, X, np.float64)
+    named = X if hasattr(X, "columns") else rows
+    validate_data(estimator, named, reset=reset, skip_check_array=True)
+    return rows
+
+
+def read_array(
+    estimator: BaseEstimator,
+    X: Any,
+    dtype: Any,
+    *,
+    accept_sparse: bool = False,
+    ensure_all_finite: bool | str = True,
+) -> Any:
+    """Convert rows to an array; an error depends on their shape and their declared types alone.
+
+    The arguments are those of scikit-learn's `check_array`.
+    """
+    refusal = _refusal(X, dtype)
+    if not sparse.issparse(X):
+        X = guarded(check_array, X, dtype=dtype, error=refusal, **ANYTHING)
+    try:
+        X = check_array(
+            X,
+            accept_sparse=accept_sparse,
+            dtype=None,
+            ensure_all_finite=False,
+            estimator=estimator,
+            input_name="X",
+        )
+    except ValueError as error:
+        shape = str(error).split("\n")[0]  # the whole array is quoted below
+    else:
+        if ensure_all_finite:
+            allow_nan = ensure_all_finite == "allow-nan"
+            guarded(assert_all_finite, X, allow_nan=allow_nan, error=refusal)
+        return X
+    if shape.startswith("Expected 2D"):
+        shape = shape.rstrip(":") + (
+            ". Reshape your data with array.reshape(-1, 1) if it has a single feature or "
+            "array.reshape(1, -1) if it is a single row."
+        )
+    raise ValueError(shape)
+
+
+def _refusal(X: Any, dtype: Any) -> ValueError:
+    """Return what is said of values that will not do, whichever they are."""
+    kinds = declared_kinds(X)
+    if "c" in kinds:
+        return ValueError("Complex data not supported: X must hold real numbers.")
+    if kinds <= set("biuf"):
+        return ValueError(
+            "Input X contains NaN, or X contains infinity or a value too large for float64."
+        )
+    if dtype is object:
+        return ValueError("Input X contains NaN, or something that cannot be compared.")
+    return NotNumbersError(
+        "X must hold numbers only, none missing or infinite: each argument must be a string that "
+        "is a number, or a number. Encode text first, for instance with "
+        "PublicFit(OneHotEncoder(sparse_output=False))."
+    )
+
+
+def declared_kinds(X: Any) -> set[str]:
+    """Return the kinds of the types of the columns; "O" if they may hold anything."""
+    dtypes = getattr(X, "dtypes", [None]) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    return {str(getattr(dtype, "kind", "O")) for dtype in dtypes}
 
 
 def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
     """Return the names of the columns seen in `fit`, or x0, x1 and so on."""
     numbered = [f"x{column}" for column in range(estimator.n_features_in_)]
     return tuple(map(str, getattr(estimator, "feature_names_in_", numbered)))
-
-
-def without_values(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function of scikit-learn, whose errors may quote a private text or a whole array."""
-    try:
-        return check(*args, **kwargs)
-    except (ValueError, OverflowError) as error:
-        message = str(error)
-    # raised outside the handler, so that the original error is not kept as context either
-    first = message.split("\n")[0]
-    if first.startswith("The feature names"):
-        raise ValueError(message)
-    if "convert" in first:
-        raise ValueError(
-            "X must hold numbers only and some column holds text; encode it first, for instance "
-            "with PublicFit(OneHotEncoder(sparse_output=False))."
-        )
-    if "unknown categories" in first:
-        raise ValueError(
-            "X holds a category that no public row has; give the encoder handle_unknown='ignore'."
-        )
-    if first.startswith("Expected 2D"):
-        first = first.rstrip(":") + (
-            ". Reshape your data with array.reshape(-1, 1) if it has a single feature or "
-            "array.reshape(1, -1) if it is a single row."
-        )
-    raise ValueError(first)
 
 
 def check_mask(is_public: ArrayLike | None, n: int, name: str = "is_public") -> NDArray[np.bool_]:
@@ -212,15 +253,72 @@ def check_mask(is_public: ArrayLike | None, n: int, name: str = "is_public") -> 
     return mask
 
 
-def warn_if_sliced(n: int, n_public: int, stacklevel: int) -> None:
+def take(X: Any, positions: NDArray[np.intp]) -> Any:
+    """Select rows of a container before anything of it is converted."""
+    if isinstance(X, list | tuple):
+        return [X[position] for position in positions]
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    return X[positions]
+
+
+def is_missing_person(person: Any) -> bool:
+    """Tell whether a group is None, NaN or another mark that does not equal itself."""
+    try:
+        return person is None or bool(person != person)
+    except TypeError:  # pandas.NA does not say
+        return True
+
+
+def kept_rows(estimator: Any, groups: Any, private: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which private rows count: the first few of each person.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its `max_rows_per_group` says how many.
+    groups : array-like, shape (n,), or None
+        Whose row each is; who has which rows is public.
+    private : ndarray of bool, shape (n,)
+        Which rows are private.
+    """
+    most = estimator.max_rows_per_group
+    if groups is None:
+        if most is None:
+            return private
+        raise ValueError(
+            f"max_rows_per_group={most} needs groups, whose row each row of X is; pass groups to "
+            "fit, by metadata routing inside a pipeline or a search."
+        )
+    if most is None:
+        raise ValueError(
+            "groups needs max_rows_per_group, the most rows of one person that count; set it."
+        )
+    persons = np.asarray(groups)
+    if persons.shape != private.shape:
+        raise ValueError(
+            f"groups must name one person per row of X, shape {private.shape}; got shape "
+            f"{persons.shape}."
+        )
+    seen: dict[Any, int] = {}
+    kept = private.copy()
+    for position in np.flatnonzero(private).tolist():
+        person = persons[position]
+        if is_missing_person(person):
+            raise ValueError("groups must name a person for every private row; one is missing.")
+        seen[person] = seen.get(person, 0) + 1
+        kept[position] = seen[person] <= most
+    return kept
+
+
+def warn_if_sliced(n: int, n_public: int) -> None:
     """Make it loud that a cross-validation may have cut `X_public` together with `X`."""
     if n == n_public:
-        warnings.warn(
+        warn(
             f"X_public has exactly as many rows as X ({n}): scikit-learn's cross-validation slices "
             "every such argument with X, silently. Pass the rows in one X with an is_public mask, "
             "or an X_public of another length.",
             SlicedPublicDataWarning,
-            stacklevel=stacklevel,
         )
 
 
@@ -279,12 +377,9 @@ def check_bounds(
     return low, high
 
 
-def warn_no_public(remedy: str, wrappers: int = 0) -> None:
+def warn_no_public(remedy: str) -> None:
     """Say that a data-independent structure stands in for the missing public rows."""
-    # this function, its caller, fit and scikit-learn's wrapper of it stand before the caller
-    warnings.warn(
-        f"No public rows were given, so {remedy}.", NoPublicDataWarning, stacklevel=5 + wrappers
-    )
+    warn(f"No public rows were given, so {remedy}.", NoPublicDataWarning)
 
 
 def _check_public(
@@ -303,78 +398,5 @@ def _check_public(
         separate = check_rows(estimator, X_public, reset=False)
     except ValueError as error:
         raise ValueError(f"X_public is not usable: {error}") from None
-    # this function, split_rows, fit and scikit-learn's wrapper of it stand before the caller
-    warn_if_sliced(len(X), len(separate), stacklevel=6)
+    warn_if_sliced(len(X), len(separate))
     return separate
-
-
-def label_column(labels: ArrayLike) -> NDArray[Any]:
-    """Return labels as a one-dimensional array."""
-    if isinstance(labels, list | tuple):
-        _check_one_kind(labels)
-    return without_values(column_or_1d, labels, warn=True)
-
-
-def encode_labels(
-    private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[Any]]:
-    """Return (private codes, public codes, which given public labels are labels, classes).
-
-    No label changes how another one is read: kinds are not mixed, and codes are exact.
-    """
-    declared = None if classes is None else _labels(np.asarray(classes))
-    private = _labels(private)
-    # parts without a single label keep their kind out of it
-    marks = [is_unlabelled(labels) for labels in public]
-    if is_unlabelled(private if declared is None else declared).any():
-        marks = [np.zeros(len(mark), dtype=bool) for mark in marks]
-    given = [
-        _labels(labels[~mark]) for labels, mark in zip(public, marks, strict=True) if not mark.all()
-    ]
-    parts = [private, *given] if declared is None else [declared, private, *given]
-    if len({part.dtype.kind in "OU" for part in parts}) > 1:
-        raise ValueError(_MIXED)
-    together = np.concatenate([private, *given])
-    distinct = np.unique(together)
-    # a few copies: scikit-learn warns by how often labels repeat, which private rows decide
-    check_classification_targets(np.tile(distinct, 4))
-    known = distinct if declared is None else np.unique(declared)
-    if known.dtype.kind == "U":
-        known = np.array(known.tolist())  # as wide as its labels, not as what else was in the array
-    codes = np.minimum(np.searchsorted(known, together), len(known) - 1)
-    if not (known[codes] == together).all():
-        raise ValueError("y must hold only labels listed in classes; some row has another one.")
-    return codes[: len(private)], codes[len(private) :], ~np.concatenate(marks), known
-
-
-def _labels(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return labels as plain text, integers, booleans or floats; refuse what cannot be exact."""
-    if labels.dtype.kind in "OU":
-        if all(isinstance(label, str) for label in labels):
-            # plain strings of their own, not objects of the private rows
-            return np.array([str(label) for label in labels], dtype=labels.dtype)
-        _check_one_kind(labels)
-        raise ValueError("Unknown label type: y must hold text, integers or booleans.")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError("Input y contains NaN; mark a public row without a label by -1.")
-    assert_all_finite(labels, input_name="y")
-    if labels.dtype.kind in "fiu" and len(labels) and np.abs(labels.astype(float)).max() > 2**53:
-        raise ValueError("Numeric labels must be at most 2**53 in size, to be told apart exactly.")
-    return labels
-
-
-def _check_one_kind(labels: Iterable[Any]) -> None:
-    """Refuse a mixture of text and numbers, the mark aside: numpy would make it all text."""
-    if len({isinstance(label, str) for label in labels if label != UNLABELLED}) > 1:
-        raise ValueError(_MIXED)
-
-
-_MIXED = "Labels must be all text or all numbers in y, y_public and classes; got both."
-
-
-def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which labels are the mark of a row without one."""
-    if labels.dtype.kind in "OUS":
-        # np.where(mask, -1, strings) turns the mark into text
-        return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
-    return np.asarray(labels == UNLABELLED)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp.guard import NotNumbersError, guarded
 from skpublicdp.public import check_bounds
 
 Rows = NDArray[np.float64]
@@ -33,7 +34,7 @@ class Column:
     low, high : float
         Bounds of a numeric column; other numbers are moved to the nearer one.
     integral : bool
-        Whether a numeric column holds integers by its type.
+        Whether all public values of a numeric column, and its bounds, are whole numbers.
     nullable : bool
         Whether a numeric column may have missing values.
     """
@@ -53,26 +54,29 @@ class Column:
 
     def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Rows:
         """Return numbers within the bounds, or codes of categories; each value on its own."""
-        if not self.categorical:
-            numbers = to_numbers(values, self.name)
-            if not self.nullable and not np.isfinite(numbers).all():
-                what = "NaN" if np.isnan(numbers).any() else "infinity"
-                raise ValueError(
-                    f"Input X contains {what} in column {self.name}; only categorical columns may "
-                    "have missing values."
-                )
-            return np.clip(numbers, self.low, self.high) if clamp else numbers
+        if self.categorical:
+            values = np.asarray(values, dtype=object)
+            refusal = ValueError(f"Column {self.name} could not be read.")
+            codes: Rows = guarded(self._codes, values, error=refusal)
+            return codes
+        numbers = to_numbers(values, self.name)
+        if not self.nullable and not np.isfinite(numbers).all():
+            raise NotNumbersError(_numbers_only([self.name], self.nullable))
+        return np.clip(numbers, self.low, self.high) if clamp else numbers
+
+    def _codes(self, values: NDArray[Any]) -> Rows:
         codes = {value: code for code, value in enumerate(self.values.tolist())}
         other, missing = len(codes), len(codes) + 1
         codes.setdefault(OTHER, other)
         codes.setdefault(MISSING, missing)
-        found = (
-            missing
-            if is_missing(value)
-            else (codes.get(value, other) if isinstance(value, Hashable) else other)
-            for value in np.asarray(values, dtype=object).tolist()
-        )
-        return np.fromiter(found, dtype=np.float64, count=len(values))
+
+        def code(value: Any) -> int:
+            try:
+                return missing if is_missing(value) else codes.get(value, other)
+            except Exception:  # what cannot be compared is no public category
+                return other
+
+        return np.fromiter(map(code, values.tolist()), dtype=np.float64, count=len(values))
 
     def decode(self, numbers: Rows) -> NDArray[Any]:
         """Undo `encode`, `OTHER` and `MISSING` being written out."""
@@ -89,24 +93,41 @@ class Column:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell None, NaN and pandas' NA from all other values."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+    """Tell None, NaN, numpy's masked value and pandas' NA from all other values."""
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(value != value)
 
 
 def to_numbers(values: NDArray[Any], name: str) -> Rows:
     """Convert a column to floats; an error quotes no value."""
-    error: type[Exception] = ValueError
-    try:
-        with np.errstate(over="ignore"):  # a warning would tell of huge values
-            return np.asarray(values, dtype=np.float64)
-    except (ValueError, OverflowError):
-        pass
-    except TypeError:
-        error = TypeError
-    # raised outside the handlers, so that the original error is not kept as context
-    raise error(
-        f"Column {name} must hold numbers only, as it does among the public rows: each argument "
-        "must be a string that is a number, or a number."
+    numbers: Rows = guarded(_floats, values, error=NotNumbersError(_numbers_only([name], True)))
+    return numbers
+
+
+def _floats(values: NDArray[Any]) -> Rows:
+    parts = values.tolist() if values.dtype == object else [values]
+    # numpy would take the real part and warn
+    if any(isinstance(part, complex) or _kind(part) == "c" for part in parts):
+        raise TypeError("complex")
+    numbers = np.asarray(values, dtype=np.float64)
+    return np.where(np.isnan(numbers), np.nan, numbers)  # a signalling NaN is heard again and again
+
+
+def _kind(values: Any) -> str:
+    """Return the kind of a type; "O" if there is none, or none of numpy's."""
+    return str(getattr(getattr(values, "dtype", None), "kind", "O"))
+
+
+def _numbers_only(names: list[str], nullable: bool) -> str:
+    """Return what is said of numeric columns, whichever of them is wrong, and whatever with it."""
+    first = names[0] if names else "x0"
+    others = ", and so must all other numeric columns (which does not is withheld)"
+    return (
+        f"Column {first} must hold numbers only, as it does among the public rows"
+        f"{others if len(names) > 1 else ''}: each argument must be a string that is a number, or "
+        "a number"
+        + ("." if nullable else f". There may be no infinity and no NaN in column {first}.")
     )
 
 
@@ -139,11 +160,19 @@ class Schema:
         return np.array([not column.categorical for column in self.columns])
 
     def encode(self, X: Any, *, clamp: bool = True) -> Rows:
-        """Return rows as floats; each row on its own."""
-        encoded = [
-            column.encode(values, clamp=clamp)
-            for column, values in zip(self.columns, split_columns(X), strict=True)
-        ]
+        """Return rows as floats; each row on its own, and an error names no single column."""
+        names = [column.name for column in self.columns if not column.categorical]
+        refusal = NotNumbersError(_numbers_only(names, any(c.nullable for c in self.columns)))
+        parts = guarded(split_columns, X, error=refusal)
+        try:
+            encoded = [
+                column.encode(values, clamp=clamp)
+                for column, values in zip(self.columns, parts, strict=True)
+            ]
+        except NotNumbersError:
+            encoded = None
+        if encoded is None:
+            raise refusal
         return np.ascontiguousarray(np.array(encoded).reshape(len(encoded), -1).T)
 
     def decode(self, rows: Rows) -> Any:
@@ -297,7 +326,7 @@ def build_schema(
     Parameters
     ----------
     X : DataFrame or ndarray
-        All rows, looked at for column types only.
+        All rows, looked at for column types only: which columns may be categorical.
     public : sequence of DataFrame or ndarray
         Parts of the public rows, of the columns of `X`; may be empty.
     names : sequence of str
@@ -324,7 +353,7 @@ def build_schema(
             numbers = to_numbers(values, name)
             if nullable:
                 numbers = numbers[np.isfinite(numbers)]
-            described = _numeric(name, numbers, limits.get(position), _kind(X, position))
+            described = _numeric(name, numbers, limits.get(position))
             columns.append(replace(described, nullable=nullable))
     frame = type(X) if hasattr(X, "iloc") else None
     labels = tuple(X.columns) if frame is not None else tuple(range(len(names)))
@@ -350,7 +379,8 @@ def _is_categorical(X: Any, position: int, public: NDArray[Any]) -> bool:
 
 def _categorical(X: Any, position: int, name: str, values: NDArray[Any]) -> Column:
     kept = [value for value in values.tolist() if not is_missing(value)]
-    if hasattr(X, "iloc") and getattr(X.iloc[:, position].dtype, "kind", "O") == "b":
+    declared = hasattr(X, "iloc") and _kind(X.iloc[:, position]) == "b"
+    if (kept or declared) and all(isinstance(value, bool | np.bool_) for value in kept):
         kept = [False, True]  # known without looking at a row
     if not len(values) and not kept:
         raise ValueError(
@@ -366,13 +396,7 @@ def _categorical(X: Any, position: int, name: str, values: NDArray[Any]) -> Colu
     return Column(name, categories, categorical=True)
 
 
-def _kind(X: Any, position: int) -> str:
-    """Return the kind of a column's type."""
-    dtype = X.iloc[:, position].dtype if hasattr(X, "iloc") else X.dtype
-    return str(getattr(dtype, "kind", "O"))
-
-
-def _numeric(name: str, values: Rows, limits: tuple[float, float] | None, kind: str) -> Column:
+def _numeric(name: str, values: Rows, limits: tuple[float, float] | None) -> Column:
     if not np.isfinite(values).all():
         raise ValueError(
             f"Input X contains NaN or infinity in public rows of the numeric column {name}."
@@ -385,7 +409,10 @@ def _numeric(name: str, values: Rows, limits: tuple[float, float] | None, kind: 
             width = distinct[-1] - distinct[0] or max(1.0, abs(distinct[0]))
             limits = distinct[0] - width, distinct[-1] + width
     low, high = map(float, limits)
-    integral = kind in "iu" and max(abs(low), abs(high)) < 2**53
+    # not by the type of the column, which one missing private number makes another
+    ends = np.array([low, high])
+    whole = (distinct % 1 == 0).all() and (ends % 1 == 0).all() and np.abs(ends).max() < 2**53
+    integral = bool(len(distinct) and whole)
     return Column(name, distinct, categorical=False, low=low, high=high, integral=integral)
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 
-import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import REPLACE_ONE, PrivacyReceipt, exact_fraction
+from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.ledger import Ledger
+from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
 from skpublicdp.public import (
     check_bounds,
     check_rows,
@@ -21,7 +21,7 @@ from skpublicdp.public import (
     split_rows,
     warn_no_public,
 )
-from skpublicdp.rounds import certify, draw_in_rounds, exact_draws
+from skpublicdp.rounds import draw_in_rounds
 
 
 class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
@@ -56,6 +56,11 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
+        many rows of a person count.
+    budget : PrivacyBudget, default=None
+        What the fit is charged to; one that cannot pay refuses before a private row is read.
 
     Attributes
     ----------
@@ -117,18 +122,26 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "hypotheses": [HypothesisClass, None],
-        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
-        "alpha": [Interval(Real, 0, 1, closed="neither")],
-        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "alpha": PROBABILITY,
+        "beta": PROBABILITY,
         "public_weight": [Interval(Integral, 0, 1 << 20, closed="both")],
         "classes": ["array-like", None],
         "bounds": ["array-like", None],
         "n_jobs": [Integral, None],
-        "random_state": ["random_state", np.random.Generator],
+        **FIT,
+        **ROWS,
     }
 
     # public rows are routed without being asked for: there is nothing else they could be meant for
-    __metadata_request__fit = {"X_public": True, "y_public": True, "is_public": True}  # noqa: RUF012
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "y_public": True,
+        "is_public": True,
+        "groups": True,
+    }
+
+    protects_all_rows = True
+    """Every row of `X` is private unless a mask says otherwise: it may be a base learner."""
 
     def __init__(
         self,
@@ -142,6 +155,8 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         bounds=None,
         n_jobs=None,
         random_state=None,
+        max_rows_per_group=None,
+        budget=None,
     ):
         self.hypotheses = hypotheses
         self.epsilon = epsilon
@@ -152,9 +167,10 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         self.bounds = bounds
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None):
+    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
         """Spend ε on one draw, or on a few that share it.
 
         Parameters
@@ -170,6 +186,8 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             Labels of `X_public`, -1 as above; without it `X_public` has no labels.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
 
         Returns
         -------
@@ -180,9 +198,13 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay.
         CoverSizeError
             If the cover's table would not fit in memory.
         """
+        check_parameters(self)
+        ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
         rows = split_rows(
             self,
             X,
@@ -190,11 +212,12 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
+            groups=groups,
             classes=self.classes,
         )
         if self.bounds is not None:
             check_bounds(self.bounds, self.n_features_in_)
-        bits = random_bits(self.random_state)
+        ledger.read(len(rows.X_private), len(rows.X_public))
         hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
         cover = hypotheses.build_cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)
 
@@ -202,18 +225,21 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         drawn = draw_in_rounds(
             cover,
             lambda cover: self._table(cover, rows),
-            epsilon=exact_fraction(self.epsilon),
+            ledger,
             sensitivity=1,  # a replaced private row has weight 1 whatever the public ones weigh
             scored=scored,
-            bits=bits,
+            beta=self.beta,
         )
 
         self.classes_ = rows.classes
         self.hypothesis_ = drawn.hypothesis
         self.cover_size_ = drawn.cover.size
         self.cover_radius_ = drawn.cover.radius
-        self.privacy_ = self._receipt(rows, drawn.spent, bits.secure)
-        self.certificate_ = certify(drawn, scored=scored, sensitivity=1, beta=self.beta)
+        labels = "" if self.classes is not None else " and the set of labels in y"
+        self.privacy_ = ledger.receipt(
+            assumptions=(f"the number of private rows{labels} may be known",)
+        )
+        self.certificate_ = drawn.certificate
         return self
 
     def predict(self, X):
@@ -249,17 +275,3 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_sample(self.n_features_in_, self.bounds, size)
         return PublicSample(X_public, rows.classes, feature_names(self))
-
-    def _receipt(self, rows, spent, secure):
-        reference = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
-        labels = "" if self.classes is not None else " and the set of labels in y"
-        return PrivacyReceipt(
-            epsilon=float(self.epsilon),
-            delta=0.0,
-            unit=REPLACE_ONE,
-            n_private=len(rows.X_private),
-            n_public=len(rows.X_public),
-            mechanisms=exact_draws(spent, reference),
-            secure_randomness=secure,
-            assumptions=(f"the number of private rows{labels} may be known",),
-        )

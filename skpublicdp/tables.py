@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import validate_data
 
-from skpublicdp.public import check_mask, reference_sample, warn_if_sliced, without_values
+from skpublicdp.public import (
+    check_mask,
+    declared_kinds,
+    kept_rows,
+    read_array,
+    reference_sample,
+    take,
+    warn_if_sliced,
+)
 from skpublicdp.schema import Rows, Schema, build_schema
 
 
@@ -26,14 +33,15 @@ class SplitTables:
         Private rows.
     X_public : list of DataFrame or ndarray
         Parts of the public rows: those that the mask marks, then the separate ones.
-    mask : ndarray of bool
-        Which rows of `X` are public.
+    mask, kept : ndarray of bool
+        Which rows of `X` are public, and which are private and count.
     """
 
     schema: Schema
     X_private: Any
     X_public: list[Any]
     mask: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
 
 
 def split_tables(
@@ -42,8 +50,8 @@ def split_tables(
     *,
     X_public: Any,
     is_public: Any,
+    groups: Any = None,
     nullable: bool = False,
-    wrappers: int = 0,
 ) -> SplitTables:
     """Check rows, part private from public ones and describe the columns by the latter."""
     X = check_table(estimator, X, reset=True, nullable=nullable)
@@ -53,7 +61,7 @@ def split_tables(
         raise ValueError("X must hold at least one private row; is_public marks every row.")
     public = []
     if mask.any():
-        public.append(_safe_indexing(X, np.flatnonzero(mask)))
+        public.append(take(X, np.flatnonzero(mask)))
     if X_public is not None and np.shape(X_public)[:1] != (0,):
         width = np.shape(X_public)[1:]
         if len(width) == 1 and width != X.shape[1:]:
@@ -65,37 +73,32 @@ def split_tables(
             separate = check_table(estimator, X_public, reset=False, nullable=nullable)
         except ValueError as error:
             raise ValueError(f"X_public is not usable: {error}") from None
-        # this function, its caller, fit and scikit-learn's wrapper of it stand before the user's
-        warn_if_sliced(n, separate.shape[0], stacklevel=6 + wrappers)
+        warn_if_sliced(n, separate.shape[0])
         public.append(separate)
     numbered = [f"x{column}" for column in range(X.shape[1])]
     names = [str(name) for name in getattr(X, "columns", numbered)]
     schema = build_schema(X, public, names=names, bounds=estimator.bounds, nullable=nullable)
-    private = X if not mask.any() else _safe_indexing(X, np.flatnonzero(~mask))
-    return SplitTables(schema, private, public, mask)
+    kept = kept_rows(estimator, groups, ~mask)
+    private = X if kept.all() else take(X, np.flatnonzero(kept))
+    return SplitTables(schema, private, public, mask, kept)
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool, nullable: bool = False) -> Any:
     """Check shape, names and number kinds; keep a frame a frame."""
+    kinds = declared_kinds(X)
     if not hasattr(X, "iloc"):
-        if isinstance(X, list | tuple):
-            # a list has no type but that of its values, which a private one would decide
-            X = without_values(np.asarray, X, dtype=object)
-        numeric = getattr(getattr(X, "dtype", None), "kind", "O") in "biufc"
-        X = without_values(
-            check_array,
-            X,
-            dtype="numeric" if numeric else object,
-            ensure_all_finite=numeric and not nullable,
-            estimator=estimator,
-            input_name="X",
-        )
+        # a list has no type but that of its values, which a private one would decide
+        numeric = kinds <= set("biufc")
+        finite = numeric and not nullable
+        X = read_array(estimator, X, "numeric" if numeric else object, ensure_all_finite=finite)
+    elif "c" in kinds:
+        raise ValueError("Complex data not supported: X must hold real numbers and categories.")
     elif not X.shape[0] or not X.shape[1]:
         what = "sample" if not X.shape[0] else "feature"
         raise ValueError(
             f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required."
         )
-    without_values(validate_data, estimator, X, reset=reset, skip_check_array=True)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
     return X
 
 

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, exact_fraction
+from skpublicdp.accounting import exact_fraction
 from skpublicdp.active.plan import make_plan
-from skpublicdp.base_learner import DelegatesToBase, check_base, fit_base
-from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.mechanisms.subsets import random_order
+from skpublicdp.active.receipts import PROOF, assumptions_of, stage_of
+from skpublicdp.base_learner import (
+    DelegatesToBase,
+    as_parameters,
+    check_base,
+    check_classes,
+    fit_base,
+    is_seeded,
+    n_rows,
+    spends,
+    with_all_labels,
+)
+from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.ledger import Ledger
+from skpublicdp.parameters import DELTA, EPSILON, FIT, ROWS, check_parameters
 from skpublicdp.public import (
     check_rows,
     encode_labels,
     is_unlabelled,
+    kept_rows,
     label_column,
+    take,
 )
 from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.tickets import new_ticket
 
 
 class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
@@ -35,9 +50,10 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier, default=None
-        Base learner: any private classifier with a parameter `epsilon`; ``None`` means
-        `SemiPrivateClassifier()`. If its `fit` takes `is_labelled` it is semi-supervised and gets
-        unlabelled rows too, marked by -1 and by that mask. Any other one gets the rows asked for.
+        Base learner: any private classifier with a parameter `epsilon` that protects all rows it is
+        given and says so, see Notes; ``None`` means `SemiPrivateClassifier()`. If its `fit` takes
+        `is_labelled` it is semi-supervised and gets unlabelled rows too, marked by -1 and by that
+        mask. Any other one gets the rows asked for.
     n_labels : int, default=100
         How many labels to ask for; the whole pool where it is smaller.
     epsilon, delta : float, default=1.0 and 0.0
@@ -61,6 +77,13 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `query` and `fit` then take `groups`, and no more than the
+        first so many rows of a person count. What each row may lose is then ε divided by this
+        number.
+    budget : PrivacyBudget, default=None
+        What the fit is charged to; one that cannot pay refuses before a private row is read, and
+        before labels are asked for. The base learner must have none of its own.
 
     Attributes
     ----------
@@ -90,6 +113,10 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
     labels are not protected. Between `query` and `fit` the object holds the rows asked for and is
     itself a secret; afterwards nothing that depends on private rows is stored save `estimator_`.
 
+    A query is good for one fit: fits that share their secret lose more than the sum of their ε. So
+    of an object and its copies one can be fitted, once, and without a `budget`, whose file knows
+    that, none can be copied or pickled between `query` and `fit`.
+
     The default number of rows is that of Theorem 5.8: at ε = 1 for the base learner the number of
     labels it needs is free of `epsilon`. Fewer rows allow the base learner more, by the logarithm
     only, and more rows take from the labelled ones, which are the scarce ones. A base learner that
@@ -97,7 +124,8 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
 
     The rows are handed over in a random order, labelled ones first, so a base learner may be
     private over sequences of rows or over sets of them. It must be private whatever the rows are:
-    it may not fail for some of them. One with a parameter `classes` is told the labels; another one
+    it may not fail for some of them, and not take some of them as public. A class declares that by
+    ``protects_all_rows = True``. One with a parameter `classes` is told the labels; another one
     gets one more row for each label, all at the median of `X_public` or at zero.
 
     References
@@ -131,18 +159,22 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"]), None],
         "n_labels": [Interval(Integral, 1, None, closed="left")],
-        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left")],
-        "base_epsilon": [StrOptions({"auto"}), Interval(Real, 0, 1 << 20, closed="right")],
+        "delta": DELTA,
+        "base_epsilon": [StrOptions({"auto"}), *EPSILON],
         "n_subsample": [Interval(Integral, 1, None, closed="left"), None],
         "roles": [StrOptions({"random", "paper"})],
         "transcript_private": ["boolean"],
         "classes": ["array-like", None],
-        "random_state": ["random_state", np.random.Generator],
+        **FIT,
+        **ROWS,
     }
 
-    # public rows are routed without being asked for: there is nothing else they could be meant for
-    __metadata_request__fit = {"X_public": True, "y_public": True}  # noqa: RUF012
+    # routed without being asked for: there is nothing else they could be meant for
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "y_public": True,
+        "groups": True,
+    }
 
     def __init__(
         self,
@@ -157,6 +189,8 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         transcript_private=False,
         classes=None,
         random_state=None,
+        max_rows_per_group=None,
+        budget=None,
     ):
         self.estimator = estimator
         self.n_labels = n_labels
@@ -168,9 +202,10 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         self.transcript_private = transcript_private
         self.classes = classes
         self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def query(self, X, y=None):
+    def query(self, X, y=None, *, groups=None):
         """Draw the rows whose labels are wanted.
 
         Parameters
@@ -179,6 +214,8 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
             The pool. Nothing but its size decides.
         y : Ignored
             Not used; here by convention.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`.
 
         Returns
         -------
@@ -189,15 +226,18 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay for the fit.
         """
-        X = check_rows(self, X, reset=True)
-        plan = self._plan(len(X))
-        self.queried_indices_ = plan.ask(random_bits(self.random_state))
-        self._pending = plan
+        check_parameters(self)
+        plan, kept, ledger = self._open(X, groups)
+        check_rows(self, X, reset=True)
+        self.queried_indices_ = np.flatnonzero(kept)[plan.ask(ledger)]
+        self._pending = (plan, kept.tobytes(), self.budget)
+        self._ticket = new_ticket()
         return self.queried_indices_.copy()
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, *, X_public=None, y_public=None):
+    def fit(self, X, y, *, X_public=None, y_public=None, groups=None):
         """Learn from the labels that `query` asked for.
 
         Parameters
@@ -211,6 +251,8 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
             Public rows, handed on to a base learner that takes them.
         y_public : array-like, shape (m,), optional
             Their labels, likewise.
+        groups : array-like, shape (n,), optional
+            Whose row each is, as `query` had it.
 
         Returns
         -------
@@ -221,61 +263,92 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay, or this object or a copy of it has been fitted to these labels.
         """
+        check_parameters(self)
         if y is None:
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        pending = getattr(self, "_pending", None)
+        ticket = None if pending is None else self._ticket
+        plan, kept, ledger = self._open(X, groups, ticket)
         X = check_rows(self, X, reset=True)
         check_consistent_length(X, y)
         public = self._public_rows(X_public, len(X))
-        bits = random_bits(self.random_state)
-        plan = self._plan(len(X))
         # drawn anyhow: with a seed, the same rows as in query, and what follows does not repeat it
-        asked = plan.ask(bits)
-        pending = getattr(self, "_pending", None)
+        asked, pool = plan.ask(ledger), np.flatnonzero(kept)
         if pending is not None:
-            if pending != plan:
+            if pending != (plan, kept.tobytes(), self.budget):
                 raise ValueError(
-                    f"fit must get the {pending.pool} rows and the parameters that query had; got "
-                    f"{plan.pool} rows and perhaps other parameters: call query again."
+                    f"fit must get the {pending[0].pool} rows, the groups and the parameters that "
+                    f"query had; got {plan.pool} rows and perhaps other parameters: call query "
+                    "again."
                 )
-            asked = self.queried_indices_
+            asked = np.searchsorted(pool, self.queried_indices_)
             # a label that was not asked for must not even choose the type of the others
-            codes, classes = self._read_labels(label_column(_safe_indexing(y, asked)))
+            codes, classes = self._read_labels(label_column(take(y, pool[asked])))
         else:
-            codes, classes = self._read_labels(label_column(y))
+            codes, classes = self._read_labels(label_column(y)[kept])
             codes = codes[asked]
 
-        others = np.delete(np.arange(len(X)), asked)[plan.rest(asked, bits)]
-        order, others = random_order(len(asked), bits), others[random_order(len(others), bits)]
-        rows = X[asked[order]], classes[codes[order]], X[others]
-        self.estimator_ = self._fit_base(plan, rows, classes, public, y_public, bits)
+        base = self._base()
+        check_classes(base, classes)
+        others = np.delete(np.arange(plan.pool), asked)[plan.rest(asked, ledger)]
+        order, others = ledger.order(len(asked)), others[ledger.order(len(others))]
+        rows = X[pool[asked[order]]], classes[codes[order]], X[pool[others]]
+        ledger.read(plan.pool, 0 if public is None else len(public))
+        stage = stage_of(plan, base)
+        whole = ledger.child(ledger.event, name=stage, proof=PROOF, by_theorem=True)
+        whole.note(stage, plan.base, PROOF)
+        self.estimator_ = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
         self.classes_ = classes
-        self.privacy_ = self._receipt(plan, pending is not None, public, bits.secure)
+        self.privacy_ = ledger.receipt(
+            assumptions=assumptions_of(self, plan, queried=pending is not None),
+            secure=not is_seeded(self.estimator_),
+        )
         # with the rows asked for in sight, the smaller epsilon would not hold
-        self.__dict__.pop("_pending", None)
-        self.__dict__.pop("queried_indices_", None)
+        for name in ("_pending", "_ticket", "queried_indices_"):
+            self.__dict__.pop(name, None)
         if self.transcript_private:
-            self.queried_indices_ = asked
+            self.queried_indices_ = pool[asked]
         return self
+
+    def __getstate__(self):
+        """Let a query travel only where it is known that it is good for one fit."""
+        if hasattr(self, "_pending") and self.budget is None:
+            raise PrivacyBudgetError(
+                "A query is good for one fit, so between query and fit this object can be copied "
+                "or pickled only with a budget, whose file knows if a copy has been fitted; set "
+                "budget to a PrivacyBudget with a path before query, or fit first."
+            )
+        return super().__getstate__()
 
     def _base(self):
         return SemiPrivateClassifier() if self.estimator is None else self.estimator
 
-    def _plan(self, pool):
-        estimator = self._base()
-        check_base(estimator)
-        return make_plan(
-            pool,
+    def _open(self, X, groups, ticket=None):
+        """Return sizes and budgets, which rows count, and the ledger; no row is looked at."""
+        base, k = self._base(), self.max_rows_per_group or 1
+        check_base(base)
+        # check_rows has a word for those that hold no row
+        kept = kept_rows(self, groups, np.ones(max(n_rows(X), 1), dtype=bool))
+        epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
+        epsilon_row, delta_row = Ledger(1, rows_per_person=k).per_row(epsilon, delta)
+        plan = make_plan(
+            int(kept.sum()),
             n_labels=self.n_labels,
-            epsilon=exact_fraction(self.epsilon),
-            delta=exact_fraction(self.delta),
+            epsilon=epsilon_row,
+            delta=exact_fraction(delta_row),
             base=None if self.base_epsilon == "auto" else exact_fraction(self.base_epsilon),
             n_subsample=self.n_subsample,
             roles=self.roles,
             transcript_private=self.transcript_private,
-            semi_supervised=has_fit_parameter(estimator, "is_labelled"),
+            semi_supervised=has_fit_parameter(base, "is_labelled"),
         )
+        promised = k * plan.epsilon
+        event = plan.event if k == 1 else spends(promised, delta)  # the theorem is about one row
+        return plan, kept, Ledger.of(self, epsilon=promised, event=event, ticket=ticket)
 
     def _read_labels(self, y):
         """Return (codes, classes) of rows that all have a label."""
@@ -288,64 +361,22 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
             )
         return codes, classes
 
-    def _fit_base(self, plan, rows, classes, public, y_public, bits):
+    def _fit_base(self, plan, rows, classes, public, y_public, seed):
         X, y, X_other = rows
-        base = self._base()
-        if "classes" not in base.get_params(deep=False):
-            # rows that nobody gave: else it would tell by what it knows which labels were drawn
-            centre = np.zeros(X.shape[1]) if public is None else np.median(public, axis=0)
-            X, y = np.vstack([X, np.tile(centre, (len(classes), 1))]), np.append(y, classes)
+        base, (epsilon, delta) = self._base(), as_parameters(plan.base)
+        centre = np.zeros(X.shape[1]) if public is None else np.median(public, axis=0)
+        X, y = with_all_labels(base, X, y, classes, centre)
         return fit_base(
             base,
-            plan.base_epsilon,
+            epsilon,
             np.vstack([X, X_other]),
             np.concatenate([y, _marks(len(X_other), classes)]),
-            delta=plan.base_delta,
-            random_state=None if bits.secure else bits.bits(31),
+            delta=delta,
+            random_state=seed,
             classes=classes,
             is_labelled=np.arange(len(X) + len(X_other)) < len(X),
             X_public=public,
             y_public=y_public,
-        )
-
-    def _receipt(self, plan, queried, public, secure):
-        name, settings = type(self.estimator_).__name__, self.estimator_.get_params(deep=False)
-        base = f"ε = {plan.base_epsilon:.4g}, δ = {plan.base_delta:.4g}"
-        assumptions = [
-            f"{name} is ({base})-differentially private, as it was asked to be",
-            "the numbers of rows, of labels and of rows drawn may be known",
-        ]
-        if self.classes is None:
-            where = "in the rows asked for" if queried else "in y"
-            assumptions.append(f"the set of labels {where} may be known")
-        if self.transcript_private:
-            assumptions.append(
-                "who was asked for may be known: it is part of the output (Definition 5.4 and "
-                "Theorem 5.5 of Beimel, Nissim and Stemmer 2015)"
-            )
-        else:
-            assumptions.append(
-                "who was asked for and who was drawn stay secret (Definition 5.3 of Beimel, Nissim "
-                f"and Stemmer 2015); for those who know it, and gave labels, it is {base}"
-            )
-        of_base = getattr(self.estimator_, "privacy_", None)
-        return PrivacyReceipt(
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            unit=REPLACE_ONE,
-            n_private=plan.pool,
-            n_public=0 if public is None else len(public),
-            mechanisms=(
-                Mechanism(
-                    f"{name} on {plan.drawn} rows drawn from {plan.pool}, {plan.asked} labelled",
-                    plan.base_epsilon,
-                    plan.base_delta,
-                    "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/subsampling.md",
-                ),
-            ),
-            secure_randomness=secure
-            and getattr(of_base, "secure_randomness", settings.get("random_state") is None),
-            assumptions=tuple(assumptions),
         )
 
 

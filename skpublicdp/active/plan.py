@@ -8,14 +8,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting.amplification import (
-    base_delta,
-    base_epsilon,
-    subsample_size,
-    subsampled_epsilon,
-)
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.subsets import random_subset
+from skpublicdp.accounting import Event, Pure, Subsampled, basic_price, exact_fraction
+from skpublicdp.accounting.amplification import base_delta, base_epsilon, subsample_size
+from skpublicdp.base_learner import spends
+from skpublicdp.ledger import Ledger
+
+KEPT = 1 - Fraction(1, 1 << 50)
+"""Of a budget that is turned into one on a subset: what is rounded up on the way back must fit."""
 
 
 @dataclass(frozen=True)
@@ -28,31 +27,32 @@ class Plan:
         Rows there are, rows to be labelled, and rows for the base learner, the labelled included.
     roles : str
         ``"random"``, or ``"paper"`` where those drawn that come first are labelled.
-    base_epsilon, base_delta : float
-        Budget of the base learner.
-    epsilon, delta : float
-        What that costs.
+    base : Event
+        What the base learner spends.
+    event : Event
+        What that costs a row.
+    epsilon : Fraction
+        What is promised of it, no less.
     """
 
     pool: int
     asked: int
     drawn: int
     roles: str
-    base_epsilon: float
-    base_delta: float
-    epsilon: float
-    delta: float
+    base: Event
+    event: Event
+    epsilon: Fraction
 
-    def ask(self, bits: RandomBits) -> NDArray[np.intp]:
+    def ask(self, ledger: Ledger) -> NDArray[np.intp]:
         """Draw the rows to be labelled; those drawn beside them are left to `rest`."""
         if self.roles == "random":
-            return random_subset(self.pool, self.asked, bits)
-        return random_subset(self.pool, self.drawn, bits)[: self.asked]
+            return ledger.subset(self.pool, self.asked)
+        return ledger.subset(self.pool, self.drawn)[: self.asked]
 
-    def rest(self, asked: NDArray[np.intp], bits: RandomBits) -> NDArray[np.intp]:
+    def rest(self, asked: NDArray[np.intp], ledger: Ledger) -> NDArray[np.intp]:
         """Draw the rows beside those asked for, given these: positions among the others."""
         first = 0 if self.roles == "random" else int(asked[-1]) + 1 - self.asked
-        return first + random_subset(self.pool - self.asked - first, self.drawn - self.asked, bits)
+        return first + ledger.subset(self.pool - self.asked - first, self.drawn - self.asked)
 
 
 def make_plan(
@@ -67,7 +67,7 @@ def make_plan(
     transcript_private: bool,
     semi_supervised: bool,
 ) -> Plan:
-    """Fix sizes and budgets; the parameters are those of `SubsamplingActiveLearner`.
+    """Fix sizes and budgets; the parameters are those of `SubsamplingActiveLearner`, for one row.
 
     Without a budget for the base learner, `base`, it gets the largest.
     """
@@ -87,22 +87,28 @@ def make_plan(
     # where all rows drawn are labelled there is one role, and nothing for a row to move
     roles = "random" if drawn == asked else roles
     rate = Fraction(1) if transcript_private else Fraction(drawn, pool)
-    if base is None:
-        given = epsilon if rate == 1 else Fraction(base_epsilon(epsilon, rate, roles=roles))
-        spent = epsilon
-    else:
-        given = base
-        spent = base if rate == 1 else Fraction(subsampled_epsilon(base, rate, roles=roles))
+
+    def whole(event: Event) -> Event:
+        return event if rate == 1 else Subsampled(rate, event, roles)
+
+    kept, given = KEPT, base
+    if rate == 1:
+        kept, given = Fraction(1), base or epsilon
+    elif given is None:
+        given = exact_fraction(base_epsilon(epsilon * kept, rate, roles=roles))
+    spent = Fraction(basic_price(whole(Pure(given)))[0])
     if spent > epsilon:
         raise ValueError(
             f"base_epsilon={float(given):g} on {drawn} of {pool} rows costs {float(spent):.4g}, "
             f"more than epsilon={float(epsilon):g}: ask for fewer labels, in a larger pool, or "
             "leave base_epsilon at 'auto'."
         )
-    share = base_delta(delta, rate, spent, given, roles=roles)
+    share = base_delta(delta * kept, rate, spent, given, roles=roles)
     if share >= 1:
         raise ValueError(
             f"delta must be less than the share of the pool that is drawn, {float(rate):.4g}; "
             f"got {float(delta):g}."
         )
-    return Plan(pool, asked, drawn, roles, float(given), share, float(spent), float(delta))
+    event = spends(given, exact_fraction(share))
+    promised = epsilon if base is None else spent
+    return Plan(pool, asked, drawn, roles, event, whole(event), promised)

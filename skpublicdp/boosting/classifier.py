@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import REPLACE_ONE, Mechanism, PrivacyReceipt, gaussian_epsilon
 from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.explain import describe, importances, shapes, summary
 from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.scores import LIMIT, SIGMOID, UNIT
-from skpublicdp.exceptions import DriftWarning
-from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.progress import WRAPPERS, CallbackSupportMixin, Stages, with_callbacks
+from skpublicdp.exceptions import DriftWarning, warn
+from skpublicdp.ledger import Ledger
+from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
 from skpublicdp.tables import check_table
 
 
-class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
     """Private boosting on tables of numbers and categories, with scores for each label.
 
     Public rows, labelled or not, cut the columns into cells. A first look compares each column with
@@ -37,8 +35,9 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
     delta : float, default=1e-6
         Privacy budget δ in [0, 1); 0 gives pure ε-differential privacy, with Laplace noise.
     method : {"auto", "moments", "votes"}, default="auto"
-        ``"moments"`` leaves the trees out; ``"votes"`` is trees only, which do without public rows.
-        ``"auto"`` is both, and ``"votes"`` where there are no public rows.
+        ``"moments"`` is sums only and never draws a tree; ``"votes"`` is trees only, which do
+        without public rows. ``"auto"`` is both, and ``"votes"`` where there are no public rows or
+        the noise of sums would be too large to be drawn.
     max_rounds : int, default=None
         Most rounds of sums, or number of trees that vote. By default rules of the numbers of rows
         and of the budget choose it.
@@ -56,6 +55,11 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
+        many rows of a person count.
+    budget : PrivacyBudget, default=None
+        What the fit is charged to; one that cannot pay refuses before a private row is read.
 
     Attributes
     ----------
@@ -84,6 +88,8 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
     -----
     DriftWarning
         If the public rows look unlike the private ones.
+    LargeDeltaWarning
+        If `delta` is not far below one over the number of private rows.
     NoPublicDataWarning
         If there are no public rows: cells are then data-independent, and trees vote.
     SlicedPublicDataWarning
@@ -128,19 +134,27 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
     """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
-        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left")],
+        "delta": DELTA,
         "method": [StrOptions({"auto", "moments", "votes"})],
         "max_rounds": [Interval(Integral, 1, 1000, closed="both"), None],
         "learning_rate": [Interval(Real, 0, 10, closed="right"), None],
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
         "n_jobs": [Integral, None],
-        "random_state": ["random_state", np.random.Generator],
+        **FIT,
+        **ROWS,
     }
 
     # public rows are routed without being asked for: there is nothing else they could be meant for
-    __metadata_request__fit = {"X_public": True, "y_public": True, "is_public": True}  # noqa: RUF012
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "y_public": True,
+        "is_public": True,
+        "groups": True,
+    }
+
+    protects_all_rows = True
+    """Every row of `X` is private unless a mask says otherwise: it may be a base learner."""
 
     def __init__(
         self,
@@ -154,6 +168,8 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
         bounds=None,
         n_jobs=None,
         random_state=None,
+        max_rows_per_group=None,
+        budget=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -164,10 +180,10 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
         self.bounds = bounds
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None):
+    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
         """Spend (ε, δ).
 
         Parameters
@@ -184,6 +200,8 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
             public row counts like a private one.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
 
         Returns
         -------
@@ -193,8 +211,13 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is not as described, no private value being quoted; or if
+            `epsilon` is too small for sums and `method` allows nothing else.
+        PrivacyBudgetError
+            If `budget` cannot pay.
         """
+        check_parameters(self)
+        ledger = Ledger.of(self)
         rows = read_rows(
             self,
             X,
@@ -202,23 +225,20 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
+            groups=groups,
         )
-        bits = random_bits(self.random_state)
-        stages = Stages(self)
+        ledger.read(rows.n_private, rows.n_public)
         learner = Learner(
             rows,
-            bits=bits,
+            ledger,
             max_rounds=self.max_rounds,
             learning_rate=self.learning_rate,
             n_jobs=self.n_jobs,
-            report=stages.begin,
         )
         if self.method == "votes" or (self.method == "auto" and not rows.n_public):
             learned = learner.votes()
         else:
-            learned = learner.moments(trees=self.method == "auto" and rows.delta > 0)
-
-        stages.end()
+            learned = learner.moments(trees=self.method == "auto")
 
         self.classes_ = rows.classes
         self._features = learner.cells.features
@@ -228,14 +248,19 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
         self.trees_ = describe(learned.model)
         self.feature_importances_ = importances(learned.model, public_codes)
         self.drift_ = learned.drift
-        self.privacy_ = self._receipt(rows, learned.spent, bits.secure)
+        labels = "" if self.classes is not None else " and the set of labels in y"
+        self.privacy_ = ledger.receipt(
+            assumptions=(
+                f"the number of private rows, the types of the columns{labels} may be known",
+                "stages add up as docs/proofs/moments.md says, to less than the sum of their ε",
+            )
+        )
         if learned.drifted:
-            warnings.warn(
+            warn(
                 f"The public rows look unlike the private ones (drift_ is {self.drift_:.1f}, about "
                 "1 is expected), so they are reweighed or trusted less; public rows of the same "
                 "population give better models.",
                 DriftWarning,
-                stacklevel=3 + WRAPPERS,
             )
         return self
 
@@ -320,30 +345,3 @@ class SemiPrivateBoostingClassifier(CallbackSupportMixin, ClassifierMixin, BaseE
         check_is_fitted(self)
         table = check_table(self, X, reset=False, nullable=True)
         return self._model.margins(self._features.codes(table))
-
-    def _receipt(self, rows, spent, secure):
-        delta = float(self.delta)
-        mechanisms = []
-        for use in spent:
-            if use.epsilon is not None:
-                epsilon, part = float(use.epsilon), 0.0
-            elif use.budget.pure:
-                epsilon, part = float(use.budget.amount), 0.0
-            else:
-                epsilon, part = gaussian_epsilon(use.budget.amount, rows.delta), delta
-            proof = "moments.md" if use.epsilon is None else "selection.md"
-            mechanisms.append(Mechanism(use.name, epsilon, part, f"docs/proofs/{proof}"))
-        labels = "" if self.classes is not None else " and the set of labels in y"
-        return PrivacyReceipt(
-            epsilon=float(self.epsilon),
-            delta=delta,
-            unit=REPLACE_ONE,
-            n_private=rows.n_private,
-            n_public=rows.n_public,
-            mechanisms=tuple(mechanisms),
-            secure_randomness=secure,
-            assumptions=(
-                f"the number of private rows, the types of the columns{labels} may be known",
-                "stages add up as docs/proofs/moments.md says, to less than the sum of their ε",
-            ),
-        )

@@ -1,18 +1,15 @@
-"""The door of boosting: labels, mixed columns as cells, the budget."""
+"""The door of boosting: labels, and mixed columns as cells."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
-from skpublicdp.accounting import exact_fraction
 from skpublicdp.boosting.features import Codes, FeatureMap, feature_map
-from skpublicdp.progress import WRAPPERS
 from skpublicdp.public import encode_labels, label_column, warn_no_public
 from skpublicdp.schema import Rows, Schema
 from skpublicdp.tables import reference_rows, split_tables
@@ -54,8 +51,6 @@ class BoostingRows:
         Number of private and of true public rows.
     classes : ndarray
         The sorted labels.
-    epsilon, delta : Fraction
-        The budget.
     """
 
     schema: Schema
@@ -65,8 +60,6 @@ class BoostingRows:
     n_private: int
     n_public: int
     classes: NDArray[Any]
-    epsilon: Fraction
-    delta: Fraction
 
     def cut(self, max_bins: int, weights: Floats | None = None) -> Cells:
         """Cut the columns into cells, by public rows alone, which may be weighed."""
@@ -77,14 +70,21 @@ class BoostingRows:
 
 
 def read_rows(
-    estimator: Any, X: Any, y: Any, *, X_public: Any, y_public: Any, is_public: Any
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    X_public: Any = None,
+    y_public: Any = None,
+    is_public: Any = None,
+    groups: Any = None,
 ) -> BoostingRows:
     """Check what `fit` was given, part private from public rows and describe the columns."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     split = split_tables(
-        estimator, X, X_public=X_public, is_public=is_public, nullable=True, wrappers=WRAPPERS
+        estimator, X, X_public=X_public, is_public=is_public, groups=groups, nullable=True
     )
     y = label_column(y)
     check_consistent_length(split.mask, y)
@@ -99,7 +99,7 @@ def read_rows(
                 f"got {len(given[1])} labels for {len(X_public)} rows."
             )
     y_private, y_labelled, labelled, classes = encode_labels(
-        y[~split.mask], given, estimator.classes
+        y[split.kept], given, estimator.classes
     )
     if len(classes) < 2:
         raise ValueError("y must hold at least two classes; got one class only.")
@@ -109,7 +109,7 @@ def read_rows(
         encoded = np.concatenate([schema.encode(part, clamp=False) for part in split.X_public])
     else:
         where = "standard-normal columns" if estimator.bounds is None else "the given bounds"
-        warn_no_public(f"the cells come from a data-independent reference over {where}", WRAPPERS)
+        warn_no_public(f"the cells come from a data-independent reference over {where}")
         encoded = reference_rows(schema, estimator.bounds)
     private = schema.encode(split.X_private, clamp=False)
     return BoostingRows(
@@ -120,6 +120,4 @@ def read_rows(
         n_private=len(y_private),
         n_public=len(encoded) if split.X_public else 0,
         classes=classes,
-        epsilon=exact_fraction(estimator.epsilon),
-        delta=exact_fraction(estimator.delta),
     )

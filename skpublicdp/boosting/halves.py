@@ -113,7 +113,7 @@ def compare(
     design: PublicDesign,
     chosen: Integers,
     T: Floats,
-    counts: Floats,
+    counts: Integers,
     variance: float,
     unlikely: float,
 ) -> Look:
@@ -130,7 +130,7 @@ def compare(
         The halves.
     T : ndarray of float64, shape (m, n_tendencies)
         What weights may depend on.
-    counts : ndarray of float64, shape (n_halves,)
+    counts : ndarray of int64, shape (n_halves,)
         Private rows in each half, with noise.
     variance : float
         Variance of the noise.

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from skpublicdp.accounting import Event
 from skpublicdp.boosting.features import Codes
 from skpublicdp.boosting.scores import HALF, Integers, Model, residuals
 from skpublicdp.boosting.strategy import ONE, Strategy
 from skpublicdp.hypotheses.base import CHUNK_ROWS
-from skpublicdp.mechanisms.noise import discrete_laplace
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
+from skpublicdp.ledger import Ledger
 
 Floats = NDArray[np.float64]
+
+PROOF = "docs/proofs/moments.md"
 
 
 def moment_table(
@@ -87,13 +87,7 @@ class Noisy:
 
 
 def release(
-    table: Integers,
-    strategy: Strategy,
-    budget: Fraction,
-    bits: RandomBits,
-    *,
-    pure: bool,
-    counts: bool,
+    table: Integers, strategy: Strategy, event: Event, ledger: Ledger, *, counts: bool
 ) -> Noisy:
     """Measure a moment table with exact noise.
 
@@ -103,12 +97,10 @@ def release(
         What `moment_table` returns.
     strategy : Strategy
         The combinations of cells.
-    budget : Fraction
-        ε if `pure`, the μ² of Gaussian differential privacy otherwise.
-    bits : RandomBits
-        Source of randomness.
-    pure : bool
-        Whether the noise is Laplace's.
+    event : Gaussian or Pure
+        What it costs.
+    ledger : Ledger
+        Pays.
     counts : bool
         Whether rows are counted, too.
 
@@ -120,39 +112,18 @@ def release(
     weight = strategy.count_weight
     combined = table @ strategy.matrix.T
     combined[-1] *= weight
-    sensitivity = strategy.sensitivity(pure=pure, counts=counts)
-    wanted = combined if counts else combined[:-1]
-    noise, variance = exact_noise(sensitivity, budget, wanted.size, bits, pure=pure)
-    noisy = (wanted + noise.reshape(wanted.shape)).astype(np.float64)
+    measured = ledger.add_noise(
+        combined if counts else combined[:-1],
+        strategy.sensitivity(counts=counts),
+        event,
+        name="noisy sums of residuals over cells",
+        proof=PROOF,
+    )
+    noisy = measured.values.astype(np.float64)
     unit = 2 * HALF * ONE
     return Noisy(
         noisy[: len(table) - 1] / unit,
         noisy[-1] / (weight * ONE) if counts else None,
-        variance / unit**2,
-        variance / (weight * ONE) ** 2 if counts else np.inf,
+        measured.variance / unit**2,
+        measured.variance / (weight * ONE) ** 2 if counts else np.inf,
     )
-
-
-def exact_noise(
-    sensitivity: int, budget: Fraction, size: int, bits: RandomBits, *, pure: bool
-) -> tuple[Integers, float]:
-    """Return integer noise for sums of a sensitivity (L1 if `pure`, squared L2 otherwise).
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        The noise.
-    float
-        Its variance.
-    """
-    spread = _up(sensitivity / budget)
-    if pure:
-        return discrete_laplace(spread, size, bits), 2 * float(spread) ** 2
-    return rounded_gaussian(spread, size, bits), float(spread)
-
-
-def _up(value: Fraction) -> Fraction:
-    """Round up to 24 binary digits: short numbers make for fast draws."""
-    shift = 24 - (value.numerator.bit_length() - value.denominator.bit_length())
-    scale = Fraction(2) ** shift
-    return Fraction(-((-value * scale) // 1)) / scale

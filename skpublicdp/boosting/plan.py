@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
-from skpublicdp.accounting import gaussian_mu_squared, zcdp_rho
-from skpublicdp.accounting.plans import Draw, Either, Gaussian, Plan, Steps, largest_scale
+from skpublicdp.accounting import (
+    Draw,
+    Either,
+    Event,
+    Gaussian,
+    Pure,
+    Sensitivity,
+    Steps,
+    noise_of,
+    zcdp_rho,
+)
+from skpublicdp.accounting.events import DRAW_RATE
+from skpublicdp.ledger import Ledger
 
 RATE_SHARE = Fraction(1, 50)
 """Share of the budget for the shares of the labels."""
@@ -96,25 +106,29 @@ class Budget:
         return Budget(self.amount * share, self.pure)
 
     @property
-    def draw(self) -> Fraction:
-        """The ε of one exact draw that takes all of it, where zCDP or a plan accounts for it.
+    def event(self) -> Gaussian | Pure:
+        """Noise that takes all of it."""
+        return Pure(self.amount) if self.pure else Gaussian(self.amount)
+
+    @property
+    def draw(self) -> Draw:
+        """One exact draw that takes all of it, where zCDP or a plan accounts for it.
 
         In zCDP it has ρ = ε²/8, as noise of μ² = ε²/4 has; exactly composed it costs no more.
         """
-        return self.amount if self.pure else _root(4 * self.amount)
+        return Draw(self.amount if self.pure else _root(4 * self.amount))
 
     @property
-    def draw_like_noise(self) -> Fraction:
-        """The ε of one exact draw that takes all of it, where it is accounted as if it were noise.
+    def draw_like_noise(self) -> Draw:
+        """One exact draw that takes all of it, where it is accounted as if it were noise.
 
         A draw of ε is μ-Gaussian differentially private, μ² = (π/8) ε² (docs/proofs/moments.md).
         """
-        return self.amount if self.pure else _root(self.amount * 8 * Fraction(7, 22))  # < 1/π
+        return Draw(self.amount if self.pure else _root(self.amount / DRAW_RATE))
 
-    def variance(self, sensitivity: float) -> float:
-        """Return the variance of noise for a sensitivity: L1 if pure, squared L2 otherwise."""
-        spread = sensitivity / float(self.amount)
-        return 2 * spread**2 if self.pure else spread
+    def variance(self, sensitivity: Sensitivity) -> float:
+        """Return the variance of noise that takes all of it."""
+        return noise_of(self.event, sensitivity)[1]
 
 
 def _root(square: Fraction) -> Fraction:
@@ -123,8 +137,8 @@ def _root(square: Fraction) -> Fraction:
 
 
 def quality(budget: Budget, n: float, log_size: float) -> float:
-    """Return n ε / (2 ln|H|) of one draw that takes the whole budget."""
-    return n * float(budget.draw) / (2 * log_size) if log_size > 0 else 0.0
+    """Return n ε / (2 ln|H|) of one draw that takes the whole budget, for n persons."""
+    return n * float(budget.draw.epsilon) / (2 * log_size) if log_size > 0 else 0.0
 
 
 def choose_attempt(found: float) -> Attempt | None:
@@ -132,7 +146,7 @@ def choose_attempt(found: float) -> Attempt | None:
     return next((attempt for attempt in ATTEMPTS if found >= attempt.least), None)
 
 
-def look_share(budget: Budget, n: int, columns: int) -> Fraction | None:
+def look_share(budget: Budget, n: int, sensitivity: Sensitivity) -> Fraction | None:
     """Choose the share of the budget for one count of each column.
 
     Parameters
@@ -141,17 +155,17 @@ def look_share(budget: Budget, n: int, columns: int) -> Fraction | None:
         All of it.
     n : int
         Number of private rows.
-    columns : int
-        Number of counts; one row moves each of them by 1 at most.
+    sensitivity : Sensitivity
+        Of all counts together.
 
     Returns
     -------
     Fraction or None
         What the counts need to be of use, in thousandths; ``None`` if that is too much.
     """
-    if not n * columns:
+    if not n * sensitivity.squared:
         return None
-    deviation = math.sqrt(budget.variance(columns)) / (n * LOUDEST_LOOK)
+    deviation = math.sqrt(budget.variance(sensitivity)) / (n * LOUDEST_LOOK)
     needed = min(deviation if budget.pure else deviation**2, 1.0)
     share = max(Fraction(math.ceil(1000 * needed), 1000), LOOK_SHARE)
     return share if share <= MOST_LOOK_SHARE else None
@@ -187,11 +201,17 @@ def round_shares(rounds: int, *, pure: bool) -> list[Fraction]:
     return [weight / sum(weights) for weight in weights]
 
 
-def n_votes(budget: Budget, n: int, log_size: float, share: Fraction = Fraction(1)) -> int:
+def n_votes(budget: Budget, n: float, log_size: float, share: Fraction = Fraction(1)) -> int:
     """Choose how many trees vote with a share of the budget."""
     if not budget.pure:
         return max(1, math.floor(MAX_VOTES * share))
     return min(max(round(math.sqrt(quality(budget.part(share), n, log_size))), 1), MAX_VOTES)
+
+
+def added_up(ledger: Ledger, count: int) -> bool:
+    """Tell whether so many draws get as much by adding up ε as they do by zCDP."""
+    epsilon, delta = ledger.epsilon, ledger.delta
+    return not delta or epsilon**2 >= 8 * count * zcdp_rho(epsilon, delta)
 
 
 def vote_rate(count: int, *, pure: bool) -> float:
@@ -201,50 +221,40 @@ def vote_rate(count: int, *, pure: bool) -> float:
     return min(0.4, 0.75 / math.sqrt(count)) if count <= 5 else min(0.3, 3 / count)
 
 
-@lru_cache(maxsize=256)
-def moments_budget(epsilon: Fraction, delta: Fraction, *, trees: bool) -> Budget:
-    """Return the budget of rounds of sums and of all that may follow them.
+def moments_budget(ledger: Ledger, *, trees: bool) -> Budget:
+    """Return the budget of rounds of sums and of all that may follow them, and plan with it.
 
     Rounds add up to one Gaussian mechanism whatever their number and parts are, and trees that vote
-    after some of them are accounted as if they were noise. Only trees that are tried after the sums
-    make it a plan with branches.
+    after some of them are accounted as if they were noise: the ledger's own plan. Only trees that
+    are tried after the sums make it a plan with branches.
     """
-    if not delta:
-        return Budget(epsilon, pure=True)
-    if not trees:
-        return Budget(gaussian_mu_squared(epsilon, delta), pure=False)
-
-    def plan(amount: Fraction) -> Plan:
-        # the released numbers of labels decide which attempt it is
-        budget = Budget(amount, pure=False)
-        attempts = Either(tuple(_attempted(budget, attempt) for attempt in ATTEMPTS))
-        return Steps((Gaussian(amount * RATE_SHARE), attempts))
-
-    return Budget(largest_scale(plan, epsilon, delta), pure=False)
+    if trees:
+        amount = ledger.scale(_with_trees)
+        ledger.plan(_with_trees(amount))
+        return Budget(amount, pure=False)
+    match ledger.event:
+        case Gaussian(mu_squared):
+            return Budget(mu_squared, pure=False)
+    return Budget(ledger.epsilon, pure=True)
 
 
-def _attempted(budget: Budget, attempt: Attempt) -> Plan:
+def _with_trees(amount: Fraction) -> Event:
+    """Return the plan of sums, and perhaps trees, of an amount."""
+    budget = Budget(amount, pure=False)
+    # the released numbers of labels decide which attempt it is
+    attempts = Either(tuple(attempted(budget, attempt) for attempt in ATTEMPTS))
+    return Steps((budget.part(RATE_SHARE).event, attempts))
+
+
+def attempted(budget: Budget, attempt: Attempt) -> Event:
+    """Return the plan of sums after the numbers of labels, and of what follows them."""
     later = attempt.probe + attempt.rest
-    after = Either((Gaussian(budget.amount * attempt.rest), _tree(budget.part(attempt.rest))))
+    after = Either((budget.part(attempt.rest).event, _tree(budget.part(attempt.rest))))
     probe = Steps((_tree(budget.part(attempt.probe)), after))
-    sums = Gaussian(budget.amount * (1 - RATE_SHARE - later))
+    sums = budget.part(1 - RATE_SHARE - later).event
     # whether there is a tree may be decided late: the choice comes after the sums
-    return Steps((sums, Either((Gaussian(budget.amount * later), probe))))
+    return Steps((sums, Either((budget.part(later).event, probe))))
 
 
-def votes_budget(epsilon: Fraction, delta: Fraction, count: int) -> Budget:
-    """Return the budget of trees that vote and of nothing else.
-
-    It adds up as zCDP, μ² being 2ρ, or as ε if the number of trees that suits this is so small that
-    they get more of it together, as independent noise counts.
-    """
-    pure = Budget(epsilon, pure=True)
-    if not delta:
-        return pure
-    many = Budget(2 * zcdp_rho(epsilon, delta), pure=False)
-    return pure if epsilon**2 >= count * many.draw**2 else many
-
-
-def _tree(budget: Budget) -> Plan:
-    drawn, leaves = budget.part(1 - LEAF_SHARE), budget.part(LEAF_SHARE)
-    return Steps((Draw(drawn.draw), Gaussian(leaves.amount)))
+def _tree(budget: Budget) -> Event:
+    return Steps((budget.part(1 - LEAF_SHARE).draw, budget.part(LEAF_SHARE).event))

@@ -11,6 +11,7 @@ from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
+from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.features import FeatureMap
 from skpublicdp.boosting.scores import HALF
 
@@ -61,27 +62,28 @@ class Strategy:
         ends = np.cumsum([len(block) for block in self.blocks]).tolist()
         return [slice(end - len(b), end) for end, b in zip(ends, self.blocks, strict=True)]
 
-    def sensitivity(self, *, pure: bool, counts: bool) -> int:
-        """Bound what replacing one row moves: L1 if `pure`, squared L2 otherwise.
+    def sensitivity(self, *, counts: bool) -> Sensitivity:
+        """Bound what replacing one row moves.
 
-        A row adds its residual, of length at most `HALF`, times the entries of its cells; and its
-        count, times `count_weight` and the same entries. The change is convex in the residuals, so
-        it is largest at their ends (docs/proofs/moments.md).
+        A row adds its residual, of length at most `HALF` in the norm that is asked for, times the
+        entries of its cells; and its count, times `count_weight` and the same entries. The change
+        is convex in the residuals, so it is largest at their ends (docs/proofs/moments.md).
         """
-        power, metric = (1, "cityblock") if pure else (2, "sqeuclidean")
         weight = self.count_weight if counts else 0
         # the number of rows does not change, so the last sum moves by residuals only
-        total = int((2 * HALF * self.every) ** power)
+        last = 2 * HALF * self.every
+        absolute, squared = last, last**2
         for block in self.blocks:
             # sums of small integers are exact; equal cells stand for a change of the label alone
             columns = block.T.astype(np.float64)
-            apart = cdist(columns, columns, metric)
-            if pure:  # the two residuals may be of different targets
-                residual = np.add.outer(*2 * [np.abs(columns).sum(axis=1)])
-            else:
-                residual = np.maximum(apart, cdist(columns, -columns, metric))
-            total += int((HALF**power * residual + weight**power * apart).max())
-        return total
+            lengths = np.abs(columns).sum(axis=1)
+            # the two residuals may be of different targets
+            moved = HALF * np.add.outer(lengths, lengths)
+            absolute += int((moved + weight * cdist(columns, columns, "cityblock")).max())
+            apart = cdist(columns, columns, "sqeuclidean")
+            moved = HALF**2 * np.maximum(apart, cdist(columns, -columns, "sqeuclidean"))
+            squared += int((moved + weight**2 * apart).max())
+        return Sensitivity(absolute, squared)
 
 
 def cell_strategy(features: FeatureMap, X: Floats, *, pure: bool) -> Strategy:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
 from skpublicdp.boosting.features import Codes
-from skpublicdp.boosting.moments import exact_noise
+from skpublicdp.boosting.moments import PROOF
 from skpublicdp.boosting.posterior import PublicDesign, Release, Scores, update
 from skpublicdp.boosting.scores import (
     HALF,
@@ -22,8 +21,7 @@ from skpublicdp.boosting.scores import (
 )
 from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate_chunks
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.selection import draw
+from skpublicdp.ledger import Ledger
 
 Floats = NDArray[np.float64]
 
@@ -47,8 +45,8 @@ class Voters:
         Cells of the private rows.
     y : ndarray of intp, shape (n,)
         Codes of their labels.
-    bits : RandomBits
-        Source of randomness.
+    ledger : Ledger
+        Pays.
     n_jobs : int, optional
         Number of joblib threads.
     """
@@ -59,20 +57,20 @@ class Voters:
         cover: TreeCover,
         codes: Codes,
         y: NDArray[np.intp],
-        bits: RandomBits,
+        ledger: Ledger,
         n_jobs: int | None = None,
     ) -> None:
         self.model = model
         self._cover = cover
         self._codes = codes
         self._y = y
-        self._bits = bits
+        self._ledger = ledger
         self._n_jobs = n_jobs
         self._margins = model.margins(codes)
 
-    def vote(self, epsilon: Fraction, rate: float) -> None:
-        """Draw a tree with ε; each leaf gets `rate` on either side of the margin."""
-        tree = self._draw(epsilon)
+    def vote(self, drawn: Draw, rate: float) -> None:
+        """Draw a tree; each leaf gets `rate` on either side of the margin."""
+        tree = self._draw(drawn)
         targets, votes = len(self._margins), round(2 * rate * UNIT)
         scores = np.zeros((targets, len(tree.leaves)), dtype=np.int64)
         if targets == 1:
@@ -82,47 +80,44 @@ class Voters:
         self._add(tree, scores)
 
     def grow(
-        self,
-        epsilon: Fraction,
-        budget: Fraction,
-        design: PublicDesign,
-        public_codes: Codes,
-        *,
-        pure: bool,
+        self, drawn: Draw, noise: Gaussian | Pure, design: PublicDesign, public_codes: Codes
     ) -> float:
-        """Draw a tree with ε, release the residuals in its leaves and score these.
+        """Draw a tree, release the residuals in its leaves and score these.
 
         Parameters
         ----------
-        epsilon : Fraction
-            Budget of the draw.
-        budget : Fraction
-            Of the residuals: ε if `pure`, μ² otherwise.
+        drawn : Draw
+            What the draw costs.
+        noise : Gaussian or Pure
+            What the residuals cost.
         design : PublicDesign
             Weights of the public rows.
         public_codes : ndarray of int16, shape (n_columns, m)
             Their cells.
-        pure : bool
-            Whether the noise is Laplace's.
 
         Returns
         -------
         float
             Logarithm of the evidence for any scores over that for none.
         """
-        tree = self._draw(epsilon)
+        pure = isinstance(noise, Pure)
+        tree = self._draw(drawn)
         leaves = len(tree.leaves)
-        sums = leaf_sums(tree, self._codes, self._margins, self._y, pure=pure)
-        # one column of cells: a label that turns moves 2 HALF, a row that moves HALF in two leaves
-        sensitivity = 2 * HALF if pure else (2 * HALF) ** 2
-        noise, variance = exact_noise(sensitivity, budget, sums.size, self._bits, pure=pure)
-        totals = (sums + noise.reshape(sums.shape)) / (2 * HALF)
+        measured = self._ledger.add_noise(
+            leaf_sums(tree, self._codes, self._margins, self._y, pure=pure),
+            # one column of cells: a label that turns moves 2 HALF, a row HALF in two leaves
+            Sensitivity(2 * HALF, (2 * HALF) ** 2),
+            noise,
+            name="noisy sums of residuals over its leaves",
+            proof=PROOF,
+        )
+        totals = measured.values / (2 * HALF)
 
         margins = self.model.margins(public_codes)
         baseline = probabilities(margins)
         factor = scale(baseline, pure)
         Z = np.eye(leaves)[tree.apply(public_codes.T)]
-        covariance = variance / (2 * HALF) ** 2 * np.eye(leaves)
+        covariance = measured.variance / (2 * HALF) ** 2 * np.eye(leaves)
         at = PublicDesign(Z, design.weights, design.n)
         scores = np.zeros((len(totals), leaves), dtype=np.int64)
         gain = 0.0
@@ -135,11 +130,17 @@ class Voters:
         self._add(tree, scores)
         return gain
 
-    def _draw(self, epsilon: Fraction) -> DecisionTree:
+    def _draw(self, drawn: Draw) -> DecisionTree:
         """Draw a tree by its weighted errors; a row's weight is of its own and released things."""
         weight = weights(self._margins, self._y, HEAVIEST)
         table = tabulate_chunks(self._cover, self._codes.T, self._y, weight, self._n_jobs)
-        path = draw(self._cover.family(table), epsilon, HEAVIEST, self._bits)
+        path = self._ledger.draw(
+            self._cover.family(table),
+            drawn,
+            HEAVIEST,
+            name="exponential mechanism, exact draw of a tree",
+            proof="docs/proofs/selection.md",
+        )
         return self._cover.hypothesis(path)
 
     def _add(self, tree: DecisionTree, scores: Integers) -> None:

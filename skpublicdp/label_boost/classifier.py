@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from fractions import Fraction
+from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from skpublicdp.accounting import exact_fraction
-from skpublicdp.base_learner import DelegatesToBase, check_base, fit_base
+from skpublicdp.accounting import Pure, exact_fraction
+from skpublicdp.base_learner import (
+    DelegatesToBase,
+    as_parameters,
+    check_base,
+    check_classes,
+    fit_base,
+    is_seeded,
+    n_rows,
+    spends,
+    with_all_labels,
+)
 from skpublicdp.guarantees import vc_dimension
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.procedure import boosted_rows
 from skpublicdp.label_boost.receipts import (
+    BASE_PROOF,
+    DRAW_PROOF,
+    LABELER,
+    PROOF,
     base_stage,
-    is_seeded,
-    labeler_stage,
-    receipt,
-    stages_of,
+    note_stages,
 )
 from skpublicdp.label_boost.relabel import check_relabelling, check_rows_of, log_size
 from skpublicdp.label_boost.schedules import paper_plan, tight_plan
 from skpublicdp.labelled import split_labelled
-from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.ledger import Ledger
+from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, check_parameters
 from skpublicdp.public import check_bounds
 from skpublicdp.semi_private import SemiPrivateClassifier
 
@@ -40,8 +53,9 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
     ----------
     estimator : classifier, default=None
         Base learner: any differentially private classifier with a parameter `epsilon`, which is set
-        to its share of the budget, as `delta` is where it has one. ``None`` means
-        `SemiPrivateClassifier`, which needs few rows and gains least.
+        to its share of the budget, as `delta` is where it has one, that protects all rows it is
+        given and says so, see Notes. ``None`` means `SemiPrivateClassifier`, which needs few rows
+        and gains least.
     hypotheses : HypothesisClass, default=None
         What labels the rows: `Thresholds`, `Stumps`, `Intervals` or `FiniteClass`; others are
         refused, see Notes. ``None`` means `Thresholds` for one feature and two labels, `Stumps`
@@ -78,6 +92,13 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         ``None`` draws from the operating system's secure generator and leaves the `random_state` of
         the base learner alone. Anything else is repeatable, for tests and papers; the receipt then
         says so.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
+        many rows of a person count, the labelled ones alone where there are such. What each row may
+        lose is then ε divided by this number.
+    budget : PrivacyBudget, default=None
+        What the fit is charged to; one that cannot pay refuses before a private row is read. The
+        base learner must have none of its own.
 
     Attributes
     ----------
@@ -117,7 +138,8 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
     makes at most as many of one as there are labels. Trees, say, are made of several splits at
     private rows, and one more row can make many of one.
 
-    The base learner must be private whatever the rows are: it may not fail for some of them. After
+    The base learner must be private whatever the rows are: it may not fail for some of them, and
+    not take some of them as public. A class declares that by ``protects_all_rows = True``. After
     relabelling all rows may have one label. A base learner with a parameter `classes` is told the
     labels; another one gets one more row for each label, all at the centre of `bounds`, at the
     median of `X_public` or at zero. Rows come in random order.
@@ -147,19 +169,24 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"]), None],
         "hypotheses": [HypothesisClass, None],
-        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left")],
-        "alpha": [Interval(Real, 0, 1, closed="neither")],
-        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "delta": DELTA,
+        "alpha": PROBABILITY,
+        "beta": PROBABILITY,
         "constants": [StrOptions({"tight", "paper"})],
         "release_labeler": ["boolean"],
         "classes": ["array-like", None],
         "bounds": ["array-like", None],
         "n_base": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": ["random_state", np.random.Generator],
+        **FIT,
+        **ROWS,
     }
 
-    __metadata_request__fit = {"X_public": True, "is_labelled": True}  # noqa: RUF012
+    # routed without being asked for: there is nothing else they could be meant for
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "is_labelled": True,
+        "groups": True,
+    }
 
     def __init__(
         self,
@@ -176,6 +203,8 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         bounds=None,
         n_base=None,
         random_state=None,
+        max_rows_per_group=None,
+        budget=None,
     ):
         self.estimator = estimator
         self.hypotheses = hypotheses
@@ -189,9 +218,10 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         self.bounds = bounds
         self.n_base = n_base
         self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
 
-    @_fit_context(prefer_skip_nested_validation=False)  # the base learner checks its own
-    def fit(self, X, y, *, X_public=None, is_labelled=None):
+    def fit(self, X, y, *, X_public=None, is_labelled=None, groups=None):
         """Relabel rows and run the base learner on them.
 
         Parameters
@@ -206,6 +236,8 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             such. In cross-validation it must not have as many rows as `X`.
         is_labelled : array-like of bool, shape (n,), optional
             Marks the rows whose label counts; `y` is not looked at elsewhere.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`.
 
         Returns
         -------
@@ -216,36 +248,47 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay.
         """
-        rows = split_labelled(self, X, y, is_labelled=is_labelled, classes=self.classes)
-        X_public = self._public_rows(X_public, len(rows.labelled))
+        check_parameters(self)
+        base = self._base()
+        check_base(base)
+        ledger = self._ledger()
+        rows = split_labelled(
+            self, X, y, is_labelled=is_labelled, groups=groups, classes=self.classes
+        )
+        X_public = self._public_rows(X_public, n_rows(X))
         if self.bounds is not None:
             check_bounds(self.bounds, self.n_features_in_)
-        base = self.estimator
-        if base is None:
-            base = SemiPrivateClassifier(bounds=self.bounds)
-        check_base(base)
-        bits = random_bits(self.random_state)
-        seeds = [None if bits.secure else bits.bits(31) for _ in range(2)]
+        check_classes(base, rows.classes)
+        ledger.read(len(rows.labelled), 0 if X_public is None else len(X_public))
+        epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
+        seeds = [ledger.seed() for _ in range(2)]
 
         if self.release_labeler:
-            labeler = self._fit_labeler(rows, X_public, seeds[0])
+            if not len(rows.X_unlabelled):
+                raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
+            labelled, others = ledger.split(2)  # no row is seen by both
+            labelled.child(Pure(ledger.epsilon), name=LABELER, proof=DRAW_PROOF)
+            budget, n_rounds = as_parameters(spends(epsilon, delta)), 1
+            labeler = self._fit_labeler(rows, X_public, budget[0], seeds[0])
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
-            stages = (labeler_stage(float(self.epsilon)),)
-            budget, n_rounds = (float(self.epsilon), float(self.delta)), 1
+            others.child(ledger.event, name=base_stage(base), proof=BASE_PROOF)
         else:
-            plan, hypotheses = self._plan(rows)
-            X_base, codes = boosted_rows(plan, hypotheses, rows, bits)
+            plan, hypotheses = self._plan(rows, epsilon, delta)
+            whole = ledger.child(ledger.event, name="LabelBoost", proof=PROOF, by_theorem=True)
+            whole.rows_per_person = 1  # the theorem is about one row
+            note_stages(whole, plan, len(rows.classes), base)
+            X_base, codes = boosted_rows(plan, hypotheses, rows, whole)
             y_base = rows.classes[codes]
-            stages = stages_of(plan, len(rows.classes))
             budget, n_rounds = (plan.base_epsilon, plan.base_delta), len(plan.rounds)
 
         # of the rows as they were given, y says publicly which labels occur
-        may_miss_a_label = X_base is not rows.X_labelled or self.classes is not None
-        if may_miss_a_label and "classes" not in base.get_params(deep=False):
-            anchors = np.tile(self._centre(X_public), (len(rows.classes), 1))
-            X_base, y_base = np.vstack([X_base, anchors]), np.append(y_base, rows.classes)
-        fitted = fit_base(
+        if X_base is not rows.X_labelled or self.classes is not None:
+            centre = self._centre(X_public)
+            X_base, y_base = with_all_labels(base, X_base, y_base, rows.classes, centre)
+        self.estimator_ = fit_base(
             base,
             budget[0],
             X_base,
@@ -255,24 +298,39 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             classes=rows.classes,
             X_public=X_public,
         )
-        self.estimator_ = fitted
         self.classes_ = rows.classes
         self.n_rounds_ = n_rounds
         if self.release_labeler:
             self.labeler_ = labeler
         elif hasattr(self, "labeler_"):
             del self.labeler_
-        self.privacy_ = receipt(
-            self,
-            (*stages, base_stage(fitted, budget)),
-            n_private=len(rows.labelled),
-            n_public=0 if X_public is None else len(X_public),
-            secure=bits.secure and not is_seeded(fitted),
+        self.privacy_ = ledger.receipt(
+            assumptions=self._assumptions(), secure=not is_seeded(self.estimator_)
         )
         return self
 
     def _base(self):
-        return SemiPrivateClassifier() if self.estimator is None else self.estimator
+        if self.estimator is None:
+            return SemiPrivateClassifier(bounds=self.bounds)
+        return self.estimator
+
+    def _ledger(self):
+        epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
+        if self.constants == "paper" and not self.release_labeler:
+            epsilon = min(epsilon, Fraction(self.max_rows_per_group or 1))  # 1 for each row
+        return Ledger.of(self, epsilon=epsilon, event=spends(epsilon, delta))
+
+    def _assumptions(self):
+        labels = "" if self.classes is not None else ", and the set of labels,"
+        assumptions = [
+            f"which rows are labelled{labels} may be known",
+            "the base learner is private with the budget it is given, whatever the rows",
+        ]
+        if self.release_labeler:
+            assumptions.append("no row is seen by both stages, so their budgets do not add up")
+        elif self.max_rows_per_group is not None:
+            assumptions.append("the stages are counted for one row, the whole for a person")
+        return tuple(assumptions)
 
     def _centre(self, X_public):
         """Return a point that no private row decides."""
@@ -283,7 +341,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             return np.median(X_public, axis=0)
         return np.zeros(self.n_features_in_)
 
-    def _plan(self, rows):
+    def _plan(self, rows, epsilon, delta):
         """Return sizes and budgets, and what relabels, from public numbers."""
         n_features, n_classes = self.n_features_in_, len(rows.classes)
         hypotheses = self.hypotheses
@@ -293,8 +351,8 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         settings = {
             "n_labelled": len(rows.X_labelled),
             "n_unlabelled": len(rows.X_unlabelled),
-            "epsilon": exact_fraction(self.epsilon),
-            "delta": exact_fraction(self.delta),
+            "epsilon": epsilon,
+            "delta": delta,
             "alpha": float(self.alpha),
             "beta": float(self.beta),
             "n_base": self.n_base,
@@ -316,9 +374,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             check_rows_of(hypotheses, step.kept)
         return plan, hypotheses
 
-    def _fit_labeler(self, rows, X_public, seed):
-        if not len(rows.X_unlabelled):
-            raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
+    def _fit_labeler(self, rows, X_public, epsilon, seed):
         labeler = SemiPrivateClassifier(
             DecisionTrees() if self.hypotheses is None else self.hypotheses,
             alpha=self.alpha,
@@ -328,7 +384,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         )
         return fit_base(
             labeler,
-            self.epsilon,
+            epsilon,
             rows.X_labelled,
             rows.classes[rows.y_labelled],
             random_state=seed,

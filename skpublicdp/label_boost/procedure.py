@@ -9,12 +9,11 @@ from skpublicdp.hypotheses.base import Codes, Rows
 from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.relabel import relabel
 from skpublicdp.labelled import LabelledRows
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
+from skpublicdp.ledger import Ledger
 
 
 def boosted_rows(
-    plan: Plan, hypotheses: HypothesisClass, rows: LabelledRows, bits: RandomBits
+    plan: Plan, hypotheses: HypothesisClass, rows: LabelledRows, ledger: Ledger
 ) -> tuple[Rows, Codes]:
     """Run the rounds of Algorithm 3 and return what the base learner is run on.
 
@@ -26,8 +25,8 @@ def boosted_rows(
         What relabels, checked by `relabel.check_relabelling`.
     rows : LabelledRows
         Rows with and without a label.
-    bits : RandomBits
-        Source of randomness.
+    ledger : Ledger
+        Pays for the whole, the base learner included, by the theorem; for one row of a person.
 
     Returns
     -------
@@ -37,26 +36,26 @@ def boosted_rows(
     """
     X, y, others = rows.X_labelled, rows.y_labelled, rows.X_unlabelled
     if plan.first_labelled < len(X):
-        kept = random_subset(len(X), plan.first_labelled, bits)
+        kept = ledger.subset(len(X), plan.first_labelled)
         X, y = X[kept], y[kept]
     if plan.first_unlabelled < len(others):
-        others = others[random_subset(len(others), plan.first_unlabelled, bits)]
+        others = others[ledger.subset(len(others), plan.first_unlabelled)]
     # random rows of a random part of the others are random rows of the others: no need to part them
     taken = sum(step.kept_new for step in plan.rounds)
-    fresh = random_subset(len(others), taken, bits)[random_order(taken, bits)]
+    fresh = ledger.subset(len(others), taken)[ledger.order(taken)]
     for step in plan.rounds:
-        old = random_subset(len(X), step.kept_labelled, bits)
+        old = ledger.subset(len(X), step.kept_labelled)
         new, fresh = fresh[: step.kept_new], fresh[step.kept_new :]
         X = np.concatenate([X[old], others[new]])
-        y = relabel(hypotheses, X, y[old], rows.classes, step.epsilon, bits)
+        y = relabel(hypotheses, X, y[old], rows.classes, step.epsilon, ledger)
     if plan.base_rows < len(X):
-        kept = random_subset(len(X), plan.base_rows, bits)
+        kept = ledger.subset(len(X), plan.base_rows)
         X, y = X[kept], y[kept]
     if plan.resampled:
-        drawn = random_indices(len(X), len(X), bits)
+        drawn = ledger.indices(len(X), len(X))
         return X[drawn], y[drawn]
     if not plan.rounds:
         return X, y
     # subsampling is proved for sets of rows, and a base learner may look at their order
-    order = random_order(len(X), bits)
+    order = ledger.order(len(X))
     return X[order], y[order]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.accounting import Draw
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import (
     FiniteClass,
@@ -24,9 +25,9 @@ from skpublicdp.hypotheses import (
     Thresholds,
 )
 from skpublicdp.hypotheses.base import Codes, Rows
+from skpublicdp.label_boost.receipts import PROOF
+from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.selection import draw
 
 
 class Dichotomies(ABC):
@@ -292,7 +293,7 @@ def relabel(
     y: Codes,
     classes: NDArray[Any],
     epsilon: Fraction,
-    bits: RandomBits,
+    ledger: Ledger,
 ) -> Codes:
     """Label all rows by one rule, drawn by the exponential mechanism on the labelled ones.
 
@@ -308,8 +309,8 @@ def relabel(
         The labels.
     epsilon : Fraction
         Parameter of the mechanism.
-    bits : RandomBits
-        Source of randomness.
+    ledger : Ledger
+        Draws.
 
     Returns
     -------
@@ -318,7 +319,8 @@ def relabel(
         them may be shown.
     """
     ways = dichotomies(hypotheses, X, classes)
-    return ways.labels(draw(Leaf(ways.errors(y)), epsilon, 1, bits))
+    family = Leaf(ways.errors(y))
+    return ways.labels(ledger.draw(family, Draw(epsilon), 1, name="relabelling", proof=PROOF))
 
 
 def log_size(

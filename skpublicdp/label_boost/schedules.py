@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import subsampled_epsilon
+from skpublicdp.base_learner import as_parameters, spends
 from skpublicdp.guarantees import n_private
 from skpublicdp.guarantees.growth import least
 from skpublicdp.label_boost.plan import Plan, Round, affordable
@@ -88,6 +89,7 @@ def tight_plan(
     The search is in floats, and only proposes: `plan.affordable` decides what is spent.
     """
     hunger = alpha * base_size(alpha, beta, n_base)
+    alone = as_parameters(spends(epsilon, delta))
     none = Plan(
         epsilon=epsilon,
         delta=delta,
@@ -96,8 +98,8 @@ def tight_plan(
         rounds=(),
         base_rows=n_labelled,
         resampled=False,
-        base_epsilon=float(epsilon),
-        base_delta=float(delta),
+        base_epsilon=alone[0],
+        base_delta=alone[1],
     )
     best, plan = hunger / (float(epsilon) * n_labelled), none
     if n_classes < 2:
@@ -253,6 +255,7 @@ def paper_plan(
     rounds = _paper_rounds(first, n, alpha, beta, vc)
     assert rounds is not None  # more labelled rows never hurt
     last = rounds[-1].kept if rounds else first
+    base = as_parameters(spends(Fraction(1), delta / 41))  # Lemma 4.6
     return Plan(
         epsilon=epsilon,
         delta=delta,
@@ -261,8 +264,8 @@ def paper_plan(
         rounds=rounds,
         base_rows=last // FINAL_SHRINK,
         resampled=True,
-        base_epsilon=1.0,
-        base_delta=float(delta / 41),  # Lemma 4.6
+        base_epsilon=base[0],
+        base_delta=base[1],
     )
 
 

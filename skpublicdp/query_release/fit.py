@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.special import ndtri
 
-from skpublicdp.query_release.prefix import Measurement, Strategy
+from skpublicdp.accounting import Measurement
+from skpublicdp.query_release.prefix import Strategy
 
 Floats = NDArray[np.float64]
 
@@ -161,11 +162,10 @@ def noise_covariance(strategy: Strategy, variance: float) -> tuple[Floats, Float
     return variance * inverse, inverse @ design.T
 
 
-def gather(measurement: Measurement, n_private: int) -> Evidence:
+def gather(strategy: Strategy, measurement: Measurement, n_private: int) -> Evidence:
     """Solve least squares for the fraction of private rows at or below each edge."""
-    variance = measurement.noise_variance / n_private**2
-    covariance, solve = noise_covariance(measurement.strategy, variance)
-    target = measurement.values / n_private - measurement.strategy.matrix[:, -1]
+    covariance, solve = noise_covariance(strategy, measurement.variance / n_private**2)
+    target = measurement.values / n_private - strategy.matrix[:, -1]
     return Evidence(solve @ target, covariance, n_private)
 
 

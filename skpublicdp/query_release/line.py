@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.accounting import Gaussian, Measurement, noise_of
+from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.cells import Curve, Line, before, build_line
 from skpublicdp.query_release.fit import (
     NO_DRIFT,
@@ -24,14 +23,13 @@ from skpublicdp.query_release.fit import (
     posterior,
 )
 from skpublicdp.query_release.prefix import (
-    Measurement,
     Strategy,
     hierarchy_strategy,
     histogram_strategy,
-    laplace_variance,
     measure,
     prefix_strategy,
 )
+from skpublicdp.query_release.spending import all_noise
 
 Floats = NDArray[np.float64]
 
@@ -66,15 +64,6 @@ class LineRelease:
         How many rows without drift would be worth as much as the public rows were held to be.
     drift : Drift
         How far the fit let the private distribution be from the public one.
-    strategy : str
-        What was measured.
-    mu_squared : Fraction or None
-        μ² of Gaussian differential privacy; None if δ = 0.
-    spread : Fraction
-        σ² of the Gaussian noise before it is rounded, or the scale of the discrete Laplace noise if
-        δ = 0.
-    sensitivity : int
-        Squared Euclidean (absolute if δ = 0) sensitivity of the integers measured, exact.
     n_private, n_public : int
         Rows.
     """
@@ -87,10 +76,6 @@ class LineRelease:
     spread_inside: float
     effective_public_size: float
     drift: Drift
-    strategy: str
-    mu_squared: Fraction | None
-    spread: Fraction
-    sensitivity: int
     n_private: int
     n_public: int
 
@@ -135,9 +120,7 @@ def release_line(
     x_public: ArrayLike,
     *,
     bounds: tuple[float, float],
-    epsilon: float,
-    delta: float,
-    bits: RandomBits,
+    ledger: Ledger,
     trust: str | float = "auto",
 ) -> LineRelease:
     """Release the distribution of one numeric column.
@@ -151,12 +134,8 @@ def release_line(
     bounds : tuple of float
         Lower and upper bound, known without looking at private rows. Wide ones cost little where
         there are public rows.
-    epsilon : float
-        Positive.
-    delta : float
-        0 for pure differential privacy, else below 1.
-    bits : RandomBits
-        Source of randomness.
+    ledger : Ledger
+        Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
     trust : 'auto' or float
         How much of a row a public row is worth, from 0 to 1. 'auto' reads it off the noisy answers,
         which costs no privacy.
@@ -164,17 +143,14 @@ def release_line(
     Returns
     -------
     LineRelease
-        Its private content is the output of one (ε, δ)-differentially private measurement, for
-        replacing one private row. The number of private rows is taken to be public.
+        Its private content is one measurement. The number of private rows is taken to be public.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpublicdp.mechanisms.randomness import SeededBits
     >>> hours = np.repeat([20.0, 40.0, 60.0], 1000)
-    >>> release = release_line(
-    ...     hours, hours[::30], bounds=(0, 100), epsilon=1, delta=1e-6, bits=SeededBits(0)
-    ... )
+    >>> ledger = Ledger(1, 1e-6, random_state=0)
+    >>> release = release_line(hours, hours[::30], bounds=(0, 100), ledger=ledger)
     >>> release.cdf([39, 40]).round(1)
     array([0.3, 0.7])
     """
@@ -187,25 +163,23 @@ def release_line(
         )
     if not len(private):
         raise ValueError("There must be at least one private row.")
-    if not epsilon > 0:
-        raise ValueError(f"epsilon must be positive; got {epsilon}.")
     check_trust(trust)
-    exact_epsilon = Fraction(epsilon)
-    if delta == 0:
-        line = build_line(public, low, high, _clip(len(private) * epsilon / 8, LAPLACE_CELLS))
-        strategy = choose_laplace(line, public, len(private), exact_epsilon)
-        budget = exact_epsilon
-    else:
-        budget = gaussian_mu_squared(exact_epsilon, Fraction(delta))
-        room = len(private) * sqrt(budget)
+    noise, k = all_noise(ledger), ledger.rows_per_person
+    if isinstance(noise, Gaussian):
+        room = len(private) / k * sqrt(noise.mu_squared)
         line = build_line(public, low, high, _clip(room / 4, GAUSSIAN_CELLS))
-        strategy = prefix_strategy(len(line.edges) + 1, budget)
-    measurement = measure(strategy, line.tabulate(private), budget, bits)
-    return fit_line(line, measurement, public, len(private), trust)
+        strategy = prefix_strategy(len(line.edges) + 1, noise.mu_squared / k**2)
+    else:
+        room = len(private) / k * float(noise.epsilon)
+        line = build_line(public, low, high, _clip(room / 8, LAPLACE_CELLS))
+        strategy = choose_laplace(line, public, len(private), ledger)
+    measurement = measure(strategy, line.tabulate(private), noise, ledger)
+    return fit_line(line, strategy, measurement, public, len(private), trust)
 
 
 def fit_line(
     line: Line,
+    strategy: Strategy,
     measurement: Measurement,
     x_public: Floats,
     n_private: int,
@@ -217,6 +191,8 @@ def fit_line(
     ----------
     line : Line
         The cells.
+    strategy : Strategy
+        What was measured.
     measurement : Measurement
         Of the private rows.
     x_public : ndarray of shape (n_public,)
@@ -232,7 +208,7 @@ def fit_line(
         A function of the arguments alone.
     """
     guess = guess_at_edges(line, x_public)
-    evidence = gather(measurement, n_private)
+    evidence = gather(strategy, measurement, n_private)
     if trust == "auto":
         drift, bars = estimate_drift(evidence, guess)
     else:
@@ -247,7 +223,6 @@ def fit_line(
         variance = variance + (other - heights) ** 2
     model = linearise(guess, drift.waves, n_private)
     prior = np.trace(model.prior(drift))
-    strategy = measurement.strategy
     inside = 1 / (len(x_public) + 1) + bars.rough
     return LineRelease(
         curve=_interpolate(line, heights),
@@ -258,10 +233,6 @@ def fit_line(
         spread_inside=inside,
         effective_public_size=float(n_private * np.trace(model.sampling) / prior),
         drift=drift,
-        strategy=strategy.name,
-        mu_squared=strategy.sensitivity / measurement.spread if strategy.gaussian else None,
-        spread=measurement.spread,
-        sensitivity=strategy.sensitivity,
         n_private=n_private,
         n_public=len(x_public),
     )
@@ -279,15 +250,15 @@ def guess_at_edges(line: Line, x_public: Floats) -> Guess:
     return Guess(base, wide, len(x_public), unseen)
 
 
-def choose_laplace(line: Line, x_public: Floats, n_private: int, epsilon: Fraction) -> Strategy:
+def choose_laplace(line: Line, x_public: Floats, n_private: int, ledger: Ledger) -> Strategy:
     """Return the cells or a tree over them, whichever should leave the smaller error."""
     guess = guess_at_edges(line, x_public)
     prior = linearise(guess, NO_DRIFT.waves, n_private).rough
     n_cells = len(line.edges) + 1
 
     def expected_error(strategy: Strategy) -> float:
-        variance = laplace_variance(strategy.sensitivity / epsilon) / n_private**2
-        noise, _ = noise_covariance(strategy, variance)
+        _, variance = noise_of(ledger.event, ledger.for_person(strategy.sensitivity))
+        noise, _ = noise_covariance(strategy, variance / n_private**2)
         return float(np.trace(prior) - np.trace(prior @ np.linalg.solve(prior + noise, prior)))
 
     return min(histogram_strategy(n_cells), hierarchy_strategy(n_cells), key=expected_error)

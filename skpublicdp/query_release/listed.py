@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp.guard import attempt
 from skpublicdp.query_release.queries import (
     LARGEST_COVER,
     Answers,
@@ -231,7 +232,8 @@ class CustomQueries(QueryClass):
     ----------
     function : callable
         Takes rows in the container they came in and returns booleans, shape (n, n_listed) or, of a
-        single query, (n,). It must look at each row alone, which the receipt takes for granted.
+        single query, (n,). It must look at each row alone, which the receipt takes for granted. Of
+        what it says of private rows, nothing is heard: no warning, and one sentence if it fails.
 
     Examples
     --------
@@ -293,19 +295,29 @@ class CustomQueries(QueryClass):
         return min(1 << m, getattr(self, "_n_listed", 1 << m) + 1)
 
     def _all(self, X: Rows) -> Answers:
+        found, error = attempt(self._answers, X)
+        listed = getattr(self, "_n_listed", None)
+        if error is None and found.dtype == bool and found.shape[:1] == (len(X),):
+            answers: Answers = found.T
+            if found.ndim == 2 and listed in (None, len(answers)):
+                return answers
+        if listed is not None:  # it has met the public rows, and these may be private
+            raise ValueError(
+                "The function of CustomQueries must return booleans for all possible rows, one row "
+                "per row of X and as many columns as for public rows; what it does with these is "
+                "withheld."
+            )
+        if error is not None:
+            raise ValueError(f"The function of CustomQueries raised {type(error).__name__}.")
+        raise ValueError(
+            "The function of CustomQueries must return booleans, one row per row of X; got "
+            f"{found.dtype} of shape {found.shape}."
+        )
+
+    def _answers(self, X: Rows) -> Answers:
         rows = self._schema.decode(X) if hasattr(self, "_schema") else X
-        try:
-            answers = np.asarray(self.function(rows))
-        except Exception as error:  # whatever it is, its message may quote a private value
-            kind = type(error).__name__
-        else:
-            if answers.shape[:1] != (len(X),) or answers.ndim > 2 or answers.dtype != bool:
-                raise ValueError(
-                    "The function of CustomQueries must return booleans, one row per row of X; got "
-                    f"{answers.dtype} of shape {answers.shape}."
-                )
-            return np.atleast_2d(answers.T)
-        raise ValueError(f"The function of CustomQueries raised {kind}.")
+        answers = np.asarray(self.function(rows))
+        return answers[:, None] if answers.ndim == 1 else answers
 
     def _checked(self, Q: Any, n_features: int) -> NDArray[np.intp]:
         places = self._numbers(Q, (1,), "positions in the list")

@@ -10,16 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.mechanisms.noise import LARGEST_SCALE, discrete_laplace
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
+from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
+from skpublicdp.ledger import Ledger, drawable
 from skpublicdp.query_release.marginal_fit import Answers, explain, trust_by_one_ways
 from skpublicdp.query_release.marginal_parts import (
     UNIT,
@@ -43,8 +41,8 @@ from skpublicdp.query_release.marginal_tables import (
     incidence,
     marginal_tables,
 )
-from skpublicdp.query_release.prefix import ROUNDING_VARIANCE
 from skpublicdp.query_release.solver import Floats
+from skpublicdp.query_release.spending import Noise, all_noise, noise_on, part_of
 
 ONE_WAY_SHARE = Fraction(1, 20)
 """The budget of the one-way marginals: they are few, and show drift that the workload drowns in
@@ -62,53 +60,7 @@ SMALLEST_SHARE = 1e-3
 """Rows drawn from noisy one-ways give every code at least this, divided by their number."""
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """Marginals that were measured together, each cell with independent noise.
-
-    Attributes
-    ----------
-    marginals : tuple of tuple of int
-        The columns of each.
-    unit : int
-        A row adds so many units to each of its cells, or other numbers whose squares have a mean
-        of at most unit².
-    sigma2 : Fraction or None
-        σ² of Gaussian noise before it is rounded to units, as a count of rows.
-    mu_squared : Fraction or None
-        Its μ² of Gaussian differential privacy: 2 · number of marginals / σ².
-    scale : Fraction or None
-        Scale of the discrete Laplace.
-    epsilon : Fraction or None
-        Its pure ε: 2 · number of marginals / scale.
-    """
-
-    marginals: tuple[Columns, ...] = field(repr=False)
-    unit: int = 1
-    sigma2: Fraction | None = None
-    mu_squared: Fraction | None = None
-    scale: Fraction | None = None
-    epsilon: Fraction | None = None
-
-    @property
-    def n_marginals(self) -> int:
-        """How many marginals share the noise."""
-        return len(self.marginals)
-
-    @property
-    def variance(self) -> float:
-        """Variance of the noise on a count."""
-        if self.sigma2 is not None:
-            return float(self.sigma2) + ROUNDING_VARIANCE / self.unit**2
-        assert self.scale is not None
-        return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
-
-    def draw(self, size: int, bits: RandomBits) -> Integers:
-        """Draw the noise of so many cells, in units."""
-        if self.sigma2 is not None:
-            return rounded_gaussian(self.sigma2 * self.unit**2, size, bits)
-        assert self.scale is not None
-        return discrete_laplace(self.scale, size, bits)
+PROOF = "docs/proofs/marginals.md"
 
 
 @dataclass(frozen=True)
@@ -123,10 +75,6 @@ class MarginalRelease:
         Non-negative, with sum 1.
     sizes : tuple of int
         How many codes each column has.
-    epsilon, delta : float
-        The privacy of everything here.
-    measurements : tuple of Measurement
-        Every use of the private rows.
     effective_public_size : float
         How many private-like records the public rows count for, as far as the noise lets one see.
     tilted : bool
@@ -138,9 +86,6 @@ class MarginalRelease:
     support: Integers = field(repr=False)
     weights: Floats = field(repr=False)
     sizes: Columns
-    epsilon: float
-    delta: float
-    measurements: tuple[Measurement, ...]
     effective_public_size: float
     tilted: bool
     converged: bool
@@ -172,9 +117,7 @@ def release_marginals(
     sizes: Sequence[int],
     workload: Iterable[Sequence[int]],
     *,
-    epsilon: float,
-    delta: float | None,
-    bits: RandomBits,
+    ledger: Ledger,
     trust: str | float = "auto",
     n_jobs: int | None = None,
 ) -> MarginalRelease:
@@ -190,12 +133,8 @@ def release_marginals(
         How many codes each column has; public.
     workload : iterable of sequences of int
         The columns of each marginal.
-    epsilon : float
-        Positive budget.
-    delta : float or None
-        0 gives pure ε-differential privacy, and None means 1 / n_private².
-    bits : RandomBits
-        Source of the noise.
+    ledger : Ledger
+        Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
     trust : "auto" or float, default="auto"
         How many records the public rows count for, at least one; "auto" estimates it from the noisy
         answers.
@@ -227,12 +166,10 @@ def release_marginals(
     Examples
     --------
     >>> import numpy as np
-    >>> from skpublicdp.mechanisms.randomness import SeededBits
     >>> rng = np.random.default_rng(0)
     >>> private = rng.integers(2, size=(5000, 3))
     >>> release = release_marginals(
-    ...     private, private[:100], (2, 2, 2), [(0, 1), (1, 2)],
-    ...     epsilon=1.0, delta=1e-8, bits=SeededBits(0),
+    ...     private, private[:100], (2, 2, 2), [(0, 1), (1, 2)], ledger=Ledger(1, 1e-8, 0)
     ... )
     >>> bool(abs(release.marginal((0, 1)) - 0.25).max() < 0.03)
     True
@@ -250,97 +187,88 @@ def release_marginals(
         raise ValueError(f"trust must be 'auto' or a positive number; got {trust!r}.")
     if not isinstance(trust, str):
         trust = max(1.0, float(trust))  # less than a record would fit noise alone
-    delta = 1 / n_private**2 if delta is None else delta
-    budget = _Budget.of(epsilon, delta)
     one_ways = tuple(sorted({(column,) for columns in workload for column in columns}))
-    joint = _quiet_parts(workload, budget, n_private, len(public))
+    joint = _quiet_parts(workload, ledger, n_private, len(public))
     share = ONE_WAY_SHARE if joint else Fraction(1)
 
-    first = budget.measurement(one_ways, share)
+    noise = part_of(all_noise(ledger), share)
     tables = marginal_tables(private, one_ways, sizes, n_jobs)
-    fractions = [(table + first.draw(len(table), bits)) / n_private for table in tables]
+    noisy = _measure(tables, noise, ledger, "one column")
+    fractions = [table / n_private for table in noisy]
 
     support = _support(public, sizes, one_ways, fractions)
     placed = incidence(support.rows, one_ways, sizes)
-    near = Answers.of(placed, fractions, first.variance / n_private**2)
-    measurements: tuple[Measurement, ...] = (first,)
+    near = Answers.of(placed, fractions, _variance(noise, ledger, len(one_ways)) / n_private**2)
     far = None
     if joint:
-        second = budget.measurement(joint, 1 - share)
+        noise = part_of(all_noise(ledger), 1 - share)
         placed = incidence(support.rows, joint, sizes)
         # cells without support say nothing of the weights: they are not released
-        finest = (LARGEST_SCALE // UNIT) ** 2  # louder noise cannot be drawn in parts of a row
-        if len(public) and second.sigma2 is not None and second.sigma2 <= finest:
-            second = replace(second, unit=UNIT)
+        unit = 1
+        if len(public) and isinstance(noise, Gaussian):
+            quiet = drawable(noise, ledger.for_person(_sensitivity(len(joint), UNIT)))
+            unit = UNIT if quiet else 1  # louder noise cannot be drawn in parts of a row
+        variance = _variance(noise, ledger, len(joint), unit) / n_private**2
+        if unit > 1:
             records = trust
             if isinstance(records, str):
                 records = trust_by_one_ways(support.prior, near, len(public), n_private)
             belief = min(1.0, records / len(public))
             sampling = 1 / (belief * len(public)) + 1 / n_private
             # drift moves light cells by more than a smaller sample would
-            known = belief * second.variance / n_private**2 / sampling
-            worth = worth_of_cells(placed, joint, support.prior, known)
+            worth = worth_of_cells(placed, joint, support.prior, belief * variance / sampling)
             matrix = parted_incidence(placed, worth)
             tables = parted_tables(private, joint, sizes, placed, worth, n_jobs)
         else:
             matrix = placed.matrix
             counts = marginal_tables(private, joint, sizes, n_jobs)
             tables = [table[cell] for table, cell in zip(counts, placed.reached, strict=True)]
-        measurements += (second,)
-        noisy = [table + second.draw(len(table), bits) for table in tables]
-        values = np.concatenate(noisy) / (second.unit * n_private)
-        far = Answers(matrix, values, second.variance / n_private**2)
+        noisy = _measure(tables, noise, ledger, "several columns", unit)
+        far = Answers(matrix, np.concatenate(noisy) / (unit * n_private), variance)
     explained = explain(support.prior, near, far, trust, len(public), n_private)
     return MarginalRelease(
         support=support.rows,
         weights=explained.weights,
         sizes=sizes,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        measurements=measurements,
         effective_public_size=explained.trust,
         tilted=explained.tilted,
         converged=explained.converged,
     )
 
 
-@dataclass(frozen=True)
-class _Budget:
-    """What may be spent: pure ε if there is no μ²."""
+def _measure(
+    tables: list[Integers], noise: Noise, ledger: Ledger, of: str, unit: int = 1
+) -> list[Integers]:
+    """Add noise to tables that pay for it together: a row is in all of them."""
+    name = noise_on(f"{len(tables)} tables of {of}", noise)
+    paid = ledger.child(noise, name=name, proof=PROOF, by_theorem=True)
+    together = _sensitivity(len(tables), unit)
+    return [
+        paid.add_noise(table, together, noise, name=name, proof=PROOF).values for table in tables
+    ]
 
-    epsilon: Fraction
-    mu_squared: Fraction | None
 
-    @classmethod
-    def of(cls, epsilon: float, delta: float) -> _Budget:
-        if not 0 < epsilon < math.inf:
-            raise ValueError(f"epsilon must be positive and finite; got {epsilon}.")
-        if not 0 <= delta < 1:
-            raise ValueError(f"delta must be at least 0 and below 1; got {delta}.")
-        exact, failure = Fraction(epsilon), Fraction(delta)
-        return cls(exact, gaussian_mu_squared(exact, failure) if failure else None)
+def _sensitivity(n_marginals: int, unit: int = 1) -> Sensitivity:
+    """Return that of all tables together, in units: a replaced row moves two cells of each."""
+    return Sensitivity(2 * n_marginals * unit, 2 * n_marginals * unit**2)
 
-    def measurement(self, marginals: tuple[Columns, ...], share: Fraction) -> Measurement:
-        """Calibrate the noise: a replaced row moves two cells of each marginal by one."""
-        sensitivity = 2 * len(marginals)  # squared Euclidean, and absolute as well
-        if self.mu_squared is None:
-            spent = share * self.epsilon
-            return Measurement(marginals, scale=sensitivity / spent, epsilon=spent)
-        spent = share * self.mu_squared
-        return Measurement(marginals, sigma2=sensitivity / spent, mu_squared=spent)
+
+def _variance(noise: Noise, ledger: Ledger, n_marginals: int, unit: int = 1) -> float:
+    """Return the variance of noise on a count."""
+    return noise_of(noise, ledger.for_person(_sensitivity(n_marginals, unit)))[1] / unit**2
 
 
 def _quiet_parts(
-    workload: tuple[Columns, ...], budget: _Budget, n_private: int, n_public: int
+    workload: tuple[Columns, ...], ledger: Ledger, n_private: int, n_public: int
 ) -> tuple[Columns, ...]:
     """Return the widest parts of the workload that the budget measures well, or none."""
-    loudest = LOUDEST
-    if budget.mu_squared is None and n_public:
+    loudest, noise = LOUDEST, all_noise(ledger)
+    if n_public and not isinstance(noise, Gaussian):
         by_rows, least = LOUDEST_PURE
         loudest = min(loudest, max(by_rows / math.sqrt(n_public), least))
     for width in range(max(map(len, workload)), 1, -1):
         joint = _parts(workload, width)
-        if math.sqrt(budget.measurement(joint, Fraction(1)).variance) <= loudest * n_private:
+        if math.sqrt(_variance(noise, ledger, len(joint))) <= loudest * n_private:
             return joint
     return ()
 

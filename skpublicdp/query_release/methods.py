@@ -1,37 +1,27 @@
-"""The ways to release: what is measured, what is fitted, what the receipt says."""
+"""The ways to release: what is measured and what is fitted."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import (
-    Mechanism,
-    PrivacyReceipt,
-    gaussian_epsilon,
-    gaussian_mu_squared,
-    gaussian_rho,
-    zcdp_epsilon,
-)
-from skpublicdp.exceptions import TooFewRowsWarning
+from skpublicdp.accounting import Gaussian
+from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import cover_radius, n_query_release, vc_dimension
 from skpublicdp.hypotheses.base import CHUNK_ROWS
-from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.derived import Binned, derive
 from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.line import LineRelease, release_line
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.marginals import release_marginals
 from skpublicdp.query_release.multiplicative_weights import (
-    Measured,
     Questions,
     arrange,
     mwem,
@@ -40,6 +30,7 @@ from skpublicdp.query_release.multiplicative_weights import (
     play,
 )
 from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
+from skpublicdp.query_release.spending import all_noise
 from skpublicdp.query_release.weighted import WeightedRows, spread_over
 from skpublicdp.schema import Rows, Schema
 
@@ -48,11 +39,6 @@ Counts = NDArray[np.int64]
 
 MOST_COPIED = 20_000
 """Rows that are made up so that the inside of a cell is not one point."""
-
-REPLACE_ONE_ROW = "replace one private row"
-
-ROUNDED_GAUSSIAN = "Gaussian noise, rounded (analytic Gaussian mechanism)"
-TABLES_REFERENCE = "docs/proofs/marginals.md"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +53,6 @@ class Released:
         The columns.
     table : WeightedRows
         Rows and weights that every query can be asked of.
-    receipt : PrivacyReceipt
-        What was spent.
     effective_public_size : float
         What the public rows were worth.
     line : LineRelease or WeightedRows or None
@@ -82,7 +66,6 @@ class Released:
     queries: QueryClass
     schema: Schema
     table: WeightedRows
-    receipt: PrivacyReceipt
     effective_public_size: float
     line: LineRelease | WeightedRows | None = None
     projection: Projection | None = None
@@ -151,23 +134,25 @@ class ErrorEstimate:
         return np.clip(np.column_stack([answers - half, answers + half]), 0, 1)
 
 
-def release_auto(estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: RandomBits) -> Any:
+def release_auto(
+    estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger
+) -> Released:
     """Measure once, then fit around the public prior."""
     one = isinstance(queries, ThresholdQueries | IntervalQueries)
-    return (_auto_line if one else _auto_tables)(estimator, queries, rows, bits)
+    return (_auto_line if one else _auto_tables)(estimator, queries, rows, ledger)
 
 
-def release_public(estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: RandomBits) -> Any:
+def release_public(
+    estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger
+) -> Released:
     """Count public rows; private ones are not looked at, save for their number."""
     m = len(rows.X_public)
     table = WeightedRows(rows.X_public, np.full(m, 1 / m))
-    receipt = _receipt(rows, (), bits, spent=False)
-    return Released(
-        _bind(queries, rows), rows.schema, table, receipt, float(rows.n_public), _one(rows, table)
-    )
+    size = float(rows.n_public)
+    return Released(_bind(queries, rows), rows.schema, table, size, _one(rows, table))
 
 
-def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: RandomBits) -> Any:
+def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger) -> Released:
     """Run A_PAP, Algorithm 3 of Bassily et al. (2020)."""
     bound = _bind(queries, rows)
     n_features = rows.X_public.shape[1]
@@ -177,40 +162,36 @@ def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: Ra
         n,
         len(arrangement.cover),
         len(arrangement.cells),
-        epsilon=rows.epsilon,
-        delta=rows.delta,
+        ledger=ledger,
         beta=estimator.beta / 4,
         alpha=None if estimator.alpha is None else estimator.alpha / 2,
     )
     cells = _tally(arrangement.tally, rows.X_private, estimator.n_jobs)
     counts = arrangement.incidence @ cells
-    weights = play(counts, n, arrangement.incidence, plan, bits)
+    weights = play(counts, n, arrangement.incidence, plan, ledger)
     table = WeightedRows(arrangement.cells, weights)
     projection = Projection(
         bound, arrangement.cover, arrangement.points, arrangement.incidence @ weights
     )
     d = max(vc_dimension(bound, n_features), 1)
     used = len(arrangement.points) if len(arrangement.points) < rows.n_public else rows.n_public
-    sampling = math.sqrt(math.log(8 * len(arrangement.cover) / estimator.beta) / (2 * n))
+    persons = n / ledger.rows_per_person  # independent, which several rows of one need not be
+    sampling = math.sqrt(math.log(8 * len(arrangement.cover) / estimator.beta) / (2 * persons))
     guarantee = cover_radius(used, d, estimator.beta / 2) if used else 1.0
     guarantee += plan.error + sampling
     if guarantee >= 1:
         target = 0.1 if estimator.alpha is None else float(estimator.alpha)
-        needed = _rows_needed(target, estimator.beta, rows, d, queries.dual)
-        warnings.warn(
+        needed = _rows_needed(target, estimator.beta, n, ledger, d, queries.dual)
+        warn(
             f'The guarantee of method="pmw" for these rows is an error of {guarantee:.2g}, which '
             f"says nothing: an error of {target:g} takes {needed} private rows by Theorem 10 of "
             'Bassily et al. (2020). method="auto" guarantees nothing and usually errs less.',
             TooFewRowsWarning,
-            stacklevel=4,
         )
-    spent = _per_round(plan.rounds, float(plan.round_epsilon), plan.composition)
-    receipt = _receipt(rows, spent, bits)
     return Released(
         bound,
         rows.schema,
         table,
-        receipt,
         0.0,  # the weights start uniform
         _one(rows, table),
         # cells of a table are among the cells of the arrangement: no projection is needed
@@ -219,7 +200,9 @@ def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: Ra
     )
 
 
-def release_mwem(estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: RandomBits) -> Any:
+def release_mwem(
+    estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger
+) -> Released:
     """Measure the worst query again and again, on the public rows."""
     bound = _bind(queries, rows)
     n_features = rows.X_public.shape[1]
@@ -232,39 +215,21 @@ def release_mwem(estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: R
     cells, repeated = np.unique(rows.X_public, axis=0, return_counts=True)
     n = len(rows.X_private)
     counts = _tally(lambda X: bound.tally(cover, X), rows.X_private, estimator.n_jobs)
-    rounds = mwem_rounds(n, len(rows.X_public), rows.epsilon, rows.delta)
-    weights, measured, plan = mwem(
-        counts,
-        n,
-        Questions.of(bound, cover, cells),
-        repeated / repeated.sum(),
-        rounds,
-        epsilon=rows.epsilon,
-        delta=rows.delta,
-        bits=bits,
-    )
+    rounds = mwem_rounds(n, len(rows.X_public), ledger)
+    questions = Questions.of(bound, cover, cells)
+    weights = mwem(counts, n, questions, repeated / repeated.sum(), rounds, ledger)
     table = WeightedRows(cells, weights)
-    spent = (
-        *_per_round(rounds, float(plan.round_epsilon), plan.composition),
-        *_measurements(measured, rows),
-    )
-    receipt = _receipt(rows, spent, bits)
-    size = float(rows.n_public)
-    return Released(bound, rows.schema, table, receipt, size, _one(rows, table))
+    return Released(bound, rows.schema, table, float(rows.n_public), _one(rows, table))
 
 
-def _auto_line(
-    estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: RandomBits
-) -> Released:
+def _auto_line(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger) -> Released:
     bound = _bind(queries, rows)
     (column,) = rows.schema.columns
     line = release_line(
         rows.X_private[:, 0],
         rows.X_public[:, 0] if rows.n_public else np.empty(0),
         bounds=(column.low, column.high),
-        epsilon=rows.epsilon,  # type: ignore[arg-type]  # as exact as fractions are
-        delta=rows.delta,  # type: ignore[arg-type]
-        bits=bits,
+        ledger=ledger,
         trust=estimator.trust,
     )
     # a row from the middle of each cell stands for it
@@ -273,23 +238,17 @@ def _auto_line(
         np.asarray(line.quantile(np.clip(middles, 0, 1)))[:, None],
         line.weights / line.weights.sum(),
     )
-    spent = _noise(
-        f"the {line.strategy}", line.mu_squared, rows.epsilon, rows, "docs/proofs/prefix_sums.md"
-    )
     size = float(line.effective_public_size) if rows.n_public else 0.0
-    receipt = _receipt(rows, (spent,), bits)
-    return Released(bound, rows.schema, table, receipt, size, line)
+    return Released(bound, rows.schema, table, size, line)
 
 
 def _auto_tables(
-    estimator: Any, queries: QueryClass, rows: ReleaseRows, bits: RandomBits
+    estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger
 ) -> Released:
     bound = _bind(queries, rows)
-    n = len(rows.X_private)
-    mu = float(rows.epsilon) / 2
-    if rows.delta:
-        mu = math.sqrt(gaussian_mu_squared(rows.epsilon, rows.delta))
-    derived = derive(bound, rows.schema, rows.X_public, n * mu)
+    persons, noise = len(rows.X_private) / ledger.rows_per_person, all_noise(ledger)
+    mu = math.sqrt(noise.mu_squared) if isinstance(noise, Gaussian) else float(noise.epsilon) / 2
+    derived = derive(bound, rows.schema, rows.X_public, persons * mu)
     trust = estimator.trust
     if trust != "auto":
         trust = float(trust) * max(rows.n_public, 1)
@@ -300,9 +259,7 @@ def _auto_tables(
         codes_public if rows.n_public or not isinstance(derived, Binned) else None,
         derived.sizes,
         derived.workload,
-        epsilon=rows.epsilon,  # type: ignore[arg-type]
-        delta=rows.delta,  # type: ignore[arg-type]
-        bits=bits,
+        ledger=ledger,
         trust=trust,
         n_jobs=estimator.n_jobs,
     )
@@ -313,29 +270,8 @@ def _auto_tables(
         copies = int(np.clip(MOST_COPIED // len(fit.support), 1, 16))
         others = derived.rows(fit.support, codes_public, rows.X_public, copies)
         table = spread_over(fit.support, fit.weights, codes_public, rows.X_public, others)
-    spent = tuple(
-        _noise(f"{used.n_marginals} tables", used.mu_squared, used.epsilon, rows, TABLES_REFERENCE)
-        for used in fit.measurements
-    )
-    receipt = _receipt(rows, spent, bits)
     size = fit.effective_public_size if rows.n_public else 0.0
-    return Released(bound, rows.schema, table, receipt, size, _one(rows, table))
-
-
-def _noise(
-    what: str,
-    mu_squared: Fraction | None,
-    epsilon: Fraction | None,
-    rows: ReleaseRows,
-    reference: str,
-) -> Mechanism:
-    """List what one of several uses of noise is worth alone; together their μ² or ε's add up."""
-    if mu_squared is None:
-        assert epsilon is not None
-        return Mechanism(f"discrete Laplace noise on {what}", float(epsilon), 0.0, reference)
-    alone = min(gaussian_epsilon(mu_squared, rows.delta), float(rows.epsilon))
-    name = f"{ROUNDED_GAUSSIAN} on {what}, μ² = {float(mu_squared):.3g}"
-    return Mechanism(name, alone, float(rows.delta), f"{reference}, docs/proofs/gaussian.md")
+    return Released(bound, rows.schema, table, size, _one(rows, table))
 
 
 def _bind(queries: QueryClass, rows: ReleaseRows) -> QueryClass:
@@ -359,43 +295,14 @@ def _tally(count: Callable[[Rows], Counts], X: Rows, n_jobs: int | None) -> Coun
     return total
 
 
-def _per_round(rounds: int, epsilon: float, composition: str) -> tuple[Mechanism, ...]:
-    reference = f"docs/proofs/multiplicative_weights.md; {composition}"
-    return (Mechanism("exponential mechanism, exact draw", epsilon, 0.0, reference),) * rounds
-
-
-def _measurements(measured: Measured, rows: ReleaseRows) -> tuple[Mechanism, ...]:
-    reference = "docs/proofs/multiplicative_weights.md"
-    if rows.delta:
-        rho = gaussian_rho(Fraction(1), measured.spread)
-        epsilon = min(zcdp_epsilon(rho, rows.delta), float(rows.epsilon))
-        name = f"discrete Gaussian noise, ρ = {float(rho):.3g}"
-        one = Mechanism(name, epsilon, float(rows.delta), reference)
-    else:
-        epsilon = float(1 / measured.spread)
-        one = Mechanism("discrete Laplace noise", epsilon, 0.0, reference)
-    return (one,) * len(measured.values)
-
-
-def _receipt(
-    rows: ReleaseRows, mechanisms: tuple[Mechanism, ...], bits: RandomBits, *, spent: bool = True
-) -> PrivacyReceipt:
-    return PrivacyReceipt(
-        epsilon=float(rows.epsilon) if spent else 0.0,
-        delta=float(rows.delta) if spent else 0.0,
-        unit=REPLACE_ONE_ROW,
-        n_private=len(rows.X_private),
-        n_public=rows.n_public,
-        mechanisms=mechanisms,
-        secure_randomness=bits.secure,
-        assumptions=("the number of private rows, and the names and types of columns, are known",),
-    )
-
-
-def _rows_needed(alpha: float, beta: float, rows: ReleaseRows, d: int, dual: int | None) -> int:
+def _rows_needed(
+    alpha: float, beta: float, n: int, ledger: Ledger, d: int, dual: int | None
+) -> int:
     # the theorem is for ε < 1 and δ > 0: a larger ε needs no more rows
-    delta = min(float(rows.delta) or len(rows.X_private) ** -2.0, 0.5)
-    return n_query_release(alpha, beta, min(float(rows.epsilon), 1 - 1e-9), delta, d, dual)
+    epsilon, delta = ledger.per_row(ledger.epsilon, ledger.delta)
+    return n_query_release(
+        alpha, beta, min(float(epsilon), 1 - 1e-9), min(float(delta) or n**-2.0, 0.5), d, dual
+    )
 
 
 METHODS: dict[str, Callable[..., Released]] = {

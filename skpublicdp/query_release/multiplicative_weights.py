@@ -12,19 +12,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import zcdp_rho
+from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity, Steps, zcdp_rho
+from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.mechanisms.noise import discrete_gaussian, discrete_laplace
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.selection import draw
 from skpublicdp.query_release.queries import QueryClass, check_cover_size
+from skpublicdp.query_release.spending import Noise, noise_on
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -35,6 +33,9 @@ MOST_ROUNDS = 2048
 
 REPLAYS = 50
 """How often MWEM goes through all it has measured, after each measurement."""
+
+WORST = "worst query, by an exact draw of the exponential mechanism"
+PROOF = "docs/proofs/multiplicative_weights.md"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,43 +165,12 @@ class Plan:
         Learning rate.
     error : float
         With probability 1 - beta no answer on the private rows errs more.
-    composition : str
-        How the rounds add up, for the receipt.
     """
 
     rounds: int
     round_epsilon: Fraction
     rate: float
     error: float
-    composition: str
-
-
-def round_budget(
-    epsilon: Fraction, delta: Fraction, rounds: int, share: int = 1
-) -> tuple[Fraction, str]:
-    """Return the budget of one of some exponential mechanisms, and why it may be that large.
-
-    Parameters
-    ----------
-    epsilon, delta : Fraction
-        Budget of all of them; delta may be 0.
-    rounds : int
-        How many there are.
-    share : int
-        They get a share-th part of the budget (of ε, or of ρ).
-    """
-    basic = epsilon / (rounds * share)
-    if delta:
-        # e²/8 each (Cesar and Rogers 2021): e = √(8 ρ / rounds), rounded down
-        squared = 8 * zcdp_rho(epsilon, delta) / (rounds * share)
-        scale = 1 << 60
-        concentrated = Fraction(isqrt(math.floor(squared * scale * scale)), scale)
-        if concentrated > basic or share > 1:
-            return concentrated, (
-                "zCDP composition: Cesar and Rogers (2021), Lemma 3.2; Canonne, Kamath and Steinke "
-                "(2020), Corollary 13"
-            )
-    return basic, "basic composition: Dwork and Roth (2014), Corollary 3.15"
 
 
 def plan_rounds(
@@ -208,8 +178,7 @@ def plan_rounds(
     n_queries: int,
     n_cells: int,
     *,
-    epsilon: Fraction,
-    delta: Fraction,
+    ledger: Ledger,
     beta: float,
     alpha: float | None = None,
 ) -> Plan:
@@ -221,8 +190,8 @@ def plan_rounds(
         Private rows.
     n_queries, n_cells : int
         Size of the cover and of the representative domain.
-    epsilon, delta : Fraction
-        Budget.
+    ledger : Ledger
+        What may be spent.
     beta : float
         Probability with which the bound may fail.
     alpha : float, optional
@@ -233,7 +202,8 @@ def plan_rounds(
     Plan
         With T rounds of learning rate √(8 ln N / T), the average weights err by at most
         √(ln N / 2T), plus what the draws miss: (2 / ε₀) ln(2k T / β) rows each, ε₀ being the budget
-        of a round, plus one row for rounding.
+        of a round, plus one row for rounding. If a person may have r rows, they miss r times as
+        much.
 
     Notes
     -----
@@ -242,20 +212,27 @@ def plan_rounds(
     divide by the number of rounds: the drawn errors are on average at most √(ln N / 2T). Each is
     the largest of its round, up to what the exponential mechanism misses (Dwork and Roth 2014,
     Corollary 3.12), and the errors of the average weights are averages of errors.
+
+    The number is chosen by the budgets that zCDP gives to a round, which have a closed form. Those
+    of the chosen number are then as large as the ledger finds them.
     """
     log_cells = math.log(max(n_cells, 2))
+    epsilon = float(ledger.epsilon)
+    rho = float(zcdp_rho(ledger.epsilon, ledger.delta)) if ledger.delta else 0.0
 
-    def bound(rounds: int) -> float:
-        budget = float(round_budget(epsilon, delta, rounds)[0])
-        missed = 2 / budget * math.log(2 * n_queries * rounds / beta)
+    def bound(rounds: int, budget: float) -> float:
+        missed = 2 * ledger.rows_per_person / budget * math.log(2 * n_queries * rounds / beta)
         return math.sqrt(log_cells / (2 * rounds)) + (missed + 1) / n
 
+    def roughly(rounds: int) -> float:
+        return bound(rounds, max(epsilon / rounds, math.sqrt(8 * rho / rounds)))
+
     choices = [*range(1, 16), *(int(16 * 2 ** (i / 4)) for i in range(29))]
-    best = min((rounds for rounds in choices if rounds <= MOST_ROUNDS), key=bound)
+    best = min((rounds for rounds in choices if rounds <= MOST_ROUNDS), key=roughly)
     if alpha is not None:
         best = min(best, math.ceil(log_cells / (2 * (alpha / 2) ** 2)))
-    budget, composition = round_budget(epsilon, delta, best)
-    return Plan(best, budget, math.sqrt(8 * log_cells / best), bound(best), composition)
+    budget = ledger.equal_draws(best)
+    return Plan(best, budget, math.sqrt(8 * log_cells / best), bound(best, float(budget)))
 
 
 def play(
@@ -263,7 +240,7 @@ def play(
     n: int,
     incidence: NDArray[np.bool_],
     plan: Plan,
-    bits: RandomBits,
+    ledger: Ledger,
 ) -> Floats:
     """Play the rounds of private multiplicative weights.
 
@@ -277,8 +254,8 @@ def play(
         Which queries hold in which cells.
     plan : Plan
         Rounds and budgets.
-    bits : RandomBits
-        Randomness.
+    ledger : Ledger
+        Pays.
 
     Returns
     -------
@@ -288,46 +265,32 @@ def play(
     logs = np.zeros(incidence.shape[1])
     average = np.zeros(incidence.shape[1])
     dense = incidence.astype(np.float64)
+    event = Draw(plan.round_epsilon)
+    ledger.plan(Steps((event,) * plan.rounds))
     for _ in range(plan.rounds):
         weights = _normalised(logs)
         average += weights / plan.rounds
         # a function of what was released before, in whole rows
         expected = np.rint(n * (dense @ weights)).astype(np.int64)
-        query, below = draw_worst(counts, expected, plan, bits)
+        query, below = draw_worst(counts, expected, event, ledger)
         logs += (plan.rate if below else -plan.rate) * dense[query]
     return average
 
 
-def draw_worst(counts: Counts, expected: Counts, plan: Plan, bits: RandomBits) -> tuple[int, bool]:
+def draw_worst(counts: Counts, expected: Counts, event: Draw, ledger: Ledger) -> tuple[int, bool]:
     """Draw a query with a large error, and whether the expected count is too low.
 
     A replaced row moves each score by at most 1.
     """
     lacking = counts - expected
-    place = int(draw(Leaf(np.concatenate([-lacking, lacking])), plan.round_epsilon, 1, bits))
+    family = Leaf(np.concatenate([-lacking, lacking]))
+    place = int(ledger.draw(family, event, 1, name=WORST, proof=PROOF))
     return place % len(counts), place < len(counts)
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What MWEM measured: positions of queries and their noisy counts."""
-
-    queries: tuple[int, ...]
-    values: tuple[int, ...]
-    spread: Fraction
-
-
 def mwem(
-    counts: Counts,
-    n: int,
-    questions: Questions,
-    prior: Floats,
-    rounds: int,
-    *,
-    epsilon: Fraction,
-    delta: Fraction,
-    bits: RandomBits,
-) -> tuple[Floats, Measured, Plan]:
+    counts: Counts, n: int, questions: Questions, prior: Floats, rounds: int, ledger: Ledger
+) -> Floats:
     """Play MWEM from a public prior: draw the worst query, measure it, fit all that was measured.
 
     Parameters
@@ -340,42 +303,43 @@ def mwem(
         Positive weights with sum 1 to start from.
     rounds : int
         Number of rounds.
-    epsilon, delta : Fraction
-        Budget; half goes to the draws and half to the measurements, which have discrete Gaussian
-        noise, or discrete Laplace noise if delta is 0.
-    bits : RandomBits
-        Randomness.
+    ledger : Ledger
+        Pays: half of it for the draws and half for Gaussian noise, or Laplace noise if δ = 0.
 
     Returns
     -------
-    weights : ndarray of shape (n_cells,)
-        With sum 1.
-    measured : Measured
-        What was measured.
-    plan : Plan
-        What the draws took.
+    ndarray of shape (n_cells,)
+        Weights with sum 1.
 
     References
     ----------
     Hardt, Ligett and McSherry (2012); the start at a public sample is that of Liu et al. (2021).
     """
-    budget, composition = round_budget(epsilon, delta, rounds, share=2)
-    plan = Plan(rounds, budget, 0.0, math.nan, composition)
-    # a replaced row moves a count by at most 1: ρ / (2 rounds) = 1 / (2 σ²)
-    spread = rounds / zcdp_rho(epsilon, delta) if delta else 2 * rounds / epsilon
-    sampler = discrete_gaussian if delta else discrete_laplace
+    event, noise = round_events(rounds, ledger)
+    ledger.plan(Steps((event, noise) * rounds))
+    name = noise_on("its count", noise)
     logs = np.log(prior)
-    asked: list[int] = []
-    values: list[int] = []
-    held = np.empty((0, len(prior)))
+    held, targets = np.empty((0, len(prior))), np.empty(0)
     for _ in range(rounds):
         expected = np.rint(n * questions.answers(_normalised(logs))).astype(np.int64)
-        query, _ = draw_worst(counts, expected, plan, bits)
-        asked.append(query)
-        values.append(int(counts[query]) + int(sampler(spread, 1, bits)[0]))
+        query, _ = draw_worst(counts, expected, event, ledger)
+        noisy = ledger.add_noise(counts[[query]], Sensitivity(1, 1), noise, name=name, proof=PROOF)
         held = np.concatenate([held, questions.row(query)[None]])
-        logs = _replay(logs, held, np.clip(np.array(values) / n, 0, 1))
-    return _normalised(logs), Measured(tuple(asked), tuple(values), spread), plan
+        targets = np.concatenate([targets, np.clip(noisy.values / n, 0, 1)])
+        logs = _replay(logs, held, targets)
+    return _normalised(logs)
+
+
+def round_events(rounds: int, ledger: Ledger) -> tuple[Draw, Noise]:
+    """Return the draw and the noise of each of some rounds of MWEM, which cost ρ or ε alike."""
+    if not ledger.delta:
+        half = ledger.epsilon / (2 * rounds)
+        return Draw(half), Pure(half)
+
+    def one(epsilon: Fraction) -> tuple[Draw, Noise]:
+        return Draw(epsilon), Gaussian(epsilon**2 / 4)
+
+    return one(ledger.scale(lambda epsilon: Steps(one(epsilon) * rounds)))
 
 
 def _replay(logs: Floats, rows: Floats, targets: Floats) -> Floats:
@@ -386,10 +350,13 @@ def _replay(logs: Floats, rows: Floats, targets: Floats) -> Floats:
     return logs
 
 
-def mwem_rounds(n: int, n_public: int, epsilon: Fraction, delta: Fraction) -> int:
+def mwem_rounds(n: int, n_public: int, ledger: Ledger) -> int:
     """Choose a number of rounds whose noise is about half of the public sampling error."""
-    rho = float(zcdp_rho(epsilon, delta)) if delta else float(epsilon) ** 2 / 8
-    return int(np.clip(rho * float(n) ** 2 / (16 * max(n_public, 1)), 1, 60))
+    rho = float(ledger.epsilon) ** 2 / 8
+    if ledger.delta:
+        rho = float(zcdp_rho(ledger.epsilon, ledger.delta))
+    persons = n / ledger.rows_per_person
+    return int(np.clip(rho * persons**2 / (16 * max(n_public, 1)), 1, 60))
 
 
 def _normalised(logs: Floats) -> Floats:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.mechanisms.noise import discrete_laplace
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
+from skpublicdp.accounting import Measurement, Sensitivity
+from skpublicdp.ledger import Ledger
+from skpublicdp.query_release.spending import Noise, noise_on
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 SCALE_BITS = 12
 """Square-root coefficients are multiples of 2^-12 of the first: rounding moves none by 1%."""
@@ -25,10 +23,9 @@ SCALE_BITS = 12
 LARGEST_SIGMA2_BITS = 59
 """The noise has room for σ² up to 2^60."""
 
-ROUNDING_VARIANCE = 1 / 12
-"""What rounding adds to the variance of Gaussian noise, or very nearly; for a small σ less."""
-
 BRANCHING = 8
+
+PROOF = "docs/proofs/prefix_sums.md"
 
 
 @dataclass(frozen=True)
@@ -41,43 +38,13 @@ class Strategy:
         What it is called in a receipt.
     matrix : ndarray of int64, shape (n_measurements, n_cells)
         The combinations, of full column rank once the total is known.
-    sensitivity : int
-        The most that moving one row to another cell changes the measurements: squared Euclidean
-        distance if noise is Gaussian, absolute distance if it is Laplace.
-    gaussian : bool
-        Which of the two.
+    sensitivity : Sensitivity
+        The most that moving one row to another cell changes the measurements, exactly.
     """
 
     name: str
     matrix: Integers
-    sensitivity: int
-    gaussian: bool
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Noisy integers: all that is ever learned of the private rows.
-
-    Attributes
-    ----------
-    strategy : Strategy
-        What was measured.
-    values : ndarray of int64, shape (n_measurements,)
-        Exact integers plus exact noise.
-    spread : Fraction
-        σ² of the Gaussian noise before it is rounded, or scale of the Laplace noise.
-    """
-
-    strategy: Strategy
-    values: Integers
-    spread: Fraction
-
-    @property
-    def noise_variance(self) -> float:
-        """The variance of the noise on each value, or very nearly."""
-        if self.strategy.gaussian:
-            return float(self.spread) + ROUNDING_VARIANCE
-        return laplace_variance(self.spread)
+    sensitivity: Sensitivity
 
 
 def prefix_strategy(n_cells: int, mu_squared: Fraction) -> Strategy:
@@ -111,16 +78,16 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> Strategy:
     matrix = np.zeros((n_rows, n_cells), dtype=np.int64)
     for cell in range(n_rows):
         matrix[cell:, cell] = coefficients[: n_rows - cell]
-    # moving both cells of a pair towards the start only appends a square to its distance, so the
+    # moving both cells of a pair towards the start only appends a term to its distance, so the
     # farthest pair has the first cell in it
-    distances = np.square(matrix - matrix[:, :1]).sum(axis=0)
-    return Strategy("square root of prefix sums", matrix, int(distances.max()), gaussian=True)
+    moved = matrix - matrix[:, :1]
+    farthest = (int(norm(moved).sum(axis=0).max()) for norm in (np.abs, np.square))
+    return Strategy("square root of prefix sums", matrix, Sensitivity(*farthest))
 
 
 def histogram_strategy(n_cells: int) -> Strategy:
     """Return the cells themselves, for Laplace noise."""
-    matrix = np.eye(n_cells, dtype=np.int64)
-    return Strategy("histogram", matrix, 2, gaussian=False)
+    return Strategy("histogram", np.eye(n_cells, dtype=np.int64), Sensitivity(2, 2))
 
 
 def hierarchy_strategy(n_cells: int) -> Strategy:
@@ -133,18 +100,11 @@ def hierarchy_strategy(n_cells: int) -> Strategy:
         starts = np.arange(0, len(levels[-1]), BRANCHING)
         levels.append(np.add.reduceat(levels[-1], starts, axis=0))
     # the first and the last cell differ at every level, and every cell is in one node of each
-    return Strategy("hierarchy", np.concatenate(levels), 2 * len(levels), gaussian=False)
+    farthest = 2 * len(levels)
+    return Strategy("hierarchy", np.concatenate(levels), Sensitivity(farthest, farthest))
 
 
-def laplace_variance(scale: Fraction) -> float:
-    """Return the variance of discrete Laplace noise."""
-    q = exp(-1 / float(scale))
-    return 2 * q / (1 - q) ** 2
-
-
-def measure(
-    strategy: Strategy, counts: Integers, budget: Fraction, bits: RandomBits
-) -> Measurement:
+def measure(strategy: Strategy, counts: Integers, noise: Noise, ledger: Ledger) -> Measurement:
     """Add exact noise to the integer combinations.
 
     Parameters
@@ -153,18 +113,16 @@ def measure(
         What to measure.
     counts : ndarray of int64, shape (n_cells,)
         Private rows in each cell.
-    budget : Fraction
-        μ² for Gaussian noise, ε for Laplace noise; positive.
-    bits : RandomBits
-        Source of randomness.
+    noise : Gaussian or Pure
+        What it costs.
+    ledger : Ledger
+        Pays.
 
     Returns
     -------
     Measurement
-        μ-Gaussian or ε-differentially private, for replacing one row.
+        One value for each row of the matrix.
     """
+    name = noise_on(f"the {strategy.name}", noise)
     exact = strategy.matrix @ counts
-    spread = strategy.sensitivity / budget
-    sampler = rounded_gaussian if strategy.gaussian else discrete_laplace
-    noise = sampler(spread, len(exact), bits)
-    return Measurement(strategy, exact + noise, spread)
+    return ledger.add_noise(exact, strategy.sensitivity, noise, name=name, proof=PROOF)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.ledger import public_seed
+from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, check_parameters
 from skpublicdp.query_release.door import read_rows
 from skpublicdp.query_release.listed import MarginalQueries
 from skpublicdp.query_release.methods import METHODS
 from skpublicdp.query_release.queries import QueryClass, ThresholdQueries, flat_queries
+from skpublicdp.query_release.spending import open_ledger
 
 
 class PAPQueryRelease(TransformerMixin, BaseEstimator):
@@ -32,8 +34,8 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=None
-        Privacy budget δ in [0, 1); ``None`` means 1/n², with n private rows, and 0 a pure
-        ε-differentially private release.
+        Privacy budget δ in [0, 1); ``None`` means 1/n², with n private rows, but no more than 1e-6,
+        and 0 a pure ε-differentially private release.
     method : {"auto", "pmw", "mwem", "public"}, default="auto"
         ``"auto"`` measures once and fits around the public prior. ``"pmw"`` is the algorithm of
         [1]_, with a guarantee for worst cases. ``"mwem"`` measures the worst query again and again.
@@ -55,6 +57,12 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so. `sample` uses it, too.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
+        many rows of a person count.
+    budget : PrivacyBudget, default=None
+        What the fit is charged to; one that cannot pay refuses before a private row is read.
+        ``method="public"`` is not charged.
 
     Attributes
     ----------
@@ -70,7 +78,8 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         How many private-like records the public rows turned out to be worth.
     error_estimate_ : callable or None
         Of one column measured by ``"auto"``: takes queries and returns a 95% interval for each
-        answer, shape (n_queries, 2). Otherwise there is none that is honest.
+        answer, shape (n_queries, 2). It takes rows to be independent. Otherwise there is none that
+        is honest.
     guarantee_ : float or None
         Of ``"pmw"``: with probability 1 - beta no answer errs more, over the draw of all rows.
     n_features_in_ : int
@@ -80,6 +89,8 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
 
     Warns
     -----
+    LargeDeltaWarning
+        If δ is large for the number of private rows.
     NoPublicDataWarning
         If there are no public rows: a reference that looks at no data stands in.
     NotConvergedWarning
@@ -119,18 +130,21 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "queries": [QueryClass, None],
-        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left"), None],
+        "delta": [*DELTA, None],
         "method": [StrOptions({"auto", *METHODS})],
         "trust": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
-        "alpha": [Interval(Real, 0, 1, closed="neither"), None],
-        "beta": [Interval(Real, 0, 1, closed="neither")],
+        "alpha": [*PROBABILITY, None],
+        "beta": PROBABILITY,
         "bounds": ["array-like", dict, None],
         "n_jobs": [Integral, None],
-        "random_state": ["random_state", np.random.Generator],
+        **FIT,
+        **ROWS,
     }
 
-    __metadata_request__fit = {"X_public": True, "is_public": True}  # noqa: RUF012
+    __metadata_request__fit = {"X_public": True, "is_public": True, "groups": True}  # noqa: RUF012
+
+    protects_all_rows = True
+    """Every row of `X` is private unless a mask says otherwise."""
 
     def __init__(
         self,
@@ -145,6 +159,8 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         bounds=None,
         n_jobs=None,
         random_state=None,
+        max_rows_per_group=None,
+        budget=None,
     ):
         self.queries = queries
         self.epsilon = epsilon
@@ -156,9 +172,10 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         self.bounds = bounds
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, X_public=None, is_public=None):
+    def fit(self, X, y=None, *, X_public=None, is_public=None, groups=None):
         """Measure the private rows, once.
 
         Parameters
@@ -172,6 +189,8 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
 
         Returns
         -------
@@ -182,17 +201,20 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay.
         CoverSizeError
             If the cells of ``"pmw"`` or ``"mwem"`` would not fit in memory.
         """
-        rows = read_rows(self, X, X_public=X_public, is_public=is_public)
+        check_parameters(self)
+        ledger = open_ledger(self, X, is_public)
+        rows = read_rows(self, X, X_public=X_public, is_public=is_public, groups=groups)
+        ledger.read(len(rows.X_private), rows.n_public)
         queries = self.queries
         if queries is None:
             one = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
             queries = ThresholdQueries() if one else MarginalQueries(k=2)
-        bits = random_bits(self.random_state)
-        method = METHODS[self.method]
-        released = method(self, queries, rows, bits)
+        released = METHODS[self.method](self, queries, rows, ledger)
 
         self.queries_ = queries
         self._schema = rows.schema
@@ -201,7 +223,11 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         self.weights_ = released.table.weights
         self.effective_public_size_ = released.effective_public_size
         self.guarantee_ = released.guarantee
-        self.privacy_ = released.receipt
+        self.privacy_ = ledger.receipt(
+            assumptions=(
+                "the number of private rows, and the names and types of columns, are known",
+            )
+        )
         self.error_estimate_ = released.error_estimate
         return self
 
@@ -259,7 +285,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
-        seed = random_bits(self.random_state).bits(128)
+        seed = public_seed(self.random_state)
         generator = np.random.default_rng([seed, 1])  # apart from the noise of `fit`
         return self._schema.decode(self._released.sample(int(n), generator))
 

@@ -10,13 +10,14 @@ the one solution from any start. Everything here is post-processing: it sees rel
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from skpublicdp.exceptions import warn
 
 Floats = NDArray[np.float64]
 
@@ -134,11 +135,10 @@ def fit_weights(
         point, residual = following, following.residual
     converged = residual < tolerance
     if not converged:
-        warnings.warn(
+        warn(
             f"The weights did not converge: the residual is {residual:.2g} after {n_newton} Newton "
             f"steps, and {tolerance:g} was asked for.",
             NotConvergedWarning,
-            stacklevel=2,
         )
     return WeightFit(point.weights, point.multipliers, residual, converged, n_newton, n_cg)
 

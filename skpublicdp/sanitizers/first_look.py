@@ -14,15 +14,17 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.accounting import Draw, Pure, Sensitivity
+from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
-from skpublicdp.mechanisms.noise import discrete_laplace
-from skpublicdp.mechanisms.randomness import RandomBits, uniform_below
-from skpublicdp.mechanisms.selection import draw
 from skpublicdp.sanitizers.candidates import Candidates
-from skpublicdp.sanitizers.quantiles import SPURIOUS, Column
+from skpublicdp.sanitizers.quantiles import PROOF, SPURIOUS, Column
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+LOOK = "which features have many values, by one exact draw"
+CUT = "cut by an exact draw and discrete Laplace noise on its count, of a two-valued feature"
 
 FEWEST = 8
 """Features from which on a first look is worth its price."""
@@ -52,7 +54,7 @@ def other_values(column: Floats) -> int:
     return len(column) - int(np.sort(counts)[-2:].sum())
 
 
-def draw_columns(others: Counts, epsilon: Fraction, bits: RandomBits) -> NDArray[np.bool_]:
+def draw_columns(others: Counts, epsilon: Fraction, ledger: Ledger) -> NDArray[np.bool_]:
     """Draw a set of columns such that those left out have few rows of other values.
 
     Parameters
@@ -63,8 +65,8 @@ def draw_columns(others: Counts, epsilon: Fraction, bits: RandomBits) -> NDArray
         Privacy budget: one draw of the exponential mechanism from all sets, whose score is the
         largest count left out. A replaced row changes it by at most 1, however many columns there
         are.
-    bits : RandomBits
-        Source of randomness.
+    ledger : Ledger
+        Pays.
 
     Returns
     -------
@@ -78,11 +80,12 @@ def draw_columns(others: Counts, epsilon: Fraction, bits: RandomBits) -> NDArray
     # those after it may or may not be, and the score is its count; the last set is that of all
     prior = [against * (against + 1) ** (d - 1 - place) for place in range(d)] + [1]
     scores = np.append(others[order], 0)
-    first, _ = draw(Choice(Leaf(scores[:, None]), prior), epsilon, 1, bits)
+    family = Choice(Leaf(scores[:, None]), prior)
+    first, _ = ledger.draw(family, Draw(epsilon), 1, name=LOOK, proof=PROOF)
     chosen = np.zeros(d, dtype=bool)
     chosen[order[:first]] = True
     for column in order[first + 1 :]:
-        chosen[column] = uniform_below(against + 1, bits) == 0
+        chosen[column] = ledger.uniform_below(against + 1) == 0
     return chosen
 
 
@@ -99,7 +102,7 @@ def column_budgets(epsilon: Fraction, n_many: int, n_columns: int) -> tuple[Frac
 
 
 def release_cut(
-    column: Floats, candidates: Candidates, *, epsilon: Fraction, bits: RandomBits
+    column: Floats, candidates: Candidates, *, epsilon: Fraction, ledger: Ledger
 ) -> Column:
     """Release a cut that halves a column as well as any, and the noisy masses of its sides.
 
@@ -111,8 +114,8 @@ def release_cut(
         The cuts lie between neighbours among them, or between 0 and 1.
     epsilon : Fraction
         Privacy budget: the release is ε-differentially private.
-    bits : RandomBits
-        Source of randomness.
+    ledger : Ledger
+        Pays.
 
     Returns
     -------
@@ -124,11 +127,15 @@ def release_cut(
     n = len(column)
     below = np.searchsorted(np.sort(column), lower / 2 + upper / 2, side="right")
     errors = np.maximum(below, n - below).astype(np.int64)
-    option, _ = draw(Choice(Leaf(errors[:, None]), prior), epsilon * CUTTING, 1, bits)
+    family = Choice(Leaf(errors[:, None]), prior)
+    cut = ledger.child(Pure(epsilon), name=CUT, proof=PROOF)
+    option, _ = cut.draw(family, Draw(epsilon * CUTTING), 1, name=CUT, proof=PROOF)
     # n is public and a replaced row moves the cut's count by at most 1: it tells both masses
-    scale = 1 / (epsilon * (1 - CUTTING))
-    noisy = int(below[option]) + int(discrete_laplace(scale, 1, bits)[0])
-    return two_sided(float(lower[option]), float(upper[option]), noisy, n, float(scale))
+    count = np.array([below[option]], dtype=np.int64)
+    noise = Pure(epsilon * (1 - CUTTING))
+    noisy = cut.add_noise(count, Sensitivity(1, 1), noise, name=CUT, proof=PROOF)
+    scale = float(noisy.spread)
+    return two_sided(float(lower[option]), float(upper[option]), int(noisy.values[0]), n, scale)
 
 
 def two_sided(lower: float, upper: float, below: int, n: int, scale: float) -> Column:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import Mechanism, PrivacyReceipt, exact_fraction
-from skpublicdp.exceptions import NoPublicDataWarning
-from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.public import check_bounds, check_rows, reference_sample
+from skpublicdp.accounting import Pure, exact_fraction
+from skpublicdp.exceptions import NoPublicDataWarning, warn
+from skpublicdp.ledger import Ledger
+from skpublicdp.parameters import FIT, ROWS, check_parameters
+from skpublicdp.public import check_bounds, check_rows, kept_rows, reference_sample
 from skpublicdp.sanitizers.candidates import candidates
 from skpublicdp.sanitizers.first_look import (
-    CUTTING,
     FEWEST,
     LOOKING,
     column_budgets,
@@ -24,13 +22,7 @@ from skpublicdp.sanitizers.first_look import (
     other_values,
     release_cut,
 )
-from skpublicdp.sanitizers.quantiles import n_levels, release_column, split_budget
-
-LOOK = "which features have many values, by one exact draw"
-MEDIANS = "medians of features by exact draws"
-MASSES = "discrete Laplace noise on the masses of features"
-CUTS = "cuts of two-valued features by exact draws"
-COUNTS = "discrete Laplace noise on the counts of two-valued features"
+from skpublicdp.sanitizers.quantiles import n_levels, release_column
 
 
 class QuantileSanitizer(BaseEstimator):
@@ -53,6 +45,11 @@ class QuantileSanitizer(BaseEstimator):
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
+        many rows of a person count.
+    budget : PrivacyBudget, default=None
+        What the fit is charged to; one that cannot pay refuses before a private row is read.
 
     Attributes
     ----------
@@ -97,18 +94,29 @@ class QuantileSanitizer(BaseEstimator):
     """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
-        "epsilon": [Interval(Real, 0, 1 << 20, closed="right")],
         "bounds": ["array-like", None],
-        "random_state": ["random_state", np.random.Generator],
+        **FIT,
+        **ROWS,
     }
 
-    def __init__(self, *, epsilon=1.0, bounds=None, random_state=None):
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012 - routed without being asked for
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        bounds=None,
+        random_state=None,
+        max_rows_per_group=None,
+        budget=None,
+    ):
         self.epsilon = epsilon
         self.bounds = bounds
         self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, groups=None):
         """Spend ε on the quantiles of all features.
 
         Parameters
@@ -117,6 +125,8 @@ class QuantileSanitizer(BaseEstimator):
             Private rows.
         y : None
             Ignored.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`.
 
         Returns
         -------
@@ -127,57 +137,50 @@ class QuantileSanitizer(BaseEstimator):
         ------
         ValueError
             If a parameter or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay.
         """
+        check_parameters(self)
+        epsilon = exact_fraction(self.epsilon)
+        ledger = Ledger.of(self, event=Pure(epsilon))
         X = check_rows(self, X, reset=True)
+        X = X[kept_rows(self, groups, np.ones(len(X), dtype=bool))]
         n, n_features = X.shape
-        bits = random_bits(self.random_state)
+        ledger.read(n)
         limits = [None] * n_features
         if self.bounds is not None:
             low, high = check_bounds(self.bounds, n_features)
             limits = list(zip(low.tolist(), high.tolist(), strict=True))
-        epsilon = exact_fraction(self.epsilon)
         self.columns_ = []
-        spent = []
-        if not n_levels(n, float(epsilon / n_features)):
-            warnings.warn(
+        if not n_levels(n, float(epsilon / n_features) / ledger.rows_per_person):
+            warn(
                 f"{n} rows of {n_features} features are too few to find quantiles at epsilon = "
                 f"{float(self.epsilon):g}, so a data-independent reference stands in.",
                 NoPublicDataWarning,
-                stacklevel=3,
             )
         else:
-            spent = self._release(X, limits, epsilon, bits)
-        self.privacy_ = self._receipt(n, spent, bits.secure)
+            self._release(X, limits, epsilon, ledger)
+        self.privacy_ = ledger.receipt(assumptions=("the number of private rows may be known",))
         return self
 
-    def _release(self, X, limits, epsilon, bits):
-        """Release every column; return the name and the price of each step."""
+    def _release(self, X, limits, epsilon, ledger):
+        """Release every column."""
         n, n_features = X.shape
         many = np.ones(n_features, dtype=bool)
-        spent = []
         if n_features >= FEWEST:
-            looking = epsilon * LOOKING
             others = np.array([other_values(column) for column in X.T])
-            many = draw_columns(others, looking, bits)
-            spent.append((LOOK, looking))
-            epsilon -= looking
+            many = draw_columns(others, epsilon * LOOKING, ledger)
+            epsilon -= epsilon * LOOKING
         # whichever features were drawn, the shares add up to epsilon
         narrow, wide = column_budgets(epsilon, int(many.sum()), n_features)
-        levels = n_levels(n, float(wide)) or 2
+        levels = n_levels(n, float(wide) / ledger.rows_per_person) or 2
         for column, limit, has_many in zip(X.T, limits, many, strict=True):
             grid = candidates(limit)
             if has_many:
-                one = release_column(column, grid, levels=levels, epsilon=wide, bits=bits)
+                one = release_column(column, grid, levels=levels, epsilon=wide, ledger=ledger)
             else:
-                one = release_cut(column, grid, epsilon=narrow, bits=bits)
+                one = release_cut(column, grid, epsilon=narrow, ledger=ledger)
             self.columns_.append(one)
-        if many.any():
-            halving, counting = split_budget(many.sum().item() * wide, levels)
-            spent += [(MEDIANS, halving)] * levels + [(MASSES, counting)]
-        if not many.all():
-            cuts = (~many).sum().item() * narrow
-            spent += [(CUTS, cuts * CUTTING), (COUNTS, cuts * (1 - CUTTING))]
-        return spent
 
     def sample(self, n=1):
         """Return synthetic rows.
@@ -201,16 +204,3 @@ class QuantileSanitizer(BaseEstimator):
         shares = reference_sample(self.n_features_in_, (0, 1), int(n))
         columns = zip(self.columns_, shares.T, strict=True)
         return np.column_stack([column.quantile(share) for column, share in columns])
-
-    def _receipt(self, n, spent, secure):
-        reference = "docs/proofs/generic_learner.md"
-        return PrivacyReceipt(
-            epsilon=float(sum(epsilon for _, epsilon in spent)),
-            delta=0.0,
-            unit="replace one private row",
-            n_private=n,
-            n_public=0,
-            mechanisms=tuple(Mechanism(name, float(one), 0.0, reference) for name, one in spent),
-            secure_randomness=secure,
-            assumptions=("the number of private rows may be known",),
-        )

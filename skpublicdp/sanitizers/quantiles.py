@@ -13,10 +13,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.accounting import Draw, Pure, Sensitivity
+from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
-from skpublicdp.mechanisms.noise import discrete_laplace
-from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.mechanisms.selection import draw
 from skpublicdp.sanitizers.candidates import Candidates
 
 Counts = NDArray[np.int64]
@@ -30,6 +29,9 @@ SPURIOUS = 0.05
 """Probability with which noise may pass for rows in some part of a column that holds none."""
 
 MOST_LEVELS = 6
+
+PROOF = "docs/proofs/generic_learner.md"
+MEDIANS = "medians by exact draws and discrete Laplace noise on masses, of a feature"
 
 
 def n_levels(n: int, epsilon: float) -> int:
@@ -90,7 +92,7 @@ class Column:
 
 
 def release_column(
-    column: Floats, candidates: Candidates, *, levels: int, epsilon: Fraction, bits: RandomBits
+    column: Floats, candidates: Candidates, *, levels: int, epsilon: Fraction, ledger: Ledger
 ) -> Column:
     """Release an approximation of a column of private numbers.
 
@@ -104,8 +106,8 @@ def release_column(
         How often to halve, positive.
     epsilon : Fraction
         Privacy budget: the release is ε-differentially private.
-    bits : RandomBits
-        Source of randomness.
+    ledger : Ledger
+        Pays.
 
     Returns
     -------
@@ -113,18 +115,24 @@ def release_column(
         The 2^levels - 1 quantiles, and the spaces between them, with noisy masses.
     """
     halving, counting = split_budget(epsilon, levels)
+    column_ledger = ledger.child(Pure(epsilon), name=MEDIANS, proof=PROOF)
     counts = np.bincount(candidates.nearest(column), minlength=len(candidates))
     below = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    cuts = find_medians(below, candidates.prior, levels, halving, bits)
+    cuts = find_medians(below, candidates.prior, levels, halving, column_ledger)
     # parts of the line in turn: below the first cut, on it, between it and the second, ...
     ends = np.concatenate([[0], (cuts[:, None] + [0, 1]).ravel(), [len(candidates)]])
-    scale = 2 / counting  # a replaced row leaves one part and enters another
-    noisy = np.diff(below[ends]) + discrete_laplace(scale, len(ends) - 1, bits)
-    return arrange(candidates.values, cuts, noisy, float(scale))
+    noisy = column_ledger.add_noise(
+        np.diff(below[ends]),
+        Sensitivity(2, 2),  # a replaced row leaves one part and enters another
+        Pure(counting),
+        name=MEDIANS,
+        proof=PROOF,
+    )
+    return arrange(candidates.values, cuts, noisy.values, float(noisy.spread))
 
 
 def find_medians(
-    below: Counts, prior: NDArray[np.int64], levels: int, epsilon: Fraction, bits: RandomBits
+    below: Counts, prior: NDArray[np.int64], levels: int, epsilon: Fraction, ledger: Ledger
 ) -> Places:
     """Draw a median, one of the numbers below it and one of those above it, and so on.
 
@@ -138,8 +146,8 @@ def find_medians(
         How often to halve.
     epsilon : Fraction
         Privacy budget of each level.
-    bits : RandomBits
-        Source of randomness.
+    ledger : Ledger
+        Pays.
 
     Returns
     -------
@@ -150,12 +158,14 @@ def find_medians(
     cuts: list[int] = []
     for _ in range(levels):
         halves: list[tuple[int, int]] = []
+        # the nodes of a level hold different rows
+        level = ledger.child(Pure(epsilon), name=MEDIANS, proof=PROOF, by_theorem=True)
         for start, stop in nodes:
             errors = median_errors(below[start : stop + 1])
             family = Choice(Leaf(errors[:, None]), prior[start:stop])
             # a row that is replaced leaves one node and enters another: the errors of two nodes
             # change by at most 1, or those of a single one by 2
-            option, _ = draw(family, epsilon, 2, bits)
+            option, _ = level.draw(family, Draw(epsilon), 2, name=MEDIANS, proof=PROOF)
             cuts.append(start + option)
             halves += [(start, start + option), (start + option + 1, stop)]
         nodes = [(start, stop) for start, stop in halves if start < stop]

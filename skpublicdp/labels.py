@@ -1,0 +1,114 @@
+"""Labels of any container as plain ones, and as codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_array
+
+from skpublicdp.exceptions import warn
+from skpublicdp.guard import ANYTHING, guarded
+
+UNLABELLED = -1
+"""Marks a public row without a label, as in `sklearn.semi_supervised`."""
+
+
+def label_column(labels: Any) -> NDArray[Any]:
+    """Return labels as a one-dimensional array of text, booleans or whole numbers.
+
+    No label changes how another one is read. What has no type of numpy's, or that of objects, gets
+    that of its set of labels.
+    """
+    refusal = ValueError(_LABELS)
+    text = object if hasattr(labels, "__array__") else str  # lists become arrays of text
+    if not isinstance(getattr(labels, "dtype", None), np.dtype):
+        labels = guarded(np.asarray, labels, dtype=object, error=refusal)
+    labels = guarded(check_array, labels, dtype=None, error=refusal, **ANYTHING)
+    if labels.shape[1:] == (1,):
+        warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of "
+            "y to (n_samples, ), for example using ravel().",
+            DataConversionWarning,
+        )
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {labels.shape} instead.")
+    plain: NDArray[Any] = guarded(_plain_labels, labels, text, error=refusal)
+    return plain
+
+
+_LABELS = (
+    "Unknown label type: y must hold only labels listed in classes, if these are given, and labels "
+    "must be all text or all numbers in y, y_public and classes, the numbers whole and at most "
+    "2**53 - 1 in size. Complex data not supported, nor is a y that contains NaN; mark a public "
+    "row without a label by -1."
+)
+
+
+def _plain_labels(labels: NDArray[Any], text: type) -> NDArray[Any]:
+    if labels.dtype.kind == "U":
+        return labels
+    if labels.dtype.kind == "O":
+        plain = [_plain(label) for label in labels.tolist()]
+        kinds = {type(label) for label in plain if label != UNLABELLED}
+        if len(kinds) > 1:
+            raise ValueError(_LABELS)
+        if str in kinds:
+            return np.array([str(label) for label in plain], dtype=text)
+        marked = UNLABELLED in plain
+        labels = np.array(plain, dtype=bool if bool in kinds and not marked else np.int64)
+    numbers = labels.astype(np.float64)
+    whole = (numbers % 1 == 0) & (np.abs(numbers) < 2**53)
+    if labels.dtype.kind not in "biuf" or not whole.all():
+        raise ValueError(_LABELS)
+    return labels
+
+
+def _plain(label: Any) -> str | bool | int:
+    """Return a label as an object of its own, of a type of Python's own."""
+    if isinstance(label, str):
+        return str.__str__(label)
+    if isinstance(label, bool | np.bool_):
+        return bool(label)
+    if isinstance(label, int | np.integer):
+        return int(label)
+    if isinstance(label, float | np.floating) and float(label).is_integer():
+        return int(label)
+    raise ValueError(_LABELS)
+
+
+def encode_labels(
+    private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[Any]]:
+    """Return (private codes, public codes, which given public labels are labels, classes).
+
+    All labels are read by `label_column` before.
+    """
+    declared = None if classes is None else label_column(classes)
+    # parts without a single label keep their kind out of it
+    marks = [is_unlabelled(labels) for labels in public]
+    if is_unlabelled(private if declared is None else declared).any():
+        marks = [np.zeros(len(mark), dtype=bool) for mark in marks]
+    given = [labels[~mark] for labels, mark in zip(public, marks, strict=True) if not mark.all()]
+    parts = [private, *given] if declared is None else [declared, private, *given]
+    if len({part.dtype.kind in "OU" for part in parts}) > 1:
+        raise ValueError(_LABELS)
+    together = np.concatenate([private, *given])
+    known = np.unique(together if declared is None else declared)
+    if known.dtype.kind == "U":
+        known = np.array(known.tolist())  # as wide as its labels, not as what else was in the array
+    codes = np.minimum(np.searchsorted(known, together), len(known) - 1)
+    if not (known[codes] == together).all():
+        raise ValueError(_LABELS)
+    return codes[: len(private)], codes[len(private) :], ~np.concatenate(marks), known
+
+
+def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which labels are the mark of a row without one."""
+    if labels.dtype.kind in "OUS":
+        # np.where(mask, -1, strings) turns the mark into text
+        return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
+    return np.asarray(labels == UNLABELLED)

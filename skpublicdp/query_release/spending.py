@@ -1,0 +1,73 @@
+"""What a release may spend: its ledger, its noise, and the words of both in the receipt."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from skpublicdp.accounting import Gaussian, Pure, Steps
+from skpublicdp.accounting.decimals import written_below
+from skpublicdp.ledger import Ledger
+from skpublicdp.public import check_mask
+
+Noise = Gaussian | Pure
+
+LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
+"""``delta=None`` is no more than this: 1/n² of a few rows would promise nothing."""
+
+
+def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
+    """Open the ledger of a fit; of private rows only their number is looked at, which is public."""
+    if estimator.method == "public":
+        return Ledger.of(estimator, delta=0, event=Steps(()))
+    delta = estimator.delta
+    if delta is None:
+        n = _length(X)
+        delta = default_delta(n - int(check_mask(is_public, n).sum()))
+    return Ledger.of(estimator, delta=delta)
+
+
+def default_delta(n: int) -> float:
+    """Return the δ of so many private rows, as the receipt states it.
+
+    Examples
+    --------
+    >>> default_delta(2), default_delta(10_000)
+    (1e-06, 1e-08)
+    """
+    return written_below(min(LARGEST_DEFAULT_DELTA, Fraction(1, max(n, 1) ** 2)))
+
+
+def _length(X: Any) -> int:
+    """Count rows; what has no length is refused where rows are checked."""
+    try:
+        return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    except (IndexError, TypeError):
+        return 0
+
+
+def all_noise(ledger: Ledger) -> Noise:
+    """Return what a ledger holds, as noise: its kind is decided here once."""
+    event = ledger.event
+    assert isinstance(event, Noise)
+    return event
+
+
+def part_of(noise: Noise, share: Fraction) -> Noise:
+    """Return a share of noise.
+
+    Examples
+    --------
+    >>> part_of(Pure(Fraction(1)), Fraction(1, 20))
+    Pure(epsilon=Fraction(1, 20))
+    """
+    if isinstance(noise, Gaussian):
+        return Gaussian(share * noise.mu_squared)
+    return Pure(share * noise.epsilon)
+
+
+def noise_on(what: str, noise: Noise) -> str:
+    """Name a measurement in a receipt."""
+    if isinstance(noise, Gaussian):
+        return f"Gaussian noise, rounded (analytic Gaussian mechanism) on {what}"
+    return f"discrete Laplace noise on {what}"
