@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from fractions import Fraction
 
@@ -15,6 +16,21 @@ from skpublicdp.mechanisms.powers import exp_minus
 from skpublicdp.mechanisms.selection import probabilities
 
 FALSE_ALARM = 1e-6
+
+
+def two_up(value):
+    """The second float above: a float rounded down is below in both readings, see `readings`."""
+    return math.nextafter(math.nextafter(value, math.inf), math.inf)
+
+
+def two_down(value):
+    """The second float below."""
+    return -two_up(-value)
+
+
+def readings(value):
+    """A float as it is stored, and as the decimal that it is written as."""
+    return Fraction(value), Fraction(repr(value))
 
 
 def public_sample(X, classes=(0, 1)):

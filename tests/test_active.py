@@ -5,10 +5,13 @@ outcomes in turn, and a base learner records what it is given: so the exact mixt
 budget is claimed is known. The worst base learner for that mixture is found by linear programming.
 """
 
+import copy
 import itertools
 import math
 import pickle
 import re
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from fractions import Fraction
 from functools import cache
@@ -24,21 +27,32 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skpublicdp import SemiPrivateClassifier, active
-from skpublicdp.accounting import REPLACE_ONE, subsampled_epsilon
+from skpublicdp import PPMHalfspaceClassifier, PrivacyBudget, SemiPrivateClassifier
+from skpublicdp.accounting import (
+    REPLACE_ONE,
+    Approximate,
+    Pure,
+    Subsampled,
+    base_epsilon,
+    exact_fraction,
+    subsampled_epsilon,
+)
 from skpublicdp.active import SubsamplingActiveLearner
-from skpublicdp.exceptions import SlicedPublicDataWarning
+from skpublicdp.exceptions import PrivacyBudgetError, SlicedPublicDataWarning
 from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
-from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.ledger import Ledger
 from tests.helpers import assert_fits
+from tests.kit import Run, every_run
 
 PROOF = Path(__file__).parents[1] / "docs" / "proofs" / "subsampling.md"
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
     """A semi-supervised base learner that keeps what it is given."""
+
+    protects_all_rows = True
 
     def __init__(self, epsilon=1.0, delta=0.0, classes=None, random_state=None):
         self.epsilon = epsilon
@@ -63,6 +77,8 @@ class Supervised(Recorder):
 class Untold(ClassifierMixin, BaseEstimator):
     """A supervised base learner that is not told the labels."""
 
+    protects_all_rows = True
+
     def __init__(self, epsilon=1.0):
         self.epsilon = epsilon
 
@@ -77,54 +93,12 @@ class Untold(ClassifierMixin, BaseEstimator):
         return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
 
 
-class Every:
-    """Stands in for the random choices: each outcome of each, one run after another."""
-
-    def __init__(self):
-        self.path, self.sizes = [], []
-
-    def runs(self, action):
-        """Yield (probability, result) of every run."""
-        while True:
-            self.sizes = []
-            result = action()
-            yield Fraction(1, math.prod(self.sizes)), result
-            del self.path[len(self.sizes) :]
-            while self.path and self.path[-1] == self.sizes[len(self.path) - 1] - 1:
-                self.path.pop()
-            if not self.path:
-                return
-            self.path[-1] += 1
-
-    def choose(self, options):
-        options = list(options)
-        position = len(self.sizes)
-        self.sizes.append(len(options))
-        if position == len(self.path):
-            self.path.append(0)
-        return np.array(options[self.path[position]], dtype=np.intp)
-
-    def subset(self, n, k, bits):
-        return self.choose(itertools.combinations(range(n), k))
-
-    def order(self, n, bits):
-        return self.choose(itertools.permutations(range(n)))
-
-
-@pytest.fixture
-def every(monkeypatch):
-    choices = Every()
-    monkeypatch.setattr(active.plan, "random_subset", choices.subset)
-    monkeypatch.setattr(active.learner, "random_order", choices.order)
-    return choices
-
-
 def pool_of(t):
     """Rows that can be told apart, with two labels."""
     return np.arange(t, dtype=float)[:, None], np.arange(t) % 2
 
 
-def views(every, learner, t, *, query=False):
+def views(learner, t, *, query=False, kind=Run):
     """Probability of every (labelled rows, unlabelled rows) in the order of the base learner."""
     X, y = pool_of(t)
 
@@ -139,8 +113,8 @@ def views(every, learner, t, *, query=False):
         return tuple(rows[given.is_labelled_].tolist()), tuple(rows[~given.is_labelled_].tolist())
 
     found = defaultdict(Fraction)
-    for share, view in every.runs(run):
-        found[view] += share
+    for one in every_run(run, kind):
+        found[one.result] += one.lower
     assert sum(found.values()) == 1
     return dict(found)
 
@@ -243,33 +217,33 @@ def learner_of(n, m, roles, **params):
 class TestPrivacy:
     @pytest.mark.parametrize(("t", "n", "m"), [(4, 2, 1), (5, 3, 1), (5, 3, 2), (4, 3, 3)])
     @pytest.mark.parametrize("query", [False, True])
-    def test_random_roles_are_a_uniform_sequence(self, every, t, n, m, query):
-        found = views(every, learner_of(n, m, "random"), t, query=query)
+    def test_random_roles_are_a_uniform_sequence(self, t, n, m, query):
+        found = views(learner_of(n, m, "random"), t, query=query)
         sequences = itertools.permutations(range(t), n)
         share = Fraction(1, math.perm(t, n))
         assert found == {(rows[:m], rows[m:]): share for rows in sequences}
 
     @pytest.mark.parametrize(("t", "n", "m"), [(4, 2, 1), (5, 3, 1), (5, 3, 2)])
     @pytest.mark.parametrize("query", [False, True])
-    def test_the_papers_roles_are_those_of_algorithm_4(self, every, t, n, m, query):
-        found = as_sets(views(every, learner_of(n, m, "paper"), t, query=query))
+    def test_the_papers_roles_are_those_of_algorithm_4(self, t, n, m, query):
+        found = as_sets(views(learner_of(n, m, "paper"), t, query=query))
         drawn = itertools.combinations(range(t), n)
         assert found == {(rows[:m], rows[m:]): Fraction(1, math.comb(t, n)) for rows in drawn}
 
-    def test_supervised_base_learners_get_the_rows_asked_for(self, every):
+    def test_supervised_base_learners_get_the_rows_asked_for(self):
         for roles in ("random", "paper"):
             learner = SubsamplingActiveLearner(Supervised(), n_labels=2, n_subsample=3, roles=roles)
-            found = views(every, learner, 4)
+            found = views(learner, 4)
             assert found == {(r, ()): Fraction(1, 12) for r in itertools.permutations(range(4), 2)}
 
     @pytest.mark.parametrize("roles", ["random", "paper"])
     @pytest.mark.parametrize(("t", "n", "m"), SIZES)
-    def test_the_worst_base_learner_stays_within_the_receipt(self, every, t, n, m, roles):
+    def test_the_worst_base_learner_stays_within_the_receipt(self, t, n, m, roles):
         """And the table of the proof holds its values, at ε* = 1."""
         learner = learner_of(n, m, roles, epsilon=2.0, base_epsilon=1.0)
-        spent = fitted(every, learner, t).privacy_
+        spent = fitted(learner, t).privacy_
         assert spent.mechanisms[0].epsilon == 1.0
-        worst = worst_epsilon(as_sets(views(every, learner, t)), t, 1.0)
+        worst = worst_epsilon(as_sets(views(learner, t)), t, 1.0)
         assert worst <= spent.epsilon + 1e-9
         if roles == "random":
             assert worst == pytest.approx(spent.epsilon, abs=1e-9)
@@ -277,23 +251,23 @@ class TestPrivacy:
         assert [row[4:6] for row in rows] == [[f"{spent.epsilon:.4f}", f"{worst:.4f}"]]
 
     @pytest.mark.parametrize("roles", ["random", "paper"])
-    def test_auto_stays_within_epsilon(self, every, roles):
+    def test_auto_stays_within_epsilon(self, roles):
         for t, n, m in [(4, 2, 1), (6, 3, 1)]:
             learner = learner_of(n, m, roles, epsilon=0.5)
-            base = fitted(every, learner, t).estimator_.epsilon
-            worst = worst_epsilon(as_sets(views(every, learner, t)), t, base)
+            base = fitted(learner, t).estimator_.epsilon
+            worst = worst_epsilon(as_sets(views(learner, t)), t, base)
             assert base > 0.5
             assert worst <= 0.5 + 1e-9
             assert roles == "paper" or worst == pytest.approx(0.5, abs=1e-9)
 
     @pytest.mark.parametrize("roles", ["random", "paper"])
     @pytest.mark.parametrize(("t", "n", "m"), SIZES)
-    def test_delta(self, every, t, n, m, roles):
+    def test_delta(self, t, n, m, roles):
         learner = learner_of(n, m, roles, epsilon=2.0, base_epsilon=1.0, delta=0.01)
-        model = fitted(every, learner, t)
+        model = fitted(learner, t)
         base, receipt = model.estimator_, model.privacy_
         assert base.delta == receipt.mechanisms[0].delta > 0.01
-        found = as_sets(views(every, learner, t))
+        found = as_sets(views(learner, t))
         worst = worst_delta(found, t, 1.0, base.delta, receipt.epsilon)
         assert worst <= 0.01 + 1e-9
         assert roles == "paper" or worst == pytest.approx(0.01, abs=1e-9)
@@ -302,11 +276,11 @@ class TestPrivacy:
 
     @pytest.mark.parametrize("roles", ["random", "paper"])
     @pytest.mark.parametrize(("t", "n", "m"), [(4, 2, 1), (4, 3, 1), (4, 3, 2)])
-    def test_all_pools_of_a_tiny_domain(self, every, t, n, m, roles):
+    def test_all_pools_of_a_tiny_domain(self, t, n, m, roles):
         """Exactly known base learners on every pool over 2 values and 2 labels, all neighbours."""
         learner = learner_of(n, m, roles, epsilon=0.4)
-        base = fitted(every, learner, t).estimator_.epsilon
-        found = as_sets(views(every, learner, t))
+        base = fitted(learner, t).estimator_.epsilon
+        found = as_sets(views(learner, t))
         kinds = list(itertools.product((0, 1), (0, 1)))
         for kernel in (thresholds, witness, labelled_witness):
             outcomes = {
@@ -326,24 +300,24 @@ class TestPrivacy:
             if kernel is witness and roles == "random":
                 assert worst == pytest.approx(0.4, abs=1e-9)  # attained
 
-    def test_who_knows_the_rows_asked_for_is_held_to_the_base_budget_only(self, every):
+    def test_who_knows_the_rows_asked_for_is_held_to_the_base_budget_only(self):
         """Definition 5.3 is not Definition 5.4."""
         learner = learner_of(3, 1, "random", epsilon=0.5)
-        found, base = as_sets(views(every, learner, 5)), fitted(every, learner, 5).estimator_
+        found, base = as_sets(views(learner, 5)), fitted(learner, 5).estimator_
         given = {view: 5 * share for view, share in found.items() if view[0] == (2,)}
         assert sum(given.values()) == 1
         assert worst_epsilon(given, 5, base.epsilon) == pytest.approx(base.epsilon)
-        assert f"ε = {base.epsilon:.4g}" in fitted(every, learner, 5).privacy_.assumptions[-1]
+        assert f"ε = {base.epsilon:.4g}" in fitted(learner, 5).privacy_.assumptions[-1]
 
     @pytest.mark.parametrize("roles", ["random", "paper"])
-    def test_transcript_private(self, every, roles):
+    def test_transcript_private(self, roles):
         """Given the rows asked for, every pool is as private as was paid for."""
         learner = SubsamplingActiveLearner(
             Recorder(), n_labels=2, epsilon=0.5, roles=roles, transcript_private=True
         )
-        model = fitted(every, learner, 4)
+        model = fitted(learner, 4)
         assert model.estimator_.epsilon == model.privacy_.epsilon == 0.5
-        found = as_sets(views(every, learner, 4))
+        found = as_sets(views(learner, 4))
         assert set(found) == {  # the whole pool
             (labelled, tuple(sorted({0, 1, 2, 3} - {*labelled}))) for labelled, _ in found
         }
@@ -368,33 +342,43 @@ class TestPrivacy:
         ):
             model.set_params(base_epsilon=0.6, n_subsample=10).fit(X_FEW, Y_FEW)
 
-    def test_mutants_are_caught(self, every, monkeypatch):
+    def test_wrong_budgets_would_be_caught(self):
         """The checks above fail where a rate or a bound is wrong."""
-        right = active.plan.base_epsilon
+        half, third = Fraction(1, 2), Fraction(1, 3)
+        found = {
+            roles: as_sets(views(learner_of(3, 1, roles, epsilon=0.5), 6))
+            for roles in ("paper", "random")
+        }
 
-        def worst(t, n, m, roles):
-            learner = learner_of(n, m, roles, epsilon=0.5)
-            base = fitted(every, learner, t).estimator_.epsilon
-            return worst_epsilon(as_sets(views(every, learner, t)), t, base)
+        def worst(roles, rate, accounted):
+            return worst_epsilon(found[roles], 6, base_epsilon(half, rate, roles=accounted))
 
-        assert max(worst(6, 3, 1, "paper"), worst(6, 3, 1, "random")) <= 0.5 + 1e-9
-        monkeypatch.setattr(active.plan, "base_epsilon", lambda e, q, roles: right(e, q))
-        assert worst(6, 3, 1, "paper") > 0.55  # accounted with the bound of random roles
+        assert max(worst(roles, half, roles) for roles in found) <= 0.5 + 1e-9
+        assert worst("paper", half, "random") > 0.55  # the bound of random roles
+        assert worst("random", third, "random") > 0.6  # the rate of other sizes
+
+        class Same(Run):
+            def choice(self, kind, sizes, sample, ledger):
+                return np.arange(sizes[-1])
+
+        learner = learner_of(3, 1, "random", epsilon=0.5)
+        always = as_sets(views(learner, 6, kind=Same))
+        assert worst_epsilon(always, 6, base_epsilon(half, half)) > 0.6  # always the same rows
+
+    @pytest.mark.parametrize("mutant", [Fraction(2, 3), Fraction(9, 10)])
+    def test_the_ledger_refuses_what_a_wrong_rate_allows(self, monkeypatch, mutant):
         monkeypatch.setattr(
-            active.plan,
-            "base_epsilon",
-            lambda e, q, roles: right(e, q * Fraction(2, 3), roles=roles),
+            "skpublicdp.active.plan.base_epsilon",
+            lambda epsilon, rate, roles: base_epsilon(epsilon, rate * mutant, roles=roles),
         )
-        assert worst(6, 3, 1, "random") > 0.6  # the rate of other sizes
-        monkeypatch.setattr(active.plan, "base_epsilon", right)
-        monkeypatch.setattr(active.plan.Plan, "ask", lambda plan, bits: np.arange(plan.asked))
-        assert worst(6, 3, 1, "random") > 0.6  # always the same rows
+        monkeypatch.setattr("skpublicdp.active.plan.basic_price", lambda event: (0, 0))
+        with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
+            learner_of(3, 1, "random", epsilon=0.5).fit(*pool_of(6))
 
 
-def fitted(every, learner, t):
-    _, model = next(every.runs(lambda: clone(learner).fit(*pool_of(t))))
-    every.path.clear()
-    return model
+def fitted(learner, t):
+    with Run():
+        return clone(learner).fit(*pool_of(t))
 
 
 def exponential(errors, epsilon):
@@ -462,7 +446,7 @@ class TestRoles:
         given = learner.fit(X, np.arange(60) % 2).estimator_
         rest = np.sort(given.X_[~given.is_labelled_][:, 0])
         others = np.delete(np.arange(60), asked)
-        again = others[active.plan.random_subset(52, 12, SeededBits(5))]
+        again = others[Ledger(1, random_state=5).subset(52, 12)]
         assert set(rest) != set(again)
 
     @pytest.mark.parametrize(
@@ -552,6 +536,27 @@ class TestFit:
         y[asked] = np.array(["no", "yes"])[Y_FEW[asked]]
         assert learner.fit(X_FEW, y).classes_.tolist() == ["no", "yes"]
 
+    @pytest.mark.parametrize("fill", [2.5, "a private text", None, 7])
+    def test_labels_not_asked_for_choose_no_type(self, fill):
+        learner, asked = self.asked()
+        y = [fill] * 40
+        for row in asked:
+            y[row] = int(Y_FEW[row])
+        model = learner.fit(X_FEW, y)
+        assert model.classes_.dtype == model.estimator_.y_.dtype == int
+
+    def test_labels_not_asked_for_leave_no_width(self):
+        """Nor do they choose the room that the others take, which a pickle would tell."""
+        names, models = np.array(["no", "yes"])[Y_FEW], []
+        for width, fill in ((3, "-1"), (40, "a private text")):
+            learner, asked = self.asked()
+            y = np.full(40, fill, dtype=f"<U{width}")
+            y[asked] = names[asked]
+            models.append([learner.fit(X_FEW, y), clone(learner).fit(X_FEW, names.astype(y.dtype))])
+        for narrow, wide in zip(*models, strict=True):
+            assert narrow.classes_.dtype == wide.classes_.dtype == "<U3"
+            assert pickle.dumps(narrow) == pickle.dumps(wide)
+
     def test_every_row_asked_for_needs_a_label(self):
         learner, asked = self.asked()
         y = np.full(40, -1)
@@ -571,7 +576,7 @@ class TestFit:
 
     def test_the_pool_and_the_parameters_are_those_of_query(self):
         learner, _ = self.asked()
-        with pytest.raises(ValueError, match="fit must get the 40 rows and the parameters"):
+        with pytest.raises(ValueError, match="fit must get the 40 rows, the groups and the param"):
             learner.fit(X_FEW[:-1], Y_FEW[:-1])
         learner.set_params(n_labels=5)
         with pytest.raises(ValueError, match="call query again"):
@@ -638,7 +643,7 @@ class TestFit:
     def test_public_rows_must_be_usable(self):
         learner = SubsamplingActiveLearner(Recorder(), n_labels=5)
         with pytest.raises(ValueError, match="X_public is not usable: Input X contains NaN"):
-            learner.fit(X_FEW, Y_FEW, X_public=[[np.nan]])
+            learner.fit(X_FEW, Y_FEW, X_public=np.array([[np.nan]]))
         with pytest.warns(SlicedPublicDataWarning, match="exactly as many rows as X"):
             learner.fit(X_FEW, Y_FEW, X_public=X_FEW)
 
@@ -680,14 +685,31 @@ class TestKept:
             learner.fit(X_FEW, Y_FEW)
         assert set(vars(learner)) == {*learner.get_params(deep=False), *public}
 
+    def test_nothing_else_depends_on_the_rows(self):
+        """Of a base learner that looks at nothing neighbours leave the same bytes."""
+
+        class Blind(Untold):
+            def fit(self, X, y):
+                self.n_, self.classes_ = len(X), np.array([0, 1])
+                return self
+
+        params = {"n_labels": 20, "random_state": 0, "classes": [0, 1]}
+        place, left = SubsamplingActiveLearner(Blind(), **params).query(X_FEW)[3], []
+        for row, label in ((X_FEW[place], 0), (8675309.25, 1)):
+            X, y = X_FEW.copy(), Y_FEW.copy()
+            X[place], y[place] = row, label
+            model = SubsamplingActiveLearner(Blind(), **params).fit(X, y)
+            learned = vars(model) | vars(model.estimator_)
+            del learned["estimator_"], learned["estimator"]  # of a class of this test
+            left.append(pickle.dumps(learned))
+        assert left[0] == left[1]
+
     def test_pickle_and_clone(self):
         learner = SubsamplingActiveLearner(Recorder(), n_labels=10)
-        asked = learner.query(X_FEW)
-        y = np.full(40, -1)
-        y[asked] = Y_FEW[asked]
-        back = pickle.loads(pickle.dumps(learner)).fit(X_FEW, y)
-        assert back.classes_.tolist() == [0, 1]
+        learner.query(X_FEW)
         assert not hasattr(clone(learner), "queried_indices_")
+        back = pickle.loads(pickle.dumps(learner.fit(X_FEW, Y_FEW)))
+        assert back.classes_.tolist() == [0, 1]
 
     def test_in_pipelines_and_searches(self):
         frame = pd.DataFrame(X_FEW, columns=["a"])
@@ -702,6 +724,265 @@ class TestKept:
             search.fit(frame, Y_FEW)
         assert pipe[-1].feature_names_in_.tolist() == ["a"]
         assert search.best_estimator_.privacy_.n_private == 40
+
+
+USED = "A query is good for one fit, and this one or a copy of it has been fitted"
+COPIES = [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+
+
+def queried(**params):
+    learner = SubsamplingActiveLearner(**{"estimator": Recorder(), "n_labels": 10, **params})
+    asked = learner.query(X_FEW)
+    y = np.full(40, -1)
+    y[asked] = Y_FEW[asked]
+    return learner, y
+
+
+class TestOneFit:
+    """Fits that share their secret rows lose more than the sum of what their receipts say."""
+
+    def test_what_fits_would_lose_together(self):
+        """The formula of the proof, reached by two fits on the same rows; and its example."""
+        learner = SubsamplingActiveLearner(Supervised(), n_labels=1)
+        found, base = views(learner, 16), fitted(learner, 16).estimator_.epsilon
+        seen = {labelled for labelled, _ in found if 5 in labelled}
+        # an event of two witnesses of row 5, each private at the base learner's budget
+        told = sum(
+            float(share) * math.exp(2 * base if labelled in seen else 0)
+            for (labelled, _), share in found.items()
+        )
+        lost = math.log(1 + (math.exp(2 * base) - 1) / 16)
+        assert math.log(told) == pytest.approx(lost)
+        # nothing of that budget loses more
+        assert worst_epsilon(found, 16, 2 * base) == pytest.approx(lost)
+        model = SubsamplingActiveLearner(Supervised(), n_labels=2).fit(*pool_of(33))
+        together = math.log(1 + 2 / 33 * (math.exp(2 * model.estimator_.epsilon) - 1))
+        text = PROOF.read_text().split("## A query is good for one fit\n")[1].split("\n## ")[0]
+        assert (model.privacy_.epsilon, f"{together:.2f}") == (1.0, "3.97")
+        assert "33 rows" in text
+        assert f"{together:.2f}" in text
+
+    @pytest.mark.parametrize("copied", COPIES)
+    def test_of_copies_under_a_budget_one_is_fitted(self, copied):
+        budget = PrivacyBudget(4.0)
+        learner, y = queried(budget=budget)
+        first, second = copied(learner), copied(learner)
+        assert first.fit(X_FEW, y).privacy_.entry == 1
+        for other in (second, learner, copied(learner)):
+            with pytest.raises(PrivacyBudgetError, match=USED):
+                other.fit(X_FEW, y)
+        assert budget.spent().epsilon == pytest.approx(1.0)
+        learner.query(X_FEW)
+        assert learner.fit(X_FEW, Y_FEW).privacy_.entry == 2
+
+    @pytest.mark.parametrize("copied", COPIES)
+    def test_without_a_budget_a_query_does_not_travel(self, copied):
+        learner, y = queried()
+        with pytest.raises(PrivacyBudgetError, match="can be copied or pickled only with a budget"):
+            copied(learner)
+        twin = clone(learner)
+        vars(twin).update(vars(learner))
+        assert copied(learner.fit(X_FEW, y)).classes_.tolist() == [0, 1]
+        with pytest.raises(PrivacyBudgetError, match=USED):
+            twin.fit(X_FEW, y)
+
+    def test_nor_to_another_process(self, monkeypatch):
+        learner, y = queried()
+        with monkeypatch.context() as patch:  # as after a fork
+            patch.setattr("skpublicdp.tickets.os.getpid", lambda: -1)
+            with pytest.raises(PrivacyBudgetError, match=USED):
+                learner.fit(X_FEW, y)
+        assert learner.fit(X_FEW, y).privacy_.epsilon == 1.0
+
+    def test_a_budget_with_a_path_takes_it_there_once(self, tmp_path):
+        base = SemiPrivateClassifier(Thresholds(), bounds=(0, 1))
+        budget = PrivacyBudget(2.0, path=tmp_path / "budget.sqlite")
+        learner, y = queried(estimator=base, budget=budget, classes=[0, 1])
+        (tmp_path / "query.pickle").write_bytes(pickle.dumps((learner, X_FEW, y)))
+        code = (
+            "import pickle, sys, warnings; warnings.simplefilter('ignore')\n"
+            "learner, X, y = pickle.load(open(sys.argv[1], 'rb'))\n"
+            "print(learner.fit(X, y).privacy_.entry)"
+        )
+        command = [sys.executable, "-c", code, str(tmp_path / "query.pickle")]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert done.stdout.strip() == "1"
+        with pytest.raises(PrivacyBudgetError, match=USED):
+            learner.fit(X_FEW, y)
+        assert budget.spent().epsilon == pytest.approx(1.0)
+
+    def test_the_purse_is_that_of_the_query(self):
+        """Else a copy could pay elsewhere, where nobody knows that the query was used."""
+        learner, y = queried(budget=PrivacyBudget(2.0))
+        for budget in (None, PrivacyBudget(2.0), learner.budget.group("a")):
+            other = copy.copy(learner).set_params(budget=budget)
+            with pytest.raises(ValueError, match="call query again"):
+                other.fit(X_FEW, y)
+        assert learner.fit(X_FEW, y).privacy_.entry == 1
+
+    @pytest.mark.parametrize("budget", [None, PrivacyBudget(4.0)])
+    def test_what_fails_before_the_base_learner_runs_has_used_nothing(self, budget):
+        base = Recorder(classes=[0])
+        learner, y = queried(estimator=base, budget=budget)
+        with pytest.raises(ValueError, match="must know every label"):
+            learner.fit(X_FEW, y)
+        learner.set_params(estimator=Recorder())
+        for bad in (np.full(40, -1), y[1:]):
+            with pytest.raises(ValueError):
+                learner.fit(X_FEW, bad)
+        assert budget is None or not budget.ledger
+        assert learner.fit(X_FEW, y).privacy_.epsilon == 1.0
+
+    @pytest.mark.parametrize("budget", [None, PrivacyBudget(4.0)])
+    def test_a_base_learner_that_fails_has_used_it(self, budget):
+        class Failing(Recorder):
+            def fit(self, X, y, *, is_labelled):
+                raise KeyError(X)
+
+        learner, y = queried(estimator=Failing(), budget=budget)
+        with pytest.raises(ValueError, match="could not be fitted"):
+            learner.fit(X_FEW, y)
+        with pytest.raises(PrivacyBudgetError, match=USED):
+            learner.set_params(estimator=Recorder()).fit(X_FEW, y)
+
+
+class TestBudget:
+    @pytest.mark.parametrize("roles", ["random", "paper"])
+    def test_the_entry_is_what_happens(self, roles):
+        budget = PrivacyBudget(1.0)
+        learner = learner_of(20, 10, roles, epsilon=0.4, budget=budget)
+        model = learner.fit(X_FEW, Y_FEW)
+        (entry,) = budget.ledger
+        base = Pure(exact_fraction(model.estimator_.epsilon))
+        assert entry.event == model.privacy_.event == Subsampled(Fraction(1, 2), base, roles)
+        assert (entry.who, entry.n_rows) == ("SubsamplingActiveLearner", 40)
+        assert budget.spent().epsilon == pytest.approx(0.4)
+        assert budget.spent().epsilon <= model.privacy_.epsilon == 0.4
+
+    def test_delta(self):
+        budget = PrivacyBudget(1.0, 1e-3, accountant="pure")
+        learner_of(20, 10, "random", epsilon=0.4, delta=1e-4, budget=budget).fit(X_FEW, Y_FEW)
+        assert budget.spent() == (0.4, 1e-4)
+
+    def test_it_refuses_before_rows_are_read(self):
+        budget = PrivacyBudget(0.5)
+        learner = learner_of(20, 10, "random", budget=budget)
+        unread = np.full((40, 1), np.nan)
+        for call in (lambda: learner.query(unread), lambda: learner.fit(unread, Y_FEW)):
+            with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 1.* ε = 0\.5 is left"):
+                call()
+        learner.set_params(base_epsilon=0.5).fit(X_FEW, Y_FEW)  # asks for less
+        assert 0 < budget.spent().epsilon < 0.5
+
+
+WHO = np.array([0, 1, 0, 0, 1, 2])  # three rows of the first, of which two count
+
+
+class TestPersons:
+    @pytest.mark.parametrize("roles", ["random", "paper"])
+    @pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (2, 2)])
+    def test_all_pools_of_a_tiny_domain(self, roles, n, m):
+        """Exactly known base learners, all neighbours that differ in all rows of a person."""
+        learner = learner_of(n, m, roles, epsilon=0.4, max_rows_per_group=2)
+        X, y = pool_of(len(WHO))
+
+        def run():
+            given = clone(learner).fit(X, y, groups=WHO).estimator_
+            rows = given.X_[:, 0].astype(int)
+            sides = rows[given.is_labelled_], rows[~given.is_labelled_]
+            return given.epsilon, tuple(tuple(sorted(side.tolist())) for side in sides)
+
+        found = defaultdict(Fraction)
+        for one in every_run(run):
+            base, view = one.result
+            found[view] += one.lower
+        assert not any(3 in {*labelled, *others} for labelled, others in found)
+        kinds, counting = list(itertools.product((0, 1), (0, 1))), [0, 1, 2, 4, 5]
+        for kernel in (thresholds, witness, labelled_witness):
+            outcomes = {}
+            for values in itertools.product(kinds, repeat=len(counting)):
+                pool = dict(zip(counting, values, strict=True))
+                outcomes[values] = sum(
+                    float(share)
+                    * kernel([pool[i] for i in labelled], [pool[i][0] for i in others], base)
+                    for (labelled, others), share in found.items()
+                )
+            worst = 0.0
+            for values, person in itertools.product(outcomes, (0, 1, 2)):
+                own = [place for place, row in enumerate(counting) if WHO[row] == person]
+                for rows in itertools.product(kinds, repeat=len(own)):
+                    other = list(values)
+                    for place, row in zip(own, rows, strict=True):
+                        other[place] = row
+                    worst = max(worst, np.log(outcomes[values] / outcomes[tuple(other)]).max())
+            assert worst <= 0.4 + 1e-9
+            assert kernel is not witness or worst > 0.25  # more than one row may lose
+
+    @pytest.mark.parametrize("roles", ["random", "paper"])
+    @pytest.mark.parametrize("delta", [0.0, 1e-4])
+    def test_the_whole_is_run_at_what_a_row_may_have(self, roles, delta):
+        groups = np.repeat(np.arange(20), 3)[np.random.default_rng(0).permutation(60)]
+        kept = np.sort(np.concatenate([np.flatnonzero(groups == who)[:2] for who in range(20)]))
+        X, y = pool_of(60)
+        settings = {"random_state": 3, "n_subsample": 20}
+        persons = learner_of(0, 8, roles, max_rows_per_group=2, delta=delta)
+        persons.set_params(**settings)
+        asked = persons.query(X, groups=groups)
+        assert np.isin(asked, kept).all()
+        model = persons.fit(X, y, groups=groups)
+        # two rows at (ε, δ) are (2 ε, (1 + e^ε) δ)
+        shared = {"epsilon": 0.5, "delta": delta / 2 * math.exp(-1) * (1 - 2**-40)}
+        plain = learner_of(0, 8, roles, **shared).set_params(**settings).fit(X[kept], y[kept])
+        for name in ("X_", "y_", "epsilon", "delta"):
+            assert np.array_equal(*(getattr(one.estimator_, name) for one in (model, plain)))
+        assert (model.privacy_.epsilon, model.privacy_.delta) == (1.0, delta)
+        assert model.privacy_.event == (
+            Approximate(Fraction(1), exact_fraction(delta)) if delta else Pure(Fraction(1))
+        )
+        assert model.privacy_.mechanisms[0].epsilon == plain.privacy_.mechanisms[0].epsilon
+        assert model.privacy_.unit == "replace one person, up to 2 private rows"
+        assert model.privacy_.n_private == 40
+        assert any("for one row, the whole for a person" in a for a in model.privacy_.assumptions)
+
+    def test_a_given_budget_states_what_it_costs_a_person(self):
+        learner = SubsamplingActiveLearner(
+            Supervised(), n_labels=10, base_epsilon=0.5, max_rows_per_group=2
+        )
+        model = learner.fit(X_FEW, Y_FEW, groups=np.arange(40) // 2)
+        assert model.privacy_.epsilon == 2 * subsampled_epsilon(Fraction(1, 2), Fraction(1, 4))
+
+    def test_groups_are_those_of_the_query(self):
+        learner, groups = learner_of(20, 10, "random", max_rows_per_group=2), np.arange(40) // 3
+        learner.query(X_FEW, groups=groups)
+        with pytest.raises(ValueError, match="call query again"):
+            learner.fit(X_FEW, Y_FEW, groups=groups[::-1])
+        for call in (
+            lambda: learner.query(X_FEW),
+            lambda: learner.fit(X_FEW, Y_FEW),
+        ):
+            with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+                call()
+        assert learner.fit(X_FEW, Y_FEW, groups=groups).privacy_.n_private == 27
+
+
+class TestBaseLearners:
+    """What `check_base` refuses is tested with LabelBoost; here, when it is."""
+
+    def test_before_labels_are_asked_for(self):
+        for base in (PPMHalfspaceClassifier(), LabelBoostClassifier(PPMHalfspaceClassifier())):
+            learner = SubsamplingActiveLearner(base, n_labels=10)
+            for call in (lambda: learner.query(X_FEW), lambda: learner.fit(X_FEW, Y_FEW)):  # noqa: B023
+                with pytest.raises(ValueError, match="PPMHalfspaceClassifier takes some of them"):
+                    call()
+
+    def test_after_the_fit_by_its_receipt(self):
+        class Claims(PPMHalfspaceClassifier):
+            protects_all_rows = True
+
+        learner = SubsamplingActiveLearner(Claims(), n_labels=10)
+        with pytest.raises(ValueError, match="the receipt of Claims counts some of them as public"):
+            learner.fit(X_FEW, Y_FEW)
+        assert not hasattr(learner, "estimator_")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,16 @@
-"""The house: imports run one way, and files stay small."""
+"""The house: imports run one way, private answers leave by one door, and files stay small."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
+import sklearn.base
 
 import skpublicdp
 
 PACKAGE = Path(skpublicdp.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-SKLEARN_PRIVATE_ALLOWED = {"sklearn.utils._param_validation"}  # what contrib packages use
 
 # package or module -> what of skpublicdp it may import
 FLOORS = {
@@ -18,15 +19,24 @@ FLOORS = {
     "mechanisms": {"mechanisms"},
     "accounting": {"accounting"},
     "hypotheses": {"hypotheses", "mechanisms", "exceptions", "guarantees"},
-    "public": {"exceptions"},
-    "labelled": {"public", "exceptions"},
-    "schema": {"public"},
+    "budget_file": {"accounting", "exceptions"},
+    "tickets": {"exceptions"},
+    "budget": {"accounting", "budget_file", "exceptions", "tickets"},
+    "parameters": {"budget"},
+    "ledger": {"accounting", "budget", "exceptions", "mechanisms", "tickets"},
+    "guard": set(),
+    "labels": {"exceptions", "guard"},
+    "public": {"exceptions", "guard", "labels"},
+    "labelled": {"exceptions", "labels", "public"},
+    "schema": {"guard", "public"},
     "tables": {"public", "schema"},
-    "progress": set(),
-    "base_learner": {"exceptions", "public"},
-    "sanitizers": {"sanitizers", "mechanisms", "accounting", "public", "exceptions"},
-    "rounds": {"accounting", "guarantees", "hypotheses", "mechanisms"},
+    "base_learner": {"accounting", "exceptions", "public"},
+    "sanitizers": {
+        *("sanitizers", "accounting", "exceptions", "ledger", "mechanisms", "parameters", "public"),
+    },
+    "rounds": {"accounting", "guarantees", "hypotheses", "ledger"},
 }
+LATE = {"budget": {"plotting"}}  # what may be imported inside a function, too
 ESTIMATORS = {
     "semi_private",
     "boosting",
@@ -36,32 +46,149 @@ ESTIMATORS = {
     "query_release",
 }
 LEARNERS_OF_LEARNERS = {"active", "label_boost"}  # they run a base learner
-ON_TOP = {"plotting"}  # may import estimators, and nothing of the package imports it
+ON_TOP = {"plotting"}  # may import estimators, and nothing of the package imports it at the top
+
+DRAWING = {
+    f"skpublicdp.mechanisms.{module}"
+    for module in ("noise", "randomness", "rounded_gaussian", "selection", "subsets")
+}
+LEDGER = {
+    node.name
+    for node in ast.parse((PACKAGE / "ledger.py").read_text()).body
+    if isinstance(node, ast.ClassDef | ast.FunctionDef)
+}
+"""What is defined there; what it imports is no way to get at randomness."""
+
+RECEIPTS = {"PrivacyReceipt", "Mechanism"}
+
+SKLEARN_ALLOWED = "sklearn.utils._param_validation"  # what contrib packages use
+SKLEARN_PRIVATE = {
+    *("_fit_context", "_safe_indexing", "_init_callback_context", "_validate_data"),
+    *("_check_feature_names", "_check_n_features", "_more_tags", "_get_tags", "_validate_params"),
+    *(
+        name
+        for mixin in vars(sklearn.base).values()
+        if isinstance(mixin, type) and mixin.__module__ == "sklearn.base"
+        for name in dir(mixin)
+        if name.startswith("_") and not name.startswith("__") and not name.startswith("_repr_")
+    ),
+}
+"""Names that estimators have or had from scikit-learn; `_repr_html_` is that of notebooks."""
 
 
-def imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(source):
+    """Yield (name with dots, local name, whether at the top) of all that is imported."""
+    tree = ast.parse(source)
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    late = {n for f in ast.walk(tree) if isinstance(f, functions) for n in ast.walk(f)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            for alias in node.names:
+                local = alias.asname or alias.name.split(".")[0]
+                origin = alias.name if alias.asname else local
+                yield alias.name, (local, origin), node not in late
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} imports relatively"
-            yield node.module
+            assert node.level == 0, "relative import"
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name, (alias.asname or alias.name, name), node not in late
 
 
-def imports_at_the_top(path):
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield getattr(node, "module", None) or node.names[0].name
+def names_used(source):
+    """Yield (node, name with dots) of names and attributes, by where they were imported from.
+
+    What is not imported is named as it stands, and what comes of a call or an index as "?".
+    """
+    origins = dict(local for _, local, _ in imports(source))
+
+    def dotted(node):
+        if isinstance(node, ast.Name):
+            return origins.get(node.id, node.id)
+        return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else "?"
+
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name | ast.Attribute | ast.Call):
+            yield node, dotted(node.func if isinstance(node, ast.Call) else node)
+
+
+def rooms_entered(source, *, late=()):
+    """Return the rooms of the package that are imported; some may be late, inside a function."""
+    found = set()
+    for name, _, top in imports(source):
+        package, *parts = name.split(".")
+        entered = parts[0] if parts else "__init__"
+        if package == "skpublicdp" and (top or entered not in late):
+            found.add(entered)
+    return found
+
+
+def ways_to_draw(source):
+    """Return what draws, makes noise or holds randomness: its modules, and the ledger's inside."""
+    names = {name for name, _, _ in imports(source)} | {name for _, name in names_used(source)}
+    inside = re.compile(r"\._(bits|enter|left|sample_\w+)$")
+    return {
+        name
+        for name in names
+        if any(f"{name}.".startswith(f"{module}.") for module in DRAWING)
+        or (name.startswith("skpublicdp.ledger.") and name.split(".")[2] not in LEDGER)
+        or inside.search(name)
+    }
+
+
+def receipts_made(source):
+    """Return what makes receipts or lines of them."""
+    found = set()
+    for node, name in names_used(source):
+        if isinstance(node, ast.Call):
+            keywords = {keyword.arg for keyword in node.keywords}
+            if RECEIPTS & {*name.split(".")} or (
+                name.endswith("replace") and keywords & {"mechanisms", "n_private", "assumptions"}
+            ):
+                found.add(name)
+    return found
+
+
+def private_sklearn(source):
+    """Return private names of scikit-learn that are imported, used or defined."""
+
+    def is_private(name):
+        package, *parts = name.split(".")
+        private = {part for part in (package, *parts) if re.match("_[^_]", part)}
+        if package == "sklearn":
+            return bool(private) and not f"{name}.".startswith(f"{SKLEARN_ALLOWED}.")
+        return bool(private & SKLEARN_PRIVATE) or any("callback" in part for part in private)
+
+    names = {name for name, _, _ in imports(source)} | {name for _, name in names_used(source)}
+    for node in ast.walk(ast.parse(source)):
+        named = node.value if isinstance(node, ast.Constant) else getattr(node, "name", None)
+        if isinstance(named, str) and named.isidentifier():
+            names.add(named)  # of a function, or what getattr is asked for
+    return {name for name in names if is_private(name)}
+
+
+def lines_of_code(source):
+    """Count lines, docstrings aside."""
+    texts = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Expr)]
+    texts = [n for n in texts if isinstance(n.value, ast.Constant)]
+    told = sum(text.end_lineno - text.lineno + 1 for text in texts)
+    return len(source.splitlines()) - told
 
 
 def room(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+
+
+@every_file
 def test_imports_run_one_way(path):
     here = room(path)
-    inside = {m.split(".")[1] for m in imports(path) if m.startswith("skpublicdp.")}
+    inside = rooms_entered(path.read_text(), late=LATE.get(here, ()))
+    if here == "__init__":
+        assert not inside & ON_TOP
+        return
+    assert inside <= {room(other) for other in FILES} - {"__init__"}  # nothing by the front door
     if here in FLOORS:
         assert inside <= FLOORS[here]
     elif here in ESTIMATORS:
@@ -69,27 +196,136 @@ def test_imports_run_one_way(path):
         assert not inside & ((ESTIMATORS - {here}) | LEARNERS_OF_LEARNERS | ON_TOP)
     elif here in LEARNERS_OF_LEARNERS:
         assert not inside & ((LEARNERS_OF_LEARNERS - {here}) | ON_TOP)
-    elif here in ON_TOP:
-        assert "mechanisms" not in inside  # it shows what was drawn and draws nothing
     else:
-        assert here == "__init__"
-        assert not inside & ON_TOP
+        assert here in ON_TOP
+        assert not inside & {"mechanisms", "ledger"}  # it shows what was drawn and draws nothing
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@every_file
+def test_private_answers_leave_through_the_ledger(path):
+    if room(path) not in {"ledger", "mechanisms"}:
+        assert not ways_to_draw(path.read_text())
+    if path.relative_to(PACKAGE).as_posix() not in {"ledger.py", "accounting/receipts.py"}:
+        assert not receipts_made(path.read_text())
+
+
+@every_file
 def test_dependencies_stay_public(path):
-    modules = set(imports(path))
+    source = path.read_text()
+    outside = {name.split(".")[0] for name, _, _ in imports(source)}
     if room(path) == "mechanisms":
-        assert not any(module.startswith(("sklearn", "scipy", "joblib")) for module in modules)
-    if room(path) == "hypotheses":
-        selection = {"skpublicdp.mechanisms.selection", "skpublicdp.mechanisms.randomness"}
-        assert not modules & selection  # families only: no ε, no draws
-    at_import = {*imports_at_the_top(path)}
-    assert not any(module.startswith("matplotlib") for module in at_import)  # it is optional
-    for module in modules:
-        private = module.startswith("sklearn") and "._" in module
-        assert not private or module in SKLEARN_PRIVATE_ALLOWED
+        assert not outside & {"sklearn", "scipy", "joblib"}
+    assert "importlib" not in outside  # no import escapes these tests
+    at_import = {name.split(".")[0] for name, _, top in imports(source) if top}
+    assert "matplotlib" not in at_import  # it is optional
+    assert not private_sklearn(source)
 
 
 def test_files_hold_one_noun():
-    assert {path.name for path in FILES if len(path.read_text().splitlines()) > 450} == set()
+    assert {path.name for path in FILES if lines_of_code(path.read_text()) > 400} == set()
+
+
+class TestTheChecks:
+    """Each sees what it is for, and no more."""
+
+    def test_lines(self):
+        source = '"""One.\n\nTwo.\n"""\n\ndef f():\n    """Three."""\n    return """four"""\n'
+        assert lines_of_code(source) == 3
+
+    @pytest.mark.parametrize(
+        ("source", "expected"),
+        [
+            ("from skpublicdp.boosting.plan import Budget", {"boosting"}),
+            ("from skpublicdp import boosting, ppm as other", {"boosting", "ppm"}),
+            ("import skpublicdp.ppm", {"ppm"}),
+            ("import skpublicdp", {"__init__"}),
+            ("def f():\n    from skpublicdp.ppm import x", {"ppm"}),
+            ("if True:\n    import skpublicdp.plotting as p", {"plotting"}),
+            ("class A:\n    import skpublicdp.plotting", {"plotting"}),
+            ("def f():\n    import skpublicdp.plotting", set()),
+            ("import numpy\nfrom sklearn import base", set()),
+        ],
+    )
+    def test_rooms(self, source, expected):
+        assert rooms_entered(source, late={"plotting"}) == expected
+
+    def test_relative_imports(self):
+        with pytest.raises(AssertionError, match="relative"):
+            rooms_entered("from . import ppm")
+
+    @pytest.mark.parametrize(
+        ("source", "draws"),
+        [
+            ("from skpublicdp.mechanisms.noise import discrete_laplace", True),
+            ("from skpublicdp.mechanisms import selection as s, families", True),
+            ("import skpublicdp.mechanisms.subsets", True),
+            ("import skpublicdp.mechanisms as m\nm.randomness.random_bits()", True),
+            ("def f():\n    from skpublicdp.mechanisms.rounded_gaussian import x", True),
+            ("from skpublicdp.ledger import draw", True),
+            ("from skpublicdp import ledger as a\na.random_subset(1, 2)", True),
+            ("ledger._bits.bits(3)", True),
+            ("self.ledger._sample_noise(event, 1, table)", True),
+            ("from skpublicdp.mechanisms.families import Leaf", False),
+            ("from skpublicdp.accounting import noise", False),
+            ("from skpublicdp.ledger import Ledger, drawable\nLedger.of(self).draw()", False),
+        ],
+    )
+    def test_drawing(self, source, draws):
+        assert bool(ways_to_draw(source)) == draws
+
+    @pytest.mark.parametrize(
+        ("source", "made"),
+        [
+            ("from skpublicdp.accounting import Mechanism\nMechanism('a', 1, 0, 'b')", True),
+            ("from skpublicdp.accounting import PrivacyReceipt as P\nx = [P(1)]", True),
+            ("from skpublicdp import accounting as a\na.PrivacyReceipt(1)", True),
+            ("from skpublicdp.accounting import PrivacyReceipt\nPrivacyReceipt.from_dict(x)", True),
+            ("from dataclasses import replace\nreplace(self.privacy_, mechanisms=())", True),
+            ("from dataclasses import replace\nreplace(shape, scores=1)", False),
+            (
+                "from skpublicdp.accounting import PrivacyReceipt as P\ndef f(x: P): x.rows()",
+                False,
+            ),
+            ("ledger.receipt()", False),
+        ],
+    )
+    def test_receipts(self, source, made):
+        assert bool(receipts_made(source)) == made
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "from sklearn.base import _fit_context",
+            "from sklearn.base import BaseEstimator, _fit_context as f",
+            "from sklearn.utils import _safe_indexing",
+            "import sklearn.utils\nsklearn.utils._safe_indexing(X, y)",
+            "from sklearn import utils as u\ndef f(X):\n    return u._safe_indexing(X, 1)",
+            "from sklearn.utils._indexing import _safe_indexing",
+            "import sklearn.utils._tags",
+            "from sklearn.utils._tags import get_tags",
+            "def f():\n    from sklearn.callback._callback_support import with_callbacks",
+            "estimator._init_callback_context()",
+            "class A:\n    def fit(self):\n        self._validate_params()",
+            "def f(estimators):\n    estimators[0].fit()._get_param_names()",
+            "getattr(self, '_get_metadata_request')",
+            "self._parent_callback_ctx",
+            "from sklearn.base import BaseEstimator\nBaseEstimator._get_param_names()",
+            "class A:\n    def _validate_params(self): ...",
+        ],
+    )
+    def test_scikit_learn(self, source):
+        assert private_sklearn(source)
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "from sklearn.utils._param_validation import Interval, validate_parameter_constraints",
+            "import sklearn.utils._param_validation as p\np.Interval._private",
+            "from sklearn.base import BaseEstimator\nclass A(BaseEstimator):\n"
+            "    _parameter_constraints = {}\n    __metadata_request__fit = {}\n"
+            "    def _repr_html_(self): return self._own(self.__dict__)",
+            "import numpy\nnumpy._core",
+        ],
+    )
+    def test_public_scikit_learn(self, source):
+        assert not private_sklearn(source)

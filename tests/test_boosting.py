@@ -1,6 +1,7 @@
 """SemiPrivateBoostingClassifier: what goes in, what comes out, and how it gets on elsewhere."""
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -9,12 +10,18 @@ import sklearn
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skpublicdp import SemiPrivateBoostingClassifier
-from skpublicdp.exceptions import DriftWarning, NoPublicDataWarning, SlicedPublicDataWarning
+from skpublicdp import PrivacyBudget, SemiPrivateBoostingClassifier
+from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
+from skpublicdp.exceptions import (
+    DriftWarning,
+    NoPublicDataWarning,
+    PrivacyBudgetError,
+    SlicedPublicDataWarning,
+)
 
 no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 may_drift = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
@@ -62,9 +69,13 @@ NEW_FRAME, NEW_FRAME_Y = people(3000, 2)
 CLF = SemiPrivateBoostingClassifier(random_state=0)
 
 
-def fitted(rows=X, y=Y, *, X_public=PUBLIC, y_public=None, is_public=None, **parameters):
+def fitted(
+    rows=X, y=Y, *, X_public=PUBLIC, y_public=None, is_public=None, groups=None, **parameters
+):
     clf = clone(CLF).set_params(**parameters)
-    return clf.fit(rows, y, X_public=X_public, y_public=y_public, is_public=is_public)
+    return clf.fit(
+        rows, y, X_public=X_public, y_public=y_public, is_public=is_public, groups=groups
+    )
 
 
 def same(one, other):
@@ -351,6 +362,24 @@ def test_drift_is_about_one_unless_rows_are_unlike():
     assert tilted.score(NEW, labelled(NEW_LOG_ODDS)) > 0.72
 
 
+def events(clf):
+    return [(m.name, m.event) for m in clf.privacy_.mechanisms]
+
+
+def test_moments_draw_no_tree_however_unlike_the_public_rows_are():
+    """What trees would have had goes to more rounds of sums: nothing is left unspent."""
+    with pytest.warns(DriftWarning):
+        far = fitted(X_public=PUBLIC + 2, method="moments")
+    assert far.drift_ > 5
+    assert far.trees_ == ()
+    assert sum(event.mu_squared for _, event in events(far)) == far.privacy_.event.mu_squared
+    assert far.score(NEW, labelled(NEW_LOG_ODDS)) > 0.6
+    with pytest.warns(NoPublicDataWarning):  # a reference stands in for the public rows
+        alone = fitted(X_public=None, method="moments")
+    assert alone.trees_ == ()
+    assert alone.score(NEW, labelled(NEW_LOG_ODDS)) > 0.7
+
+
 @pytest.mark.parametrize(
     ("kind", "public"),
     [(NoPublicDataWarning, None), (SlicedPublicDataWarning, X + 0), (DriftWarning, PUBLIC + 2)],
@@ -395,40 +424,6 @@ def private_accuracy(estimator, rows, y):
     return np.mean((estimator.predict(rows) == y)[y != "-1"])
 
 
-class Recorder:
-    """A callback that notes what it is told."""
-
-    def __init__(self):
-        self.begun, self.ended, self.told = [], 0, []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, **data):
-        self.begun.append(context.task_name)
-        self.told += [value for value in data.values() if value is not None]
-
-    def on_fit_task_end(self, estimator, context, **data):
-        self.ended += 1
-        self.told += [value for value in data.values() if value is not None]
-
-
-def test_callbacks_are_told_the_stages_only():
-    if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):
-        assert not hasattr(CLF, "set_callbacks")
-        return
-    recorder = Recorder()
-    clf = clone(CLF).set_callbacks(recorder).fit(X, Y, X_public=PUBLIC)
-    stages = [mechanism.name for mechanism in clf.privacy_.mechanisms]
-    assert recorder.begun[-len(stages) :] == stages
-    assert recorder.ended >= len(stages)
-    assert recorder.told == []
-    np.testing.assert_array_equal(clf.intercept_, fitted().intercept_)
-
-
 def secretive(frame):
     frame = frame.astype({"age": object})
     frame.loc[5, "age"] = "a secret"
@@ -468,6 +463,89 @@ def test_errors_are_a_sentence_without_private_values(arguments, message):
     assert caught.value.__context__ is None or "a secret" not in str(caught.value.__context__)
 
 
+# What is spent
+
+
+@may_drift
+@pytest.mark.parametrize("accountant", ["auto", "gdp", "zcdp", "pure"])
+@pytest.mark.parametrize("method", ["auto", "moments", "votes"])
+def test_a_budget_of_one_fit_holds_one_fit(accountant, method):
+    budget = PrivacyBudget(1, 1e-6, accountant=accountant)
+    clf = fitted(method=method, epsilon=Fraction(1), budget=budget)
+    assert clf.privacy_.entry == 1
+    assert 0.9 < budget.spent().epsilon <= 1
+    assert budget.spent().delta == 1e-6
+    assert [entry.n_rows for entry in budget.ledger] == [4000]
+    if accountant != "pure":  # which knows of (ε, δ) alone
+        assert budget.ledger[0].event == clf.privacy_.event
+    with pytest.raises(PrivacyBudgetError, match="is left of the budget"):
+        clf.fit("no rows at all", None)
+    assert len(budget.ledger) == 1
+    assert clf.score(NEW, labelled(NEW_LOG_ODDS)) > 0.7
+
+
+@pytest.mark.parametrize("accountant", ["auto", "gdp"])
+def test_two_fits_cost_what_their_noise_does(accountant):
+    budget = PrivacyBudget(2.5, 1e-6, accountant=accountant)
+    for seed in range(2):
+        fitted(method="moments", random_state=seed, budget=budget)
+    delta = Fraction(1, 10**6)
+    one = gaussian_mu_squared(Fraction(1), delta)
+    assert budget.spent().epsilon == pytest.approx(gaussian_epsilon(2 * one, delta))
+    assert budget.spent().epsilon < 1.5
+    for seed in range(2):  # trees cost no more
+        fitted(random_state=seed, budget=budget)
+    assert len(budget.ledger) == 4
+    assert budget.spent().epsilon <= gaussian_epsilon(4 * one, delta) < 2.2
+
+
+def test_pure_fits_add_up():
+    budget = PrivacyBudget(1)
+    for method in ("auto", "votes"):
+        fitted(method=method, epsilon=0.5, delta=0, budget=budget)
+    assert budget.spent() == (1.0, 0.0)
+
+
+def test_surplus_rows_of_a_person_do_not_count():
+    groups = np.arange(4000) % 1000
+    clf = fitted(max_rows_per_group=2, groups=groups)
+    kept = fitted(X[:2000], Y[:2000], max_rows_per_group=2, groups=groups[:2000])
+    assert same(clf, kept)
+    assert clf.privacy_.n_private == 2000
+    assert clf.privacy_.unit == "replace one person, up to 2 private rows"
+    labels = np.append(Y[:-1], "a label that does not count")
+    assert same(clf, fitted(y=labels, max_rows_per_group=2, groups=groups))
+    with pytest.raises(ValueError, match="groups needs max_rows_per_group"):
+        fitted(groups=groups)
+    with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+        fitted(max_rows_per_group=2)
+
+
+def test_rules_count_persons():
+    """Persons with four rows are a fourth of the evidence for the same privacy."""
+    groups = np.arange(4000) // 4
+    options = {"method": "votes", "delta": 0}
+    votes = len(fitted(max_rows_per_group=4, groups=groups, **options).trees_)
+    assert votes == len(fitted(epsilon=0.25, **options).trees_) < len(fitted(**options).trees_)
+
+    def sums(**parameters):
+        clf = fitted(method="moments", epsilon=8, **parameters)
+        return [m.name for m in clf.privacy_.mechanisms].count("noisy sums of residuals over cells")
+
+    assert sums(max_rows_per_group=4, groups=groups) < sums()
+
+
+@may_drift
+def test_groups_are_routed():
+    groups = np.arange(4000) // 4
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            clone(CLF).set_params(max_rows_per_group=4), {"epsilon": [1.0]}, cv=GroupKFold(3)
+        )
+        search.fit(X, Y, X_public=PUBLIC, groups=groups)
+    assert search.best_estimator_.privacy_.unit == "replace one person, up to 4 private rows"
+
+
 @pytest.mark.parametrize("delta", [0, 1e-6])
 def test_a_budget_too_small_for_sums_votes(delta):
     """Noise has a largest scale; nothing is spent before it is found to be beyond."""
@@ -475,3 +553,8 @@ def test_a_budget_too_small_for_sums_votes(delta):
     assert clf.trees_
     assert clf.drift_ is None
     assert {"tree" in spent.name for spent in clf.privacy_.mechanisms} == {True}
+    budget = PrivacyBudget(1, 1e-6)
+    clf.set_params(method="moments", budget=budget)
+    with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* method='votes'"):
+        clf.fit(X, Y, X_public=PUBLIC)
+    assert budget.ledger == []

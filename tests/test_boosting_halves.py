@@ -12,6 +12,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import binom, multivariate_normal
 
 from skpublicdp import SemiPrivateBoostingClassifier
+from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting import halves as module
 from skpublicdp.boosting import learner
 from skpublicdp.boosting.door import read_rows
@@ -32,8 +33,9 @@ from skpublicdp.boosting.plan import (
 )
 from skpublicdp.boosting.posterior import PublicDesign
 from skpublicdp.exceptions import DriftWarning
-from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.ledger import Ledger
 from skpublicdp.schema import cut_points
+from tests.kit import Tape
 from tests.test_boosting_privacy import grid
 
 LOOK = "noisy counts of halves of columns"
@@ -209,8 +211,9 @@ def test_weighted_cuts_are_those_of_repeated_rows():
 def test_a_look_costs_what_it_needs_and_no_more():
     for pure in (False, True):
         budget = Budget(Fraction(1, 1000), pure)
+        once = Sensitivity(12, 12)
         sizes = [0, *np.geomspace(100, 10**8, 60).astype(int).tolist()]
-        found = [look_share(budget, n, 12) for n in sizes]
+        found = [look_share(budget, n, once) for n in sizes]
         assert found[:2] == [None, None]
         shares = [share for share in found if share is not None]
         assert shares == sorted(shares, reverse=True)
@@ -219,9 +222,12 @@ def test_a_look_costs_what_it_needs_and_no_more():
         for n, share in zip(sizes, found, strict=True):
             if share is not None:
                 assert LOOK_SHARE <= share <= MOST_LOOK_SHARE
-                deviation = np.sqrt(budget.part(share).variance(12)) / n
-                assert deviation <= LOUDEST_LOOK * (1 + 1e-9)
-    assert look_share(Budget(Fraction(1), pure=False), 1000, 0) is None
+                deviation = np.sqrt(budget.part(share).variance(once)) / n
+                assert deviation <= LOUDEST_LOOK * (1 + 1e-6)
+        # of persons with four rows there are as good as a fourth
+        fourfold = Ledger(1, rows_per_person=4).for_person(once)
+        assert [look_share(budget, 4 * n, fourfold) for n in sizes] == found
+    assert look_share(Budget(Fraction(1), pure=False), 1000, Sensitivity(0, 0)) is None
 
 
 def biased_rows(n=3000, m=300, strength=4.0, seed=0):
@@ -266,9 +272,8 @@ def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
 def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
     X, y, X_public = biased_rows()
     clf = SemiPrivateBoostingClassifier(epsilon=0.4, random_state=0)
-    rows = read_rows(clf, X, y, X_public=X_public, y_public=None, is_public=None)
-    stages = Learner(rows, bits=random_bits(0))
-    stages._budget = moments_budget(rows.epsilon, rows.delta, trees=False)
+    stages = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
+    stages._budget = moments_budget(Ledger.of(clf), trees=False)
     weights = np.random.default_rng(0).dirichlet(np.full(300, 5.0), size=2)
     seen = []
 
@@ -278,11 +283,12 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         return module.Look(2.0 + position, weights[position] if position < len(found) else None)
 
     monkeypatch.setattr(learner, "compare", compared)
-    look, spent = stages._look(1.0, Fraction(1))
-    share = look_share(stages._budget, len(X), 4)
+    with Tape() as tape:
+        look, spent = stages._look(1.0, Fraction(1))
+    share = look_share(stages._budget, len(X), Sensitivity(4, 4))
     looks = 2 if found else 1
     assert spent == (1 + SECOND_LOOK * (looks - 1)) * share
-    assert spent == sum(use.budget.amount for use in stages._spent) / stages._budget.amount
+    assert spent == sum(use.event.mu_squared for use in tape.uses) / stages._budget.amount
     assert look.drift == 2.0
     np.testing.assert_array_equal(look.weights, weights[len(found) - 1] if found else None)
     assert [unlikely for _, unlikely in seen] == [UNLIKELY, 0.0][:looks]
@@ -304,11 +310,15 @@ def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
     weights = rng.dirichlet(np.full(200, 5.0))
     monkeypatch.setattr(learner, "compare", lambda *args: module.Look(3.0, weights))
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
-    rows = read_rows(clf, X, y, X_public=X_public, y_public=None, is_public=None)
-    stages = Learner(rows, bits=random_bits(0))
-    spent = stages.moments(trees=True).spent
-    total = stages._budget.amount
-    shares = [(use.name, use.budget.amount / total) for use in spent]
+    stages = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
+    with Tape() as tape:
+        stages.moments(trees=True)
+    # a draw of a plan counts as ε² / 4
+    amounts = [use.cost**2 / 4 if use.kind == "draw" else use.event.mu_squared for use in tape.uses]
+    shares = [
+        (use.name, amount / stages._budget.amount)
+        for use, amount in zip(tape.uses, amounts, strict=True)
+    ]
     looks = [share for name, share in shares if name == LOOK]
     assert sum(share for _, share in shares) <= 1
     assert looks

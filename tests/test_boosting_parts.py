@@ -19,6 +19,7 @@ from skpublicdp.boosting.plan import (
     MAX_VOTES,
     RATE_SHARE,
     Budget,
+    added_up,
     choose_attempt,
     moments_budget,
     n_rounds,
@@ -26,7 +27,6 @@ from skpublicdp.boosting.plan import (
     quality,
     round_shares,
     vote_rate,
-    votes_budget,
 )
 from skpublicdp.boosting.posterior import (
     MISMATCH,
@@ -38,6 +38,7 @@ from skpublicdp.boosting.posterior import (
     update,
 )
 from skpublicdp.boosting.votes import _leaf_scores
+from skpublicdp.ledger import Ledger
 from tests.test_boosting_privacy import grid
 
 FEATURES = grid(4, 3)
@@ -122,7 +123,7 @@ def test_a_constant_column_costs_nothing():
         grid(3), np.array([1.0, 0.0, 0.0]), [np.eye(3)], 30.0, 100.0, 200.0
     )
     assert not found.blocks[0].any()
-    assert found.sensitivity(pure=False, counts=True) == (2 * strategy.HALF * found.every) ** 2
+    assert found.sensitivity(counts=True).squared == (2 * strategy.HALF * found.every) ** 2
 
 
 @pytest.mark.parametrize(
@@ -224,19 +225,24 @@ def test_rules_are_monotone():
 
 
 def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
-    delta = Fraction(1, 10**6)
+    def amount(epsilon, delta, trees):
+        return moments_budget(Ledger(epsilon, delta), trees=trees).amount
+
     for trees in (True, False):
-        amounts = [moments_budget(Fraction(e), delta, trees=trees).amount for e in (0.1, 1, 5)]
-        amounts += [moments_budget(Fraction(5), Fraction(1, 1000), trees=trees).amount]
+        amounts = [amount(epsilon, 1e-6, trees) for epsilon in (0.1, 1, 5)]
+        amounts += [amount(5, 1e-3, trees)]
         assert amounts == sorted(amounts)
-        whole = gaussian_mu_squared(Fraction(5), delta)
+        whole = gaussian_mu_squared(Fraction(5), Fraction(1, 10**6))
         assert 0.95 * whole < amounts[2] <= whole
-    assert moments_budget(Fraction(2), Fraction(0), trees=True) == Budget(Fraction(2), pure=True)
-    for count in (1, 4, 32, 200):
-        budget = votes_budget(Fraction(1), delta, count)
-        each = budget.part(Fraction(1, count)).draw
-        assert each >= Fraction(1, count)  # never less than by basic composition
-        assert budget.pure == (count <= 4)
+    assert moments_budget(Ledger(2), trees=False) == Budget(Fraction(2), pure=True)
+
+
+def test_few_votes_share_epsilon_and_many_are_as_many_as_can_be():
+    ledger = Ledger(1, 1e-6)
+    assert [added_up(ledger, count) for count in (1, 4, 7, 32)] == [True, True, False, False]
+    assert added_up(Ledger(1), 1000)
+    for count in (1, 4, 7, 32):  # whatever the rule says, no draw has less than by adding up
+        assert ledger.equal_draws(count) >= Fraction(1, count)
 
 
 # What may be added up, and how (docs/proofs/moments.md)
@@ -246,11 +252,11 @@ def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_the_plan_holds_however_late_the_choice_of_a_tree_is_made(attempt, epsilon):
     delta = Fraction(1, 10**6)
-    amount = moments_budget(epsilon, delta, trees=True).amount
+    amount = moments_budget(Ledger(epsilon, delta), trees=True).amount
 
     def tree(part):
         drawn = Budget(part * (1 - LEAF_SHARE), pure=False).draw
-        return [Draw(drawn), Gaussian(part * LEAF_SHARE)]
+        return [drawn, Gaussian(part * LEAF_SHARE)]
 
     probe, rest = attempt.probe, attempt.rest
     last = Either((Gaussian(amount * rest), Steps(tree(amount * rest))))
@@ -271,7 +277,7 @@ def test_a_draw_costs_as_much_as_some_noise():
     for epsilon in (0.01, 0.5, 2.0, 8.0):
         mu_squared = Fraction(epsilon) ** 2 * Fraction(355, 113) / 8  # just above π/8
         budget = Budget(mu_squared, pure=False)
-        assert epsilon * (1 - 1e-3) < budget.draw_like_noise < epsilon
+        assert epsilon * (1 - 1e-3) < budget.draw_like_noise.epsilon < epsilon
         # two points whose log-odds are ε apart are the worst, and those around 1/2 most of all
         gap = normal(middle + epsilon / 2) - normal(middle - epsilon / 2)
         assert gap.max() <= np.sqrt(float(mu_squared)) * (1 + 1e-9)

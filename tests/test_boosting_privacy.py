@@ -7,10 +7,9 @@ data sets are compared under the same outputs, which is what privacy is about.
 
 import itertools
 import pickle
+import warnings
 from collections import defaultdict
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,15 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from skpublicdp import SemiPrivateBoostingClassifier
+from skpublicdp import PrivacyBudget, SemiPrivateBoostingClassifier
 from skpublicdp.accounting import (
     Draw,
     Either,
     Gaussian,
+    Pure,
     Steps,
-    exponential_rho,
+    gaussian_mu_squared,
+    mu_squared_price,
     plan_delta,
-    zcdp_delta,
+    rho_price,
+    zcdp_rho,
 )
 from skpublicdp.boosting import learner, moments, votes
 from skpublicdp.boosting.additive import AdditiveFit
@@ -39,82 +41,16 @@ from skpublicdp.boosting.questions import questions, tree_cover
 from skpublicdp.boosting.scores import HALF, LIMIT, UNIT, Model, nothing, residuals, weights
 from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
 from skpublicdp.boosting.votes import HEAVIEST, Voters, leaf_sums
-from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
 from skpublicdp.schema import Column
 from tests.helpers import assert_private
+from tests.kit import Tape
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning"),
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning"),
 ]
-
-
-@dataclass
-class Step:
-    """One use of the private rows: noise (spread: scale or variance) or a draw (spread: its ε)."""
-
-    kind: str
-    sensitivity: int
-    spread: Fraction
-    answer: Any  # the exact integers, or the family
-    output: Any
-
-    @property
-    def cost(self):
-        """ε of Laplace noise and of a draw, μ² of Gaussian noise."""
-        return self.spread if self.kind == "draw" else Fraction(self.sensitivity) / self.spread
-
-
-class Tape:
-    """Notes all steps of a fit; with another tape's outputs, these come out again."""
-
-    def __init__(self, monkeypatch, outputs=None):
-        self.steps = []
-        self.outputs = None if outputs is None else iter(outputs)
-        self._sensitivity = None
-        for name in ("rounded_gaussian", "discrete_laplace"):
-            monkeypatch.setattr(moments, name, self._noise(name, getattr(moments, name)))
-        for module in (moments, learner, votes):
-            monkeypatch.setattr(module, "exact_noise", self._calibrated(module.exact_noise))
-        monkeypatch.setattr(votes, "draw", self._drawn(votes.draw))
-
-    def _calibrated(self, exact_noise):
-        def calibrated(sensitivity, *arguments, **options):
-            self._sensitivity = sensitivity
-            return exact_noise(sensitivity, *arguments, **options)
-
-        return calibrated
-
-    def _noise(self, name, sample):
-        tape = self
-
-        def noise(spread, size, bits):
-            class Noise:
-                __array_ufunc__ = None  # so that "array + noise" comes here
-
-                def reshape(self, shape):
-                    return self
-
-                def __radd__(self, answer):
-                    assert (answer.dtype, answer.size) == (np.int64, size)
-                    values = sample(spread, size, bits).reshape(answer.shape)
-                    output = answer + values if tape.outputs is None else next(tape.outputs)
-                    tape.steps.append(Step(name, tape._sensitivity, spread, answer, output))
-                    return output
-
-            return Noise()
-
-        return noise
-
-    def _drawn(self, draw):
-        def drawn(family, epsilon, sensitivity, bits):
-            path = draw(family, epsilon, sensitivity, bits)
-            path = path if self.outputs is None else next(self.outputs)
-            self.steps.append(Step("draw", sensitivity, epsilon, family, path))
-            return path
-
-        return drawn
 
 
 # Rows are points of tiny grids: every row there can be
@@ -175,10 +111,23 @@ def moved(one, other, pure):
     return int(np.abs(difference).sum() if pure else (difference**2).sum())
 
 
+def rich_ledger(rows_per_person=None):
+    return Ledger(1000, 1e-6, 0, rows_per_person=rows_per_person)
+
+
+def of_one(pure):
+    """Noise whose spread is the sensitivity."""
+    return Pure(Fraction(1)) if pure else Gaussian(Fraction(1))
+
+
+def allowed(use, pure):
+    return use.sensitivity.absolute if pure else use.sensitivity.squared
+
+
 @pytest.mark.parametrize("pure", [True, False])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("counts", [True, False])
-def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(monkeypatch, pure, n_classes, counts):
+def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(pure, n_classes, counts):
     features = grid(4, 3)
     codes, y = every_row(features, n_classes)
     targets = 1 if n_classes == 2 else n_classes
@@ -186,23 +135,42 @@ def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(monkeypatch, pure, 
     for strategy in strategies(features, pure):
         most = 0
         for model in some_models(features, targets):
-            with monkeypatch.context() as patch:
-                tape = Tape(patch)
+            with Tape() as tape:
                 for row in range(len(y)):
                     table = moment_table(model, codes[:, [row]], y[[row]], pure=pure)
-                    release(table, strategy, Fraction(1), SeededBits(0), pure=pure, counts=counts)
-            # of budget 1 the spread is the sensitivity, in the step itself
-            spread = tape.steps[0].spread
-            answers = [step.answer for step in tape.steps]
+                    release(table, strategy, of_one(pure), rich_ledger(), counts=counts)
+            spread = tape.uses[0].spread
+            answers = [use.answer for use in tape.uses]
             most = max(most, *(moved(a, b, pure) for a, b in itertools.combinations(answers, 2)))
         assert most <= spread
-        assert tape.steps[0].sensitivity <= spread <= tape.steps[0].sensitivity * (1 + 2**-22)
+        assert allowed(tape.uses[0], pure) <= spread <= allowed(tape.uses[0], pure) * (1 + 2**-22)
         closest.append(most / spread)
     if n_classes == 2:
         assert closest[0] == pytest.approx(1, abs=1e-6)  # attained where cells are measured
         assert min(closest) > 0.6
     else:
         assert min(closest) > 0.3
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("counts", [True, False])
+def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
+    """All rows of a person are replaced by any others: here two of them."""
+    features = grid(3, 3)
+    codes, y = every_row(features, 2)
+    everybody = list(itertools.combinations_with_replacement(range(len(y)), 2))
+    for cell_by_cell, strategy in zip((True, False), strategies(features, pure), strict=False):
+        most = 0
+        for model in itertools.islice(some_models(features, 1), 2):
+            with Tape() as tape:
+                for rows in map(list, everybody):
+                    table = moment_table(model, codes[:, rows], y[rows], pure=pure)
+                    release(table, strategy, of_one(pure), rich_ledger(2), counts=counts)
+            answers = np.array([use.answer.ravel() for use in tape.uses])
+            away = answers[:, None] - answers
+            most = max(most, int((np.abs(away) if pure else away**2).sum(axis=2).max()))
+        assert most <= tape.uses[0].spread
+        assert not cell_by_cell or most == pytest.approx(float(tape.uses[0].spread), rel=1e-6)
 
 
 @given(
@@ -221,7 +189,8 @@ def test_the_bound_is_the_least_one_for_a_column(block, weight, pure, counts):
         for column in block.T
     ]
     most = max(moved(a, b, pure) for a, b in itertools.product(answers, answers))
-    assert strategy.sensitivity(pure=pure, counts=counts) == most
+    bound = strategy.sensitivity(counts=counts)
+    assert (bound.absolute if pure else bound.squared) == most
 
 
 @pytest.mark.parametrize("pure", [True, False])
@@ -250,17 +219,16 @@ def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
     closest = 0
     for seed, model in enumerate(some_models(features, 1 if n_classes == 2 else n_classes)):
         tree = some_tree(features, n_classes, seed)
-        monkeypatch.setattr(Voters, "_draw", lambda self, epsilon, tree=tree: tree)
-        with monkeypatch.context() as patch:
-            tape = Tape(patch)
+        monkeypatch.setattr(Voters, "_draw", lambda self, drawn, tree=tree: tree)
+        with Tape() as tape:
             for row in range(len(y)):
-                voters = Voters(model, None, codes[:, [row]], y[[row]], SeededBits(0))
-                voters.grow(Fraction(1), Fraction(1), design, codes, pure=pure)
+                voters = Voters(model, None, codes[:, [row]], y[[row]], rich_ledger())
+                voters.grow(Draw(Fraction(1)), of_one(pure), design, codes)
                 assert voters._margins.tolist() == voters.model.margins(codes[:, [row]]).tolist()
-        answers = [step.answer for step in tape.steps]
+        answers = [use.answer for use in tape.uses]
         most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
-        assert most <= tape.steps[0].spread
-        closest = max(closest, most / tape.steps[0].spread)
+        assert most <= tape.uses[0].spread
+        closest = max(closest, most / tape.uses[0].spread)
         weight = weights(model.margins(codes), y, HEAVIEST)
         assert weight.min() >= 0
         assert weight.max() <= HEAVIEST
@@ -330,71 +298,93 @@ CONFIGURATIONS = {
     "votes, pure, three labels": {"epsilon": 2, "delta": 0, "method": "votes", "n_classes": 3},
     "no public rows": {"epsilon": 3, "public": None},
     "labelled public rows": {"epsilon": 40, "labelled": True},
+    "persons": {"epsilon": 90, "k": 3},
+    "persons, pure": {"epsilon": 40, "delta": 0, "k": 2, "n_classes": 3},
+    "persons, votes": {"epsilon": 3, "k": 2, "method": "votes"},
+    "moments, drifted": {"epsilon": 20, "method": "moments", "gap": 3.0},
 }
 
 
-def fitted(X, y, *, n_classes=2, gap=0.0, public=PUBLIC, labelled=False, seed=0, **parameters):
+def fitted(
+    X, y, *, n_classes=2, gap=0.0, public=PUBLIC, labelled=False, seed=0, k=None, **parameters
+):
     labels = np.resize(range(n_classes), len(public)) if labelled else None
-    clf = SemiPrivateBoostingClassifier(classes=range(n_classes), random_state=seed, **parameters)
-    return clf.fit(X[:, :2], y, X_public=public, y_public=labels)
+    clf = SemiPrivateBoostingClassifier(
+        classes=range(n_classes), random_state=seed, max_rows_per_group=k, **parameters
+    )
+    groups = None if k is None else persons(len(y), k)
+    return clf.fit(X[:, :2], y, X_public=public, y_public=labels, groups=groups)
 
 
-def affordable(steps, epsilon, delta):
+def persons(n, k):
+    """Whose row each is: everybody has one row more than count."""
+    return np.arange(n) % (n // (k + 1))
+
+
+def watched(*args, **options):
+    """Fit, and return all that is to be seen of it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf = fitted(*args, **options)
+    return clf, pickle.dumps([vars(clf), [(w.category, str(w.message)) for w in caught]])
+
+
+def affordable(uses, epsilon, delta):
     """Whether steps fit a budget, by what is known of them alone."""
-    kinds = {step.kind for step in steps}
-    assert not kinds >= {"rounded_gaussian", "discrete_laplace"}
-    total = sum(step.cost for step in steps)
-    if delta == 0 or (kinds == {"draw"} and total <= epsilon):
-        assert "rounded_gaussian" not in kinds
+    gaussian = {use.gaussian for use in uses if use.kind == "noise"}
+    assert len(gaussian) < 2
+    total = sum(use.cost for use in uses)
+    if delta == 0 or (not gaussian and total <= epsilon):
+        assert True not in gaussian
         return total <= epsilon
-    assert "discrete_laplace" not in kinds
-    if kinds == {"draw"}:
-        rho = sum(exponential_rho(step.cost) for step in steps)
-        return zcdp_delta(rho, epsilon) <= delta
-    plan = Steps(Draw(step.cost) if step.kind == "draw" else Gaussian(step.cost) for step in steps)
-    return plan_delta(plan, epsilon) <= delta * 1.01  # grids differ
+    assert False not in gaussian
+    return plan_delta(Steps(map(happened, uses)), epsilon) <= delta * 1.01  # grids differ
+
+
+def happened(use):
+    """What a use of the rows cost, from the noise that was drawn."""
+    return Draw(use.cost) if use.kind == "draw" else Gaussian(use.cost)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(monkeypatch, name):
+def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     options = CONFIGURATIONS[name]
     epsilon, delta = Fraction(options["epsilon"]), Fraction(options.get("delta", 1e-6))
-    n_classes = options.get("n_classes", 2)
+    n_classes, k = options.get("n_classes", 2), options.get("k")
     X, y = some_rows(1, n_classes=n_classes, gap=options.get("gap", 0.0))
-    with monkeypatch.context() as patch:
-        tape = Tape(patch)
-        one = fitted(X, y, **options)
-    assert affordable(tape.steps, epsilon, delta)
+    with Tape() as tape:
+        one, seen = watched(X, y, **options)
+    assert affordable(tape.uses, epsilon, delta)
     looks = [use for use in one.privacy_.mechanisms if "halves" in use.name]
     assert len(looks) > 1 or not name.startswith("looked")
-    outputs = [step.output for step in tape.steps]
+    assert not one.trees_ or options.get("method") != "moments"
     generator = np.random.default_rng(2)
     odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
     for position, new in enumerate(odd_ones):
+        replaced = [position] if k is None else persons(len(y), k) == position
         other_X, other_y = X.copy(), y.copy()
-        other_X[position], other_y[position] = new, (y[position] + 1) % n_classes
+        other_X[replaced], other_y[replaced] = new, (y[replaced] + 1) % n_classes
         if position == len(odd_ones) - 1:
             other_y = y
-        with monkeypatch.context() as patch:
-            other_tape = Tape(patch, outputs)
-            other = fitted(other_X, other_y, **options)
-        assert len(other_tape.steps) == len(tape.steps)
-        assert pickle.dumps(other.__dict__) == pickle.dumps(one.__dict__)
-        for step, again in zip(tape.steps, other_tape.steps, strict=True):
-            paid = (step.kind, step.sensitivity, step.spread)
-            assert paid == (again.kind, again.sensitivity, again.spread)
-            if step.kind != "draw":
-                pure = step.kind == "discrete_laplace"
-                assert moved(step.answer, again.answer, pure) <= step.sensitivity
+        with Tape(tape.outcomes) as other_tape:
+            _, also_seen = watched(other_X, other_y, **options)
+        assert len(other_tape.uses) == len(tape.uses)
+        assert also_seen == seen
+        for use, again in zip(tape.uses, other_tape.uses, strict=True):
+            paid = (use.kind, use.event, use.sensitivity, use.spread)
+            assert paid == (again.kind, again.event, again.sensitivity, again.spread)
+            if use.kind == "noise":
+                pure = not use.gaussian
+                assert moved(use.answer, again.answer, pure) <= allowed(use, pure)
                 continue
             for seed in generator.integers(1 << 30, size=20):
-                moves = some_errors(step, seed) - some_errors(again, seed)
-                assert abs(moves) <= step.sensitivity
+                moves = some_errors(use, seed) - some_errors(again, seed)
+                assert abs(moves) <= use.sensitivity
 
 
-def some_errors(step, seed):
+def some_errors(use, seed):
     """The error count of the member that a seed leads to."""
-    family, errors, generator = step.answer, 0, np.random.default_rng(seed)
+    family, errors, generator = use.answer, 0, np.random.default_rng(seed)
     todo = [family]
     while todo:
         family = todo.pop()
@@ -412,7 +402,7 @@ def some_errors(step, seed):
 
 
 def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parameters):
-    """Return the steps of a fit whose decisions are made as if what is released had led to them."""
+    """Return the uses of a fit whose decisions are made as if what is released had led to them."""
     X, y = some_rows(5, 400, n_classes)
     learn, evenness, grow = AdditiveFit.learn, Learner._evenness, Voters.grow
     rounds, looked = itertools.count(1), itertools.count(1)
@@ -426,14 +416,13 @@ def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parame
         self.drift, self.drifted = drift, drift > 1.6
         self.stopped = next(rounds) == stop
 
-    with monkeypatch.context() as patch:
-        tape = Tape(patch)
+    with monkeypatch.context() as patch, Tape() as tape:
         patch.setattr(learner, "compare", compared)
         patch.setattr(AdditiveFit, "learn", learned)
         patch.setattr(Learner, "_evenness", lambda *args: (evenness(*args), even)[1])
-        patch.setattr(Voters, "grow", lambda *args, **options: (grow(*args, **options), gain)[1])
+        patch.setattr(Voters, "grow", lambda *args: (grow(*args), gain)[1])
         fitted(X, y, n_classes=n_classes, public=PUBLIC[:25], **parameters)
-    return tape.steps
+    return tape.uses
 
 
 def as_plan(paths):
@@ -446,6 +435,15 @@ def as_plan(paths):
     return Either(options) if options else Steps(())
 
 
+def forced(monkeypatch, parameters, every=1):
+    """Yield the uses of the fits that all combinations of decisions lead to, or some of them."""
+    decisions = itertools.product(
+        (1.0, 0.77, 0.5, 0.02), (1, 3), (1.0, 3.0, 9.0), (0, 2, 3), (0, 9)
+    )
+    for decided in itertools.islice(decisions, 0, None, every):
+        yield dictated(monkeypatch, *decided, **parameters)
+
+
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -453,21 +451,21 @@ def as_plan(paths):
         {"epsilon": 8, "delta": 1e-9, "n_classes": 3},
         {"epsilon": 2, "n_classes": 2, "method": "moments"},
         {"epsilon": 2, "n_classes": 2, "delta": 0},
+        {"epsilon": 5, "n_classes": 2, "k": 3},
     ],
 )
 def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
     epsilon, delta = Fraction(parameters["epsilon"]), Fraction(parameters.get("delta", 1e-6))
-    decisions = itertools.product(
-        (1.0, 0.77, 0.5, 0.02), (1, 3), (1.0, 3.0, 9.0), (0, 2, 3), (0, 9)
-    )
     paths, n_draws = set(), set()
-    for decided in decisions:
-        steps = dictated(monkeypatch, *decided, **parameters)
-        assert affordable(steps, epsilon, delta)
-        paths.add(tuple(Draw(s.cost) if s.kind == "draw" else Gaussian(s.cost) for s in steps))
-        n_draws.add(sum(step.kind == "draw" for step in steps))
-    assert min(n_draws) == 0  # sums alone
-    assert max(n_draws) > 2  # votes after drift
+    for uses in forced(monkeypatch, parameters):
+        assert affordable(uses, epsilon, delta)
+        paths.add(tuple(map(happened, uses)))
+        n_draws.add(sum(use.kind == "draw" for use in uses))
+    if parameters.get("method") == "moments":
+        assert n_draws == {0}
+    else:
+        assert min(n_draws) == 0  # sums alone
+        assert max(n_draws) > 2  # votes after drift
     if delta:
         slack = 1.03  # of the grid, at each of many small steps of noise
         if parameters.get("method") != "moments":
@@ -477,38 +475,86 @@ def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
         assert delta * 0.9 < cost <= delta * slack
 
 
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+def test_no_branch_costs_more_than_a_budget_is_charged(monkeypatch, accountant):
+    budget = PrivacyBudget(1000, 1e-3, accountant=accountant)
+    epsilon, delta = Fraction(2), Fraction(1, 10**6)
+    price, cap = {
+        "gdp": (mu_squared_price, gaussian_mu_squared(epsilon, delta)),
+        "zcdp": (rho_price, zcdp_rho(epsilon, delta)),
+    }[accountant]
+    fits = forced(monkeypatch, {"epsilon": 2, "n_classes": 2, "budget": budget}, every=5)
+    spent = [price(Steps(map(happened, uses))) for uses in fits]
+    charged = [price(entry.event) for entry in budget.ledger]
+    assert all(one <= other <= cap for one, other in zip(spent, charged, strict=True))
+    assert max(spent) > 0.88 * cap  # the attempt with most draws costs most in this currency
+
+
 # Pure fits so small that every outcome's exact probability is known
 
 
-@pytest.mark.parametrize(("n_trees", "points"), [(1, [0.0, 1.0, 2.0]), (2, [0.0, 1.0])])
-def test_exact_probabilities_of_whole_fits(monkeypatch, n_trees, points):
+class Listening(Tape):
+    """Notes what is drawn from, and how."""
+
+    def __init__(self, outcomes=None):
+        super().__init__(outcomes)
+        self.drawn = []
+
+    def member(self, family, epsilon, sensitivity, sample, ledger):
+        self.drawn.append((family, epsilon, sensitivity))
+        return super().member(family, epsilon, sensitivity, sample, ledger)
+
+
+def outcomes_of(rows, points, n_trees, **options):
+    """Return bounds of the probability of each sequence of trees."""
+    X, y = np.array(rows)[:, :1], np.array([label for _, label in rows])
     public = np.array([*points, points[0]])[:, None]
+    anything = itertools.repeat((0, ((0, (0, 0)), (0, (0, 0)))))
+    found = {}
+
+    def explore(prefix, bounds):
+        if len(prefix) == n_trees:
+            found[prefix] = bounds
+            return
+        # the outcomes so far, then any: only the next family matters
+        with Listening(itertools.chain(prefix, anything)) as tape:
+            fitted(X, y, public=public, delta=0, method="votes", max_rounds=n_trees, **options)
+        following = probabilities(*tape.drawn[len(prefix)], precision=96)
+        for path, (lower, upper) in following.items():
+            explore((*prefix, path), (bounds[0] * lower, bounds[1] * upper))
+
+    explore((), (Fraction(1), Fraction(1)))
+    return found
+
+
+@pytest.mark.parametrize(("n_trees", "points"), [(1, [0.0, 1.0, 2.0]), (2, [0.0, 1.0])])
+def test_exact_probabilities_of_whole_fits(n_trees, points):
     rows = list(itertools.product(points, (0, 1)))
-    epsilon = Fraction(3, 2)
-    releases = {}
-    for chosen in itertools.combinations_with_replacement(rows, 2):
-        X, y = np.array(chosen)[:, :1], np.array([label for _, label in chosen])
-        outcomes = {}
-
-        def explore(prefix, bounds, X=X, y=y, outcomes=outcomes):
-            if len(prefix) == n_trees:
-                outcomes[prefix] = bounds
-                return
-            with monkeypatch.context() as patch:
-                # the outputs so far, then any: only the next family matters
-                outputs = itertools.chain(prefix, itertools.repeat((0, ((0, (0, 0)), (0, (0, 0))))))
-                tape = Tape(patch, outputs)
-                fitted(
-                    X, y, public=public, epsilon=1.5, delta=0, method="votes", max_rounds=n_trees
-                )
-            step = tape.steps[len(prefix)]
-            following = probabilities(step.answer, step.spread, step.sensitivity, precision=96)
-            for path, (lower, upper) in following.items():
-                explore((*prefix, path), (bounds[0] * lower, bounds[1] * upper))
-
-        explore((), (Fraction(1), Fraction(1)))
-        releases[chosen] = outcomes
-    assert len(outcomes) >= 16**n_trees
+    releases = {
+        chosen: outcomes_of(chosen, points, n_trees, epsilon=1.5)
+        for chosen in itertools.combinations_with_replacement(rows, 2)
+    }
+    assert min(map(len, releases.values())) >= 16**n_trees
     for one, other in itertools.combinations(releases, 2):
         if set(one) & set(other):
-            assert_private(releases[one], releases[other], epsilon)
+            assert_private(releases[one], releases[other], Fraction(3, 2))
+
+
+def test_exact_probabilities_where_a_person_is_replaced():
+    """One person has two rows, of which both count, and another one has three."""
+    points = [0.0, 1.0]
+    rows = list(itertools.product(points, (0, 1)))
+    pairs = list(itertools.combinations_with_replacement(rows, 2))
+    groups = ["a", "b", "b", "a", "b"]
+    furthest = 0.0
+    for mine in pairs[::3]:
+        releases = []
+        for theirs in pairs:
+            chosen = [mine[0], *theirs, mine[1], theirs[0]]  # the last row does not count
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("tests.test_boosting_privacy.persons", lambda n, k: groups)
+                releases.append(outcomes_of(chosen, points, 1, epsilon=1.5, k=2))
+        for one, other in itertools.combinations(releases, 2):
+            assert_private(one, other, Fraction(3, 2))
+            furthest = max(furthest, *(float(one[path][0] / other[path][1]) for path in one))
+    assert furthest > np.exp(1.5) / 2  # and no row of two is dropped unseen

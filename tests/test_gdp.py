@@ -21,6 +21,7 @@ from skpublicdp.accounting import (
     zcdp_delta,
     zcdp_rho,
 )
+from tests.helpers import readings, two_down, two_up
 
 TINY = Decimal(10) ** -25
 PRECISION = 500
@@ -85,19 +86,17 @@ class TestCurve:
     def test_delta_is_the_formula_rounded_up(self, mu_squared, epsilon):
         assume(computable(mu_squared, epsilon))
         delta, best = gaussian_delta(mu_squared, epsilon), reference(mu_squared, epsilon)
-        assert delta >= best
-        assert math.nextafter(delta, 0) <= best * (1 + TINY)
+        assert min(readings(delta)) >= Fraction(best)
+        assert two_down(delta) <= best * (1 + TINY)
 
     @settings(max_examples=40, deadline=None)
     @given(squares, deltas)
     def test_epsilon_is_the_inverse_rounded_up(self, mu_squared, delta):
         epsilon = gaussian_epsilon(mu_squared, delta)
         assume(computable(mu_squared, epsilon))
-        assert reference(mu_squared, epsilon) <= as_decimal(delta) * (1 + TINY)
+        assert reference(mu_squared, min(readings(epsilon))) <= as_decimal(delta)
         if epsilon > 0:
-            assert reference(mu_squared, math.nextafter(epsilon, 0)) >= as_decimal(delta) / (
-                1 + TINY
-            )
+            assert reference(mu_squared, two_down(epsilon)) >= as_decimal(delta) / (1 + TINY)
 
     @settings(max_examples=40, deadline=None)
     @given(budgets, deltas)
@@ -108,7 +107,7 @@ class TestCurve:
         assert reference(mu_squared, epsilon) <= as_decimal(delta)
         assert reference(mu_squared * (1 + Fraction(1, 2**62)), epsilon) >= as_decimal(delta)
         assert mu_squared.numerator.bit_length() <= 66
-        assert gaussian_epsilon(mu_squared, delta) <= math.nextafter(float(epsilon), math.inf)
+        assert gaussian_epsilon(mu_squared, delta) <= two_up(float(epsilon))
 
     @settings(max_examples=30, deadline=None)
     @given(squares, budgets, deltas, st.fractions(1, 10, max_denominator=100))
@@ -249,7 +248,7 @@ class TestNoise:
 class TestEnds:
     def test_ends_of_the_range(self):
         assert gaussian_delta(0, 1) == gaussian_delta(0, 0) == gaussian_epsilon(0, 0.1) == 0.0
-        assert gaussian_delta(1e-320, 1) == 5e-324  # underflowed, not zero
+        assert 0 < gaussian_delta(1e-320, 1) <= 1e-323  # underflowed, not zero
         assert 1e-272 < gaussian_delta(Fraction(1, 35**2), 1) < 1e-270  # far out, and computed
         assert gaussian_delta(1e300, 1) == 1.0
         assert gaussian_delta(1e6, 1) == 1.0

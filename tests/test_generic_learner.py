@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from fractions import Fraction
 
 import joblib
 import numpy as np
@@ -28,7 +27,7 @@ from skpublicdp.hypotheses import (
     Union,
 )
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.ledger import Ledger
 from skpublicdp.public import reference_sample
 from skpublicdp.query_release import RectangleQueries
 from skpublicdp.rounds import draw_in_rounds
@@ -180,6 +179,23 @@ class TestOtherSanitizers:
             clf = GenericLearnerClassifier(sanitizer=Silent(random_state=seed)).fit(X, Y)
             assert clf.privacy_.secure_randomness == (seed is None)
 
+    def test_it_has_bits_of_its_own(self):
+        """Who knows its noise must not know the draw: the seeds differ, for all learners."""
+        seeds = []
+
+        class Tells(QuantileSanitizer):
+            def fit(self, X, y=None):
+                seeds.append(self.random_state)
+                return super().fit(X)
+
+        for seed in range(5):
+            fitted(sanitizer=Tells(), random_state=seed)
+        assert len({*seeds, *range(5)}) == 10
+        fitted(sanitizer=Tells(), random_state=0)
+        fitted(sanitizer=Tells(random_state=7), random_state=0)
+        fitted(sanitizer=Tells(), random_state=None)
+        assert seeds[5:] == [seeds[0], 7, None]
+
     def test_labels_that_are_not_asked_for_choose_no_type(self):
         labelled = np.arange(N) < LABELLED
         y = [*TRUTH[:LABELLED], *["a very rare disease"] * (N - LABELLED)]
@@ -255,7 +271,8 @@ class TestFewUnlabelledRows:
             clf = fitted(X=X[: 1000 + n], y=marks, bounds=bounds)
         assert caught[0].filename.endswith("test_generic_learner.py")
         np.testing.assert_array_equal(clf.sanitized_, reference_sample(3, bounds))
-        assert "others" not in repr(clf.privacy_)
+        spent = {m.epsilon for m in clf.privacy_.mechanisms if "on the others" in m.name}
+        assert spent == ({0.0} if n else set())
 
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
     def test_the_cover_does_not_look_at_labelled_rows(self):
@@ -402,10 +419,10 @@ def test_near_exact_quantiles_when_bounds_are_a_hundred_times_too_wide():
             drawn = draw_in_rounds(
                 cover,
                 lambda cover, m=marked, r=rows, y=labels: tabulate(cover, r[m], y[m]),
-                epsilon=Fraction(1),
+                Ledger(1, random_state=seed),
                 sensitivity=1,
                 scored=1000,
-                bits=random_bits(seed),
+                beta=0.05,
             )
             accuracy[name].append((drawn.hypothesis.predict(test) == labels[:5000]).mean())
     mean = {name: np.mean(values) for name, values in accuracy.items()}

@@ -2,140 +2,44 @@
 
 import itertools
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import pytest
 
-from skpublicdp import rounds
+from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.hypotheses import Stumps
+from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
-from skpublicdp.mechanisms.powers import exp_minus
-from skpublicdp.mechanisms.randomness import SeededBits
 from skpublicdp.mechanisms.selection import probabilities
-from skpublicdp.sanitizers import QuantileSanitizer, first_look, quantile_sanitizer, quantiles
+from skpublicdp.sanitizers import QuantileSanitizer, first_look, quantile_sanitizer
 from skpublicdp.sanitizers.candidates import Candidates
-from skpublicdp.sanitizers.quantiles import find_medians, median_errors
+from skpublicdp.sanitizers.quantiles import MEDIANS, find_medians, median_errors, n_levels
 from tests.helpers import assert_fits
+from tests.kit import Run, Tape, by_release, every_run, exp_above, worst_ratio
 
 
-class Tape:
-    """Plays one way in which draws can fall out, with bounds of its exact probability."""
+class Look(Run):
+    """Coins of the first look matter as far as they are 0 or not."""
 
-    def __init__(self, prefix):
-        self.prefix = prefix
-        self.taken = []
-        self.left = []  # the ways not taken
-        self.lower = self.upper = Fraction(1)
-        self.cuts = []
-        self.parts = []
-        self.scales = []
-        self.released = []
-
-    def draw(self, family, epsilon, sensitivity, bits):
-        return self.play(listed(*spelled(family), epsilon, sensitivity))
-
-    def play(self, bounds):
-        place = len(self.taken)
-        if place < len(self.prefix):
-            path = self.prefix[place]
-        else:
-            path, *others = bounds
-            self.left += [(*self.taken, other) for other in others]
-        lower, upper = bounds[path]
-        self.lower *= lower
-        self.upper *= upper
-        self.taken.append(path)
-        self.released.append(path)
-        return path
-
-    def coin(self, bound, bits):
+    def uniform(self, bound, sample, ledger):
         return self.play({0: 2 * (Fraction(1, bound),), 1: 2 * (Fraction(bound - 1, bound),)})
 
-    def look(self, others, epsilon, bits, draw_columns=first_look.draw_columns):
-        """What is released of the first look is the set, however it was drawn."""
-        before = len(self.released)
-        many = draw_columns(others, epsilon, bits)
-        self.released[before:] = [tuple(many.tolist())]
-        return many
 
-    def noise(self, scale, size, bits):
-        self.scales.append(scale)
-        return np.zeros(size, dtype=np.int64)
-
-    def arrange(self, values, cuts, noisy, scale, arrange=quantiles.arrange):
-        """Keep the true masses aside and release the same ones for all data."""
-        self.cuts.append(tuple(cuts.tolist()))
-        self.parts.append(noisy)
-        return arrange(values, cuts, np.full(len(noisy), 100), 1.0)
-
-    def two_sided(self, lower, upper, below, n, scale, two_sided=first_look.two_sided):
-        self.parts.append(np.array([below]))
-        return two_sided(lower, upper, 50, 100, 1.0)
+def released(run):
+    """Of the first look only the set is released: it shows in the names of what follows."""
+    return tuple(
+        (use.name, use.outcome if use.kind == "draw" else None)
+        for use in run.uses
+        if use.kind != "uniform" and use.name != first_look.LOOK
+    )
 
 
-def spelled(family):
-    match family:
-        case Choice(Leaf(errors), prior):
-            return errors[:, 0].tobytes(), tuple(int(weight) for weight in prior)
-        case Leaf(errors):
-            return errors.tobytes(), None
+def every_release(fit, kind=Look):
+    return by_release(every_run(fit, kind), released)
 
 
-@cache
-def listed(errors, prior, epsilon, sensitivity):
-    errors = np.frombuffer(errors, dtype=np.int64)
-    family = Leaf(errors)
-    if prior is not None:
-        family = Choice(Leaf(errors[:, None]), list(prior))
-    return probabilities(family, epsilon, sensitivity, precision=96)
-
-
-def every_run(run, monkeypatch, tape=Tape):
-    """Run code once for each way its draws can fall out: {what is released: Tape}."""
-    outcomes = {}
-    prefixes = [()]
-    while prefixes:
-        played = tape(prefixes.pop())
-        with monkeypatch.context() as patch:
-            patch.setattr(quantiles, "draw", played.draw)
-            patch.setattr(quantiles, "discrete_laplace", played.noise)
-            patch.setattr(quantiles, "arrange", played.arrange)
-            patch.setattr(rounds, "draw", played.draw)
-            patch.setattr(first_look, "draw", played.draw)
-            patch.setattr(first_look, "uniform_below", played.coin)
-            patch.setattr(first_look, "discrete_laplace", played.noise)
-            patch.setattr(first_look, "two_sided", played.two_sided)
-            patch.setattr(quantile_sanitizer, "draw_columns", played.look)
-            run()
-        prefixes += played.left
-        assert tuple(played.released) not in outcomes
-        outcomes[tuple(played.released)] = played
-    assert sum(played.lower for played in outcomes.values()) > 1 - Fraction(1, 10**9)
-    return outcomes
-
-
-def worst_ratio(one, other, epsilon):
-    """The largest P / P' over what is released, masses included, relative to e^ε; an upper bound.
-
-    Of the noise only the scale is taken: the masses for which the ratio is largest contribute
-    exp(change / scale), whatever the cuts.
-    """
-    assert one.keys() == other.keys()
-    worst = Fraction(0)
-    for outcome, played in one.items():
-        match = other[outcome]
-        spent = Fraction(-epsilon)
-        for mine, yours, scale in zip(played.parts, match.parts, played.scales, strict=True):
-            spent += Fraction(int(np.abs(mine - yours).sum())) / scale
-        ratio = played.upper / match.lower
-        if spent > 0:
-            ratio *= Fraction(1 << 96, exp_minus(spent, 96)[0])
-        else:
-            ratio *= Fraction(exp_minus(-spent, 96)[1], 1 << 96)
-        worst = max(worst, ratio)
-    return worst
+NAMES = first_look.LOOK, first_look.CUT
 
 
 def tiny(values, prior=None):
@@ -161,14 +65,14 @@ class TestSanitizerIsPrivate:
     """All data sets of a tiny domain, all neighbours, all that can be released."""
 
     @staticmethod
-    def worst(monkeypatch, *, n, grid, levels=1, n_features=1, epsilon=1, points=None, tape=Tape):
+    def worst(monkeypatch, *, n, grid, levels=1, n_features=1, epsilon=1, points=None, kind=Look):
         monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: levels)
         monkeypatch.setattr(quantile_sanitizer, "candidates", lambda bounds: grid)
         points = points or list(itertools.product(grid.values.tolist(), repeat=n_features))
         outcomes = {}
         for rows in itertools.combinations_with_replacement(points, n):
             sanitizer = QuantileSanitizer(epsilon=epsilon)
-            outcomes[rows] = every_run(lambda s=sanitizer, r=rows: s.fit(r), monkeypatch, tape)
+            outcomes[rows] = every_release(lambda s=sanitizer, r=rows: s.fit(r), kind)
         return worst_over_neighbours(outcomes, epsilon)
 
     # a row that moves from 4 to 0 makes 1, likely a priori, two errors better and 3 two worse
@@ -199,17 +103,24 @@ class TestSanitizerIsPrivate:
         ],
     )
     def test_mutants_are_caught(self, monkeypatch, mutant, case):
-        class Mutant(Tape):
-            def draw(self, family, epsilon, sensitivity, bits):
-                return super().draw(family, epsilon, mutant.get("sensitivity", sensitivity), bits)
+        class Mutant(Look):
+            def member(self, family, epsilon, sensitivity, *others):
+                sensitivity = mutant.get("sensitivity", sensitivity)
+                return super().member(family, epsilon, sensitivity, *others)
 
-            def noise(self, scale, size, bits):
-                return super().noise(scale * mutant.get("scale", 1), size, bits)
+            def spread(self, spread):
+                return spread * mutant.get("scale", 1)
 
-        assert self.worst(monkeypatch, **case, tape=Mutant) > 1
+        assert self.worst(monkeypatch, **case, kind=Mutant) > 1
 
     def test_a_budget_that_is_not_shared_by_features_is_caught(self, monkeypatch):
-        monkeypatch.setattr(quantile_sanitizer, "exact_fraction", lambda value: 2 * Fraction(value))
+        budgets = quantile_sanitizer.column_budgets
+        monkeypatch.setattr(
+            quantile_sanitizer, "column_budgets", lambda *of: budgets(2 * of[0], *of[1:])
+        )
+        with pytest.raises(PrivacyBudgetError):
+            self.worst(monkeypatch, **self.TIGHT_CASES[1])
+        monkeypatch.setattr(Ledger, "_enter", lambda *_: None)
         assert self.worst(monkeypatch, **self.TIGHT_CASES[1]) > 1
 
     def test_medians_fall_as_their_errors_say(self):
@@ -223,7 +134,7 @@ class TestSanitizerIsPrivate:
             expected[place] = float(lower)
         counts = np.zeros(5)
         for seed in range(1000):
-            (cut,) = find_medians(below, prior, 1, Fraction(1), SeededBits(seed))
+            (cut,) = find_medians(below, prior, 1, Fraction(1), Ledger(1, random_state=seed))
             counts[cut] += 1
         assert_fits(counts, [expected[place] for place in range(5)])
 
@@ -234,15 +145,15 @@ class TestFirstLookIsPrivate:
     OTHERS = ((3,), (0, 0), (5, 2, 5), (0, 7, 1, 7))
 
     @staticmethod
-    def played(others, monkeypatch, epsilon=Fraction(1, 2), tape=Tape):
+    def played(others, epsilon=Fraction(1, 2), kind=Look):
         """Return {set: (lower, upper) bound of its probability}."""
-        others = np.array(others)
 
-        def run():
-            quantile_sanitizer.draw_columns(others, epsilon, None)
+        def look():
+            chosen = first_look.draw_columns(np.array(others), epsilon, Ledger(epsilon))
+            return tuple(chosen.tolist())
 
-        outcomes = every_run(run, monkeypatch, tape)
-        return {chosen: (one.lower, one.upper) for (chosen,), one in outcomes.items()}
+        runs = by_release(every_run(look, kind), lambda run: run.result)
+        return {chosen: (run.lower, run.upper) for chosen, run in runs.items()}
 
     @staticmethod
     def listed(others, epsilon=Fraction(1, 2)):
@@ -259,42 +170,42 @@ class TestFirstLookIsPrivate:
         return {sets[place]: bound for (place, _), bound in bounds.items()}
 
     @classmethod
-    def agree(cls, others, monkeypatch, **parameters):
-        played, listed = cls.played(others, monkeypatch, **parameters), cls.listed(others)
+    def agree(cls, others, kind=Look):
+        played, listed = cls.played(others, kind=kind), cls.listed(others)
         return played.keys() == listed.keys() and all(
             played[one][0] <= listed[one][1] and listed[one][0] <= played[one][1] for one in listed
         )
 
     @pytest.mark.parametrize("others", OTHERS)
-    def test_the_set_is_one_draw_from_all_sets(self, monkeypatch, others):
-        assert self.agree(others, monkeypatch)
+    def test_the_set_is_one_draw_from_all_sets(self, others):
+        assert self.agree(others)
 
     @pytest.mark.parametrize("others", OTHERS[2:])
     @pytest.mark.parametrize("mutant", ["prior", "coins", "order"])
     def test_another_draw_of_the_set_is_caught(self, monkeypatch, others, mutant):
-        class Mutant(Tape):
-            def draw(self, family, epsilon, sensitivity, bits):
+        class Mutant(Look):
+            def member(self, family, *others):
                 if mutant == "prior":
                     family = Choice(family.options, [1] * len(family.prior))
-                return super().draw(family, epsilon, sensitivity, bits)
+                return super().member(family, *others)
 
-            def coin(self, bound, bits):
-                return super().coin(bound - (mutant == "coins"), bits)
+            def uniform(self, bound, *others):
+                return super().uniform(bound - (mutant == "coins"), *others)
 
         if mutant == "order":
             monkeypatch.setattr(np, "argsort", lambda counts, kind: np.arange(len(counts)))
-        assert not self.agree(others, monkeypatch, tape=Mutant)
+        assert not self.agree(others, Mutant)
 
     @pytest.mark.parametrize(("factor", "private"), [(1, True), (2, False)])
-    def test_the_set_when_each_count_changes_by_one(self, monkeypatch, factor, private):
+    def test_the_set_when_each_count_changes_by_one(self, factor, private):
         epsilon = Fraction(2)
-        growth = Fraction(1 << 96, exp_minus(epsilon, 96)[1])
+        growth = exp_above(epsilon)
         worst = Fraction(0)
         for one, moves in itertools.product(
             [(0, 0), (1, 20), (5, 3)], itertools.product([-1, 0, 1], repeat=2)
         ):
             other = [max(count + move, 0) for count, move in zip(one, moves, strict=True)]
-            runs = [self.played(q, monkeypatch, factor * epsilon) for q in (one, other)]
+            runs = [self.played(q, factor * epsilon) for q in (one, other)]
             for mine, yours in (runs, runs[::-1]):
                 worst = max([worst, *(mine[key][1] / yours[key][0] / growth for key in mine)])
         assert (Fraction(3, 4) < worst <= 1) == private
@@ -317,10 +228,10 @@ class TestFirstLookIsPrivate:
         {"n": 4, "grid": tiny(range(3)), "epsilon": 4},
     )
 
-    def worst(self, monkeypatch, case, tape=Tape):
+    def worst(self, monkeypatch, case, kind=Look):
         monkeypatch.setattr(quantile_sanitizer, "FEWEST", 1)
         monkeypatch.setattr(first_look, "FLAGS", 10**6)
-        return TestSanitizerIsPrivate.worst(monkeypatch, **case, tape=tape)
+        return TestSanitizerIsPrivate.worst(monkeypatch, **case, kind=kind)
 
     @pytest.mark.parametrize("case", CASES)
     def test_exactly(self, monkeypatch, case):
@@ -331,15 +242,15 @@ class TestFirstLookIsPrivate:
     @pytest.mark.parametrize("case", CASES[:2])
     @pytest.mark.parametrize("mutant", ["cut", "count", "share"])
     def test_mutants_are_caught(self, monkeypatch, case, mutant):
-        class Mutant(Tape):
-            def draw(self, family, epsilon, sensitivity, bits):
-                factor = 2 if mutant == "cut" else 1
-                return super().draw(family, factor * epsilon, sensitivity, bits)
+        class Mutant(Look):
+            def member(self, family, epsilon, *others):
+                return super().member(family, (2 if mutant == "cut" else 1) * epsilon, *others)
 
-            def noise(self, scale, size, bits):
-                return super().noise(scale / (2 if mutant == "count" else 1), size, bits)
+            def spread(self, spread):
+                return spread / (2 if mutant == "count" else 1)
 
         if mutant == "share":
+            monkeypatch.setattr(Ledger, "_enter", lambda *_: None)  # it would refuse
             budgets = first_look.column_budgets
             monkeypatch.setattr(
                 quantile_sanitizer,
@@ -349,42 +260,36 @@ class TestFirstLookIsPrivate:
         assert self.worst(monkeypatch, case, Mutant) > 1
 
     @pytest.mark.parametrize("n_many", range(11))
-    @pytest.mark.parametrize(("factor", "kept"), [(1, True), (1.01, False)])
-    def test_the_budget_adds_up_in_every_branch(self, monkeypatch, n_many, factor, kept):
+    def test_the_budget_adds_up_in_every_branch(self, n_many):
         """The price of all that is drawn and of all noise is ε, whatever the first look says."""
-        spent = []
+        flags = np.arange(10) >= n_many
 
-        def pays(epsilon):
-            spent.append(Fraction(factor) * epsilon)
+        class Chosen(Tape):
+            def member(self, family, epsilon, sensitivity, sample, ledger):
+                if self._asked["name"] == first_look.LOOK:
+                    return n_many, 0  # the columns that come before this place
+                return sample(ledger, family, epsilon, sensitivity)
 
-        def look(others, epsilon, bits):
-            pays(epsilon)
-            return np.arange(10) < n_many
+            def uniform(self, bound, sample, ledger):
+                return 1
 
-        def many_valued(column, grid, *, levels, epsilon, bits):
-            halving, counting = quantiles.split_budget(epsilon, levels)
-            pays(levels * halving + counting)
-            return first_look.two_sided(0.0, 1.0, 50, 100, 1.0)
-
-        def draw(family, epsilon, sensitivity, bits):
-            assert sensitivity == 1
-            pays(epsilon)
-            return 0, 0
-
-        def noise(scale, size, bits):
-            pays(1 / scale)
-            return np.zeros(size, dtype=np.int64)
-
-        monkeypatch.setattr(quantile_sanitizer, "draw_columns", look)
-        monkeypatch.setattr(quantile_sanitizer, "release_column", many_valued)
-        monkeypatch.setattr(first_look, "draw", draw)
-        monkeypatch.setattr(first_look, "discrete_laplace", noise)
-        rows = np.arange(10_000.0).reshape(1000, 10)
-        sanitizer = QuantileSanitizer(epsilon=1.5).fit(rows)
-        assert (sum(spent) == Fraction(3, 2)) == kept
-        assert sanitizer.privacy_.epsilon == 1.5
+        rows = np.where(flags, np.arange(1000)[:, None] % 2, np.arange(1000.0)[:, None])
+        with Chosen() as tape:
+            sanitizer = QuantileSanitizer(epsilon=1.5, random_state=0).fit(rows)
+        spent = sum(use.cost for use in tape.uses_of("noise"))
+        looks, cuts = ([u for u in tape.uses_of("draw") if u.name == name] for name in NAMES)
+        assert (len(looks), len(cuts)) == (1, 10 - n_many)
+        spent += sum(use.cost for use in looks + cuts)
+        # of the draws of one level every row is in one
+        medians = {use.event.epsilon for use in tape.uses_of("draw") if use.name == MEDIANS}
+        assert len(medians) == (n_many > 0)
+        levels = n_levels(1000, 12 * 1.35 / (10 + 11 * n_many)) or 2
+        spent += sum(n_many * levels * epsilon for epsilon in medians)
+        # spreads are rounded up to 24 binary digits
+        assert Fraction(3, 2) * (1 - Fraction(1, 2**23)) < spent <= Fraction(3, 2)
         listed = sum(step.epsilon for step in sanitizer.privacy_.mechanisms)
         assert listed == pytest.approx(1.5)
+        assert len(sanitizer.privacy_.mechanisms) == 11
 
 
 class TestLearnerIsPrivate:
@@ -392,7 +297,7 @@ class TestLearnerIsPrivate:
 
     POINTS = (0.0, 1.0, 2.0)
 
-    def worst(self, monkeypatch, tape=Tape, epsilon=1):
+    def worst(self, monkeypatch, kind=Look, epsilon=1):
         monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: 1)
         monkeypatch.setattr(quantile_sanitizer, "candidates", lambda bounds: tiny(self.POINTS))
         labelled = list(itertools.product(self.POINTS, (0, 1)))
@@ -406,24 +311,24 @@ class TestLearnerIsPrivate:
             clf = GenericLearnerClassifier(Stumps(), epsilon=epsilon, classes=[0, 1])
             features = np.array([[point] for point, _ in rows])
             marks = [label for _, label in rows]
-            run = every_run(lambda: clf.fit(features, marks), monkeypatch, tape)  # noqa: B023
-            outcomes[rows] = run
+            outcomes[rows] = every_release(lambda: clf.fit(features, marks), kind)  # noqa: B023
         return worst_over_neighbours(outcomes, epsilon)
 
     def test_exactly(self, monkeypatch):
         assert Fraction(1, 5) < self.worst(monkeypatch) <= 1
 
     def test_a_draw_that_overspends_is_caught(self, monkeypatch):
-        class Mutant(Tape):
-            def draw(self, family, epsilon, sensitivity, bits):
-                factor = 3 if isinstance(family, Leaf) else 1
-                return super().draw(family, factor * epsilon, sensitivity, bits)
+        class Mutant(Look):
+            def member(self, family, epsilon, *others):
+                return super().member(
+                    family, (3 if isinstance(family, Leaf) else 1) * epsilon, *others
+                )
 
         assert self.worst(monkeypatch, Mutant) > 1
 
     def test_a_sanitizer_that_overspends_is_caught(self, monkeypatch):
-        class Mutant(Tape):
-            def noise(self, scale, size, bits):
-                return super().noise(scale / 3, size, bits)
+        class Mutant(Look):
+            def spread(self, spread):
+                return spread / 3
 
         assert self.worst(monkeypatch, Mutant) > 1

@@ -24,7 +24,6 @@ from skpublicdp.hypotheses.sweeps import (
     draw_directions,
 )
 from skpublicdp.hypotheses.trees import DecisionTree
-from skpublicdp.mechanisms.selection import draw
 from tests.helpers import (
     all_data_sets,
     as_arrays,
@@ -33,6 +32,7 @@ from tests.helpers import (
     outcome_probabilities,
     public_sample,
 )
+from tests.kit import Tape
 
 LINE = np.arange(6.0)[:, None]
 GRIDS = {
@@ -430,18 +430,12 @@ class TestRounds:
             assert clf.privacy_.epsilon == 2.0
 
     @pytest.mark.parametrize("rounds", [1, 2, 3])
-    def test_the_draws_together_spend_the_budget(self, rounds, monkeypatch):
-        spent = []
-
-        def recording(family, epsilon, sensitivity, bits):
-            spent.append((epsilon, sensitivity))
-            return draw(family, epsilon, sensitivity, bits)
-
-        monkeypatch.setattr("skpublicdp.rounds.draw", recording)
-        self.fitted(rounds, epsilon=0.7)
-        assert len(spent) == rounds
-        assert sum(epsilon for epsilon, _ in spent) == Fraction(0.7)
-        assert {sensitivity for _, sensitivity in spent} == {1}
+    def test_the_draws_together_spend_the_budget(self, rounds):
+        with Tape() as tape:
+            self.fitted(rounds, epsilon=0.7)
+        assert len(tape.uses) == rounds
+        assert sum(use.cost for use in tape.uses) == Fraction(7, 10)
+        assert {use.sensitivity for use in tape.uses} == {1}
 
     def test_nothing_finer_than_a_constant_is_drawn_once_more(self):
         X = np.random.default_rng(0).normal(size=(3000, 6))

@@ -1,6 +1,7 @@
 """LabelBoostClassifier: plans from public numbers, what the base learner gets, what comes out."""
 
 import itertools
+import math
 import pickle
 import warnings
 from fractions import Fraction
@@ -10,13 +11,26 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
-from skpublicdp import SemiPrivateClassifier
+from skpublicdp import (
+    GenericLearnerClassifier,
+    PPMHalfspaceClassifier,
+    PrivacyBudget,
+    SemiPrivateClassifier,
+    SubsamplingActiveLearner,
+)
+from skpublicdp.accounting import Approximate, Pure
 from skpublicdp.base_learner import check_base, fit_base
-from skpublicdp.exceptions import CoverSizeError, NoPublicDataWarning, SlicedPublicDataWarning
+from skpublicdp.exceptions import (
+    CoverSizeError,
+    NoPublicDataWarning,
+    PrivacyBudgetError,
+    SlicedPublicDataWarning,
+)
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -29,9 +43,10 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.label_boost.plan import rounds_epsilon
-from skpublicdp.label_boost.receipts import stages_of
+from skpublicdp.label_boost.receipts import note_stages
 from skpublicdp.label_boost.relabel import dichotomies, log_size
 from skpublicdp.label_boost.schedules import paper_plan, tight_plan
+from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.randomness import SeededBits
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
 from tests.helpers import assert_fits
@@ -48,6 +63,8 @@ SECRET = 8675309.25
 
 class Recorder(ClassifierMixin, BaseEstimator):
     """A stand-in for a third-party private learner, which keeps what it is given."""
+
+    protects_all_rows = True
 
     def __init__(self, epsilon=1.0, delta=1e-5, random_state=None):
         self.epsilon = epsilon
@@ -72,6 +89,8 @@ class Recorder(ClassifierMixin, BaseEstimator):
 class Constant(ClassifierMixin, BaseEstimator):
     """Perfectly private: looks at no row, and warns of what it does not look at."""
 
+    protects_all_rows = True
+
     def __init__(self, epsilon=1.0, classes=None):
         self.epsilon = epsilon
         self.classes = classes
@@ -86,9 +105,9 @@ class Constant(ClassifierMixin, BaseEstimator):
         return np.repeat(self.classes_[:1], len(X))
 
 
-def fitted(estimator=None, X=X, y=Y, X_public=None, is_labelled=None, **parameters):
+def fitted(estimator=None, X=X, y=Y, X_public=None, is_labelled=None, groups=None, **parameters):
     clf = LabelBoostClassifier(estimator, **{"random_state": 0, "epsilon": 2.0, **parameters})
-    return clf.fit(X, y, X_public=X_public, is_labelled=is_labelled)
+    return clf.fit(X, y, X_public=X_public, is_labelled=is_labelled, groups=groups)
 
 
 def test_the_base_learner_gets_relabelled_rows():
@@ -236,6 +255,210 @@ def test_released_labeler():
         fitted(release_labeler=True, y=TRUTH)
 
 
+class TestBaseLearners:
+    """Rows that a base learner takes as public are in the clear, whatever our receipt says."""
+
+    LEARNERS = (LabelBoostClassifier, SubsamplingActiveLearner)
+
+    @staticmethod
+    def refused(base, message):
+        for learner in TestBaseLearners.LEARNERS:
+            with pytest.raises(ValueError, match=message) as caught:
+                learner(base).fit(X[:300], TRUTH[:300])
+            assert "\n" not in str(caught.value)
+
+    def test_those_that_make_some_rows_public_by_their_label(self):
+        message = "PPMHalfspaceClassifier takes some of them as public; use another one"
+        for base in (
+            PPMHalfspaceClassifier(),
+            PPMHalfspaceClassifier(private_label="no"),
+            LabelBoostClassifier(PPMHalfspaceClassifier()),
+            LabelBoostClassifier(SubsamplingActiveLearner(PPMHalfspaceClassifier())),
+        ):
+            self.refused(base, message)
+
+    @pytest.mark.parametrize("declared", [False, None, "yes", 1])
+    def test_those_that_do_not_say_that_they_protect_all_rows(self, declared):
+        class Other(Recorder):
+            protects_all_rows = declared
+
+        self.refused(Other(), "does not say whether it does; if so, and only then, declare it"
+                     if declared is None else "Other takes some")  # fmt: skip
+
+        class Silent(ClassifierMixin, BaseEstimator):
+            def __init__(self, epsilon=1.0):
+                self.epsilon = epsilon
+
+            def fit(self, X, y):
+                raise AssertionError("it has seen the rows")
+
+            def predict(self, X):
+                raise AssertionError
+
+        self.refused(Silent(), "Silent does not say whether it does.*protects_all_rows = True")
+
+    def test_those_that_are_not_told_a_budget(self):
+        grid = GridSearchCV(SemiPrivateClassifier(), {"alpha": [0.1]})
+        for base in (make_pipeline(FunctionTransformer(), SemiPrivateClassifier()), grid):
+            self.refused(base, "must be a differentially private classifier with a parameter 'eps")
+
+    def test_those_with_a_budget_of_their_own(self):
+        budget = PrivacyBudget(3.0)
+        for base in (
+            SemiPrivateClassifier(budget=budget),
+            LabelBoostClassifier(budget=budget),
+            LabelBoostClassifier(SemiPrivateClassifier(budget=budget)),
+        ):
+            self.refused(base, "estimator must have budget=None, and .* has a budget of its own")
+        assert not budget.ledger
+
+    def test_what_a_receipt_says_is_believed_more_than_a_declaration(self):
+        class Claims(PPMHalfspaceClassifier):
+            protects_all_rows = True
+
+        self.refused(Claims(), "the receipt of Claims counts some of them as public or not at all")
+
+        class Thins(SemiPrivateClassifier):
+            def fit(self, X, y):
+                return super().fit(X[::2], y[::2])
+
+        self.refused(Thins(), "the receipt of Thins counts some of them as public or not at all")
+
+        class Shows(SemiPrivateClassifier):
+            def fit(self, X, y):
+                return super().fit(X, y, X_public=X[:9])
+
+        self.refused(Shows(), "the receipt of Shows counts some of them as public or not at all")
+
+        class Spends(SemiPrivateClassifier):
+            def fit(self, X, y):
+                self.epsilon *= 2
+                return super().fit(X, y)
+
+        self.refused(Spends(), "must not spend more than its share, and the receipt of Spends")
+
+        class Sanitizer(BaseEstimator):
+            def __init__(self, epsilon=1.0, delta=1e-6):
+                self.epsilon, self.delta = epsilon, delta
+
+            def fit(self, X):
+                return self
+
+            def sample(self, n):
+                return np.random.default_rng(0).normal(size=(n, 3))
+
+        # a delta that it is not told, where ours is 0
+        self.refused(GenericLearnerClassifier(sanitizer=Sanitizer()), "GenericLearner.* says that")
+
+    def test_public_rows_that_were_handed_on_may_be_counted(self):
+        clf = fitted(X_public=X[:70])
+        assert clf.estimator_.privacy_.n_public == 70
+
+    def test_our_own_may_be_base_learners(self):
+        for base in (None, GenericLearnerClassifier(bounds=(-4, 4)), LabelBoostClassifier()):
+            assert fitted(base).privacy_.epsilon == 2.0
+        inner = SubsamplingActiveLearner(Recorder(), n_labels=50)
+        assert fitted(inner).privacy_.epsilon == 2.0
+
+
+def test_labels_of_other_rows_choose_no_type():
+    """Under a mask `y` is not looked at elsewhere; room that other labels take is not kept."""
+    mask = np.arange(N) < LABELLED
+    codes = (TRUTH == "yes").astype(int).tolist()
+    for fill in (2.5, "a private text", None):
+        y = [code if told else fill for code, told in zip(codes, mask, strict=True)]
+        clf = fitted(Recorder(), y=y, is_labelled=mask)
+        assert clf.classes_.dtype == clf.estimator_.y.dtype == int
+    wide = np.where(mask, TRUTH, "a private text that is long")
+    clfs = [fitted(Recorder(), y=y, is_labelled=mask) for y in (TRUTH, wide)]
+    assert clfs[1].classes_.dtype == clfs[1].estimator_.y.dtype == "<U3"
+    assert pickle.dumps(clfs[0]) == pickle.dumps(clfs[1])
+
+
+class TestBudget:
+    @pytest.mark.parametrize("release", [False, True])
+    def test_one_entry_of_all(self, release):
+        budget = PrivacyBudget(2.0)
+        clf = fitted(Recorder(), epsilon=0.75, budget=budget, release_labeler=release)
+        (entry,) = budget.ledger
+        assert entry.event == clf.privacy_.event == Pure(Fraction(3, 4))
+        assert (entry.who, entry.n_rows) == ("LabelBoostClassifier", N)
+        assert clf.privacy_.entry == entry.number
+        assert clf.privacy_.n_private == N
+
+    @pytest.mark.parametrize("release", [False, True])
+    def test_delta(self, release):
+        budget = PrivacyBudget(2.0, 1e-5, accountant="pure")
+        clf = fitted(Recorder(), delta=1e-6, budget=budget, release_labeler=release)
+        assert clf.privacy_.event == Approximate(Fraction(2), Fraction(1, 10**6))
+        assert budget.spent() == (2.0, 1e-6)
+
+    def test_it_refuses_before_rows_are_read(self):
+        budget = PrivacyBudget(1.0)
+        with pytest.raises(PrivacyBudgetError, match="asks for ε = 2"):
+            fitted(X=np.full((N, 3), np.nan), budget=budget)
+        with pytest.raises(ValueError, match="needs unlabelled rows"):
+            fitted(release_labeler=True, y=TRUTH, epsilon=1.0, budget=budget)
+        with pytest.raises(ValueError, match="must know every label"):
+            fitted(Constant(classes=["no"]), epsilon=1.0, budget=budget)
+        assert not budget.ledger
+
+    def test_the_papers_constants_spend_one_at_most(self):
+        """For each row of a person."""
+        budget = PrivacyBudget(9.0)
+        x, y = np.zeros((93_000, 1)), np.full(93_000, -1)
+        x[:3000, 0], y[:3000] = np.linspace(0, 1, 3000), np.tile([0, 1], 1500)
+        settings = {"constants": "paper", "n_base": 1, "epsilon": 5.0, "budget": budget}
+        assert fitted(Recorder(), X=x, y=y, **settings).privacy_.epsilon == 1.0
+        x, y, groups = np.repeat(x, 2, axis=0), np.repeat(y, 2), np.arange(186_000) // 2
+        clf = fitted(Recorder(), X=x, y=y, groups=groups, max_rows_per_group=2, **settings)
+        assert (clf.privacy_.epsilon, clf.estimator_.epsilon) == (2.0, 1.0)
+        assert budget.spent().epsilon == 3.0
+
+
+class TestPersons:
+    GROUPS = np.random.default_rng(1).integers(0, 9000, N)
+    """Some have one row and some have four, and some of these are labelled."""
+
+    @classmethod
+    def kept(cls, k):
+        """Row numbers, by brute force: the labelled ones of a person alone, if there are any."""
+        told, rows = np.arange(N) < LABELLED, []
+        for who in np.unique(cls.GROUPS):
+            own = np.flatnonzero(who == cls.GROUPS)
+            rows += (own[told[own]] if told[own].any() else own)[:k].tolist()
+        return np.sort(rows)
+
+    @pytest.mark.parametrize("delta", [0.0, 1e-6])
+    @pytest.mark.parametrize("release", [False, True])
+    def test_the_whole_is_run_at_what_a_row_may_have(self, release, delta):
+        """The same bits, on the rows that count, at ε / k."""
+        rows, k = self.kept(2), 2
+        settings = {"release_labeler": release, "n_base": 100_000}
+        clf = fitted(Recorder(), groups=self.GROUPS, max_rows_per_group=k, delta=delta, **settings)
+        share = Fraction(str(delta)) / k * Fraction(math.exp(-2) * (1 - 2**-40))
+        plain = fitted(Recorder(), X=X[rows], y=Y[rows], epsilon=1.0, delta=share, **settings)
+        assert release or clf.n_rounds_ == plain.n_rounds_ == 1
+        for name in ("X", "y", "epsilon", "delta"):
+            assert np.array_equal(*(getattr(one.estimator_, name) for one in (clf, plain)))
+        if release:
+            assert str(clf.labeler_.hypothesis_) == str(plain.labeler_.hypothesis_)
+            assert [m.epsilon for m in clf.privacy_.mechanisms] == [2.0, 2.0]
+        else:
+            stages = zip(clf.privacy_.mechanisms, plain.privacy_.mechanisms, strict=True)
+            assert all(one.event == other.event for one, other in stages)
+            assert "for one row, the whole for a person" in repr(clf.privacy_)
+        assert (clf.privacy_.epsilon, clf.privacy_.delta) == (2.0, delta)
+        assert clf.privacy_.unit == "replace one person, up to 2 private rows"
+        assert clf.privacy_.n_private == len(rows) < N
+
+    def test_who_has_which_rows_must_be_said(self):
+        with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+            fitted(max_rows_per_group=2)
+        with pytest.raises(ValueError, match="groups needs max_rows_per_group"):
+            fitted(groups=self.GROUPS)
+
+
 @pytest.mark.parametrize(
     "hypotheses", [DecisionTrees(), Conjunctions(), Rectangles(), Union([Stumps(), Thresholds()])]
 )
@@ -333,11 +556,18 @@ def test_repeatable_and_cloneable():
 
 def test_receipts_of_two_rounds_tell_what_each_spends():
     plan = plan_for(500, 10_000_000, 1, 10**6)
-    first, second = stages_of(plan, 2)
+    first, second, base = stages_of(plan)
+    assert (base.epsilon, base.delta) == (plan.base_epsilon, plan.base_delta)
     assert 0.99 < first.epsilon <= 1 + 1e-14
     assert first.delta == pytest.approx(1e-6)
     assert second.epsilon <= 1 + 1e-14
     assert plan.base_delta > second.delta >= first.delta * (1 - 1e-9)
+
+
+def stages_of(plan):
+    ledger = Ledger(1)
+    note_stages(ledger, plan, 2, Recorder())
+    return ledger.receipt().mechanisms
 
 
 def plan_for(n_labelled=500, n_unlabelled=30_000, epsilon=1, n_base=None, n_classes=2):
@@ -410,8 +640,8 @@ def test_the_papers_schedule_to_the_letter():
     with pytest.raises(ValueError, match="got 84982 and 25559990, so 1 and 10 are missing"):
         paper(84_982, 90_000 * 284 - 10)
     half = paper(250_000, 10**8, epsilon=Fraction(1, 2))
-    stages = stages_of(half, 2)
-    assert [stage.epsilon for stage in stages] == [0.5, *[1.0] * len(half.rounds), 1.0]
+    stages = stages_of(half)
+    assert [stage.epsilon for stage in stages] == [0.5, *[1.0] * len(half.rounds), 1.0, 1.0]
     rate = np.expm1(0.5) / np.expm1(1)
     assert half.first_labelled == int(250_000 * rate)
     assert half.first_unlabelled == int(10**8 * rate)

@@ -21,10 +21,10 @@ from skpublicdp.label_boost.plan import Plan, Round, affordable, relabelled_epsi
 from skpublicdp.label_boost.procedure import boosted_rows
 from skpublicdp.label_boost.relabel import dichotomies
 from skpublicdp.labelled import LabelledRows
+from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.mechanisms.randomness import SeededBits
 from skpublicdp.mechanisms.selection import probabilities
-from tests.helpers import assert_fits
+from tests.kit import every_run
 
 LINE = [(0.0,), (1.0,), (2.0,)]
 SLACK = 1e-6  # of the linear program
@@ -306,20 +306,25 @@ def test_rounds_follow_the_formula():
     assert three == pytest.approx((2 * math.log(2 + u), 2 * math.log(3)))
 
 
+def after_rounds(S, T, rounds):
+    """Exact distribution after some rounds, as sets of rows; each takes the next rows of T."""
+    step, *later = rounds
+    states = thinned(S, T[: step.n_new], step, step.epsilon)
+    if not later:
+        return states
+    out = defaultdict(float)
+    for state, share in states.items():
+        for final, part in after_rounds(state, T[step.n_new :], later).items():
+            out[final] += share * part
+    return out
+
+
 def test_two_rounds_keep_their_bound():
-    first, second = Round(2, 1, 1, 1, Fraction(1)), Round(2, 1, 1, 1, Fraction(2))
+    rounds = Round(2, 1, 1, 1, Fraction(1)), Round(2, 1, 1, 1, Fraction(2))
     base = 0.5
-    bounds = rounds_epsilon((first, second), Fraction(base))[0]
+    bounds = rounds_epsilon(rounds, Fraction(base))[0]
     points = LINE[:2]
-
-    @functools.cache
-    def run(S, T):
-        out = defaultdict(float)
-        for state, share in thinned(S, T[:1], first, first.epsilon).items():
-            for final, part in thinned(state, T[1:], second, second.epsilon).items():
-                out[final] += share * part
-        return out
-
+    run = functools.cache(lambda S, T: after_rounds(S, T, rounds))
     worst = {"labelled": 0.0, "new": 0.0}
     for S in itertools.combinations_with_replacement(itertools.product(points, (0, 1)), 2):
         for T in itertools.product(points, repeat=2):  # which row is taken when matters
@@ -331,31 +336,70 @@ def test_two_rounds_keep_their_bound():
     assert worst["new"] <= bounds[1] + SLACK
 
 
-def test_what_runs_is_what_was_proved():
-    """`boosted_rows` against the exact distribution after a round."""
-    step = Round(3, 2, 2, 1, Fraction(2))
-    plan = Plan(Fraction(1), Fraction(0), 3, 2, (step,), 3, False, 0.5, 0.0)
+ONE, TWO = Fraction(2), Fraction(1)
+PROCEDURES = [
+    # rounds, and how many rows of the last one the base learner gets
+    ((Round(3, 2, 2, 1, ONE),), 3),
+    ((Round(3, 2, 1, 2, ONE),), 2),
+    ((Round(3, 1, 1, 1, ONE), Round(2, 1, 1, 1, TWO)), 2),
+    ((Round(3, 1, 2, 1, ONE), Round(3, 1, 1, 1, TWO)), 2),
+]
+
+
+@pytest.mark.parametrize(("rounds", "base_rows"), PROCEDURES)
+def test_what_runs_is_what_was_proved(rounds, base_rows):
+    """`boosted_rows`, each way its choices fall out, against the distribution after its rounds.
+
+    Every sequence: no row may tell by its place which kind it was.
+    """
     S = (((0.0,), 0), ((1.0,), 1), ((2.0,), 1))
-    T = ((0.0,), (3.0,))
-    expected = thinned(S, T, step, step.epsilon)
+    T = ((0.5,), (3.0,))
+    expected = defaultdict(float)
+    orders = list(itertools.permutations(T))
+    for order in orders:  # which rows are new in which round
+        for state, share in after_rounds(S, order, rounds).items():
+            sequences = list(itertools.permutations(state, base_rows))
+            for rows in sequences:
+                expected[rows] += share / len(orders) / len(sequences)
+    plan = Plan(Fraction(1), Fraction(0), len(S), len(T), rounds, base_rows, False, 0.5, 0.0)
+    found = procedure(plan, S, T)
+    assert found.keys() == expected.keys()
+    assert all(found[rows] == pytest.approx(share) for rows, share in expected.items())
+
+
+def test_the_papers_thinning_and_resampling():
+    """Subsets before the rounds and behind them, then draws with replacement; no round."""
+    S = tuple(((float(place),), place % 2) for place in range(4))
+    plan = Plan(Fraction(1, 2), Fraction(0), 3, 1, (), 2, True, 1.0, 0.0)
+    found = procedure(plan, S, ((9.0,), (8.0,)))
+    # any two of the four, and each of the four sequences of these
+    expected = defaultdict(float)
+    for pair in itertools.combinations(S, 2):
+        for rows in itertools.product(pair, repeat=2):
+            expected[rows] += 1 / 6 / 4
+    assert found == pytest.approx(expected)
+
+
+def procedure(plan, S, T):
+    """Exact distribution of the sequences of rows that the base learner gets."""
     given = LabelledRows(
         np.array([point for point, _ in S]),
         np.array([label for _, label in S]),
         np.array(T),
-        np.array([True] * 3 + [False] * 2),
+        np.array([True] * len(S) + [False] * len(T)),
         np.arange(2),
     )
-    counts = dict.fromkeys(expected, 0)
-    last = Counter()
-    bits = SeededBits(0)
-    for _ in range(4000):
-        X, y = boosted_rows(plan, Thresholds(), given, bits)
-        rows = [(tuple(point), label) for point, label in zip(X.tolist(), y.tolist(), strict=True)]
-        counts[tuple(sorted(rows))] += 1
-        last[rows[-1][0] == (3.0,)] += 1
-    assert_fits(list(counts.values()), list(expected.values()))
-    # the new row is the last to come in, and a third of the times the last to go out
-    assert_fits([last[True], last[False]], [1 / 6, 5 / 6])
+
+    def run():
+        ledger = Ledger(1)
+        whole = ledger.child(ledger.event, name="", proof="", by_theorem=True)
+        X, y = boosted_rows(plan, Thresholds(), given, whole)
+        return tuple(zip(map(tuple, X.tolist()), y.tolist(), strict=True))
+
+    found = defaultdict(float)
+    for one in every_run(run):
+        found[one.result] += float(one.lower)
+    return found
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])

@@ -3,15 +3,13 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 
-from skpublicdp.accounting import exact_fraction, exponential_rho, zcdp_epsilon, zcdp_rho
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.mechanisms.powers import exp_minus
-from skpublicdp.mechanisms.randomness import SeededBits
-from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.accounting import Draw, Gaussian, Pure, Steps, plan_delta, rho_price, zcdp_rho
+from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -21,6 +19,7 @@ from skpublicdp.query_release import (
     ThresholdQueries,
 )
 from skpublicdp.query_release import multiplicative_weights as pmw
+from tests.kit import Tape, by_release, every_run, exp_above, worst_ratio
 
 ARRANGED = [
     (ThresholdQueries(), 1, 9),
@@ -79,92 +78,62 @@ def test_counts_move_by_one_at_most():
             assert np.abs(moved - counts).max() <= 1
 
 
-def outcomes(counts, n, incidence, plan):
-    """Bounds of the exact probability of every transcript of `play`."""
-    dense = incidence.astype(float)
-    found = {(): (Fraction(1), Fraction(1), np.zeros(incidence.shape[1]))}
-    for _ in range(plan.rounds):
-        following = {}
-        for path, (lower, upper, logs) in found.items():
-            weights = np.exp(logs - logs.max())
-            expected = np.rint(n * (dense @ (weights / weights.sum()))).astype(np.int64)
-            leaf = Leaf(np.concatenate([expected - counts, counts - expected]))
-            for place, (p_low, p_high) in probabilities(leaf, plan.round_epsilon, 1).items():
-                sign = 1 if place < len(counts) else -1
-                moved = logs + sign * plan.rate * dense[place % len(counts)]
-                following[(*path, place)] = lower * p_low, upper * p_high, moved
-        found = following
-    return {path: (lower, upper) for path, (lower, upper, _) in found.items()}
+def play(arrangement, counts, epsilon):
+    plan = pmw.Plan(2, epsilon / 2, 0.7, 1.0)
+    pmw.play(counts, 3, arrangement.incidence, plan, Ledger(epsilon, 0, 0))
+
+
+def mwem(arrangement, counts, epsilon):
+    questions = pmw.Questions.of(arrangement.queries, arrangement.cover, arrangement.cells)
+    prior = np.full(len(arrangement.cells), 1 / len(arrangement.cells))
+    pmw.mwem(counts, 3, questions, prior, 2, Ledger(epsilon, 0, 0))
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2)])
-def test_exact_privacy_over_all_neighbours(epsilon):
+@pytest.mark.parametrize("rounds", [play, mwem])
+def test_exact_privacy_over_all_neighbours(rounds, epsilon):
     """Two rounds, three rows, three cells: P <= e^ε P' for every transcript and neighbour."""
     arrangement = pmw.arrange(ThresholdQueries(), np.arange(3.0)[:, None], 100)
-    plan = pmw.Plan(2, epsilon / 2, 0.7, 1.0, "")
-    _, shrink = exp_minus(epsilon, 200)
-    growth = Fraction(1 << 200, shrink)
-    tables = {}
+    released = {}
     for cells in itertools.combinations_with_replacement(range(3), 3):
         counts = arrangement.incidence @ np.bincount(cells, minlength=3)
-        tables[cells] = outcomes(counts, 3, arrangement.incidence, plan)
-        assert abs(float(sum(lower for lower, _ in tables[cells].values())) - 1) < 1e-9
-    worst = 0
-    for cells, other in itertools.product(tables, repeat=2):
-        shared = sum(min(cells.count(cell), other.count(cell)) for cell in range(3))
-        if shared < 2:
-            continue
-        for path, (lower, upper) in tables[cells].items():
-            assert upper <= growth * tables[other][path][0]
-            worst = max(worst, float(lower / tables[other][path][1]))
-    assert worst > 1
+        runs = every_run(partial(rounds, arrangement, counts, epsilon))
+        assert len(runs) == (2 * len(counts)) ** 2
+        released[cells] = by_release(runs)
+    ratios = [
+        worst_ratio(released[cells], released[other], epsilon)
+        for cells, other in itertools.permutations(released, 2)
+        if sum(min(cells.count(cell), other.count(cell)) for cell in range(3)) == 2
+    ]
+    assert max(ratios) <= 1
+    assert max(ratios) > exp_above(-epsilon / 2)  # half of ε is really lost
 
 
-def test_play_draws_what_the_plan_says(monkeypatch):
-    drawn = []
-    real = pmw.draw
-
-    def spy(family, epsilon, sensitivity, bits):
-        drawn.append((epsilon, sensitivity))
-        return real(family, epsilon, sensitivity, bits)
-
-    monkeypatch.setattr(pmw, "draw", spy)
+def test_play_draws_what_the_plan_says():
     incidence = np.tri(5, 4, -1, dtype=bool)
-    plan = pmw.plan_rounds(1000, 5, 4, epsilon=Fraction(1), delta=Fraction(1, 10**6), beta=0.05)
-    weights = pmw.play(
-        incidence @ np.array([400, 300, 200, 100]), 1000, incidence, plan, SeededBits(0)
-    )
-    assert drawn == [(plan.round_epsilon, 1)] * plan.rounds
+    ledger = Ledger(1, 1e-6, 0)
+    plan = pmw.plan_rounds(1000, 5, 4, ledger=ledger, beta=0.05)
+    with Tape() as tape:
+        weights = pmw.play(
+            incidence @ np.array([400, 300, 200, 100]), 1000, incidence, plan, ledger
+        )
+    drawn = [(use.kind, use.event, use.sensitivity) for use in tape.uses]
+    assert drawn == [("draw", Draw(plan.round_epsilon), 1)] * plan.rounds
+    assert ledger.event == Steps((Draw(plan.round_epsilon),) * plan.rounds)
     assert weights.sum() == pytest.approx(1)
     assert (weights >= 0).all()
 
 
-@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**8)])
-@pytest.mark.parametrize("rounds", [1, 3, 40, 1000])
-@pytest.mark.parametrize("share", [1, 2])
-def test_the_rounds_spend_no_more_than_the_budget(delta, rounds, share):
-    epsilon = exact_fraction(0.7)
-    budget, composition = pmw.round_budget(epsilon, delta, rounds, share)
-    if composition.startswith("basic"):
-        assert rounds * share * budget <= epsilon
-    else:
-        total = share * rounds * exponential_rho(budget)
-        assert total <= zcdp_rho(epsilon, delta)
-        assert zcdp_epsilon(total, delta) <= 0.7
-    if delta and rounds == 1000:
-        assert budget > 5 * epsilon / (rounds * share)
-
-
 class TestPlan:
-    SETTINGS = {  # noqa: RUF012 - read only
-        "epsilon": Fraction(1),
-        "delta": Fraction(1, 10**10),
-        "beta": 0.0125,
-    }
+    SETTINGS = 1, Fraction(1, 10**10)
+
+    def plan(self, n, n_queries, n_cells, *, settings=SETTINGS, k=None, **parameters):
+        ledger = Ledger(*settings, rows_per_person=k)
+        return pmw.plan_rounds(n, n_queries, n_cells, ledger=ledger, beta=0.0125, **parameters)
 
     def test_alpha_means_fewer_rounds(self):
-        best = pmw.plan_rounds(100_000, 63, 64, **self.SETTINGS)
-        rough = pmw.plan_rounds(100_000, 63, 64, alpha=0.5, **self.SETTINGS)
+        best = self.plan(100_000, 63, 64)
+        rough = self.plan(100_000, 63, 64, alpha=0.5)
         assert rough.rounds == math.ceil(math.log(64) / (2 * 0.25**2))
         assert rough.rounds < best.rounds
         assert best.error < rough.error < 0.5
@@ -172,12 +141,26 @@ class TestPlan:
     def test_it_is_no_worse_than_the_paper(self):
         """Lemma 7 as stated, for answers in [-1, 1], beside ours, for answers in [0, 1]."""
         for n in (10_000, 100_000, 1_000_000):
-            plan = pmw.plan_rounds(n, 63, 64, **self.SETTINGS)
+            plan = self.plan(n, 63, 64)
             alpha = 2 * plan.error
             log_cells = math.log(64)
             needed = 200 * math.sqrt(log_cells * math.log(2e10))
             needed *= math.log(63) + math.log(128 * log_cells / (alpha**2 * 0.025))
             assert n < needed / alpha**2
+
+    @pytest.mark.parametrize("n", [50, 2000, 100_000])
+    def test_a_round_gets_no_less_than_by_zcdp(self, n):
+        plan = self.plan(n, 63, 64)
+        rho = zcdp_rho(*map(Fraction, self.SETTINGS))
+        assert plan.rounds * rho_price(Draw(plan.round_epsilon)) > 0.999 * rho
+        assert plan_delta(Steps((Draw(plan.round_epsilon),) * plan.rounds), 1) <= 1e-10
+
+    def test_several_rows_of_a_person_are_missed_together(self):
+        one, three = (self.plan(30_000, 63, 64, k=k, alpha=0.9) for k in (1, 3))
+        assert one.rounds == three.rounds
+        learned = math.sqrt(math.log(64) / (2 * one.rounds))
+        missed = one.error - learned - 1 / 30_000
+        assert three.error == pytest.approx(learned + 3 * missed + 1 / 30_000)
 
     @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**10)])
     def test_the_guarantee_holds(self, delta):
@@ -186,37 +169,38 @@ class TestPlan:
         cells = np.zeros(16, dtype=np.int64)
         cells[[2, 9]] = 15_000, 5_000  # far from uniform
         counts = arrangement.incidence @ cells
-        settings = {**self.SETTINGS, "delta": delta}
-        plan = pmw.plan_rounds(20_000, len(counts), 16, **settings)
+        plan = self.plan(20_000, len(counts), 16, settings=(1, delta))
         errors = []
         for seed in range(12):
-            weights = pmw.play(counts, 20_000, arrangement.incidence, plan, SeededBits(seed))
+            ledger = Ledger(1, delta, seed)
+            weights = pmw.play(counts, 20_000, arrangement.incidence, plan, ledger)
             errors.append(np.abs(arrangement.incidence @ weights - counts / 20_000).max())
         assert max(errors) <= plan.error
         assert max(errors) > plan.error / 20
 
 
-@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**8)])
+@pytest.mark.parametrize("delta", [0, 1e-8])
 def test_mwem_moves_towards_the_private_rows(delta):
     X = np.arange(20.0)[:, None]
     queries = ThresholdQueries()
     listed = queries.cover(X)
     counts = np.rint(20_000 * (np.arange(21) / 20) ** 2).astype(np.int64)
     questions = pmw.Questions.of(queries, listed, X)
-    weights, measured, plan = pmw.mwem(
-        counts,
-        20_000,
-        questions,
-        np.full(20, 0.05),
-        8,
-        epsilon=Fraction(1),
-        delta=delta,
-        bits=SeededBits(0),
-    )
+    weights = pmw.mwem(counts, 20_000, questions, np.full(20, 0.05), 8, Ledger(1, delta, 0))
     assert np.abs(questions.answers(weights) - counts / 20_000).max() < 0.08  # 0.25 before
-    assert len(measured.values) == plan.rounds == 8
-    if delta:
-        spent = 8 * exponential_rho(plan.round_epsilon) + 8 / (2 * measured.spread)
-        assert spent <= zcdp_rho(Fraction(1), delta)
-    else:
-        assert 8 * (plan.round_epsilon + 1 / measured.spread) <= 1
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 40])
+def test_the_rounds_of_mwem_spend_all_and_no_more(rounds):
+    draw, noise = pmw.round_events(rounds, Ledger("0.7", 0))
+    assert draw == Draw(noise.epsilon)
+    assert isinstance(noise, Pure)
+    assert rounds * (draw.epsilon + noise.epsilon) == Fraction(7, 10)
+    ledger = Ledger("0.7", 1e-8)
+    draw, noise = pmw.round_events(rounds, ledger)
+    assert isinstance(noise, Gaussian)
+    assert rho_price(draw) == rho_price(noise)
+    plan = Steps((draw, noise) * rounds)
+    assert 0.98e-8 < plan_delta(plan, Fraction(7, 10)) <= 1e-8
+    # by zCDP each round would get less
+    assert rho_price(plan) > zcdp_rho(ledger.epsilon, ledger.delta)

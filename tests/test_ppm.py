@@ -12,8 +12,9 @@ from skpublicdp import PPMHalfspaceClassifier, rounds
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import HalfspaceIntersections
-from skpublicdp.mechanisms.selection import draw, probabilities
+from skpublicdp.mechanisms.selection import probabilities
 from tests.helpers import assert_fits, assert_private, public_sample
+from tests.kit import Tape
 
 RNG = np.random.default_rng(0)
 N = 2000
@@ -30,18 +31,6 @@ FAST = PPMHalfspaceClassifier(private_label="negative", max_halfspaces=200, rand
 
 def fitted(rows=X, y=Y, *, is_public=None, **parameters):
     return clone(FAST).set_params(**parameters).fit(rows, y, is_public=is_public)
-
-
-def recorded(monkeypatch):
-    """Catch the family, budget and sensitivity of every draw."""
-    draws = []
-
-    def recording(family, epsilon, sensitivity, bits):
-        draws.append((family, epsilon, sensitivity))
-        return draw(family, epsilon, sensitivity, bits)
-
-    monkeypatch.setattr(rounds, "draw", recording)
-    return draws
 
 
 # Public rows are fixed; each private one is any point with any label its model allows.
@@ -80,39 +69,37 @@ def weights_of(model):
 
 @few_rows
 @pytest.mark.parametrize("model", MODELS)
-def test_exact_privacy_over_all_private_rows(model, monkeypatch):
+def test_exact_privacy_over_all_private_rows(model):
     """For public rows and statuses as they are, any private row may be any other one."""
-    draws = recorded(monkeypatch)
-    outcomes, epsilon = {}, 0.7
+    outcomes, epsilon = {}, Fraction(7, 10)
     for chosen, rows, y, mask, weight in every_data_set(model):
-        draws.clear()
-        settings = {"private_label": 1, "class_weight": weight, "epsilon": epsilon}
-        fitted(rows, y, is_public=mask, **settings)
-        ((family, spent, sensitivity),) = draws
-        outcomes[chosen] = probabilities(family, spent, sensitivity, precision=96)
+        settings = {"private_label": 1, "class_weight": weight, "epsilon": float(epsilon)}
+        with Tape() as tape:
+            fitted(rows, y, is_public=mask, **settings)
+        (use,) = tape.uses
+        assert use.sensitivity == weights_of(model)[0]
+        outcomes[chosen] = probabilities(use.answer, use.cost, use.sensitivity, precision=96)
         assert 1 - Fraction(1, 2**60) < sum(low for low, _ in outcomes[chosen].values()) <= 1
-        assert sensitivity == weights_of(model)[0]
     for (one, other), of_data in outcomes.items():
         for neighbour, of_neighbour in outcomes.items():
             if one in neighbour or other in neighbour:
-                assert_private(of_data, of_neighbour, Fraction(epsilon))
+                assert_private(of_data, of_neighbour, epsilon)
 
 
 @few_rows
 @pytest.mark.parametrize("model", MODELS)
-def test_scores_weigh_rows_by_their_status(model, monkeypatch):
+def test_scores_weigh_rows_by_their_status(model):
     """Every member is scored by what it predicts; a private row weighs the same with any label."""
-    draws = recorded(monkeypatch)
     for_private, for_public = weights_of(model)
     public = MODELS[model][0]
     cover = HalfspaceIntersections().build_cover(public_sample(public), alpha=0.5, beta=0.05)
     rules = [cover.hypothesis(path) for path in range(cover.size)]
     for _, rows, y, mask, weight in list(every_data_set(model))[::5]:
-        draws.clear()
-        fitted(rows, y, is_public=mask, private_label=1, class_weight=weight)
+        with Tape() as tape:
+            fitted(rows, y, is_public=mask, private_label=1, class_weight=weight)
         wrong = np.array([rule.predict(rows) != y for rule in rules])
         expected = wrong @ np.where(mask, for_public, for_private)
-        np.testing.assert_array_equal(draws[0][0].errors, expected)
+        np.testing.assert_array_equal(tape.uses[0].answer.errors, expected)
 
 
 @few_rows
@@ -142,21 +129,16 @@ def test_fits_draw_from_the_exact_distribution(private_label):
 
 
 @few_rows
-def test_the_check_sees_a_sensitivity_that_is_too_small(monkeypatch):
+def test_the_check_sees_a_sensitivity_that_is_too_small():
     """A private row of weight 2 that is drawn as if it weighed 1 spends twice the budget."""
-
-    def careless(family, epsilon, sensitivity, bits):
-        return draw(family, epsilon, 1, bits)
-
-    draws = recorded(monkeypatch)
     outcomes = []
     for label in (0, 1):
-        draws.clear()
         rows = np.vstack([CORNERS, [[0.2, 0.2]]])
         mask = np.array([True, True, True, False])
         settings = {"private_label": 1, "class_weight": {0: 1, 1: 2}, "epsilon": 1.0}
-        fitted(rows, [0, 0, 1, label], is_public=mask, **settings)
-        outcomes.append(probabilities(draws[0][0], draws[0][1], 1))
+        with Tape() as tape:
+            fitted(rows, [0, 0, 1, label], is_public=mask, **settings)
+        outcomes.append(probabilities(tape.uses[0].answer, tape.uses[0].cost, 1))
     with pytest.raises(AssertionError):
         assert_private(*outcomes, Fraction(1))
 
@@ -165,22 +147,21 @@ class TestRounds:
     """Draws on halfspaces around those drawn before share the budget."""
 
     @few_rows
-    def test_the_draws_together_spend_the_budget(self, monkeypatch):
-        draws = recorded(monkeypatch)
+    def test_the_draws_together_spend_the_budget(self):
         for epsilon, n_draws in [(0.01, 1), (1.0, 2), (3.0, 3), (8.0, 4)]:
-            draws.clear()
-            clf = fitted(epsilon=epsilon, class_weight={"negative": 2})
-            assert sum(spent for _, spent, _ in draws) == Fraction(epsilon)
-            assert [sensitivity for _, _, sensitivity in draws] == [2] * n_draws
+            with Tape() as tape:
+                clf = fitted(epsilon=epsilon, class_weight={"negative": 2})
+            assert sum(use.cost for use in tape.uses) == Fraction(str(epsilon))
+            assert [use.sensitivity for use in tape.uses] == [2] * n_draws
             spent = [mechanism.epsilon for mechanism in clf.privacy_.mechanisms]
             shares = n_draws * (n_draws + 1) / 2
             assert spent == pytest.approx([epsilon * t / shares for t in range(1, n_draws + 1)])
 
-    def test_the_papers_pool_is_drawn_from_once(self, monkeypatch):
-        draws = recorded(monkeypatch)
-        fitted(X[:, :1], is_public=np.arange(N) < 30, pool="paper", epsilon=100.0)
-        fitted(is_public=np.arange(N) < 9, epsilon=100.0)  # so few that all fit in
-        assert [spent for _, spent, _ in draws] == [100, 100]
+    def test_the_papers_pool_is_drawn_from_once(self):
+        with Tape() as tape:
+            fitted(X[:, :1], is_public=np.arange(N) < 30, pool="paper", epsilon=100.0)
+            fitted(is_public=np.arange(N) < 9, epsilon=100.0)  # so few that all fit in
+        assert [use.cost for use in tape.uses] == [100, 100]
 
     def test_they_pay(self, monkeypatch):
         noisy = np.where(np.random.default_rng(2).random(N) < 0.1, Y[::-1], Y)
@@ -203,16 +184,13 @@ class TestRounds:
             y = np.array([0] * 9 + [label for _, label in chosen])
             outcomes[chosen] = {}
             for first in range(2, 9):  # singles and a pair
-                draws = []
-
-                def dictated(family, epsilon, sensitivity, bits, draws=draws, first=first):
-                    draws.append((family, epsilon, sensitivity))
-                    return first
-
-                monkeypatch.setattr(rounds, "draw", dictated)
                 settings = {"private_label": 1, "class_weight": weight, "epsilon": 0.9}
-                fitted(rows, y, is_public=np.arange(11) < 9, max_halfspaces=6, **settings)
-                before, after = (probabilities(*one, precision=96) for one in draws)
+                with Tape([first, 0]) as tape:
+                    fitted(rows, y, is_public=np.arange(11) < 9, max_halfspaces=6, **settings)
+                before, after = (
+                    probabilities(use.answer, use.cost, use.sensitivity, precision=96)
+                    for use in tape.uses
+                )
                 for path, (low, high) in after.items():
                     outcomes[chosen][first, path] = (
                         before[first][0] * low,
@@ -221,7 +199,7 @@ class TestRounds:
         for (one, other), of_data in outcomes.items():
             for neighbour, of_neighbour in outcomes.items():
                 if one in neighbour or other in neighbour:
-                    assert_private(of_data, of_neighbour, Fraction(0.9))
+                    assert_private(of_data, of_neighbour, Fraction(9, 10))
 
 
 class TestLearning:
@@ -270,10 +248,10 @@ class TestLearning:
 
 
 class TestWeights:
-    def weighted(self, monkeypatch, weight, **data):
-        draws = recorded(monkeypatch)
-        clf = fitted(class_weight=weight, **data)
-        return clf, draws[-1][2]
+    def weighted(self, weight, **data):
+        with Tape() as tape:
+            clf = fitted(class_weight=weight, **data)
+        return clf, tape.uses[-1].sensitivity
 
     @pytest.mark.parametrize(
         ("weight", "expected"),
@@ -289,8 +267,8 @@ class TestWeights:
             ({"positive": 1, "negative": 2**30}, (2**30, 1)),
         ],
     )
-    def test_only_the_ratio_counts(self, weight, expected, monkeypatch):
-        clf, sensitivity = self.weighted(monkeypatch, weight)
+    def test_only_the_ratio_counts(self, weight, expected):
+        clf, sensitivity = self.weighted(weight)
         private, public = expected
         assert sensitivity == private
         total = private * (~SHARED).sum() + public * SHARED.sum()
@@ -303,11 +281,11 @@ class TestWeights:
         ("n_public", "expected"),
         [(1000, (1, 1)), (300, (3, 17)), (1999, (1999, 1)), (1, (1, 1999))],
     )
-    def test_balanced(self, n_public, expected, monkeypatch):
+    def test_balanced(self, n_public, expected):
         """Weights follow from the numbers of rows alone; 1700 / 300 is 17 / 3."""
         for y in (Y, np.roll(Y, 1)):
             mask = np.arange(N) < n_public
-            clf, sensitivity = self.weighted(monkeypatch, "balanced", y=y, is_public=mask)
+            clf, sensitivity = self.weighted("balanced", y=y, is_public=mask)
             assert sensitivity == expected[0]
             total = expected[0] * (N - n_public) + expected[1] * n_public
             last = clf.privacy_.mechanisms[-1].epsilon

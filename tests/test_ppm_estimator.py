@@ -17,7 +17,8 @@ from skpublicdp import PPMHalfspaceClassifier, PublicFit
 from skpublicdp.accounting import REPLACE_ONE
 from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning
 from skpublicdp.guarantees import n_ppm
-from tests.test_ppm import FAST, RNG, SHARED, N, X, Y, few_rows, fitted, no_public, recorded
+from tests.kit import Tape
+from tests.test_ppm import FAST, RNG, SHARED, N, X, Y, few_rows, fitted, no_public
 
 
 class TestLabels:
@@ -152,10 +153,10 @@ class TestWhatComesOut:
         assert "seeded" in repr(receipt)
         assert fitted(random_state=None).privacy_.secure_randomness
 
-    def test_the_draws_spend_the_budget(self, monkeypatch):
-        draws = recorded(monkeypatch)
-        fitted(epsilon=0.7)
-        assert sum(epsilon for _, epsilon, _ in draws) == Fraction(0.7)
+    def test_the_draws_spend_the_budget(self):
+        with Tape() as tape:
+            fitted(epsilon=0.7)
+        assert sum(use.cost for use in tape.uses) == Fraction(7, 10)
 
     def test_certificate(self):
         clf = fitted(epsilon=0.5, beta=0.1)

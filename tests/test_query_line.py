@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
-from skpublicdp.mechanisms.randomness import SeededBits
-from skpublicdp.query_release import line as line_module
+from skpublicdp.accounting import Gaussian, Measurement, gaussian_epsilon, gaussian_mu_squared
+from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.cells import build_line
 from skpublicdp.query_release.fit import (
     NO_DRIFT,
@@ -22,16 +21,16 @@ from skpublicdp.query_release.fit import (
 )
 from skpublicdp.query_release.line import fit_line, guess_at_edges, release_line
 from skpublicdp.query_release.prefix import (
-    Measurement,
     hierarchy_strategy,
     histogram_strategy,
     measure,
     prefix_strategy,
 )
+from tests.kit import Tape
 
 BUDGET = Fraction(1, 50)
-GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}
-PURE = {"epsilon": 1.0, "delta": 0}
+GAUSSIAN = 1.0, 1e-6
+PURE = 1.0, 0
 
 
 def normal_rows(n_private=3000, n_public=60, shift=0.0, seed=0):
@@ -71,7 +70,7 @@ RELEASES = {
 
 def release(name, budget=GAUSSIAN, seed=0, **options):
     x, x_public, bounds = RELEASES[name]
-    return release_line(x, x_public, bounds=bounds, bits=SeededBits(seed), **budget, **options)
+    return release_line(x, x_public, bounds=bounds, ledger=Ledger(*budget, seed), **options)
 
 
 def equal(one, other):
@@ -91,21 +90,20 @@ def equal(one, other):
 
 @pytest.mark.parametrize("n_cells", [2, 3, 5, 8, 9, 17, 64, 65, 100])
 @pytest.mark.parametrize(
-    ("build", "distance"),
+    "build",
     [
-        (lambda n_cells: prefix_strategy(n_cells, BUDGET), np.square),
-        (lambda n_cells: prefix_strategy(n_cells, Fraction(1, 2**50)), np.square),
-        (histogram_strategy, np.abs),
-        (hierarchy_strategy, np.abs),
+        lambda n_cells: prefix_strategy(n_cells, BUDGET),
+        lambda n_cells: prefix_strategy(n_cells, Fraction(1, 2**50)),
+        histogram_strategy,
+        hierarchy_strategy,
     ],
 )
-def test_sensitivity_is_that_of_the_farthest_pair_of_cells(n_cells, build, distance):
+def test_sensitivity_is_that_of_the_farthest_pair_of_cells(n_cells, build):
     strategy = build(n_cells)
     assert strategy.matrix.dtype == np.int64
-    columns = strategy.matrix.T
-    farthest = max(int(distance(a - b).sum()) for a, b in itertools.combinations(columns, 2))
-    assert strategy.sensitivity == farthest
-    assert strategy.gaussian == (distance is np.square)
+    moves = [a - b for a, b in itertools.combinations(strategy.matrix.T, 2)]
+    assert strategy.sensitivity.absolute == max(int(np.abs(move).sum()) for move in moves)
+    assert strategy.sensitivity.squared == max(int(np.square(move).sum()) for move in moves)
 
 
 @pytest.mark.parametrize("x_public", [[], [1.0], [0.0, 1.0, 3.0], [0.25, 0.25, 2.5]])
@@ -121,7 +119,7 @@ def test_replacing_any_row_moves_the_measurements_by_at_most_the_sensitivity(x_p
         int(np.square(exact[kept, old] - exact[kept, new]).sum())
         for kept, old, new in itertools.product(domain, repeat=3)
     ]
-    assert max(moved) <= strategy.sensitivity
+    assert max(moved) <= strategy.sensitivity.squared
 
 
 def test_the_coefficients_are_a_square_root_of_prefix_sums():
@@ -132,13 +130,17 @@ def test_the_coefficients_are_a_square_root_of_prefix_sums():
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_what_is_spent_is_what_was_asked_for(name):
-    found = release(name)
-    assert found.spread == found.sensitivity / found.mu_squared  # as fractions
-    assert found.mu_squared == gaussian_mu_squared(*GAUSSIAN.values())
-    assert 0.999 < gaussian_epsilon(found.mu_squared, GAUSSIAN["delta"]) <= 1
-    found = release(name, PURE)
-    assert found.spread == found.sensitivity
-    assert found.mu_squared is None
+    with Tape() as tape:
+        release(name)
+        release(name, PURE)
+    gaussian, pure = tape.uses
+    assert gaussian.gaussian
+    assert not pure.gaussian
+    assert 0.999 < gaussian_epsilon(gaussian.cost, GAUSSIAN[1]) <= 1
+    # the spread is rounded up to 24 binary digits
+    least = 1 - Fraction(1, 2**23)
+    assert least * gaussian_mu_squared(*GAUSSIAN) < gaussian.cost <= gaussian_mu_squared(*GAUSSIAN)
+    assert least < pure.cost <= 1
 
 
 # the table
@@ -182,48 +184,35 @@ def test_the_guess_is_close_to_the_public_rows():
     assert np.abs(line.base(NORMAL_PUBLIC) - ecdf).max() < 2 / len(x_public)
 
 
-def test_cells_depend_on_public_numbers_only(monkeypatch):
-    seen = []
-
-    def build(*arguments):
-        seen.append(arguments)
-        return build_line(*arguments)
-
-    monkeypatch.setattr(line_module, "build_line", build)
-    for x in (NORMAL, np.full(len(NORMAL), 1e9)):
-        release_line(x, NORMAL_PUBLIC, bounds=(-6, 6), bits=SeededBits(0), **GAUSSIAN)
-    assert all(np.array_equal(a, b) for a, b in zip(*seen, strict=True))
-
-
 # private rows are seen through the noisy integers only
 
 
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
 @pytest.mark.parametrize("trust", ["auto", 0.5])
-def test_the_same_noisy_integers_give_the_same_release(monkeypatch, budget, trust):
-    measured = []
-
-    def record(*arguments):
-        measured.append(measure(*arguments))
-        return measured[0]
-
-    monkeypatch.setattr(line_module, "measure", record)
-    x, x_public, bounds = RELEASES["drift"]
-    one, other = (
-        release_line(rows, x_public, bounds=bounds, bits=SeededBits(0), trust=trust, **budget)
-        for rows in (x, np.full(len(x), 5.0))
-    )
-    assert not np.array_equal(measured[0].values, measured[1].values)
+@pytest.mark.parametrize("name", ["drift", "hours", "no public rows"])
+def test_the_same_noisy_integers_give_the_same_release(name, trust, budget):
+    x, x_public, bounds = RELEASES[name]
+    with Tape() as tape:
+        one = release(name, budget, trust=trust)
+    with Tape(tape.outcomes) as again:
+        ledger = Ledger(*budget, 0)
+        other = release_line(
+            np.full(len(x), 5.0), x_public, bounds=bounds, ledger=ledger, trust=trust
+        )
+    assert not np.array_equal(tape.uses[0].answer, again.uses[0].answer)
     assert equal(one, other)
 
 
-def test_the_noise_is_the_sampler_s_and_nothing_else_is_added():
-    strategy = prefix_strategy(20, BUDGET)
-    counts = np.arange(20)
-    noise = measure(strategy, 0 * counts, BUDGET, SeededBits(3)).values
-    found = measure(strategy, counts, BUDGET, SeededBits(3))
-    assert np.array_equal(found.values - noise, strategy.matrix @ counts)
+def test_what_is_measured_is_the_product():
+    strategy, counts = prefix_strategy(20, BUDGET), np.arange(20)
+    with Tape() as tape:
+        found = measure(strategy, counts, Gaussian(BUDGET), Ledger(1, 1e-6, 3))
+    (use,) = tape.uses
+    assert np.array_equal(use.answer, strategy.matrix @ counts)
+    assert use.sensitivity == strategy.sensitivity
+    assert np.array_equal(found.values, use.outcome)
     assert found.values.dtype == np.int64
+    assert found.variance == pytest.approx(float(found.spread) + 1 / 12)
 
 
 def test_a_seed_repeats_the_release_and_another_does_not():
@@ -274,7 +263,7 @@ def test_atoms_have_mass_of_their_own():
     assert found.interval(40.2, 40.8) < 0.01
     assert found.quantile(0.5) == 40
     mixed = np.where(np.arange(3000) % 2, 0.0, np.abs(NORMAL))
-    found = release_line(mixed, mixed[::30], bounds=(0, 9), bits=SeededBits(0), **GAUSSIAN)
+    found = release_line(mixed, mixed[::30], bounds=(0, 9), ledger=Ledger(*GAUSSIAN, 0))
     assert found.cdf(0) == pytest.approx(0.5, abs=0.05)
 
 
@@ -291,7 +280,7 @@ def test_many_private_rows_are_found_again(name, budget):
 def test_rows_without_drift_are_trusted_and_others_are_not():
     x, x_public = normal_rows(6000, 500)
     alike, apart = (
-        release_line(x, rows, bounds=(-9, 9), bits=SeededBits(0), **GAUSSIAN)
+        release_line(x, rows, bounds=(-9, 9), ledger=Ledger(*GAUSSIAN, 0))
         for rows in (x_public, x_public + 1)
     )
     assert alike.drift is NO_DRIFT
@@ -315,7 +304,7 @@ def test_error_bars_hold_the_population(shift, budget):
     covered = []
     for seed in range(12):
         x, x_public = normal_rows(2000, 200, shift, seed)
-        found = release_line(x, x_public, bounds=(-9, 9), bits=SeededBits(seed), **budget)
+        found = release_line(x, x_public, bounds=(-9, 9), ledger=Ledger(*budget, seed))
         covered.append(np.abs(found.cdf(at) - levels) <= found.error(at))
     assert np.mean(covered) >= 0.88  # .92 over many seeds: answers of one release err together
 
@@ -331,8 +320,8 @@ def test_without_noise_the_private_prefix_sums_are_returned():
         histogram_strategy(len(counts)),
         hierarchy_strategy(len(counts)),
     ):
-        measurement = Measurement(strategy, strategy.matrix @ counts, Fraction(1))
-        found = gather(measurement, len(NORMAL)).prefix
+        measurement = Measurement(strategy.matrix @ counts, Fraction(1), 1.0)
+        found = gather(strategy, measurement, len(NORMAL)).prefix
         assert np.allclose(found, np.cumsum(counts)[:-1] / len(NORMAL), atol=1e-9)
 
 
@@ -364,8 +353,9 @@ def test_the_linear_model_has_the_slopes_of_the_tilt():
 def test_a_release_may_be_fitted_again():
     line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
     strategy = prefix_strategy(len(line.edges) + 1, BUDGET)
-    measurement = measure(strategy, line.tabulate(NORMAL), BUDGET, SeededBits(0))
-    one, other = (fit_line(line, measurement, NORMAL_PUBLIC, 3000) for _ in range(2))
+    counts = line.tabulate(NORMAL)
+    measurement = measure(strategy, counts, Gaussian(BUDGET), Ledger(*GAUSSIAN, 0))
+    one, other = (fit_line(line, strategy, measurement, NORMAL_PUBLIC, 3000) for _ in range(2))
     assert equal(one, other)
     assert equal(replace(one, n_public=7), replace(other, n_public=7))
 
@@ -379,8 +369,6 @@ def test_a_release_may_be_fitted_again():
         ({"bounds": (1, 1)}, "bounds must be at most"),
         ({"bounds": (0, np.inf)}, "bounds must be at most"),
         ({"bounds": (-1.7e308, 1.7e308)}, "bounds must be at most"),
-        ({"epsilon": 0}, "epsilon must be positive"),
-        ({"delta": 1.5}, "delta"),
         ({"trust": "much"}, "trust must be"),
         ({"trust": 2}, "trust must be"),
         ({"x_private": []}, "at least one private row"),
@@ -394,11 +382,10 @@ def test_bad_arguments_are_named(changes, sentence):
         "x_private": [1.0, 2.0],
         "x_public": [1.0],
         "bounds": (0, 3),
-        **GAUSSIAN,
         **changes,
     }
     with pytest.raises(ValueError, match=sentence):
-        release_line(**arguments, bits=SeededBits(0))
+        release_line(**arguments, ledger=Ledger(*GAUSSIAN, 0))
 
 
 def test_a_quantile_is_between_0_and_1():

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import marginal_parts, marginals
 from skpublicdp.query_release.marginal_fit import Explained
 from skpublicdp.query_release.marginal_parts import (
@@ -18,6 +18,7 @@ from skpublicdp.query_release.marginal_parts import (
 )
 from skpublicdp.query_release.marginal_tables import incidence, marginal_tables
 from skpublicdp.query_release.marginals import release_marginals
+from tests.kit import Tape
 
 SIZES = (2, 3, 2)
 EVERY_ROW = np.array(list(itertools.product(*map(range, SIZES))))
@@ -59,6 +60,7 @@ def test_sensitivity_over_all_neighbours(workload, kind, support):
         assert max(np.sum(part**2) for part in added) <= bound
         for old, new in itertools.product(added, repeat=2):
             longest = max(longest, np.sum((old - new) ** 2))
+            assert np.sum(np.abs(old - new)) <= 2 * len(workload) * UNIT
         assert longest <= 2 * bound
         rest = EVERY_ROW[[0, 5, 5]]
         common = np.concatenate(parted_tables(rest, workload, SIZES, placed, worth))
@@ -130,8 +132,8 @@ def test_light_and_repeated_cells_are_worth_less():
     np.testing.assert_allclose(alone / MOST_WORTH, np.sqrt(2) * loud[: len(alone)], atol=1e-5)
 
 
-def released_answers(monkeypatch, private, public, seed, **parameters):
-    """Return the noisy joint answers of a release, and its measurements."""
+def released_answers(monkeypatch, private, public, seed, *, delta=1e-6, **parameters):
+    """Return the noisy joint answers of a release, its support and the unit of what was added."""
     answers = []
 
     def note(prior, near, far, *others):
@@ -139,9 +141,11 @@ def released_answers(monkeypatch, private, public, seed, **parameters):
         return Explained(prior, 1.0, False, True)
 
     monkeypatch.setattr(marginals, "explain", note)
-    parameters = {"epsilon": 1.0, "delta": 1e-6} | parameters
-    released = release_marginals(private, public, SIZES, PAIRS, bits=SeededBits(seed), **parameters)
-    return answers[0], released
+    ledger = Ledger(1.0, delta, seed)
+    with Tape() as tape:
+        released = release_marginals(private, public, SIZES, PAIRS, ledger=ledger, **parameters)
+    last = tape.uses[-1]
+    return answers[0], released.support, last.sensitivity.squared / (2 * len(PAIRS)), last.spread
 
 
 def test_noisy_sums_are_unbiased_and_spread_as_told(monkeypatch):
@@ -149,25 +153,24 @@ def test_noisy_sums_are_unbiased_and_spread_as_told(monkeypatch):
     every = [
         released_answers(monkeypatch, private, public, seed, trust=50.0) for seed in range(200)
     ]
-    far, released = every[0]
-    assert released.measurements[1].unit == UNIT
-    place = {tuple(row): index for index, row in enumerate(released.support)}
+    far, support, squared_unit, sigma2 = every[0]
+    assert squared_unit == UNIT**2
+    place = {tuple(row): index for index, row in enumerate(support)}
     fractions = np.bincount([place[tuple(row)] for row in private], minlength=len(place)) / 1000
-    gaps = np.array([each.values for each, _ in every]) - far.matrix @ fractions
+    gaps = np.array([each.values for each, *_ in every]) - far.matrix @ fractions
     assert np.abs(gaps.mean(axis=0)).max() < 4 * np.sqrt(far.variance / 200)
     np.testing.assert_allclose((gaps**2).mean(), far.variance, rtol=0.1)
     assert far.matrix.power(2).sum(axis=0).max() <= len(PAIRS)
-    sigma2 = float(released.measurements[1].sigma2)
-    np.testing.assert_allclose(far.variance * 1000**2, sigma2, rtol=1e-3)
+    np.testing.assert_allclose(far.variance * 1000**2, float(sigma2) / UNIT**2, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("delta", "with_public"), [(0, True), (0, False), (1e-6, False)])
 def test_pure_noise_and_no_public_rows_count(monkeypatch, delta, with_public):
     private = rows_of(2000, 0)
-    far, released = released_answers(
+    far, _, squared_unit, _ = released_answers(
         monkeypatch, private, rows_of(200, 1) if with_public else None, 0, delta=delta
     )
-    assert released.measurements[1].unit == 1
+    assert squared_unit == 1
     assert set(far.matrix.data) == {1.0}
     np.testing.assert_allclose(far.values * 2000, np.rint(far.values * 2000), atol=1e-9)
 

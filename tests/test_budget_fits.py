@@ -1,0 +1,269 @@
+"""Fits and searches that share a budget."""
+
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import Pipeline
+
+import skpublicdp
+from skpublicdp import PrivacyBudget, PublicFit, SemiPrivateClassifier
+from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.hypotheses import Stumps
+from tests.kit import Tape
+
+# fits
+
+
+class Untouchable:
+    """Rows that nobody may read; how many there are is public."""
+
+    shape = (60, 2)
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} of private rows was read")
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("private rows were read")
+
+    def __getitem__(self, key):
+        raise AssertionError("private rows were taken")
+
+    def __iter__(self):
+        raise AssertionError("private rows were read")
+
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2))
+Y = np.where(X[:, 0] > 0, "yes", "no")
+X_PUBLIC = RNG.normal(size=(20, 2))
+
+
+def learner(**settings):
+    return SemiPrivateClassifier(Stumps(), random_state=0, **settings)
+
+
+def estimators():
+    found = [getattr(skpublicdp, name) for name in skpublicdp.__all__ if name[0].isupper()]
+    return [one for one in found if "budget" in one.__init__.__code__.co_varnames]
+
+
+@pytest.mark.parametrize("kind", estimators(), ids=lambda kind: kind.__name__)
+def test_a_fit_is_refused_before_rows_are_read(kind):
+    budget = PrivacyBudget(0.001)
+    estimator = kind(budget=budget, epsilon=1.0)
+    if "delta" in estimator.get_params():
+        estimator.set_params(delta=0.0)
+    rows = (Untouchable(),) if kind.__name__ == "PAPQueryRelease" else (Untouchable(),) * 2
+    with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 1, and ε = 0\.001 is left"):
+        estimator.fit(*rows)
+    assert budget.ledger == []
+
+
+def test_a_fit_is_an_entry():
+    budget = PrivacyBudget(1.0)
+    first = learner(epsilon=0.3, budget=budget).fit(X, Y, X_public=X_PUBLIC)
+    second = learner(epsilon=0.2, budget=budget.group("north")).fit(X, Y, X_public=X_PUBLIC)
+    assert (first.privacy_.entry, second.privacy_.entry) == (1, 2)
+    assert "entry 2 of its budget" in repr(second.privacy_)
+    entries = budget.ledger
+    assert [entry.who for entry in entries] == ["SemiPrivateClassifier"] * 2
+    assert [entry.n_rows for entry in entries] == [60, 60]
+    assert [entry.group for entry in entries] == [None, "north"]
+    assert [entry.event for entry in entries] == [first.privacy_.event, second.privacy_.event]
+    assert budget.spent().epsilon == 0.5
+    assert learner().fit(X, Y, X_public=X_PUBLIC).privacy_.entry is None
+
+
+def test_fourteen_fits_of_a_tenth():
+    budget = PrivacyBudget(1, 1e-6)
+    estimator = learner(epsilon=0.1, budget=budget)
+    for number in range(14):
+        assert estimator.fit(X, Y, X_public=X_PUBLIC).privacy_.entry == number + 1
+    with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 0\.1"):
+        estimator.fit(X, Y, X_public=X_PUBLIC)
+    assert learner(budget=PrivacyBudget(1, 1e-6)).fit(X, Y, X_public=X_PUBLIC).privacy_.entry == 1
+
+
+def test_a_failed_validation_spends_nothing():
+    budget = PrivacyBudget(1.0)
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    for rows, labels, parameters in (
+        (bad, Y, {}),
+        (X, Y[:-1], {}),
+        (X, Y, {"alpha": 2.0}),
+        (X, Y, {"classes": ["yes", "perhaps"]}),
+        (X, Y, {"max_rows_per_group": 2}),
+    ):
+        with pytest.raises(ValueError):
+            learner(budget=budget, **parameters).fit(rows, labels, X_public=X_PUBLIC)
+    assert budget.ledger == []
+    assert budget.remaining() == 1.0
+
+
+class Interrupted(Tape):
+    def member(self, *args):
+        raise KeyboardInterrupt
+
+
+def test_a_fit_that_dies_after_its_entry_has_spent():
+    budget = PrivacyBudget(1.0)
+    with Interrupted(), pytest.raises(KeyboardInterrupt):
+        learner(epsilon=0.4, budget=budget).fit(X, Y, X_public=X_PUBLIC)
+    assert [entry.event for entry in budget.ledger] == [Draw(Fraction(2, 5))]
+    assert budget.remaining() == 0.6
+
+
+class Waiting(Tape):
+    """Looks into the ledger when the first random bit is asked for."""
+
+    def __init__(self, budget):
+        super().__init__()
+        self.budget, self.seen = budget, []
+
+    def member(self, family, epsilon, sensitivity, sample, ledger):
+        self.seen.append(len(pickle.loads(pickle.dumps(self.budget)).ledger))
+        return sample(ledger, family, epsilon, sensitivity)
+
+
+def test_the_entry_is_there_before_anything_is_drawn():
+    budget = PrivacyBudget(1.0)
+    with Waiting(budget) as tape:
+        learner(epsilon=0.4, budget=budget).fit(X, Y, X_public=X_PUBLIC)
+    assert tape.seen == [1]
+
+
+def test_two_fits_that_both_passed_the_check_cannot_both_spend():
+    """Refused at the first draw then, with nothing drawn."""
+    budget = PrivacyBudget(1.0)
+
+    class Overtaken(Tape):
+        def member(self, *args):
+            raise AssertionError("something was drawn")
+
+    class Rows:
+        """Another fit spends while these are read."""
+
+        def __array__(self, dtype=None, copy=None):
+            budget.spend(Draw(Fraction(3, 5)))
+            return X.copy()
+
+    with Overtaken(), pytest.raises(PrivacyBudgetError, match=r"ε = 0\.4 is left"):
+        learner(epsilon=0.5, budget=budget).fit(Rows(), Y, X_public=X_PUBLIC)
+    assert len(budget.ledger) == 1
+
+
+# searches
+
+GRID = {"epsilon": [0.1, 0.2, 0.3]}
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_grid_search_charges_exactly_the_sum(n_jobs):
+    budget = PrivacyBudget(10.0)
+    search = GridSearchCV(learner(budget=budget), GRID, cv=KFold(5), n_jobs=n_jobs)
+    search.fit(X, Y, X_public=X_PUBLIC)
+    best = search.best_params_["epsilon"]
+    assert budget.spent().epsilon == float(exact_fraction(3.0) + exact_fraction(best))
+    assert len(budget.ledger) == 16
+    assert search.best_estimator_.privacy_.entry == 16
+    assert search.best_estimator_.budget is budget
+    assert {entry.n_rows for entry in budget.ledger} == {48, 60}
+
+
+def test_a_grid_search_in_a_pipeline():
+    budget = PrivacyBudget(10.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = Pipeline(
+            [("scale", PublicFit()), ("clf", learner(budget=budget))],
+            transform_input=["X_public"],
+        )
+        grid = {f"clf__{name}": values for name, values in GRID.items()}
+        search = GridSearchCV(pipeline, grid, cv=KFold(5), n_jobs=2)
+        search.fit(X, Y, X_public=X_PUBLIC)
+    best = exact_fraction(search.best_params_["clf__epsilon"])
+    assert budget.spent().epsilon == float(3 + best)
+    assert [entry.who for entry in budget.ledger] == ["SemiPrivateClassifier"] * 16
+
+
+def test_cross_val_score_charges_each_fold():
+    budget = PrivacyBudget(1.0)
+    cross_val_score(
+        learner(epsilon=0.1, budget=budget),
+        X,
+        Y,
+        cv=KFold(5),
+        params={"X_public": X_PUBLIC},
+        n_jobs=2,
+    )
+    assert budget.spent().epsilon == 0.5
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
+    budget = PrivacyBudget(1.0)  # 5 fits of .1, 2 of .2 and no third
+    search = GridSearchCV(
+        learner(budget=budget), GRID, cv=KFold(5), error_score="raise", n_jobs=n_jobs
+    )
+    with pytest.raises(PrivacyBudgetError, match=r"ε = 0\.2"):
+        search.fit(X, Y, X_public=X_PUBLIC)
+    if n_jobs is None:
+        spent = [entry.event.epsilon for entry in budget.ledger]
+        assert spent == [Fraction(1, 10)] * 5 + [Fraction(2, 10)] * 2
+        assert budget.remaining() == 0.1
+    assert budget.spent().epsilon <= 1.0
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores")
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_cap_in_the_middle_leaves_nan_in_a_lenient_search(n_jobs):
+    budget = PrivacyBudget(1.0)
+    search = GridSearchCV(learner(budget=budget), GRID, cv=KFold(5), n_jobs=n_jobs, refit=False)
+    with pytest.warns(FitFailedWarning, match="fits failed out of a total of 15"):
+        search.fit(X, Y, X_public=X_PUBLIC)
+    scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(5)]).T
+    spent = [entry.event.epsilon for entry in budget.ledger]
+    assert sum(spent) <= 1
+    for epsilon, of_candidate in zip(GRID["epsilon"], scores, strict=True):
+        assert np.isfinite(of_candidate).sum() == spent.count(exact_fraction(epsilon))
+    if n_jobs is None:  # else workers overtake each other
+        assert np.isnan(scores).astype(int).tolist() == [[0] * 5, [0, 0, 1, 1, 1], [1] * 5]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.filterwarnings("ignore:One or more of the test scores")
+def test_a_search_that_cannot_pay_for_its_refit_says_so():
+    budget = PrivacyBudget(0.5)
+    search = GridSearchCV(learner(epsilon=0.1, budget=budget), {"alpha": [0.1]}, cv=KFold(5))
+    with pytest.raises(PrivacyBudgetError, match="nothing is left"):
+        search.fit(X, Y, X_public=X_PUBLIC)
+    assert len(budget.ledger) == 5
+    assert not hasattr(search.best_estimator_, "hypothesis_")
+
+
+# persons
+
+
+def test_a_person_costs_what_a_row_does_and_gets_less_signal():
+    """The event is the same; the draw is that of k times the sensitivity."""
+    persons = np.repeat(np.arange(20), 3)
+    budget = PrivacyBudget(1.0)
+    with Tape() as tape:
+        clf = learner(epsilon=0.5, max_rows_per_group=2, budget=budget)
+        clf.fit(X, Y, X_public=X_PUBLIC, groups=persons)
+    (use,) = tape.uses
+    assert use.sensitivity == 2
+    assert use.event == Draw(Fraction(1, 2))
+    (entry,) = budget.ledger
+    assert entry.n_rows == 40
+    assert entry.event == Draw(Fraction(1, 2))
+    assert clf.privacy_.unit == "replace one person, up to 2 private rows"

@@ -1,0 +1,356 @@
+"""Persons with several rows: privacy of all their rows at once, and how `groups` gets to `fit`."""
+
+import itertools
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpublicdp import (
+    GenericLearnerClassifier,
+    PPMHalfspaceClassifier,
+    PrivacyBudget,
+    SemiPrivateClassifier,
+)
+from skpublicdp.accounting import exact_fraction
+from skpublicdp.hypotheses import Stumps
+from skpublicdp.labelled import split_labelled
+from skpublicdp.sanitizers import QuantileSanitizer, quantile_sanitizer
+from skpublicdp.sanitizers.candidates import Candidates
+from tests.kit import Run, Tape, by_release, every_run, worst_ratio
+
+few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+
+
+class ForOneRow(Run):
+    """Draws and noise as if a person had one row: a mutant."""
+
+    K = 2
+
+    def member(self, family, epsilon, sensitivity, *others):
+        return super().member(family, epsilon, sensitivity // self.K, *others)
+
+    def spread(self, spread):
+        return spread / self.K
+
+
+def released(run):
+    return tuple((use.name, use.outcome if use.kind == "draw" else None) for use in run.uses)
+
+
+def worst(fit, persons, epsilon=Fraction(1), kind=Run):
+    """The largest ratio, relative to e^ε, over all ways to replace all rows of one person.
+
+    Parameters
+    ----------
+    fit : callable
+        Takes one entry of each list of `persons`.
+    persons : list of lists
+        All that the rows of each person may be.
+    """
+    outcomes = {}
+    for rows in itertools.product(*persons):
+        outcomes[rows] = by_release(every_run(lambda: fit(*rows), kind), released)  # noqa: B023
+    return max(
+        worst_ratio(outcomes[one], outcomes[other], epsilon)
+        for one, other in itertools.permutations(outcomes, 2)
+        if sum(mine != yours for mine, yours in zip(one, other, strict=True)) == 1
+    )
+
+
+def pairs(rows):
+    """Two rows of a person, and a third one that must not count: another one for each pair."""
+    found = list(itertools.combinations_with_replacement(rows, 2))
+    return [(*pair, rows[place % len(rows)]) for place, pair in enumerate(found)]
+
+
+class TestExactly:
+    """A has three rows, of which the first two count; B has one, or two."""
+
+    ROWS = tuple(itertools.product((0.0, 1.0, 2.0), (0, 1)))
+    GROUPS = ("A", "B", "A", "A")
+
+    def semi_private(self, a, b):
+        rows = (a[0], b, *a[1:])
+        clf = SemiPrivateClassifier(Stumps(), classes=[0, 1], max_rows_per_group=2)
+        public = np.array([[0.5], [1.5], [1.5]])
+        x, y = np.array([[x] for x, _ in rows]), [label for _, label in rows]
+        clf.fit(x, y, X_public=public, groups=self.GROUPS)
+        assert clf.privacy_.n_private == 3
+
+    @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
+    def test_semi_private(self, kind, private):
+        found = worst(self.semi_private, [pairs(self.ROWS), self.ROWS[:2]], kind=kind)
+        assert (found <= 1) == private
+        assert found > Fraction(3, 5)
+
+    def mixed(self, a, b):
+        rows = [*a, b]
+        public = [(0.0, 0), (1.0, 0), (2.0, 1)]
+        x, y = zip(*rows, *public, strict=True)
+        clf = PPMHalfspaceClassifier(private_label=1, class_weight={1: 2}, max_rows_per_group=2)
+        # whose the public rows are is of no matter
+        groups = ["A", "A", "A", "B", "A", None, "A"]
+        clf.fit(np.array(x)[:, None], y, is_public=np.arange(7) > 3, groups=groups)
+        assert (clf.privacy_.n_private, clf.privacy_.n_public) == (3, 3)
+
+    @few_rows
+    @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
+    def test_mixed_populations(self, kind, private):
+        found = worst(self.mixed, [pairs(self.ROWS), self.ROWS[:2]], kind=kind)
+        assert (found <= 1) == private
+        assert found > Fraction(3, 5)
+
+    @staticmethod
+    def tiny(monkeypatch, prior=(1, 1, 1, 1, 1)):
+        grid = Candidates(np.arange(5.0), np.array(prior, dtype=np.int64))
+        monkeypatch.setattr(quantile_sanitizer, "candidates", lambda bounds: grid)
+        monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: 1)
+
+    @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
+    def test_quantiles(self, kind, private, monkeypatch):
+        self.tiny(monkeypatch, prior=(1, 10**6, 1, 1, 1))
+
+        def fit(a, b):
+            sanitizer = QuantileSanitizer(max_rows_per_group=2)
+            sanitizer.fit(np.array([[a[0]], [b], *([x] for x in a[1:])]), groups=self.GROUPS)
+            assert sanitizer.privacy_.n_private == 3
+
+        found = worst(fit, [pairs([0.0, 2.0, 4.0]), [2.0, 4.0]], kind=kind)
+        assert (found <= 1) == private
+        assert found > Fraction(3, 4)
+
+    # labelled: C once, A twice; of A the unlabelled rows do not count
+    WHO = ("A", "A", "C", "A", "B", "B", "A")
+    LABELLED = np.arange(7) < 3
+
+    def generic(self, a, b):
+        rows = [*a[:2], (1.0, 0), (a[2][0], 0), *((x, 0) for x in b), (a[0][0], 1)]
+        clf = GenericLearnerClassifier(Stumps(), classes=[0, 1], max_rows_per_group=2)
+        x, y = np.array([[x] for x, _ in rows]), [label for _, label in rows]
+        clf.fit(x, y, is_labelled=self.LABELLED, groups=self.WHO)
+        assert clf.privacy_.n_private == 5
+
+    @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
+    def test_persons_with_labelled_and_unlabelled_rows(self, kind, private, monkeypatch):
+        self.tiny(monkeypatch)
+        labelled = pairs([(0.0, 0), (2.0, 1), (4.0, 1)])
+        found = worst(self.generic, [labelled, [(0.0, 0.0), (2.0, 4.0), (4.0, 4.0)]], kind=kind)
+        assert (found <= 1) == private
+        assert found > Fraction(1, 2)
+
+    @no_public
+    def test_a_sanitizer_of_others_has_its_share_of_epsilon(self):
+        """Of (ε, δ) for a person one row has (ε / k, δ e^-ε / k)."""
+        seen = []
+
+        class Own(BaseEstimator):
+            def __init__(self, epsilon=1.0, delta=0.0):
+                self.epsilon, self.delta = epsilon, delta
+
+            def fit(self, X):
+                seen.append((self.epsilon, self.delta, len(X)))
+                return self
+
+            def sample(self, n):
+                return np.linspace(0, 4, n)[:, None]
+
+        for k, delta in ((1, 0.0), (3, 0.0), (3, 1e-6)):
+            clf = GenericLearnerClassifier(
+                Stumps(), epsilon=0.9, sanitizer=Own(delta=delta), max_rows_per_group=k
+            )
+            y, groups = [0, 1, *[-1] * 8], [1, 2, *[3] * 4, *[4] * 4]
+            receipt = clf.fit(np.arange(10.0)[:, None], y, groups=groups).privacy_
+            assert (receipt.epsilon, receipt.delta) == (0.9, delta)
+            assert receipt.unit == f"replace one person, up to {k} private rows"
+            epsilon, failure, n = seen.pop()
+            assert exact_fraction(epsilon) == Fraction(9, 10) / k
+            assert n == 2 * k
+            assert failure == pytest.approx(delta * np.exp(-0.9) / 3, rel=1e-9)
+
+
+RNG = np.random.default_rng(0)
+N = 600
+X = RNG.normal(size=(N, 2))
+Y = (X[:, 0] > 0).astype(int)
+GROUPS = RNG.integers(0, 150, size=N)
+PUBLIC = RNG.normal(size=(50, 2))
+MASK = np.arange(N) % 4 == 0
+ESTIMATORS = [
+    SemiPrivateClassifier(random_state=0),
+    PPMHalfspaceClassifier(max_halfspaces=50, random_state=0),
+    GenericLearnerClassifier(random_state=0),
+    QuantileSanitizer(random_state=0),
+]
+
+
+def counted(groups, k=2):
+    """How many rows count."""
+    return int(np.minimum(pd.Series(groups).value_counts(), k).sum())
+
+
+class TestRows:
+    @no_public
+    @few_rows
+    @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+    def test_the_first_rows_of_each_person_count(self, estimator):
+        limited = clone(estimator).set_params(max_rows_per_group=2)
+        person = pd.Series(GROUPS)
+        private = Y == 1 if "PPM" in type(estimator).__name__ else np.ones(N, dtype=bool)
+        kept = (person[private].groupby(person).cumcount() < 2).reindex(range(N), fill_value=False)
+        kept = kept.to_numpy() | ~private
+        limited.fit(X, Y, groups=GROUPS)
+        alone = clone(limited).fit(X[kept], Y[kept], groups=GROUPS[kept])
+        assert pickle.dumps(limited) == pickle.dumps(alone)
+        assert limited.privacy_.unit == "replace one person, up to 2 private rows"
+        assert limited.privacy_.n_private == (kept & private).sum()
+        # names are of no matter, nor is their kind
+        for names in (person.map("{:05d}".format), person.astype("category"), person - 0.5):
+            assert pickle.dumps(clone(limited).fit(X, Y, groups=names)) == pickle.dumps(alone)
+
+    def test_of_a_person_with_labels_these_count_alone(self):
+        who = ["A", "B", "A", "A", "C", "B", "A", "B"]
+        labelled = np.isin(np.arange(8), [2, 3, 4, 6])  # of A three, and one of C
+        learner = GenericLearnerClassifier(max_rows_per_group=2)
+        rows = split_labelled(
+            learner, np.arange(8)[:, None], np.arange(8), is_labelled=labelled, groups=who
+        )
+        assert rows.X_labelled[:, 0].tolist() == [2, 3, 4]
+        assert rows.classes[rows.y_labelled].tolist() == [2, 3, 4]
+        assert rows.X_unlabelled[:, 0].tolist() == [1, 5]
+
+    @no_public
+    @few_rows
+    @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+    @pytest.mark.parametrize(
+        ("k", "groups", "message"),
+        [
+            (2, None, "max_rows_per_group=2 needs groups, whose row each row of X is; pass"),
+            (None, GROUPS, "groups needs max_rows_per_group, the most rows of one person"),
+            (2, GROUPS[:-1], r"groups must name one person per row of X, shape \(600,\); got"),
+            (2, GROUPS[:, None], r"groups must name one person per row of X, shape \(600,\); got"),
+            (2, [*GROUPS[1:], None], "groups must name a person for every private row"),
+            (2, [*GROUPS[1:], np.nan], "groups must name a person for every private row"),
+        ],
+    )
+    def test_one_clear_sentence(self, estimator, k, groups, message):
+        budget = PrivacyBudget(1)
+        estimator = clone(estimator).set_params(max_rows_per_group=k, budget=budget)
+        labels = np.append(Y[1:], 1)  # the last row is private for all of them
+        with pytest.raises(ValueError, match=message) as caught:
+            estimator.fit(X, labels, groups=groups)
+        assert "\n" not in str(caught.value)
+        assert budget.spent().epsilon == 0
+
+    @pytest.mark.parametrize("k", [0, -1, 1.5, "2"])
+    def test_senseless_numbers_of_rows(self, k):
+        with pytest.raises(ValueError, match="'max_rows_per_group' parameter"):
+            SemiPrivateClassifier(max_rows_per_group=k).fit(X, Y, groups=GROUPS)
+
+    def test_more_rows_per_person_cost_accuracy_and_not_privacy(self):
+        certificates = []
+        for k in (None, 1, 4):
+            given = {} if k is None else {"groups": np.arange(N)}
+            clf = SemiPrivateClassifier(max_rows_per_group=k, random_state=0)
+            clf.fit(X, Y, X_public=PUBLIC, **given)
+            assert clf.privacy_.epsilon == 1.0
+            certificates.append(clf.certificate_.excess_error)
+        assert certificates[1] == certificates[0]
+        assert certificates[2] == pytest.approx(4 * certificates[0])
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+CLF = SemiPrivateClassifier(max_rows_per_group=2, random_state=0)
+
+
+@pytest.mark.filterwarnings("error")
+class TestRouting:
+    """Nothing has to be requested: there is nothing else that groups could be meant for."""
+
+    def test_in_a_pipeline(self, routing):
+        pipe = make_pipeline(StandardScaler(), CLF)
+        with Tape() as tape:
+            pipe.fit(X, Y, groups=GROUPS, is_public=MASK)
+        assert {use.sensitivity for use in tape.uses} == {2}
+        assert pipe[-1].privacy_.n_private == counted(GROUPS[~MASK])
+
+    def test_in_a_pipeline_without_routing(self):
+        pipe = make_pipeline(StandardScaler(), CLF)
+        step = "semiprivateclassifier__"
+        pipe.fit(X, Y, **{f"{step}groups": GROUPS, f"{step}is_public": MASK})
+        assert pipe[-1].privacy_.n_private == counted(GROUPS[~MASK])
+        with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+            pipe.fit(X, Y)
+
+    @pytest.mark.parametrize("estimator", [CLF, make_pipeline(StandardScaler(), CLF)])
+    @pytest.mark.parametrize("cv", [KFold(3), GroupKFold(3)])
+    def test_cross_validation_slices_them(self, routing, estimator, cv):
+        params = {"groups": GROUPS, "is_public": MASK}
+        scores = cross_validate(
+            estimator, X, Y, cv=cv, params=params, return_estimator=True, return_indices=True
+        )
+        self.check(scores["estimator"], scores["indices"]["train"])
+
+    @pytest.mark.parametrize("cv", [KFold(3), GroupKFold(3)])
+    def test_cross_validation_without_routing(self, cv):
+        # scikit-learn has two places then: one is for the splitter, the other for fit
+        scores = cross_validate(
+            CLF,
+            *(X, Y),
+            groups=GROUPS if isinstance(cv, GroupKFold) else None,
+            cv=cv,
+            params={"groups": GROUPS, "is_public": MASK},
+            return_estimator=True,
+            return_indices=True,
+        )
+        self.check(scores["estimator"], scores["indices"]["train"])
+
+    def check(self, fitted, parts):
+        assert len(fitted) == 3
+        for model, part in zip(fitted, parts, strict=True):
+            receipt = getattr(model, "privacy_", None) or model[-1].privacy_
+            private = part[~MASK[part]]
+            assert receipt.n_private == counted(GROUPS[private])
+            assert receipt.unit == "replace one person, up to 2 private rows"
+
+    def test_grid_search(self, routing):
+        budget = PrivacyBudget(10)
+        search = GridSearchCV(
+            clone(CLF).set_params(budget=budget), {"epsilon": [0.5, 1.0]}, cv=GroupKFold(3)
+        )
+        search.fit(X, Y, groups=GROUPS, is_public=MASK)
+        assert budget.spent().epsilon == 3 * 1.5 + search.best_params_["epsilon"]
+        rows = [entry.n_rows for entry in budget.ledger]
+        assert rows[-1] == counted(GROUPS[~MASK])
+        # every person is in two of three training parts
+        assert sum(rows[:3]) == 2 * rows[-1]
+        assert rows[:3] == rows[3:6]
+
+    def test_missing_in_a_search(self, routing):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+                GridSearchCV(CLF, {"epsilon": [1.0]}, error_score="raise").fit(X, Y)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "NA"])
+def test_a_person_must_be_named(missing):
+    pandas = pytest.importorskip("pandas")
+    groups = np.array([1, 2, pandas.NA if missing == "NA" else missing], dtype=object)
+    clf = SemiPrivateClassifier(max_rows_per_group=1)
+    with pytest.raises(ValueError, match="one is missing"):
+        clf.fit(np.zeros((3, 1)), [0, 1, 0], X_public=np.zeros((2, 1)), groups=groups)
