@@ -26,7 +26,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from skpublicdp.accounting import zcdp_rho
-from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.line import release_line
 
 COLUMNS = ("lognormal", "bimodal", "fnlwgt", "hours-per-week")
@@ -116,14 +116,8 @@ def run_cell(name, n_private, epsilon, n_public, drift, loose, *, repetitions, d
         seed = [COLUMNS.index(name), n_private, int(100 * epsilon), n_public, int(100 * drift)]
         generator = np.random.default_rng([*seed, loose, repetition])
         x, x_public = draw(values, n_private, n_public, drift, generator)
-        release = release_line(
-            x,
-            x_public,
-            bounds=(low, high),
-            epsilon=epsilon,
-            delta=0 if pure else delta,
-            bits=SeededBits(repetition),
-        )
+        ledger = Ledger(epsilon, 0 if pure else delta, repetition)
+        release = release_line(x, x_public, bounds=(low, high), ledger=ledger)
         wrong = np.abs(release.cdf(at) - truth)
         covered = (wrong[middle] <= release.error(at[middle])).mean()
         public = np.searchsorted(np.sort(x_public), at, side="right") / n_public

@@ -53,6 +53,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
     Algorithm 2.
     """
 
+    protects_all_rows = True
+
     def __init__(self, epsilon=1.0, strength=0.01, random_state=None):
         self.epsilon = epsilon
         self.strength = strength

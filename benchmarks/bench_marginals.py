@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from skpublicdp.accounting import zcdp_rho
-from skpublicdp.mechanisms.randomness import SeededBits
+from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.marginal_tables import cells, incidence, marginal_tables
 from skpublicdp.query_release.marginals import release_marginals
 from skpublicdp.query_release.solver import NotConvergedWarning
@@ -139,10 +139,8 @@ class Problem:
         """Return the answers of a release, the release, and its seconds."""
         public = self.public if with_public else None
         start = time.perf_counter()
-        release = release_marginals(
-            self.private, public, self.sizes, self.workload,
-            epsilon=epsilon, delta=None, bits=SeededBits(seed),
-        )  # fmt: skip
+        ledger = Ledger(epsilon, Fraction(1, self.n**2), seed)
+        release = release_marginals(self.private, public, self.sizes, self.workload, ledger=ledger)
         seconds = time.perf_counter() - start
         return self.of_rows(release.support, release.weights), release, seconds
 
@@ -271,10 +269,10 @@ def bench_large():
     rows[:, 1:] = np.where(generator.random((1_000_000, 9)) < 0.5, rows[:, :1], rows[:, 1:])
     workload = list(itertools.combinations(range(10), 2))
     start = time.perf_counter()
+    ledger = Ledger(1, 1e-12, 0)
     release = release_marginals(
-        rows[:-5000], rows[-5000:], (12,) * 10, workload,
-        epsilon=1.0, delta=None, bits=SeededBits(0), n_jobs=2,
-    )  # fmt: skip
+        rows[:-5000], rows[-5000:], (12,) * 10, workload, ledger=ledger, n_jobs=2
+    )
     print(
         f"a million rows, 45 marginals: {time.perf_counter() - start:.1f} s (target 30), "
         f"converged: {release.converged}"

@@ -56,6 +56,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
     learner from elsewhere, not for release.
     """
 
+    protects_all_rows = True  # its noise covers any row of X and its label
+
     def __init__(self, bounds, *, epsilon=1.0, strength=0.01, random_state=None):
         self.bounds = bounds
         self.epsilon = epsilon
