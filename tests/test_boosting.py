@@ -558,3 +558,14 @@ def test_a_budget_too_small_for_sums_votes(delta):
     with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* method='votes'"):
         clf.fit(X, Y, X_public=PUBLIC)
     assert budget.ledger == []
+
+
+@pytest.mark.parametrize("epsilon", [1e4, 1e6])
+@pytest.mark.parametrize("parameters", [{}, {"delta": 0}, {"delta": 0, "method": "moments"}])
+def test_a_budget_that_needs_hardly_any_noise(epsilon, parameters):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    clf = SemiPrivateBoostingClassifier(epsilon=epsilon, random_state=0, **parameters)
+    clf.fit(X, y, X_public=rng.normal(size=(30, 3)))
+    assert clf.score(X, y) > (0.5 if "delta" in parameters else 0.9)

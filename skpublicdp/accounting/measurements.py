@@ -19,6 +19,10 @@ ROUNDING_VARIANCE = 1 / 12
 """What rounding adds to the variance of Gaussian noise, or very nearly; for a small σ less."""
 
 
+LEAST_VARIANCE = 2.0**-40
+"""Noise that is hardly ever there is no divisor otherwise."""
+
+
 class Sensitivity(NamedTuple):
     """The most that replacing one row changes integers, in both norms.
 
@@ -77,5 +81,6 @@ def noise_of(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float]:
         case Pure(epsilon):
             spread = fraction_above(Fraction(sensitivity.absolute) / epsilon, 24)
             half = 0.5 / float(spread)
-            return spread, 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
+            exact = 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
+            return spread, max(exact, LEAST_VARIANCE)
     raise TypeError(f"noise is paid for by Gaussian or Pure, not by {type(event).__name__}.")

@@ -14,7 +14,6 @@ from skpublicdp.accounting import (
     Pure,
     Sensitivity,
     Steps,
-    noise_of,
     zcdp_rho,
 )
 from skpublicdp.accounting.events import DRAW_RATE
@@ -127,8 +126,10 @@ class Budget:
         return Draw(self.amount if self.pure else _root(self.amount / DRAW_RATE))
 
     def variance(self, sensitivity: Sensitivity) -> float:
-        """Return the variance of noise that takes all of it."""
-        return noise_of(self.event, sensitivity)[1]
+        """Return the variance of noise that takes all of it, on sums in units far below a row."""
+        if self.pure:
+            return 2 * (sensitivity.absolute / float(self.amount)) ** 2
+        return sensitivity.squared / float(self.amount)
 
 
 def _root(square: Fraction) -> Fraction:
