@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import Approximate, Pure, exact_fraction
+from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
-from skpublicdp.base_learner import fit_silently
+from skpublicdp.base_learner import fit_silently, spends
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
@@ -202,8 +202,7 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         check_parameters(self)
         sanitizer, delta = self._sanitizer()
         epsilon = exact_fraction(self.epsilon)
-        event = Approximate(epsilon, delta) if delta else Pure(epsilon)
-        ledger = Ledger.of(self, event=event, delta=delta)
+        ledger = Ledger.of(self, event=spends(epsilon, delta), delta=delta)
         rows = split_labelled(
             self, X, y, is_labelled=is_labelled, groups=groups, classes=self.classes
         )

@@ -15,9 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning, warn
 from skpublicdp.guard import ANYTHING, NotNumbersError, guarded
-from skpublicdp.labels import encode_labels as encode_labels
-from skpublicdp.labels import is_unlabelled as is_unlabelled
-from skpublicdp.labels import label_column as label_column
+from skpublicdp.labels import encode_labels, label_column
 
 
 @dataclass(frozen=True, eq=False)

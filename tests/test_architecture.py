@@ -18,7 +18,7 @@ FLOORS = {
     "guarantees": {"guarantees", "mechanisms"},
     "mechanisms": {"mechanisms"},
     "accounting": {"accounting"},
-    "hypotheses": {"hypotheses", "mechanisms", "exceptions", "guarantees"},
+    "hypotheses": {"hypotheses", "mechanisms", "exceptions", "guarantees", "guard"},
     "budget_file": {"accounting", "exceptions"},
     "tickets": {"exceptions"},
     "budget": {"accounting", "budget_file", "exceptions", "tickets"},

@@ -30,14 +30,7 @@ from skpublicdp.accounting.gdp import (
 from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_of
 from skpublicdp.accounting.plans import largest_scale, plan_delta
 from skpublicdp.accounting.receipts import REPLACE_ONE, Mechanism, PrivacyReceipt
-from skpublicdp.accounting.zcdp import (
-    exponential_rho,
-    gaussian_rho,
-    pure_rho,
-    zcdp_delta,
-    zcdp_epsilon,
-    zcdp_rho,
-)
+from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 
 __all__ = [
     "REPLACE_ONE",
@@ -57,22 +50,18 @@ __all__ = [
     "base_epsilon",
     "basic_price",
     "exact_fraction",
-    "exponential_rho",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu_squared",
-    "gaussian_rho",
     "largest_scale",
     "mu_squared_price",
     "noise_of",
     "plan_delta",
     "pure_mu_squared",
-    "pure_rho",
     "rho_price",
     "subsample_size",
     "subsampled_delta",
     "subsampled_epsilon",
-    "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",
 ]

@@ -112,10 +112,7 @@ def float_above(value: Decimal) -> float:
 
 def float_below(value: Decimal) -> float:
     """Return the greatest float that is not above, neither itself nor as it is read."""
-    nearest = float(value)
-    while nearest > value or Decimal(repr(nearest)) > value:
-        nearest = math.nextafter(nearest, -math.inf)
-    return nearest
+    return 0.0 - float_above(value.copy_negate())
 
 
 def written_above(value: Fraction) -> float:

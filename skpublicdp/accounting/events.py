@@ -24,8 +24,16 @@ DRAW_RATE = Fraction(11, 28)
 """More than π/8, hardly: a draw of ε is μ-GDP for μ² = (π/8) ε² (docs/proofs/moments.md)."""
 
 
+class _Amounts:
+    """Fields that are read exactly; a negative or an infinite one is refused."""
+
+    def __post_init__(self) -> None:
+        for name, amount in list(vars(self).items()):
+            object.__setattr__(self, name, non_negative(name, amount))
+
+
 @dataclass(frozen=True)
-class Pure:
+class Pure(_Amounts):
     """Any ε-differentially private mechanism, such as Laplace noise.
 
     Attributes
@@ -36,12 +44,9 @@ class Pure:
 
     epsilon: Fraction
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", non_negative("epsilon", self.epsilon))
-
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(_Amounts):
     """Rounded Gaussian noise on integers that one row moves by Δ: μ² = Δ² / σ², or more.
 
     Attributes
@@ -52,12 +57,9 @@ class Gaussian:
 
     mu_squared: Fraction
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu_squared", non_negative("mu_squared", self.mu_squared))
-
 
 @dataclass(frozen=True)
-class Draw:
+class Draw(_Amounts):
     """One draw by the exponential mechanism.
 
     Attributes
@@ -68,12 +70,9 @@ class Draw:
 
     epsilon: Fraction
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", non_negative("epsilon", self.epsilon))
-
 
 @dataclass(frozen=True)
-class Approximate:
+class Approximate(_Amounts):
     """Somebody else's (ε, δ)-differentially private mechanism.
 
     Attributes
@@ -84,10 +83,6 @@ class Approximate:
 
     epsilon: Fraction
     delta: Fraction
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", non_negative("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", non_negative("delta", self.delta))
 
 
 @dataclass(frozen=True)

@@ -25,16 +25,10 @@ from skpublicdp.base_learner import (
     with_all_labels,
 )
 from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.labels import encode_labels, is_unlabelled, label_column
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, EPSILON, FIT, ROWS, check_parameters
-from skpublicdp.public import (
-    check_rows,
-    encode_labels,
-    is_unlabelled,
-    kept_rows,
-    label_column,
-    take,
-)
+from skpublicdp.public import check_rows, kept_rows, take
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
 

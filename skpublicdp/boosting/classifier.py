@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.explain import describe, importances, shapes, summary
 from skpublicdp.boosting.learner import Learner
-from skpublicdp.boosting.scores import LIMIT, SIGMOID, UNIT
+from skpublicdp.boosting.scores import UNIT, probabilities
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
@@ -293,8 +293,7 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
         ndarray of float64, shape (n, n_classes)
             Probabilities.
         """
-        margins = np.clip(self._margins(X), -LIMIT, LIMIT)
-        each = SIGMOID[margins + LIMIT].T
+        each = probabilities(self._margins(X)).T
         if each.shape[1] == 1:
             return np.hstack([1 - each, each])
         return each / each.sum(axis=1, keepdims=True)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
 from skpublicdp.boosting.features import Codes, FeatureMap, feature_map
-from skpublicdp.public import encode_labels, label_column, warn_no_public
+from skpublicdp.labels import encode_labels, label_column
+from skpublicdp.public import warn_no_public
 from skpublicdp.schema import Rows, Schema
 from skpublicdp.tables import reference_rows, split_tables
 

@@ -32,9 +32,7 @@ def expected_shares(features: FeatureMap, design: PublicDesign) -> Floats:
     return expected
 
 
-def tilt(
-    design: PublicDesign, Z: Floats, counts: Floats, variance: float, steps: int = 50
-) -> PublicDesign:
+def tilt(design: PublicDesign, Z: Floats, counts: Floats, variance: float) -> PublicDesign:
     """Reweigh public rows towards released counts.
 
     Minimises m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the dual,
@@ -51,8 +49,6 @@ def tilt(
         Counts of private rows, with noise.
     variance : float
         Variance of the noise.
-    steps : int, default=50
-        Most Newton steps.
     """
     n, m = design.n, design.size
     base = np.log(design.weights)
@@ -67,7 +63,7 @@ def tilt(
         return float(value), weights / total
 
     value, weights = evaluate(dual)
-    for _ in range(steps):
+    for _ in range(50):
         mean = Z.T @ weights
         slope = n * mean - counts + variance * dual
         hessian = n**2 / m * ((Z * weights[:, None]).T @ Z - np.outer(mean, mean))

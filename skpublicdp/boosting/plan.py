@@ -16,6 +16,7 @@ from skpublicdp.accounting import (
     Steps,
     zcdp_rho,
 )
+from skpublicdp.accounting.decimals import root_below
 from skpublicdp.accounting.events import DRAW_RATE
 from skpublicdp.ledger import Ledger
 
@@ -115,7 +116,7 @@ class Budget:
 
         In zCDP it has ρ = ε²/8, as noise of μ² = ε²/4 has; exactly composed it costs no more.
         """
-        return Draw(self.amount if self.pure else _root(4 * self.amount))
+        return Draw(self.amount if self.pure else root_below(4 * self.amount))
 
     @property
     def draw_like_noise(self) -> Draw:
@@ -123,18 +124,13 @@ class Budget:
 
         A draw of ε is μ-Gaussian differentially private, μ² = (π/8) ε² (docs/proofs/moments.md).
         """
-        return Draw(self.amount if self.pure else _root(self.amount / DRAW_RATE))
+        return Draw(self.amount if self.pure else root_below(self.amount / DRAW_RATE))
 
     def variance(self, sensitivity: Sensitivity) -> float:
         """Return the variance of noise that takes all of it, on sums in units far below a row."""
         if self.pure:
             return 2 * (sensitivity.absolute / float(self.amount)) ** 2
         return sensitivity.squared / float(self.amount)
-
-
-def _root(square: Fraction) -> Fraction:
-    """Return a square root, rounded down."""
-    return Fraction(math.isqrt(int(square * (1 << 128))), 1 << 64)
 
 
 def quality(budget: Budget, n: float, log_size: float) -> float:

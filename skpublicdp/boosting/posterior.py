@@ -51,11 +51,6 @@ class PublicDesign:
         """How many public rows of equal weight would say as much."""
         return 1 / self.concentration
 
-    def gram(self, values: Floats) -> Floats:
-        """Return Σ w_i values_i x_i x_iᵀ."""
-        gram: Floats = (self.X * (self.weights * values)[:, None]).T @ self.X
-        return gram
-
 
 @dataclass(frozen=True, eq=False)
 class Release:

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.features import Codes, FeatureMap
 from skpublicdp.hypotheses.base import PublicSample
-from skpublicdp.hypotheses.joint import joint_table
-from skpublicdp.hypotheses.splits import one_per_partition, shown, split_prior
+from skpublicdp.hypotheses.splits import Predicates, one_per_partition, shown, split_prior
 from skpublicdp.hypotheses.trees import TreeCover
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
+class Questions(Predicates):
     """Predicates "is the cell of this column within a range".
 
     Attributes
@@ -34,9 +33,6 @@ class Questions:
     last: NDArray[np.int16]
     texts: NDArray[Any]
 
-    def __len__(self) -> int:
-        return len(self.features)
-
     def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Questions:
         features = np.atleast_1d(self.features[index])
         texts = self.texts[index].reshape(len(features), 2)
@@ -44,35 +40,16 @@ class Questions:
             features, np.atleast_1d(self.first[index]), np.atleast_1d(self.last[index]), texts
         )
 
-    def above(
-        self, rows: NDArray[Any], out: NDArray[np.float32] | None = None
-    ) -> NDArray[np.float32]:
-        """Tell for which rows of cells, shape (n, n_columns), the answer is yes."""
-        if out is None:
-            out = np.empty((len(self), len(rows)), dtype=np.float32)
-        columns = {f: np.ascontiguousarray(rows[:, f]) for f in np.unique(self.features).tolist()}
-        for question, feature in enumerate(self.features.tolist()):
-            column = columns[feature]
-            inside = column >= self.first[question]
-            inside &= column <= self.last[question]
-            out[question] = inside
-        return out
+    def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
+        """Write 1 for each row of which the answer is yes."""
+        inside = column >= self.first[predicate]
+        inside &= column <= self.last[predicate]
+        out[:] = inside
 
-    def tabulate(
-        self,
-        rows: NDArray[Any],
-        y: NDArray[np.intp],
-        weights: NDArray[np.int64],
-        n_classes: int,
-        order: int,
-    ) -> NDArray[np.int64]:
-        """Weigh each label where the answers to as many questions as `order` says are yes."""
-        return joint_table(self.above, len(self), rows, y, weights, n_classes, order)
-
-    def describe(self, question: int, names: tuple[str, ...], *, above: bool = True) -> str:
+    def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
         """Return a question, or its opposite, in words."""
-        text: str = self.texts[question, 0 if above else 1]
-        return f"{names[self.features[question]]} {text}"
+        text: str = self.texts[predicate, 0 if above else 1]
+        return f"{names[self.features[predicate]]} {text}"
 
 
 def questions(features: FeatureMap, codes: Codes) -> Questions:

@@ -134,6 +134,6 @@ def weights(margins: Integers, y: NDArray[np.intp], heaviest: int) -> Integers:
         others = margins.copy()
         others[y, np.arange(len(y))] = np.iinfo(np.int64).min // 2
         own = margins[y, np.arange(len(y))] - others.max(axis=0)
-    looked_up = SIGMOID[np.clip(-own, -LIMIT, LIMIT) + LIMIT]
-    rounded: Integers = np.rint(heaviest * np.minimum(1, 2 * looked_up)).astype(np.int64)
+    wrong = probabilities(-own)
+    rounded: Integers = np.rint(heaviest * np.minimum(1, 2 * wrong)).astype(np.int64)
     return rounded

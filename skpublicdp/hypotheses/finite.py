@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
-from contextlib import suppress
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from skpublicdp.guard import guarded
 from skpublicdp.hypotheses.base import (
     Codes,
     Cover,
@@ -54,10 +52,6 @@ class ListedCover(Cover):
         return member
 
 
-_SILENCE = Lock()
-"""Filters of warnings are common to all threads."""
-
-
 class Model(Hypothesis):
     """A fitted classifier as a hypothesis; of what it says only its predictions are heard.
 
@@ -77,19 +71,16 @@ class Model(Hypothesis):
         """Return the code of the model's label for each row."""
         if not len(X):  # scikit-learn's models refuse to predict nothing
             return np.zeros(0, dtype=np.intp)
-        predicted = None
-        with _SILENCE, warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # a model may quote the rows, and they are private
-            with suppress(Exception):
-                predicted = self.model.predict(X)
-        if predicted is None:
-            raise ValueError(
-                f"models must predict any finite row; {type(self.model).__name__} could not, and "
-                "what it says is withheld."
-            )
-        position = np.searchsorted(self.model.classes_, predicted)
-        codes: Codes = self._codes[position].astype(np.intp)
+        refusal = ValueError(
+            f"models must predict any finite row; {type(self.model).__name__} could not, and "
+            "what it says is withheld."
+        )
+        codes: Codes = guarded(self._predicted, X, error=refusal)  # it may quote private rows
         return codes
+
+    def _predicted(self, X: Rows) -> Codes:
+        position = np.searchsorted(self.model.classes_, self.model.predict(X))
+        return np.asarray(self._codes[position], dtype=np.intp)
 
     def rule(self) -> str:
         """Return the model's own representation on one line."""

@@ -3,62 +3,69 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.hypotheses.base import Codes, PublicSample, Rows, Table
+from skpublicdp.hypotheses.base import Codes, PublicSample, Table
 from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table
 
 
-@dataclass(frozen=True, eq=False)
-class Splits:
-    """Predicates `x[feature] > threshold`.
+class Predicates(ABC):
+    """What a tree may ask of a row, each of one column.
 
-    Parameters
+    Attributes
     ----------
-    features : ndarray of intp, shape (n_splits,)
-        Column each split looks at.
-    thresholds : ndarray of float64, shape (n_splits,)
-        A row is above a split when its value is strictly greater.
+    features : ndarray of intp, shape (n_predicates,)
+        Column each one looks at.
     """
 
     features: NDArray[np.intp]
-    thresholds: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.features)
 
-    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Splits:
-        return Splits(np.atleast_1d(self.features[index]), np.atleast_1d(self.thresholds[index]))
+    @abstractmethod
+    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Self: ...
 
-    def above(self, X: Rows, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Tell which rows are above which splits; scoring and predicting both come here.
+    @abstractmethod
+    def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
+        """Write 1 where a column meets a predicate, 0 elsewhere."""
+
+    @abstractmethod
+    def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
+        """Return one predicate, or its opposite, in words."""
+
+    def above(self, X: NDArray[Any], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Tell which rows meet which predicates; scoring and predicting both come here.
 
         Parameters
         ----------
-        X : ndarray of float64, shape (n, n_features)
+        X : ndarray, shape (n, n_features)
             Rows without NaN.
-        out : ndarray of float32, shape (n_splits, n), optional
+        out : ndarray of float32, shape (n_predicates, n), optional
             Where to write.
 
         Returns
         -------
-        ndarray of float32, shape (n_splits, n)
-            1 above, 0 otherwise: ready for an exact matrix product.
+        ndarray of float32, shape (n_predicates, n)
+            1 where one is met, 0 otherwise: ready for an exact matrix product.
         """
         if out is None:
             out = np.empty((len(self), len(X)), dtype=np.float32)
         columns = {f: np.ascontiguousarray(X[:, f]) for f in np.unique(self.features).tolist()}
-        for split, feature in enumerate(self.features.tolist()):
-            np.greater(columns[feature], self.thresholds[split], out=out[split])
+        for predicate, feature in enumerate(self.features.tolist()):
+            self.met(predicate, columns[feature], out[predicate])
         return out
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table, n_classes: int, order: int) -> Table:
+    def tabulate(
+        self, X: NDArray[Any], y: Codes, weights: Table, n_classes: int, order: int
+    ) -> Table:
         """Weigh each label above each split, each pair or each triple of splits.
 
         Parameters
@@ -78,33 +85,33 @@ class Splits:
         """
         return joint_table(self.above, len(self), X, y, weights, n_classes, order)
 
-    def describe(self, split: int, names: tuple[str, ...], *, above: bool = True) -> str:
+
+@dataclass(frozen=True, eq=False)
+class Splits(Predicates):
+    """Predicates `x[feature] > threshold`.
+
+    Parameters
+    ----------
+    features : ndarray of intp, shape (n_splits,)
+        Column each split looks at.
+    thresholds : ndarray of float64, shape (n_splits,)
+        A row is above a split when its value is strictly greater.
+    """
+
+    features: NDArray[np.intp]
+    thresholds: NDArray[np.float64]
+
+    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Splits:
+        return Splits(np.atleast_1d(self.features[index]), np.atleast_1d(self.thresholds[index]))
+
+    def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
+        """Write 1 for each row that is above a split."""
+        np.greater(column, self.thresholds[predicate], out=out)
+
+    def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
         """Return one split as `name > threshold`, or its opposite as `name <= threshold`."""
         sign = ">" if above else "<="
-        return f"{names[self.features[split]]} {sign} {shown(self.thresholds[split])}"
-
-
-class Predicates(Protocol):
-    """What a tree may ask of a row: `Splits`, or anything that answers alike."""
-
-    @property
-    def features(self) -> NDArray[np.intp]:
-        """Column each one looks at."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: Any) -> Predicates: ...
-
-    def above(self, X: NDArray[Any], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Tell which rows meet which predicates."""
-
-    def tabulate(
-        self, X: NDArray[Any], y: Codes, weights: Table, n_classes: int, order: int
-    ) -> Table:
-        """Weigh each label where as many predicates as `order` says are met."""
-
-    def describe(self, split: int, names: tuple[str, ...], *, above: bool = True) -> str:
-        """Return one predicate, or its opposite, in words."""
+        return f"{names[self.features[predicate]]} {sign} {shown(self.thresholds[predicate])}"
 
 
 def shown(threshold: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -113,14 +114,10 @@ def tight_plan(
         left, left_delta = affordable(epsilon, delta, rounds, n_classes)
         if left > 0:
             best = score
-            plan = Plan(
-                epsilon=epsilon,
-                delta=delta,
-                first_labelled=n_labelled,
-                first_unlabelled=n_unlabelled,
+            plan = replace(
+                none,
                 rounds=rounds,
                 base_rows=rounds[-1].kept,
-                resampled=False,
                 base_epsilon=left,
                 base_delta=min(left_delta, 1.0),
             )

@@ -1,4 +1,4 @@
-"""Exact discrete Laplace and Gaussian noise; the proof is docs/proofs/noise.md.
+"""Exact discrete Laplace noise; the proof is docs/proofs/noise.md.
 
 After Canonne, Kamath and Steinke (2020). Every decision is one question: is a fresh uniform number
 below a threshold in [0, 1]? Tables hold the first 64 binary digits of the thresholds, proved by
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +21,10 @@ from skpublicdp.mechanisms.randomness import RandomBits
 Integers = NDArray[np.int64]
 
 LARGEST_SCALE = 1 << 30
-"""Squares of such a scale still fit int64, with room for the tails."""
+"""Draws of such a scale still fit int64, with room for the tails."""
 
 GEOMETRIC_REACH = 8
 """The table of a geometric variable ends at 8 scales, and starts anew from there."""
-
-GAUSSIAN_REACH = 4
-"""The table of a Gaussian variable ends at 4 standard deviations; beyond, a geometric envelope."""
 
 WORD = 64
 DIGITS = 1 << DIGIT_BITS
@@ -72,49 +68,6 @@ def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
     return geometric.draw(size, bits) - geometric.draw(size, bits)
 
 
-def discrete_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
-    """Draw discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 sigma2)) on the integers.
-
-    Parameters
-    ----------
-    sigma2 : Fraction
-        Positive, at most 2^60. The variance is at most this, and very nearly this from 1 on.
-    size : int
-        How many independent draws.
-    bits : RandomBits
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        The draws.
-
-    Raises
-    ------
-    ValueError
-        If `sigma2` or `size` is out of range.
-
-    See Also
-    --------
-    skpublicdp.accounting.gaussian_rho : The privacy of integers with such noise.
-
-    Examples
-    --------
-    >>> from skpublicdp.mechanisms.randomness import SeededBits
-    >>> discrete_gaussian(Fraction(10), 5, SeededBits(0))
-    array([...])
-    """
-    _check_range("sigma2", sigma2, LARGEST_SCALE**2, size)
-    gaussian = _gaussian(Fraction(sigma2))
-    kept = [np.empty(0, dtype=np.int64)]
-    missing = size
-    while missing > 0:
-        # the first ones kept, in the order they came: how many were tried says nothing of them
-        kept.append(gaussian.try_some(missing + missing // 8 + 16, bits)[:missing])
-        missing -= len(kept[-1])
-    return np.concatenate(kept)
-
-
 def _check_range(name: str, value: Fraction, largest: int, size: int) -> None:
     if not 0 < value <= largest:
         raise ValueError(f"{name} must be positive and at most {largest}; got {value}.")
@@ -125,7 +78,7 @@ def _check_range(name: str, value: Fraction, largest: int, size: int) -> None:
 class _Uniform:
     """A uniform number on [0, 1) whose binary digits are drawn when they are needed."""
 
-    def __init__(self, bits: RandomBits, digits: int = 0, known: int = 0) -> None:
+    def __init__(self, bits: RandomBits, digits: int, known: int) -> None:
         self._bits = bits
         self._digits = digits
         self._known = known
@@ -166,16 +119,6 @@ class _Thresholds:
             precision *= 2
         self._words = np.array(words, dtype=np.uint64)
         self._ascending = self._words[::-1].copy()
-
-    def below(self, indices: Integers, bits: RandomBits) -> NDArray[np.bool_]:
-        """Whether each of as many fresh uniform numbers is below the threshold of its index."""
-        uniform = bits.words(len(indices))
-        words = self._words[indices]
-        below = uniform < words
-        for i in np.flatnonzero(uniform == words):
-            number = _Uniform(bits, int(uniform[i]), WORD)
-            below[i] = number.below(self._threshold(int(indices[i])))
-        return below
 
     def count_above(self, size: int, bits: RandomBits) -> Integers:
         """Count the thresholds above each of `size` fresh uniform numbers.
@@ -263,99 +206,3 @@ def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
 @lru_cache(maxsize=16)
 def _geometric(rate: Fraction) -> _Geometric:
     return _Geometric(rate)
-
-
-class _Coins:
-    """Coins that come up true with probability e^(-rate k), for integers 0 <= k < limit."""
-
-    def __init__(self, rate: Fraction, limit: int) -> None:
-        n_digits = -(-limit.bit_length() // DIGIT_BITS)
-        self._digits = [
-            _Thresholds(_powers(rate * DIGITS**position)) for position in range(n_digits)
-        ]
-
-    def flip(self, exponents: Integers, bits: RandomBits) -> NDArray[np.bool_]:
-        """All of one coin per digit of k must come up: e^(-rate k) is the product."""
-        true = np.ones(len(exponents), dtype=bool)
-        for position, digit in enumerate(self._digits):
-            true &= digit.below(exponents >> DIGIT_BITS * position & (DIGITS - 1), bits)
-        return true
-
-
-def _powers(rate: Fraction) -> Callable[[int], list[Bounds]]:
-    return lambda precision: FixedPowers(rate, precision).table(0)
-
-
-class _Gaussian:
-    """Draws by rejection from blocks of equal weight and a geometric tail, then a sign.
-
-    With r = 1 / (2 sigma2), the magnitude n = width * block + rest is proposed with weight
-    exp(-r (width * block)^2) in the blocks before the last. From there on block = last + g has
-    weight exp(-r width^2 (last^2 + 2 last g)), a geometric tail. Neither is below exp(-r n^2).
-    """
-
-    def __init__(self, sigma2: Fraction) -> None:
-        sigma = isqrt(sigma2.__floor__())
-        self._rate = 1 / (2 * sigma2)
-        # a power of two, at most sigma / 16: few are rejected
-        self._width = 1 << max(0, (sigma >> 4).bit_length() - 1)
-        self._last = isqrt((GAUSSIAN_REACH**2 * sigma2 / self._width**2).__floor__()) + 1
-        block_rate = self._rate * self._width**2
-        self._tail_rate = 2 * self._last * block_rate
-        self._blocks = _Thresholds(_block_survival(block_rate, self._last))
-        limit = self._width**2 * (2 * self._last + 1) if self._width > 1 else 0
-        self._coins = _Coins(self._rate, limit)
-
-    def try_some(self, size: int, bits: RandomBits) -> Integers:
-        """Propose `size` values and return those that are kept."""
-        block = self._blocks.count_above(size, bits)
-        word = bits.words(size)
-        rest = (word & np.uint64(self._width - 1)).astype(np.int64)
-        negative = word >> np.uint64(63) == 1  # a bit that `rest` does not use
-        magnitude = self._width * block + rest
-        keep = self._coins.flip(rest * (2 * self._width * block + rest), bits)
-        for i in np.flatnonzero(block == self._last):
-            magnitude[i], keep[i] = self._propose_in_tail(int(rest[i]), bits)
-        keep &= (magnitude > 0) | ~negative  # one zero, not two
-        return np.where(negative, -magnitude, magnitude)[keep]
-
-    def _propose_in_tail(self, rest: int, bits: RandomBits) -> tuple[int, bool]:
-        beyond = int(_geometric(self._tail_rate).draw(1, bits)[0])
-        start = self._width * (self._last + beyond)
-        exponent = rest * (2 * start + rest) + (self._width * beyond) ** 2
-        keep = _Uniform(bits).below(lambda precision: exp_minus(self._rate * exponent, precision))
-        return start + rest, keep
-
-
-def _block_survival(rate: Fraction, last: int) -> Callable[[int], list[Bounds]]:
-    """Enclose the share of blocks k and beyond, k = 1..last.
-
-    Block h < last weighs e^(-rate h^2), and all others together
-    e^(-rate last^2) / (1 - e^(-2 rate last)).
-    """
-
-    def bounds(precision: int) -> list[Bounds]:
-        working = precision + 32
-        one = 1 << working
-        weights = [exp_minus(rate * h * h, working) for h in range(last + 1)]
-        step_lower, step_upper = exp_minus(2 * rate * last, working)
-        lower, upper = weights.pop()
-        lower = (lower << working) // (one - step_lower)
-        upper = -((-upper << working) // (one - step_upper))
-        beyond = [(lower, upper)]
-        for weight_lower, weight_upper in reversed(weights):
-            lower += weight_lower
-            upper += weight_upper
-            beyond.append((lower, upper))
-        total_lower, total_upper = beyond.pop()
-        return [
-            ((lower << precision) // total_upper, -((-upper << precision) // total_lower))
-            for lower, upper in reversed(beyond)
-        ]
-
-    return bounds
-
-
-@lru_cache(maxsize=16)
-def _gaussian(sigma2: Fraction) -> _Gaussian:
-    return _Gaussian(sigma2)

@@ -8,6 +8,7 @@ is left over is decided by integers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from math import isqrt
@@ -19,7 +20,6 @@ from skpublicdp.mechanisms.noise import (
     LARGEST_SCALE,
     WORD,
     Integers,
-    _block_survival,
     _check_range,
     _geometric,
     _Thresholds,
@@ -188,6 +188,35 @@ def _settle(
     return scale.round_exactly(block, number), True
 
 
+def _block_survival(last: int) -> Callable[[int], list[Bounds]]:
+    """Enclose the share of blocks k and beyond, k = 1..last.
+
+    Block h < last weighs e^(-RATE h^2), and all others together
+    e^(-RATE last^2) / (1 - e^(-2 RATE last)).
+    """
+
+    def bounds(precision: int) -> list[Bounds]:
+        working = precision + 32
+        one = 1 << working
+        weights = [exp_minus(RATE * h * h, working) for h in range(last + 1)]
+        step_lower, step_upper = exp_minus(2 * RATE * last, working)
+        lower, upper = weights.pop()
+        lower = (lower << working) // (one - step_lower)
+        upper = -((-upper << working) // (one - step_upper))
+        beyond = [(lower, upper)]
+        for weight_lower, weight_upper in reversed(weights):
+            lower += weight_lower
+            upper += weight_upper
+            beyond.append((lower, upper))
+        total_lower, total_upper = beyond.pop()
+        return [
+            ((lower << precision) // total_upper, -((-upper << precision) // total_lower))
+            for lower, upper in reversed(beyond)
+        ]
+
+    return bounds
+
+
 @cache
 def _blocks() -> _Thresholds:
-    return _Thresholds(_block_survival(RATE, REACH * BLOCKS))
+    return _Thresholds(_block_survival(REACH * BLOCKS))

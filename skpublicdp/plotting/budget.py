@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, check_matplotlib
+from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 
 MOST_NAMES = 12
 """With more changes of who spends, names are left out."""
@@ -112,13 +112,9 @@ class BudgetDisplay:
         BudgetDisplay
             The display itself.
         """
-        check_matplotlib(f"{type(self).__name__}.plot")
-        import matplotlib.pyplot as plt
+        ax = axes_for(self, ax)
         from matplotlib.ticker import MaxNLocator
 
-        if ax is None:
-            _, ax = plt.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
         left = np.maximum(self.epsilon - np.append(0.0, self.spent), 0.0)
         edges = np.arange(len(left) + 1) - 0.5
         style = {"color": LIGHT, "edgecolor": RELEASED, "fill": True, "linewidth": 1.5}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, check_matplotlib
+from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release.queries import IntervalQueries, ThresholdQueries
 
 TAIL = 0.001
@@ -170,12 +170,7 @@ class CDFDisplay:
         CDFDisplay
             The display itself.
         """
-        check_matplotlib(f"{type(self).__name__}.plot")
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = axes_for(self, ax)
         self.band_ = self.public_line_ = None
         if self.band is not None:
             style = {"color": LIGHT, "linewidth": 0, "label": "95% error band"}

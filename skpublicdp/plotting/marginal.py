@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpublicdp.plotting.cdf import released_label
-from skpublicdp.plotting.style import PUBLIC, RELEASED, check_matplotlib
+from skpublicdp.plotting.style import PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release.listed import MarginalQueries
 from skpublicdp.schema import MISSING, OTHER, cut_points
 
@@ -168,13 +168,8 @@ class MarginalDisplay:
         MarginalDisplay
             The display itself.
         """
-        check_matplotlib(f"{type(self).__name__}.plot")
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            height = max(2.4, 1 + 0.3 * len(self.labels))
-            _, ax = plt.subplots(figsize=(6.4, height), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        height = max(2.4, 1 + 0.3 * len(self.labels))
+        ax = axes_for(self, ax, figsize=(6.4, height), layout="constrained")
         places = np.arange(len(self.labels))
         aside = 0 if self.public is None else THICKNESS / 2
         style = {"color": RELEASED, "height": THICKNESS, "label": self.label} | (bar_kwargs or {})

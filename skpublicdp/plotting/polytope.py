@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, check_matplotlib
+from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 
 POINTS = ((PUBLIC, "o"), ("0.35", "x"))
 """Colour and marker of the points of the first and of the second label."""
@@ -181,12 +181,7 @@ class PolytopeDisplay:
         PolytopeDisplay
             The display itself.
         """
-        check_matplotlib(f"{type(self).__name__}.plot")
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = axes_for(self, ax)
         self.region_ = None
         if len(self.vertices):
             style = {"facecolor": LIGHT, "edgecolor": "none", "zorder": 0}

@@ -1,4 +1,4 @@
-"""What the displays share: the question for matplotlib, and colours."""
+"""What the displays share: the question for matplotlib, axes and colours."""
 
 from __future__ import annotations
 
@@ -14,3 +14,14 @@ def check_matplotlib(caller):
         raise ImportError(
             f"{caller} requires matplotlib. Install it with `pip install matplotlib`."
         ) from error
+
+
+def axes_for(display, ax, **figure):
+    """Note on a display where it is drawn, by default in a new figure, and return the axes."""
+    check_matplotlib(f"{type(display).__name__}.plot")
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(**figure)
+    display.ax_, display.figure_ = ax, ax.figure
+    return ax
