@@ -45,3 +45,7 @@ class DriftWarning(UserWarning):
 
 class LargeDeltaWarning(UserWarning):
     """δ is so large for the number of rows that publishing some of them would satisfy it."""
+
+
+class UnmeasuredWarning(UserWarning):
+    """An answer comes from a model of released tables, none of which was about the question."""

@@ -86,10 +86,14 @@ class Column:
         if not self.categorical:
             return numbers
         names = np.empty(self.n_categories, dtype=object)
-        names[:-2] = self.values.tolist()
-        names[-2:] = OTHER, MISSING
+        names[:] = self.names
         decoded: NDArray[Any] = names[numbers.astype(np.intp)]
         return decoded
+
+    @property
+    def names(self) -> list[Any]:
+        """The categories by their codes, `OTHER` and `MISSING` being written out."""
+        return [*self.values.tolist(), OTHER, MISSING]
 
 
 def is_missing(value: Any) -> bool:
@@ -194,9 +198,10 @@ class Schema:
         is_number = isinstance(column, int | np.integer | float) and 0 <= column < len(self.columns)
         if is_number and column == int(column):
             return int(column)
+        names = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
         raise ValueError(
             f"A column must be given by its name or by its position below {len(self.columns)}; "
-            f"got {column!r}."
+            f"got {column!r}, and there are {names}."
         )
 
     def bins(self, X_public: Rows, n_bins: int) -> Bins:

@@ -29,13 +29,13 @@ ESTIMATORS = [
     PublicFit(),
     PAPQueryRelease(),
     PAPQueryRelease(method="pmw"),
-    PAPQueryRelease(method="mwem"),
     PAPQueryRelease(method="public"),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.UnmeasuredWarning")
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.AmbiguousLabelWarning")
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 @parametrize_with_checks(ESTIMATORS)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -26,7 +27,7 @@ from skpublicdp.guarantees import (
     n_uniform,
     vc_dimension,
 )
-from skpublicdp.guarantees.growth import log_growth
+from skpublicdp.guarantees.growth import log_growth, share_bound
 
 # growth functions against brute force
 
@@ -188,6 +189,24 @@ def test_cover_radius_is_monotone(m, other, beta, d):
     assert 0 < cover_radius(high, d, beta) <= cover_radius(low, d, beta) <= 1
     assert cover_radius(m, d, beta / 2) >= cover_radius(m, d, beta)
     assert cover_radius(m, d + 1, beta) >= cover_radius(m, d, beta)
+
+
+@given(st.integers(1, 10**7), st.floats(1e-9, 0.5), st.integers(1, 9), st.floats(0, 0.9))
+def test_a_coarser_cover_is_farther_from_the_class(m, beta, d, missed):
+    assert cover_radius(m, d, beta, missed) >= max(missed, cover_radius(m, d, beta))
+    assert cover_radius(m, d, beta, missed) <= cover_radius(m, d, beta, missed + 0.05)
+    assert cover_radius(10**9, d, beta, missed) < missed + 0.005
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3])
+def test_shares_are_bounded_as_often_as_promised(share):
+    """At the share for which the bound is tightest: the least one that is above it."""
+    m, beta = 400, 0.05
+    seen = round(share * m)
+    population = share_bound(seen / m, m, beta)
+    assert scipy.stats.binom.cdf(seen, m, population) <= beta
+    assert scipy.stats.binom.cdf(seen, m, 0.45 * population) > beta  # not much more than is needed
+    assert share_bound(0.0, 0, beta) == 1
 
 
 @given(shares, st.floats(1e-6, 0.9), st.floats(0.05, 5), st.integers(1, 6), st.integers(1, 10**6))

@@ -187,7 +187,7 @@ def test_cdf_shows_what_is_released(hours):
     display = CDFDisplay.from_estimator(hours, HOURS_PUBLIC)
     x, heights = display.line_.get_data()
     np.testing.assert_array_equal(heights, hours.cdf(x))
-    np.testing.assert_array_equal(display.band, hours.error_estimate_(x[:, None]))
+    np.testing.assert_array_equal(display.band, hours.interval(x[:, None]))
     assert 0 <= display.band.min() <= display.band.max() <= 1
     at_most = (x >= HOURS_PUBLIC).mean(axis=0)
     np.testing.assert_allclose(display.public_line_.get_ydata(), at_most)

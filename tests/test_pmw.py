@@ -3,12 +3,11 @@
 import itertools
 import math
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pytest
 
-from skpublicdp.accounting import Draw, Gaussian, Pure, Steps, plan_delta, rho_price, zcdp_rho
+from skpublicdp.accounting import Draw, Steps, plan_delta, rho_price, zcdp_rho
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
@@ -19,104 +18,238 @@ from skpublicdp.query_release import (
     ThresholdQueries,
 )
 from skpublicdp.query_release import multiplicative_weights as pmw
+from skpublicdp.query_release.arrangements import Listed
+from skpublicdp.query_release.dichotomies import Divisions
+from skpublicdp.query_release.grids import Axis, Columns, Grid
 from tests.kit import Tape, by_release, every_run, exp_above, worst_ratio
 
-ARRANGED = [
-    (ThresholdQueries(), 1, 9),
-    (IntervalQueries(), 1, 7),
-    (RectangleQueries(), 2, 6),
-    (StumpQueries(), 2, 6),
-    (HalfspaceQueries(), 1, 6),
-    (HalfspaceQueries(), 2, 6),
-]
+INF = np.inf
+# class, public rows
+ARRANGED = {
+    "thresholds": (ThresholdQueries(), np.array([[0.0], [1.0], [1.0], [3.0]])),
+    "intervals": (IntervalQueries(), np.arange(4.0)[:, None]),
+    "rectangles": (RectangleQueries(), np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [2.0, 0.5]])),
+    "stumps": (StumpQueries(), np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])),
+    "halfspaces": (HalfspaceQueries(), np.random.default_rng(0).normal(size=(14, 2))),
+    "custom": (CustomQueries(lambda X: X > 0), np.array([[1.0, 2.0], [-1.0, 1.0], [-1.0, -1.0]])),
+}
+EACH = pytest.mark.parametrize("case", ARRANGED)
 
 
-@pytest.mark.parametrize(("queries", "width", "m"), ARRANGED)
-def test_cells_are_the_representative_domain(queries, width, m):
-    """Definition 2: cells are distinct, and every row is in one of them."""
-    rng = np.random.default_rng(0)
-    arrangement = pmw.arrange(queries, rng.normal(size=(m, width)), 100)
-    columns = {column.tobytes() for column in arrangement.incidence.T}
-    assert len(columns) == len(arrangement.cells)
-    np.testing.assert_array_equal(
-        arrangement.incidence, queries.holds(arrangement.cover, arrangement.cells)
-    )
-    X = rng.normal(size=(5000, width)) * 2
-    of_row = arrangement.incidence[:, arrangement.locate(X)]
-    wrong = (of_row != queries.holds(arrangement.cover, X)).any(axis=0)
-    assert wrong.mean() < 1e-3  # a row may be closer to a crossing than the step of the search
+def arranged(case):
+    queries, X_public = ARRANGED[case]
+    return queries, X_public, queries.arrange(X_public)
+
+
+def some_queries(queries, rng, n, width):
+    """Queries of any kind, some of them empty and some with ends at public values."""
+    ends = np.sort(rng.integers(-2, 9, size=(n, width, 2)) / 2, axis=2)
+    match queries:
+        case ThresholdQueries():
+            return ends[:, :, 1]
+        case IntervalQueries():
+            return ends[:, 0]
+        case StumpQueries():
+            return np.column_stack([rng.integers(width, size=n), ends[:, 0, 0]])
+        case RectangleQueries():
+            return ends
+    return rng.normal(size=(n, width + 1))
+
+
+def on_rows(arrangement, query, X):
+    """Whether a member of the cover holds in the cells of rows."""
+    return arrangement.row(query)[arrangement.locate(X)].sum(axis=1) > 0
+
+
+@pytest.mark.parametrize("case", ["thresholds", "intervals", "rectangles", "stumps"])
+def test_queries_agree_with_their_members_on_all_public_rows(case):
+    """Algorithm 3: the cover has a member for each way to divide the public rows."""
+    queries, X_public, arrangement = arranged(case)
+    Q = some_queries(queries, np.random.default_rng(0), 300, X_public.shape[1])
+    holds = queries.holds(Q, X_public)
+    assert len(np.unique(holds, axis=0)) >= len(X_public)
+    for member, wanted in zip(queries.project(Q, arrangement.members), holds, strict=True):
+        np.testing.assert_array_equal(on_rows(arrangement, member, X_public), wanted)
+    assert arrangement.floor == 0
+
+
+@EACH
+def test_answers_are_sums_over_cells(case):
+    arrangement = arranged(case)[2]
+    counts = np.random.default_rng(1).integers(50, size=arrangement.size)
+    incidence = np.array([arrangement.row(query) for query in range(arrangement.n_queries)])
+    np.testing.assert_array_equal(arrangement.answers(counts), incidence @ counts)
+    weights = arrangement.normalised(np.log(1 + counts))
+    np.testing.assert_allclose(arrangement.answers(weights), incidence @ weights, atol=1e-6)
+    rows, weights = arrangement.table(weights)
+    assert len(rows) == len(weights)
+    assert weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("case", ["thresholds", "intervals", "rectangles"])
+def test_queries_with_ends_at_cuts_are_their_members(case):
+    """Definition 2: no member tells rows of one cell apart, wherever they are."""
+    queries, X_public, arrangement = arranged(case)
+    X = np.random.default_rng(2).normal(size=(2000, X_public.shape[1])) * 3
+    ends = [np.concatenate([[-INF], axis.cuts, [INF]]) for axis in arrangement.axes]
+    for picks in itertools.product(*(itertools.combinations(many, 2) for many in ends)):
+        box = np.array(picks)
+        box[:, 0] = np.nextafter(box[:, 0], INF)
+        Q = {"thresholds": box[:, 1:][0], "intervals": box[0], "rectangles": box}[case][None]
+        if case == "thresholds" and picks[0][0] != -INF:
+            continue
+        (member,) = queries.project(Q, arrangement.members)
+        np.testing.assert_array_equal(on_rows(arrangement, member, X), queries.holds(Q, X)[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coarse_axis_knows_what_it_misses(seed):
+    rng = np.random.default_rng(seed)
+    column = np.round(rng.normal(size=200), 1 + seed % 2)
+    axis = Axis(column, 2, 7)
+    assert len(axis.middles) <= 7
+    missed = []
+    for t in np.unique(column):
+        (place,) = axis.find(np.array([-INF]), np.array([t]))
+        run = axis.run(place)
+        assert run.start == 0
+        differs = (axis.locate(column) < run.stop) != (column <= t)
+        missed.append(differs.mean())
+    assert max(missed) == pytest.approx(axis.missed)
+    assert 0 < axis.missed < 0.15
+    np.testing.assert_array_equal(axis.locate(axis.middles), np.arange(len(axis.middles)))
+
+
+def test_weights_of_columns_are_those_of_all_their_cells():
+    """Multiplicative weights on {0,1}^3, with its 8 cells listed and as a product."""
+    arrangement = StumpQueries().arrange(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]))
+    cells = np.array(list(itertools.product((0, 1), repeat=3)))
+    logs, listed = np.zeros(arrangement.size), np.zeros(8)
+    for step, query in enumerate(np.random.default_rng(0).integers(arrangement.n_queries, size=30)):
+        row = arrangement.row(query)
+        logs += step * row
+        listed += step * row[arrangement.locate(cells)].sum(axis=1)
+    listed = np.exp(listed - listed.max())
+    listed /= listed.sum()
+    product = arrangement.normalised(logs)[arrangement.locate(cells)].prod(axis=1)
+    np.testing.assert_allclose(product, listed)
+    assert arrangement.log_cells == pytest.approx(math.log(8))
+
+
+class TestHalfspaces:
+    @pytest.mark.parametrize(("bits", "n_functions"), [(1, 4), (2, 14), (3, 104), (4, 1882)])
+    def test_threshold_functions(self, bits, n_functions):
+        """As many as are known (Muroga 1971), though many corners of a cube share a plane."""
+        points = np.array(list(itertools.product((0.0, 1.0), repeat=bits)))
+        divisions = Divisions(points)
+        rules = divisions.halfspaces(HalfspaceQueries().holds)
+        assert len(rules) == len(divisions.signs) == n_functions
+
+    @pytest.mark.parametrize(("m", "width"), [(1, 2), (5, 1), (3, 4), (9, 2), (7, 3)])
+    def test_points_in_general_position(self, m, width):
+        """Cover (1965)."""
+        queries = HalfspaceQueries()
+        points = np.random.default_rng(m).normal(size=(m, width))
+        rules = Divisions(points).halfspaces(queries.holds)
+        assert len(rules) == queries.growth(m, width)
+        assert len(np.unique(queries.holds(rules, points), axis=0)) == len(rules)
+
+    def test_points_on_a_line(self):
+        points = np.column_stack([np.arange(4.0), 2 * np.arange(4.0)])
+        divisions = Divisions(points)
+        assert len(divisions.halfspaces(HalfspaceQueries().holds)) == 8
+        assert divisions.undecided(points) == 0
+        assert divisions.undecided(points + np.array([0, 1])) == 1
+
+    @pytest.mark.parametrize("width", [1, 2, 3])
+    def test_undecided_rows(self, width):
+        rng = np.random.default_rng(width)
+        queries, points = HalfspaceQueries(), rng.normal(size=(6, width))
+        rows = rng.normal(size=(300, width))
+        bound = Divisions(points).undecided(rows)
+        Q = rng.normal(size=(4000, width + 1))
+        keys, holds = queries.holds(Q, points), queries.holds(Q, rows)
+        worst = 0.0
+        for key in np.unique(keys, axis=0):
+            alike = holds[(keys == key).all(axis=1)]
+            worst = max(worst, (alike != alike[0]).mean(axis=1).max())
+        assert 0.3 * bound < worst <= bound
+
+    def test_cells_of_the_plane(self):
+        queries, _, arrangement = arranged("halfspaces")
+        X = np.random.default_rng(0).normal(size=(5000, 2)) * 2
+        rules = arrangement.members.cover
+        on_cells = np.array([on_rows(arrangement, k, X) for k in range(len(rules))])
+        wrong = (on_cells != queries.holds(rules, X)).any(axis=0)
+        assert wrong.mean() < 1e-3  # a row may be closer to a crossing than the step of the search
+        assert queries.project(rules, arrangement.members).tolist() == list(range(len(rules)))
 
 
 def test_rows_of_no_listed_cell_go_to_the_nearest():
     """Of listed queries nobody can say which cells there are."""
-    queries = CustomQueries(lambda X: X > 0)
-    arrangement = pmw.arrange(queries, np.array([[1.0, 2.0], [-1.0, 1.0], [-1.0, -1.0]]), 100)
-    assert arrangement.incidence.shape == (2, 3)
-    (place,) = arrangement.locate(np.array([[1.0, -1.0]]))
+    arrangement = arranged("custom")[2]
+    assert arrangement.size == 2
+    (place,) = arrangement.locate(np.array([[1.0, -1.0]]))[:, 0]
     assert (arrangement.incidence[:, place] != [True, False]).sum() == 1
     assert arrangement.tally(np.array([[1.0, -1.0], [-1.0, -9.0]])).sum() == 2
+    assert arrangement.floor == 1  # the third public row, all there is to tell, is moved
 
 
-def test_few_points_are_drawn_from_many():
-    X = np.repeat(np.arange(50.0), np.where(np.arange(50) == 7, 500, 1))[:, None]
-    arrangement = pmw.arrange(ThresholdQueries(), X, 10)
-    assert len(arrangement.points) == 10
-    assert 7.0 in arrangement.points
-    assert len(arrangement.cover) == 11
-    np.testing.assert_array_equal(pmw.arrange(ThresholdQueries(), X, 10).cells, arrangement.cells)
+@EACH
+def test_counts_move_by_one_at_most(case):
+    """All neighbours on a small domain: the sensitivity behind every draw."""
+    _, X_public, arrangement = arranged(case)
+    width = X_public.shape[1]
+    places = np.array(list(itertools.product([-5.0, 0.4, 1.0, 9.0], repeat=width)))
+    counts = np.array([count(arrangement, place[None]) for place in places])
+    assert counts.min() == 0
+    assert counts.max() == 1
+    np.testing.assert_array_equal(count(arrangement, places), counts.sum(axis=0))
 
 
-def test_counts_move_by_one_at_most():
-    """All neighbours on a tiny domain: the sensitivity behind every draw."""
-    arrangement = pmw.arrange(IntervalQueries(), np.arange(3.0)[:, None], 100)
-    places = [-5.0, 0.4, 0.6, 1.2, 9.0]
-    for rows in itertools.combinations_with_replacement(places, 3):
-        counts = arrangement.incidence @ arrangement.tally(np.array(rows)[:, None])
-        for position, value in itertools.product(range(3), places):
-            other = np.array([*rows[:position], *rows[position + 1 :], value])[:, None]
-            moved = arrangement.incidence @ arrangement.tally(other)
-            assert np.abs(moved - counts).max() <= 1
+def count(arrangement, X):
+    return arrangement.answers(arrangement.tally(X))
 
 
-def play(arrangement, counts, epsilon):
-    plan = pmw.Plan(2, epsilon / 2, 0.7, 1.0)
-    pmw.play(counts, 3, arrangement.incidence, plan, Ledger(epsilon, 0, 0))
-
-
-def mwem(arrangement, counts, epsilon):
-    questions = pmw.Questions.of(arrangement.queries, arrangement.cover, arrangement.cells)
-    prior = np.full(len(arrangement.cells), 1 / len(arrangement.cells))
-    pmw.mwem(counts, 3, questions, prior, 2, Ledger(epsilon, 0, 0))
+CORNERS = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+WIDTHS = {Grid: 1, Columns: 2, Listed: 2}
+SMALL = {
+    Grid: ThresholdQueries().arrange(np.array([[0.0], [1.0], [2.0]])),
+    Columns: StumpQueries().arrange(CORNERS),
+    Listed: CustomQueries(lambda X: X > 0.5).arrange(CORNERS),
+}
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2)])
-@pytest.mark.parametrize("rounds", [play, mwem])
-def test_exact_privacy_over_all_neighbours(rounds, epsilon):
-    """Two rounds, three rows, three cells: P <= e^ε P' for every transcript and neighbour."""
-    arrangement = pmw.arrange(ThresholdQueries(), np.arange(3.0)[:, None], 100)
-    released = {}
-    for cells in itertools.combinations_with_replacement(range(3), 3):
-        counts = arrangement.incidence @ np.bincount(cells, minlength=3)
-        runs = every_run(partial(rounds, arrangement, counts, epsilon))
+@pytest.mark.parametrize("kind", SMALL)
+def test_exact_privacy_over_all_neighbours(kind, epsilon):
+    """Two rounds, two rows: P <= e^ε P' for every transcript and neighbour."""
+    arrangement, width = SMALL[kind], WIDTHS[kind]
+    values = list(itertools.product((-1.0, 0.6, 7.0), repeat=width))[:: 1 if width == 1 else 2]
+    plan, released = pmw.Plan(2, epsilon / 2, 0.7, 1.0), {}
+    for rows in itertools.combinations_with_replacement(range(len(values)), 2):
+        counts = count(arrangement, np.array([values[row] for row in rows]))
+        runs = every_run(
+            lambda counts=counts: pmw.play(counts, 2, arrangement, plan, Ledger(epsilon, 0, 0))
+        )
         assert len(runs) == (2 * len(counts)) ** 2
-        released[cells] = by_release(runs)
+        released[rows] = by_release(runs)
     ratios = [
-        worst_ratio(released[cells], released[other], epsilon)
-        for cells, other in itertools.permutations(released, 2)
-        if sum(min(cells.count(cell), other.count(cell)) for cell in range(3)) == 2
+        worst_ratio(released[rows], released[other], epsilon)
+        for rows, other in itertools.permutations(released, 2)
+        if set(rows) & set(other)
     ]
     assert max(ratios) <= 1
     assert max(ratios) > exp_above(-epsilon / 2)  # half of ε is really lost
 
 
 def test_play_draws_what_the_plan_says():
-    incidence = np.tri(5, 4, -1, dtype=bool)
+    arrangement = ThresholdQueries().arrange(np.arange(4.0)[:, None])
     ledger = Ledger(1, 1e-6, 0)
-    plan = pmw.plan_rounds(1000, 5, 4, ledger=ledger, beta=0.05)
+    plan = pmw.plan_rounds(1000, 5, math.log(4), ledger=ledger, beta=0.05)
     with Tape() as tape:
-        weights = pmw.play(
-            incidence @ np.array([400, 300, 200, 100]), 1000, incidence, plan, ledger
-        )
+        counts = arrangement.answers(np.array([400, 300, 200, 100]))
+        weights = pmw.play(counts, 1000, arrangement, plan, ledger)
     drawn = [(use.kind, use.event, use.sensitivity) for use in tape.uses]
     assert drawn == [("draw", Draw(plan.round_epsilon), 1)] * plan.rounds
     assert ledger.event == Steps((Draw(plan.round_epsilon),) * plan.rounds)
@@ -129,7 +262,9 @@ class TestPlan:
 
     def plan(self, n, n_queries, n_cells, *, settings=SETTINGS, k=None, **parameters):
         ledger = Ledger(*settings, rows_per_person=k)
-        return pmw.plan_rounds(n, n_queries, n_cells, ledger=ledger, beta=0.0125, **parameters)
+        return pmw.plan_rounds(
+            n, n_queries, math.log(n_cells), ledger=ledger, beta=0.0125, **parameters
+        )
 
     def test_alpha_means_fewer_rounds(self):
         best = self.plan(100_000, 63, 64)
@@ -165,42 +300,14 @@ class TestPlan:
     @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**10)])
     def test_the_guarantee_holds(self, delta):
         """Over seeds, the largest error on the private rows is within the bound."""
-        arrangement = pmw.arrange(ThresholdQueries(), np.arange(16.0)[:, None], 100)
+        arrangement = ThresholdQueries().arrange(np.arange(16.0)[:, None])
         cells = np.zeros(16, dtype=np.int64)
         cells[[2, 9]] = 15_000, 5_000  # far from uniform
-        counts = arrangement.incidence @ cells
+        counts = arrangement.answers(cells)
         plan = self.plan(20_000, len(counts), 16, settings=(1, delta))
         errors = []
         for seed in range(12):
-            ledger = Ledger(1, delta, seed)
-            weights = pmw.play(counts, 20_000, arrangement.incidence, plan, ledger)
-            errors.append(np.abs(arrangement.incidence @ weights - counts / 20_000).max())
+            weights = pmw.play(counts, 20_000, arrangement, plan, Ledger(1, delta, seed))
+            errors.append(np.abs(arrangement.answers(weights) - counts / 20_000).max())
         assert max(errors) <= plan.error
         assert max(errors) > plan.error / 20
-
-
-@pytest.mark.parametrize("delta", [0, 1e-8])
-def test_mwem_moves_towards_the_private_rows(delta):
-    X = np.arange(20.0)[:, None]
-    queries = ThresholdQueries()
-    listed = queries.cover(X)
-    counts = np.rint(20_000 * (np.arange(21) / 20) ** 2).astype(np.int64)
-    questions = pmw.Questions.of(queries, listed, X)
-    weights = pmw.mwem(counts, 20_000, questions, np.full(20, 0.05), 8, Ledger(1, delta, 0))
-    assert np.abs(questions.answers(weights) - counts / 20_000).max() < 0.08  # 0.25 before
-
-
-@pytest.mark.parametrize("rounds", [1, 3, 40])
-def test_the_rounds_of_mwem_spend_all_and_no_more(rounds):
-    draw, noise = pmw.round_events(rounds, Ledger("0.7", 0))
-    assert draw == Draw(noise.epsilon)
-    assert isinstance(noise, Pure)
-    assert rounds * (draw.epsilon + noise.epsilon) == Fraction(7, 10)
-    ledger = Ledger("0.7", 1e-8)
-    draw, noise = pmw.round_events(rounds, ledger)
-    assert isinstance(noise, Gaussian)
-    assert rho_price(draw) == rho_price(noise)
-    plan = Steps((draw, noise) * rounds)
-    assert 0.98e-8 < plan_delta(plan, Fraction(7, 10)) <= 1e-8
-    # by zCDP each round would get less
-    assert rho_price(plan) > zcdp_rho(ledger.epsilon, ledger.delta)

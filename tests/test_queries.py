@@ -1,6 +1,5 @@
 """Query classes: encodings, exact answers, covers against brute force, columns."""
 
-import itertools
 import pickle
 
 import numpy as np
@@ -8,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -66,9 +64,6 @@ def test_each_row_alone(queries, width, query, rule):
     whole = queries.holds([query], X)[0]
     assert whole.tolist() == [queries.holds([query], row[None])[0, 0] for row in X]
     np.testing.assert_array_equal(queries.holds([query], np.asfortranarray(X))[0], whole)
-    parts = queries.tally(np.array([query]), X[:13]) + queries.tally(np.array([query]), X[13:])
-    np.testing.assert_array_equal(parts, queries.tally(np.array([query]), X))
-    assert parts[0] == whole.sum()
     weights = np.arange(40) / 780
     assert queries.weigh(np.array([query]), X, weights)[0] == pytest.approx(weights[whole].sum())
 
@@ -94,74 +89,39 @@ def test_a_query_has_no_nan(queries, width, query, rule):
         queries.holds(spoilt, np.zeros((3, width)))
 
 
-def patterns(queries, Q, points):
-    return {row.tobytes() for row in queries.holds(Q, points)}
-
-
-def brute_force(queries, points):
-    """All dichotomies, by trying far more queries than there can be."""
-    values = [np.unique(column) for column in points.T]
-    cuts = [np.concatenate([[v[0] - 1], (v[:-1] + v[1:]) / 2, [v[-1] + 1]]) for v in values]
-    if isinstance(queries, ThresholdQueries):
-        return patterns(queries, cuts[0][:, None], points)
-    if isinstance(queries, StumpQueries):
-        stumps = [[column, cut] for column, many in enumerate(cuts) for cut in many]
-        return patterns(queries, np.array(stumps), points)
-    if isinstance(queries, HalfspaceQueries):
-        normals = np.random.default_rng(0).normal(size=(40_000, points.shape[1]))
-        values = np.sort(normals @ points.T, axis=1)
-        edges = np.column_stack([values[:, 0] - 1, (values[:, 1:] + values[:, :-1]) / 2])
-        rules = np.column_stack([np.repeat(normals, edges.shape[1], axis=0), edges.ravel()])
-        nothing = [[0] * points.shape[1] + [1.0]]
-        return patterns(queries, rules, points) | patterns(queries, nothing, points)
-    sides = [list(itertools.combinations(many, 2)) for many in cuts]
-    boxes = np.array(list(itertools.product(*sides)))
-    empty = np.broadcast_to([INF, -INF], boxes[:1].shape)
-    boxes = np.concatenate([boxes, empty])
-    return patterns(queries, boxes[:, 0] if points.shape[1] == 1 else boxes, points)
-
-
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    ("queries", "width", "m"),
+    ("queries", "width", "dual"),
     [
-        (ThresholdQueries(), 1, 8),
-        (IntervalQueries(), 1, 8),
-        (RectangleQueries(), 2, 7),
-        (RectangleQueries(), 3, 5),
-        (StumpQueries(), 3, 7),
-        (HalfspaceQueries(), 1, 6),
-        (HalfspaceQueries(), 2, 7),
-        (HalfspaceQueries(), 3, 5),
+        (ThresholdQueries(), 1, 1),
+        (IntervalQueries(), 1, 2),
+        (StumpQueries(), 3, 3),
+        (RectangleQueries(), 2, 4),
+        (HalfspaceQueries(), 1, 1),
+        (HalfspaceQueries(), 2, 2),
     ],
 )
-def test_cover_has_one_query_per_dichotomy(queries, width, m, seed):
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(m, width))
-    if seed == 1 and not isinstance(queries, HalfspaceQueries):
-        points = np.round(points)  # ties
-    cover = queries.cover(points)
-    found = [row.tobytes() for row in queries.holds(cover, points)]
-    assert len(found) == len(set(found))
-    assert set(found) == brute_force(queries, points)
-    assert len(found) <= queries.growth(m, width)
-    assert queries.project(cover, cover, points).tolist() == list(range(len(cover)))
+def test_dual_dimension(queries, width, dual):
+    """Some queries cut the rows in all 2^dual ways, and no one more of many tried does."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(-20, 21, size=(800, width)) / 10.0
+    ends = np.sort(rng.normal(size=(60_000, width, 2)), axis=2)
+    ends[rng.random(ends.shape[:2]) < 0.4] = -INF, INF
+    Q = {
+        ThresholdQueries: ends[:, :, 1].clip(-2, 2),
+        IntervalQueries: ends[:, 0],
+        StumpQueries: np.column_stack([rng.integers(width, size=60_000), ends[:, 0, 0].clip(-1)]),
+        RectangleQueries: ends,
+        HalfspaceQueries: rng.normal(size=(60_000, width + 1)) * ([1] * width + [0.3]),
+    }[type(queries)]
 
+    def most(k):
+        """The most cells that k of the queries make."""
+        groups = Q[: len(Q) // k * k].reshape(-1, k, *Q.shape[1:])[:4000]
+        return max(len(np.unique(2 ** np.arange(k) @ queries.holds(group, X))) for group in groups)
 
-def test_halfspaces_of_points_on_a_line():
-    points = np.column_stack([np.arange(4.0), 2 * np.arange(4.0)])
-    cover = HalfspaceQueries().cover(points)
-    assert len(cover) == 8  # two orientations of the four places of a cut
-
-
-@BY_CLASS
-def test_projection_agrees_on_the_public_points(queries, width, query, rule):
-    points = np.random.default_rng(2).normal(size=(6, width))
-    cover = queries.cover(points)
-    place = queries.project([query], cover, points)
-    np.testing.assert_array_equal(
-        queries.holds(cover[place], points), queries.holds([query], points)
-    )
+    assert queries.dual(width) == dual
+    assert most(dual) == 2**dual
+    assert most(dual + 1) < 2 ** (dual + 1)
 
 
 def test_marginals():
@@ -173,30 +133,9 @@ def test_marginals():
         for query in Q.tolist()
     ]
     np.testing.assert_array_equal(queries.holds(Q, codes), naive)
-    np.testing.assert_array_equal(queries.tally(Q, codes), np.sum(naive, axis=1))
     np.testing.assert_allclose(queries.weigh(Q, codes, np.full(50, 0.02)), np.mean(naive, axis=1))
-    few = codes[:8]
-    found = [row.tobytes() for row in queries.holds(queries.cover(few), few)]
-    cells = {
-        np.array([(row[list(pair)] == cell).all() for row in few]).tobytes()
-        for pair in itertools.combinations(range(3), 2)
-        for cell in itertools.product(range(3), repeat=2)
-    }
-    assert len(found) == len(set(found))
-    everyone, nobody = np.ones(8, dtype=bool).tobytes(), np.zeros(8, dtype=bool).tobytes()
-    assert set(found) - {everyone} == cells - {nobody, everyone}
     with pytest.raises(ValueError, match="codes of shape"):
         queries.holds([[0.5, 1, 2]], codes)
-
-
-def test_covers_that_are_too_large():
-    rng = np.random.default_rng(0)
-    with pytest.raises(CoverSizeError, match='method="auto"'):
-        RectangleQueries().cover(rng.normal(size=(40, 4)))
-    with pytest.raises(CoverSizeError, match="fewer public rows"):
-        HalfspaceQueries().cover(rng.normal(size=(60, 2)))
-    with pytest.raises(CoverSizeError):
-        ThresholdQueries().cover(rng.normal(size=(20_000, 1)))
 
 
 def test_custom_functions_that_misbehave():

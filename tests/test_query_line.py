@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
 
 from skpublicdp.accounting import Gaussian, Measurement, gaussian_epsilon, gaussian_mu_squared
 from skpublicdp.ledger import Ledger
@@ -15,9 +16,10 @@ from skpublicdp.query_release.cells import build_line
 from skpublicdp.query_release.fit import (
     NO_DRIFT,
     Drift,
+    Look,
     gather,
     linearise,
-    noise_covariance,
+    widening,
 )
 from skpublicdp.query_release.line import fit_line, guess_at_edges, release_line
 from skpublicdp.query_release.prefix import (
@@ -133,14 +135,14 @@ def test_what_is_spent_is_what_was_asked_for(name):
     with Tape() as tape:
         release(name)
         release(name, PURE)
-    gaussian, pure = tape.uses
-    assert gaussian.gaussian
-    assert not pure.gaussian
-    assert 0.999 < gaussian_epsilon(gaussian.cost, GAUSSIAN[1]) <= 1
+    gaussian = [use for use in tape.uses if use.gaussian]
+    pure = [use for use in tape.uses if not use.gaussian]
+    cost = sum(use.cost for use in gaussian)
+    assert 0.999 < gaussian_epsilon(cost, GAUSSIAN[1]) <= 1
     # the spread is rounded up to 24 binary digits
     least = 1 - Fraction(1, 2**23)
-    assert least * gaussian_mu_squared(*GAUSSIAN) < gaussian.cost <= gaussian_mu_squared(*GAUSSIAN)
-    assert least < pure.cost <= 1
+    assert least * gaussian_mu_squared(*GAUSSIAN) < cost <= gaussian_mu_squared(*GAUSSIAN)
+    assert least < sum(use.cost for use in pure) <= 1
 
 
 # the table
@@ -309,6 +311,61 @@ def test_error_bars_hold_the_population(shift, budget):
     assert np.mean(covered) >= 0.88  # .92 over many seeds: answers of one release err together
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.8])
+def test_quantile_intervals_and_bands_hold_the_population(shift):
+    levels = np.linspace(0.05, 0.95, 19)
+    grid = np.linspace(-4, 4, 801)
+    covered, bands, ratios = [], [], []
+    for seed in range(25):
+        x, x_public = normal_rows(4000, 100, shift, seed)
+        found = release_line(x, x_public, bounds=(-9, 9), ledger=Ledger(*GAUSSIAN, seed))
+        interval = found.quantile_interval(levels)
+        assert interval.shape == (19, 2)
+        at = ndtri(levels)
+        covered.append((interval[:, 0] <= at) & (at <= interval[:, 1]))
+        band = found.error(grid, simultaneous=True)
+        bands.append(np.all(np.abs(found.cdf(grid) - ndtr(grid)) <= band))
+        ratios.append(np.median(band / found.error(grid)))
+    assert np.mean(covered) >= 0.93  # .98 over many seeds
+    assert np.mean(bands) >= 0.92
+    assert max(ratios) < 2.1
+
+
+@pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
+@pytest.mark.parametrize("name", RELEASES)
+def test_quantile_intervals_invert_the_intervals_of_fractions(name, budget):
+    found = release(name, budget)
+    p = np.linspace(0, 1, 101)
+    low, high = np.moveaxis(found.quantile_interval(p), -1, 0)
+    quantiles = found.quantile(p)
+    assert np.all((low <= quantiles) & (quantiles <= high))
+    assert np.all(np.diff(low) >= 0)
+    assert np.all(np.diff(high) >= 0)
+    # outside, the interval of the fraction leaves p out
+    x = found.edges
+    above, below = (found.cdf(x) + sign * found.error(x) for sign in (-1, 1))
+    for level, least, most in zip(p, low, high, strict=True):
+        assert np.all(above[x < most] <= level + 1e-9)
+        assert np.all(below[x < least] <= level + 1e-9)
+    assert found.quantile_interval(0.5).shape == (2,)
+    assert found.quantile_interval([[0.1, 0.5]]).shape == (1, 2, 2)
+    assert np.all(found.error(x, simultaneous=True) >= found.error(x))
+
+
+def test_a_band_is_as_wide_as_paths_on_a_sphere_say():
+    # one point, two independent points (a bound), and a path that goes nowhere
+    assert widening(np.ones(5)) == pytest.approx(1.959964, abs=1e-5)
+    generator = np.random.default_rng(0)
+    for rho in (0.0, 0.5, 0.95):
+        deviations = widening(np.full(30, rho))
+        steps = generator.normal(size=(20_000, 31))
+        path = steps.copy()
+        for i in range(1, 31):
+            path[:, i] = rho * path[:, i - 1] + np.sqrt(1 - rho**2) * steps[:, i]
+        held = (np.abs(path).max(axis=1) <= deviations).mean()
+        assert 0.95 <= held <= 0.99
+
+
 # the fit
 
 
@@ -321,14 +378,39 @@ def test_without_noise_the_private_prefix_sums_are_returned():
         hierarchy_strategy(len(counts)),
     ):
         measurement = Measurement(strategy.matrix @ counts, Fraction(1), 1.0)
-        found = gather(strategy, measurement, len(NORMAL)).prefix
+        found = gather([Look(strategy, measurement)], len(NORMAL)).prefix
         assert np.allclose(found, np.cumsum(counts)[:-1] / len(NORMAL), atol=1e-9)
 
 
-def test_noise_covariance_is_that_of_least_squares():
-    strategy = prefix_strategy(12, BUDGET)
-    covariance, solve = noise_covariance(strategy, 2.0)
-    assert np.allclose(2.0 * solve @ solve.T, covariance)
+def test_looks_at_fine_and_coarse_cells_are_one_least_squares_problem():
+    generator = np.random.default_rng(0)
+    cells = np.array([0, 0, 1, 2, 2, 2, 3])
+    fine, coarse = hierarchy_strategy(7), prefix_strategy(4, BUDGET)
+    looks, rows, targets = [], [], []
+    for strategy, at, variance in ((fine, None, 2.0), (coarse, cells, 0.5)):
+        values = generator.integers(0, 50, len(strategy.matrix))
+        looks.append(Look(strategy, Measurement(values, Fraction(1), variance), at))
+        matrix = strategy.matrix if at is None else strategy.matrix[:, at]
+        rows.append(matrix / np.sqrt(variance))
+        targets.append(values / np.sqrt(variance))
+    # counts of all cells but the last, which is what is left of 40 rows
+    rows, targets = np.concatenate(rows), np.concatenate(targets)
+    design, target = rows[:, :-1] - rows[:, -1:], targets - 40 * rows[:, -1]
+    counts = np.linalg.lstsq(design, target)[0]
+    covariance = np.tril(np.ones((6, 6))) @ np.linalg.inv(design.T @ design)
+    covariance = covariance @ np.tril(np.ones((6, 6))).T
+    evidence = gather(looks, 40)
+    assert np.allclose(evidence.prefix, np.cumsum(counts) / 40)
+    assert np.allclose(evidence.covariance, covariance / 40**2)
+
+
+def test_two_looks_at_the_same_cells_are_worth_one_of_both_budgets():
+    strategy = prefix_strategy(9, BUDGET)
+    parts = [
+        Look(strategy, Measurement(strategy.matrix[:, 0], Fraction(1), v)) for v in (4.0, 4 / 3)
+    ]
+    whole = Look(strategy, Measurement(strategy.matrix[:, 0], Fraction(1), 1.0))
+    assert np.allclose(gather(parts, 5).covariance, gather([whole], 5).covariance)
 
 
 def test_the_linear_model_has_the_slopes_of_the_tilt():
@@ -355,7 +437,8 @@ def test_a_release_may_be_fitted_again():
     strategy = prefix_strategy(len(line.edges) + 1, BUDGET)
     counts = line.tabulate(NORMAL)
     measurement = measure(strategy, counts, Gaussian(BUDGET), Ledger(*GAUSSIAN, 0))
-    one, other = (fit_line(line, strategy, measurement, NORMAL_PUBLIC, 3000) for _ in range(2))
+    looks = [Look(strategy, measurement)]
+    one, other = (fit_line(line, looks, NORMAL_PUBLIC, 3000) for _ in range(2))
     assert equal(one, other)
     assert equal(replace(one, n_public=7), replace(other, n_public=7))
 

@@ -1,121 +1,174 @@
-"""Released marginals: tables, sensitivity by brute force, privacy of the flow, accuracy."""
+"""Released marginals: tables, sensitivity by brute force, privacy of the flow, accuracy, growth."""
 
 import itertools
-import math
 import pickle
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom, norm
 
-from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
+from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release import marginals
-from skpublicdp.query_release.marginal_support import public_support
-from skpublicdp.query_release.marginal_tables import (
-    cells,
-    check_workload,
-    incidence,
-    marginal_tables,
-)
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.marginal_model import closure
+from skpublicdp.query_release.marginal_rows import rows_with_tables
+from skpublicdp.query_release.marginal_tables import cells, check_workload, marginal_tables
+from skpublicdp.query_release.marginals import MarginalRelease, release_marginals
+from tests.helpers import FALSE_ALARM
 from tests.kit import Tape
 
 SIZES = (4, 3, 5, 2)
 PAIRS = tuple(itertools.combinations(range(4), 2))
+TRIPLES = tuple(itertools.combinations(range(4), 3))
+
+
+def truth(tilt=0.0):
+    """The fractions of a population with tied columns; `tilt` moves the first one."""
+    first = np.array([0.4, 0.3, 0.2, 0.1 + tilt]) / (1 + tilt)
+    second = np.full((4, 3), 0.1)
+    second[range(4), np.arange(4) % 3] += 0.7
+    third = binom.pmf(np.arange(5), 4, 0.2 + 0.2 * np.arange(3)[:, None])
+    fourth = np.column_stack([0.9 - 0.2 * np.arange(4), 0.1 + 0.2 * np.arange(4)])
+    return np.einsum("a,ab,bc,ad->abcd", first, second, third, fourth)
 
 
 def population(n_rows, seed, tilt=0.0):
-    """Return tied columns; `tilt` moves the first one."""
+    chances = truth(tilt)
     generator = np.random.default_rng(seed)
-    first = generator.choice(4, n_rows, p=np.array([0.4, 0.3, 0.2, 0.1 + tilt]) / (1 + tilt))
-    second = np.where(generator.random(n_rows) < 0.7, first % 3, generator.integers(3, size=n_rows))
-    third = generator.binomial(4, 0.2 + 0.2 * second)
-    fourth = (generator.random(n_rows) < 0.1 + 0.2 * first).astype(int)
-    return np.stack([first, second, third, fourth], axis=1)
+    drawn = generator.choice(chances.size, n_rows, p=chances.ravel() / chances.sum())
+    return np.stack(np.unravel_index(drawn, SIZES), axis=1)
+
+
+def margin(joint, columns):
+    return joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis not in columns))
 
 
 def release(
     private, public, workload=PAIRS, sizes=SIZES, *, epsilon=1.0, delta=None, seed=0, **parameters
 ):
-    ledger = Ledger(epsilon, 1 / max(len(private), 2) ** 2 if delta is None else delta, seed)
+    delta = 1 / max(len(private), 2) ** 2 if delta is None else delta
+    ledger = Ledger(epsilon, delta, seed, rows_per_person=parameters.pop("rows_per_person", None))
     return release_marginals(private, public, sizes, workload, ledger=ledger, **parameters)
 
 
-def measured(*arguments, **parameters):
-    """Return the tables of each measurement: together they pay for their noise."""
-    with Tape() as tape:
-        release(*arguments, **parameters)
-    return [list(uses) for _, uses in itertools.groupby(tape.uses, key=lambda use: use.name)]
-
-
-def numbers(*arguments, **parameters):
-    return [*map(len, measured(*arguments, **parameters))]
-
-
-def largest_error(released, rows, workload=PAIRS):
-    tables = marginal_tables(rows, workload, released.sizes)
-    return max(
-        np.abs(released.marginal(columns).ravel() - table / len(rows)).max()
-        for columns, table in zip(workload, tables, strict=True)
+def errors(released, joint, workload=PAIRS):
+    return np.concatenate(
+        [(released.marginal(columns) - margin(joint, columns)).ravel() for columns in workload]
     )
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_tables_count_and_add(n_jobs, monkeypatch):
-    rows = population(500, 0)
-    workload = (*PAIRS, (2,), (0, 1, 3))
-    tables = marginal_tables(rows, workload, SIZES, n_jobs)
-    for columns, table in zip(workload, tables, strict=True):
-        shape = [SIZES[c] for c in columns]
-        expected = np.zeros(shape, dtype=int)
-        np.add.at(expected, tuple(rows[:, c] for c in columns), 1)
-        np.testing.assert_array_equal(table, expected.ravel())
-    monkeypatch.setattr("skpublicdp.query_release.marginal_tables.CHUNK_ROWS", 7)
-    chunked = marginal_tables(rows, workload, SIZES, n_jobs)
-    halves = [marginal_tables(part, workload, SIZES) for part in (rows[:123], rows[123:])]
-    for table, same, one, two in zip(tables, chunked, *halves, strict=True):
-        np.testing.assert_array_equal(table, same)
-        np.testing.assert_array_equal(table, one + two)
+class TestTables:
+    @pytest.mark.parametrize("n_jobs", [None, 2])
+    def test_they_count_and_add(self, n_jobs, monkeypatch):
+        rows = population(500, 0)
+        workload = (*PAIRS, (2,), (0, 1, 3))
+        tables = marginal_tables(rows, workload, SIZES, n_jobs)
+        for columns, table in zip(workload, tables, strict=True):
+            expected = np.zeros([SIZES[c] for c in columns], dtype=int)
+            np.add.at(expected, tuple(rows[:, c] for c in columns), 1)
+            np.testing.assert_array_equal(table, expected.ravel())
+        monkeypatch.setattr("skpublicdp.query_release.marginal_tables.CHUNK_ROWS", 7)
+        chunked = marginal_tables(rows, workload, SIZES, n_jobs)
+        halves = [marginal_tables(part, workload, SIZES) for part in (rows[:123], rows[123:])]
+        for table, same, one, two in zip(tables, chunked, *halves, strict=True):
+            np.testing.assert_array_equal(table, same)
+            np.testing.assert_array_equal(table, one + two)
+
+    def test_repeated_ones_are_measured_once(self):
+        assert check_workload([(1, 0), (0, 1), [2]], SIZES) == ((0, 1), (2,))
 
 
-@pytest.mark.parametrize("workload", [[(0,)], [(0, 1)], [(0,), (1,), (0, 1)], [(0, 1), (1, 2)]])
-def test_sensitivity_over_all_neighbours(workload):
-    sizes = (2, 3, 2)
-    every_row = list(itertools.product(*map(range, sizes)))
-    moves = []
-    for rest in [(), (every_row[0],), (every_row[3], every_row[7])]:
-        for old, new in itertools.product(every_row, repeat=2):
-            before, after = (
-                np.concatenate(marginal_tables(np.array([*rest, row]), workload, sizes))
-                for row in (old, new)
+# privacy
+
+
+TINY_SIZES = (2, 2, 2)
+KINDS = list(itertools.product(*map(range, TINY_SIZES)))
+TINY = np.array([KINDS[place] for place in (0, 0, 5)])
+TINY_PUBLIC = np.array([KINDS[place] for place in (0, 4, 4, 7)])
+TINY_WORKLOADS = {
+    "ones": [(0,), (2,)],
+    "pairs": [(0, 1), (0, 2), (1, 2)],
+    "triple": [(0, 1, 2)],
+    "mixed": [(0, 1), (2,)],
+}
+
+
+def neighbours(rows):
+    for place, kind in itertools.product(range(len(rows)), KINDS):
+        other = rows.copy()
+        other[place] = kind
+        yield other
+
+
+def arrays_in(thing, found):
+    """All arrays that an object holds, however deep."""
+    if isinstance(thing, np.ndarray):
+        found.append(thing)
+    elif isinstance(thing, dict):
+        arrays_in(list(thing.values()), found)
+    elif isinstance(thing, list | tuple):
+        for each in thing:
+            arrays_in(each, found)
+    elif hasattr(thing, "__dict__"):
+        arrays_in(vars(thing), found)
+    return found
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0])
+@pytest.mark.parametrize("workload", TINY_WORKLOADS.values(), ids=TINY_WORKLOADS)
+@pytest.mark.parametrize("public", [TINY[:0], TINY_PUBLIC], ids=["alone", "public"])
+class TestPrivacy:
+    def test_neighbours_with_the_same_noisy_tables(self, public, workload, delta):
+        """They are asked for the same, for what it costs, and all else is equal byte by byte."""
+        arguments = {"workload": workload, "sizes": TINY_SIZES, "epsilon": 2.0}
+        with Tape() as tape:
+            released = pickle.dumps(release(TINY, public, delta=delta, **arguments))
+        moved = {use.name: np.zeros(2) for use in tape.uses}
+        for rows in neighbours(TINY):
+            with Tape(tape.outcomes) as again:
+                other = release(rows, public, delta=delta, **arguments)
+            assert pickle.dumps(other) == released
+            for use, same in zip(tape.uses, again.uses, strict=True):
+                assert (use.name, use.event, use.spread) == (same.name, same.event, same.spread)
+                assert use.sensitivity == same.sensitivity
+                change = use.answer - same.answer
+                far = np.array([np.abs(change).sum(), (change**2).sum()])
+                assert (far <= use.sensitivity).all()
+                moved[use.name] = np.maximum(moved[use.name], far)
+        # and no less would do
+        assert all((far == use.sensitivity).all() for far in moved.values())
+
+    def test_noise_costs_the_whole_budget(self, public, workload, delta):
+        for epsilon in (0.01, 0.3, 2.0):
+            ledger = Ledger(epsilon, delta, 0)
+            with Tape() as tape:
+                release_marginals(TINY, public, TINY_SIZES, workload, ledger=ledger)
+            whole = gaussian_mu_squared(epsilon, delta) if delta else Fraction(str(epsilon))
+            drawn = sum(use.cost for use in tape.uses)
+            paid = sum(
+                used.event.mu_squared if delta else used.event.epsilon
+                for used in ledger.receipt().mechanisms
             )
-            moves.append(after - before)
-    assert max(np.sum(move**2) for move in moves) == 2 * len(workload)
-    assert max(np.sum(np.abs(move)) for move in moves) == 2 * len(workload)
+            assert all(use.gaussian == bool(delta) for use in tape.uses)
+            # spreads are rounded up to 24 binary digits, and shares down to 30
+            assert whole * (1 - Fraction(1, 2**20)) < drawn <= paid <= whole
 
-
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
-@pytest.mark.parametrize("delta", [1e-7, 0])
-def test_measurements_spend_the_budget(epsilon, delta):
-    groups = measured(population(3000, 0), population(300, 1), epsilon=epsilon, delta=delta)
-    whole = gaussian_mu_squared(epsilon, delta) if delta else Fraction(str(epsilon))
-    for tables in groups:
-        unit = 256 if delta and len(groups) == 2 and tables is groups[1] else 1
-        for table in tables:
-            assert table.gaussian == bool(delta)
-            assert table.sensitivity.squared == 2 * len(tables) * unit**2
-            assert table.sensitivity.absolute == 2 * len(tables) * unit
-            assert table.cost == tables[0].cost
-    # the spread is rounded up to 24 binary digits
-    assert whole * (1 - Fraction(1, 2**23)) < sum(tables[0].cost for tables in groups) <= whole
-
-
-def test_noise_is_added_to_every_count_that_is_used():
-    with Tape() as tape:
-        released = release(population(3000, 0), population(300, 1))
-    placed = incidence(released.support, PAIRS, SIZES)
-    assert [use.outcome.size for use in tape.uses] == [*SIZES, *map(len, placed.reached)]
+    def test_persons_have_more_noise(self, public, workload, delta):
+        spreads = []
+        for k in (None, 3):
+            with Tape() as tape:
+                release(
+                    TINY, public, workload, TINY_SIZES, delta=delta, rows_per_person=k, trust=1.0
+                )
+            spreads.append({use.name: use for use in tape.uses})
+            first = tape.uses[0]
+            spreads[-1] = Fraction(first.sensitivity.squared), first.spread * first.cost
+        if delta:
+            assert spreads[1][0] == 9 * spreads[0][0]
+            assert spreads[0][1] == 2
+            assert spreads[1][1] == 18
+        else:
+            assert spreads[1][1] == 3 * spreads[0][1]
 
 
 @pytest.mark.parametrize("delta", [None, 0])
@@ -127,195 +180,230 @@ def test_only_noisy_tables_matter(delta, n_public):
         one = release(population(3000, 0), public, delta=delta)
     with Tape(tape.outcomes) as again:
         two = release(population(3000, 5), public, delta=delta)
-    assert not any(
-        np.array_equal(a.answer, b.answer) for a, b in zip(tape.uses, again.uses, strict=True)
-    )
+    assert any((a.answer != b.answer).any() for a, b in zip(tape.uses, again.uses, strict=True))
     assert pickle.dumps(one) == pickle.dumps(two)
 
 
-@pytest.mark.parametrize("delta", [None, 0])
-@pytest.mark.parametrize("n_public", [0, 20, 500])
-def test_close_to_the_private_fractions(delta, n_public):
-    private = population(20_000, 0)
-    released = release(private, population(n_public, 1), delta=delta)
-    assert released.converged
-    assert largest_error(released, private) < 0.015
-    assert released.weights.min() >= 0
-    assert released.weights.sum() == pytest.approx(1)
-
-
-def test_drift_is_noticed_and_corrected():
-    private = population(20_000, 0)
-    same, drifted = population(2_000, 1), population(2_000, 1, tilt=2.0)
-    assert release(private, same).effective_public_size > 1_000
-    released = release(private, drifted)
-    assert released.tilted
-    assert released.effective_public_size < 200
-    assert largest_error(released, private) < 0.01
-
-
-def test_no_trust_in_noise():
-    """With a tiny budget the public rows answer, and the smoothing hardly moves them."""
-    private, public = population(20_000, 0), population(2_000, 1)
-    released = release(private, public, epsilon=1e-4)
-    tables = marginal_tables(public, PAIRS, SIZES)
-    for columns, table in zip(PAIRS, tables, strict=True):
-        np.testing.assert_allclose(released.marginal(columns).ravel(), table / 2_000, atol=0.01)
-    assert numbers(private, public, epsilon=1e-4) == [4]  # one-ways alone
-
-
-TRIPLES = tuple(itertools.combinations(range(4), 3))
-
-
-@pytest.mark.parametrize(
-    ("workload", "width", "parts"),
-    [
-        (TRIPLES, 3, TRIPLES),
-        (TRIPLES, 2, PAIRS),
-        ([(0, 1, 2), (0, 3), (1,)], 2, ((0, 1), (0, 2), (1, 2), (0, 3))),
-        ([(0, 1, 2, 3), (0, 1)], 3, (*TRIPLES, (0, 1))),
-        ([(0,), (1,)], 2, ()),
-    ],
-)
-def test_parts_of_fewer_columns(workload, width, parts):
-    assert sorted(marginals._parts(tuple(workload), width)) == sorted(parts)  # each once
-
-
-@pytest.mark.parametrize("n_public", [0, 300])
-def test_the_widest_marginals_that_are_not_too_loud(n_public):
-    generator = np.random.default_rng(0)
-    private = generator.integers(2, size=(5000, 8))
-    public = generator.integers(2, size=(n_public, 8))
-    workload = list(itertools.combinations(range(8), 3))
-    loudness = math.sqrt(2) / (marginals.LOUDEST * 5000)  # times √(number of tables) is √μ²
-    chosen = []
-    for n_tables in (57, 55, 29, 27):
-        # one table more or less than the budget measures well
-        epsilon = gaussian_epsilon(Fraction(loudness**2 * n_tables), 1e-7)
-        chosen.append(numbers(private, public, workload, (2,) * 8, epsilon=epsilon, delta=1e-7))
-    assert chosen == [[8, 56], [8, 28], [8, 28], [8]]
-
-
-@pytest.mark.parametrize(
-    ("n_public", "loudness", "expected"),
-    [
-        (0, 0.029, [8, 56]),
-        (100, 0.029, [8, 56]),
-        (2500, 0.0079, [8, 56]),
-        (2500, 0.0081, [8, 28]),
-        (2500, 0.017, [8]),
-        (40_000, 0.0049, [8, 56]),
-        (40_000, 0.0051, [8, 28]),
-    ],
-)
-def test_pure_privacy_keeps_to_fewer_columns(n_public, loudness, expected):
-    generator = np.random.default_rng(0)
-    private = generator.integers(2, size=(5000, 8))
-    public = generator.integers(2, size=(n_public, 8))
-    workload = list(itertools.combinations(range(8), 3))
-    epsilon = 2 * 56 * math.sqrt(2) / (loudness * 5000)  # √2 · scale is the deviation
-    assert numbers(private, public, workload, (2,) * 8, epsilon=epsilon, delta=0) == expected
-
-
-def test_pairs_tell_most_of_triples_that_are_too_loud():
-    generator = np.random.default_rng(0)
-    flips = generator.random((20_000, 8)) < np.array([0.5, *[0.1] * 7])
-    private = np.cumsum(flips, axis=1) % 2  # each column is nearly the one before
-    workload = list(itertools.combinations(range(8), 3))
-    with Tape() as tape:
-        released = release(private, None, workload, (2,) * 8, epsilon=0.06, delta=1e-7)
-    assert len(tape.uses) == 8 + 28
-    assert largest_error(released, private, workload) < 0.1  # by one-ways alone: .28
-
-
-def test_codes_no_public_row_has():
-    private, public = population(20_000, 0), population(2_000, 1)
-    released = release(private, public[(public[:, 0] != 0) & (public[:, 3] == 0)])
-    assert largest_error(released, private) < 0.03
-
-
-def test_without_public_rows_on_a_large_domain():
-    generator = np.random.default_rng(0)
-    private = generator.binomial(9, 0.2, size=(20_000, 8))
-    sizes, workload = (10,) * 8, list(itertools.combinations(range(8), 2))
-    released = release(private, None, workload, sizes)
-    assert largest_error(released, private, workload) < 0.02
-
-
-def test_any_marginal_of_the_weights():
-    released = release(population(3000, 0), population(300, 1))
-    assert released.marginal((2, 0)).shape == (5, 4)
-    np.testing.assert_allclose(released.marginal((2, 0)), released.marginal((0, 2)).T)
-    np.testing.assert_allclose(released.marginal((0, 1, 2)).sum((0, 2)), released.marginal((1,)))
-    assert released.marginal(range(4)).sum() == pytest.approx(1)
-
-
-def test_fixed_trust():
-    private, public = population(20_000, 0), population(2_000, 1, tilt=2.0)
-    blind, wary = (release(private, public, trust=trust) for trust in (1e9, 1.0))
-    assert blind.effective_public_size == 1e9
-    assert largest_error(blind, private) > 5 * largest_error(wary, private)
-
-
-def test_one_column_one_code_one_row():
-    released = release(np.zeros((1, 1), int), np.zeros((1, 1), int), [(0,)], (1,), delta=1e-6)
-    np.testing.assert_array_equal(released.marginal((0,)), [1.0])
-
-
-def test_seeded_is_repeatable_and_pickles():
+def test_a_release_holds_no_count():
     private, public = population(3000, 0), population(300, 1)
-    one = release(private, public, seed=3)
-    two = pickle.loads(pickle.dumps(release(private, public, seed=3, n_jobs=2)))
-    np.testing.assert_array_equal(one.weights, two.weights)
+    released = release(private, public)
+    held = arrays_in(released, [])
+    counts = marginal_tables(private, closure(PAIRS), SIZES)
+    assert len(held) == 2 * len(counts)
+    for array in held:
+        assert array.dtype == np.float64
+        for exact in counts:
+            if exact.size == array.size:
+                assert not np.isclose(array.ravel() * 3000, exact, atol=1e-9).all()
 
 
-def test_support_is_public_rows_and_positive():
-    public = population(300, 1)
-    support = public_support(public, SIZES)
-    assert {*map(tuple, public)} <= {*map(tuple, support.rows)}
-    assert support.prior.min() > 0
-    assert support.prior.sum() == pytest.approx(1)
-    assert len(np.unique(cells(support.rows, (0, 1, 2, 3), SIZES))) == len(support.rows)
+# what comes out
 
 
-def test_repeated_marginals_are_measured_once():
-    assert check_workload([(1, 0), (0, 1), [2]], SIZES) == ((0, 1), (2,))
+class TestReleases:
+    @pytest.mark.parametrize("workload", [PAIRS, TRIPLES, [(0, 1, 2, 3)], [(2,), (1, 3)]])
+    @pytest.mark.parametrize("delta", [None, 0])
+    def test_tables_are_fractions_and_agree(self, workload, delta):
+        for n_public, epsilon in itertools.product((0, 30), (0.1, 100)):
+            released = release(
+                population(1000, 0), population(n_public, 1), workload, delta=delta, epsilon=epsilon
+            )
+            assert [*released.fractions] == closure(workload)
+            for columns, table in released.fractions.items():
+                assert table.shape == tuple(SIZES[column] for column in columns)
+                assert table.min() >= 0
+                assert table.sum() == pytest.approx(1, abs=1e-9)
+                assert np.isfinite(released.deviations[columns]).all()
+                assert (released.deviations[columns] > 0).all()
+                for axis in range(len(columns) if len(columns) > 1 else 0):
+                    narrow = released.fractions[columns[:axis] + columns[axis + 1 :]]
+                    # three noisy pairs need not go together
+                    close = 1e-6 if len(columns) == 2 else 0.03
+                    assert np.abs(table.sum(axis=axis) - narrow).max() < close
+
+    def test_columns_in_any_order(self):
+        released = release(population(3000, 0), population(300, 1), TRIPLES)
+        assert released.marginal((2, 0)).shape == (5, 4)
+        np.testing.assert_array_equal(released.marginal((2, 0)), released.marginal((0, 2)).T)
+        turned = released.marginal((3, 0, 2))
+        np.testing.assert_array_equal(turned.transpose(1, 2, 0), released.marginal((0, 2, 3)))
+
+    @pytest.mark.parametrize("delta", [None, 0])
+    @pytest.mark.parametrize("n_public", [0, 20, 500])
+    def test_close_to_the_private_fractions(self, delta, n_public):
+        private = population(20_000, 0)
+        released = release(private, population(n_public, 1), delta=delta)
+        assert np.abs(errors(released, truth())).max() < 0.02
+
+    def test_drift_is_noticed(self):
+        private = population(20_000, 0)
+        same = release(private, population(2000, 1))
+        drifted = release(private, population(2000, 1, tilt=2.0))
+        assert same.effective_public_size > 1000
+        assert drifted.effective_public_size < 100
+        assert np.abs(errors(drifted, truth())).max() < 0.02
+
+    def test_noise_alone_does_not_move_public_rows(self):
+        public = population(2000, 1)
+        released = release(population(20_000, 0), public, epsilon=1e-4)
+        for columns, table in zip(PAIRS, marginal_tables(public, PAIRS, SIZES), strict=True):
+            found = released.marginal(columns).ravel()
+            np.testing.assert_allclose(found, table / 2000, atol=0.02)
+
+    def test_fixed_trust(self):
+        private, public = population(20_000, 0), population(2000, 1, tilt=2.0)
+        blind, wary = (release(private, public, trust=trust) for trust in (1e9, 1.0))
+        few, doubted = (release(private, public, trust=t, epsilon=0.03) for t in (1e9, 1.0))
+        assert blind.effective_public_size == 2000  # public rows are no more than they are
+        assert wary.effective_public_size == 1
+        assert np.std(errors(few, truth())) > 3 * np.std(errors(doubted, truth()))
+        assert release(private[:500], public[:20], trust=5e-324).effective_public_size < 1e-6
+
+    def test_seeded_is_repeatable_and_pickles(self):
+        private, public = population(3000, 0), population(300, 1)
+        one = release(private, public, seed=3)
+        two = pickle.loads(pickle.dumps(release(private, public, seed=3, n_jobs=2)))
+        assert isinstance(two, MarginalRelease)
+        for columns in one.fractions:
+            np.testing.assert_array_equal(one.marginal(columns), two.marginal(columns))
+
+    @pytest.mark.parametrize("sizes", [(1,), (1, 1), (1, 3), (2, 1, 3)])
+    @pytest.mark.parametrize("delta", [1e-6, 0])
+    def test_columns_of_one_code(self, sizes, delta):
+        generator = np.random.default_rng(0)
+        workload = list(itertools.combinations(range(len(sizes)), min(2, len(sizes))))
+        for n_private, n_public in itertools.product((1, 500), (0, 1, 40)):
+            private, public = (
+                np.column_stack([generator.integers(size, size=n) for size in sizes])
+                for n in (n_private, n_public)
+            )
+            released = release(private, public, workload, sizes, delta=delta)
+            for columns, table in released.fractions.items():
+                assert np.isfinite(released.deviations[columns]).all()
+                if table.size == 1:
+                    np.testing.assert_allclose(table, 1)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"workload": []}, "at least one marginal"),
+            ({"workload": [(0, 4)]}, "distinct columns"),
+            ({"workload": [(0, 0)]}, "distinct columns"),
+            ({"sizes": (0, 3, 5, 2)}, "sizes must"),
+            ({"sizes": (4, 3, 5, 2, 2)}, "must have shape"),
+            ({"sizes": (4, 3, 5, 1)}, "codes from 0"),
+            ({"private": np.empty((0, 4), int)}, "at least one row"),
+            ({"private": np.ones((5, 4))}, "must hold integers"),
+            ({"trust": -1}, "trust must be"),
+            ({"trust": "blind"}, "trust must be"),
+            ({"sizes": (10**4, 10**4, 5, 2)}, "at most 10000000"),
+        ],
+    )
+    def test_bad_input(self, changes, message):
+        arguments = {"private": population(100, 0), "public": population(10, 1)} | changes
+        with pytest.raises(ValueError, match=message) as error:
+            release(**arguments)
+        assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"workload": []}, "at least one marginal"),
-        ({"workload": [(0, 4)]}, "distinct columns"),
-        ({"workload": [(0, 0)]}, "distinct columns"),
-        ({"sizes": (0, 3, 5, 2)}, "sizes must"),
-        ({"sizes": (4, 3, 5, 2, 2)}, "must have shape"),
-        ({"sizes": (4, 3, 5, 1)}, "codes from 0"),
-        ({"private": np.empty((0, 4), int)}, "at least one row"),
-        ({"private": np.ones((5, 4))}, "must hold integers"),
-        ({"trust": -1}, "trust must be"),
-        ({"trust": "blind"}, "trust must be"),
-        ({"sizes": (10**4, 10**4, 5, 2)}, "at most 10000000"),
-    ],
-)
-def test_bad_input(changes, message):
-    arguments = {"private": population(100, 0), "public": population(10, 1)} | changes
-    with pytest.raises(ValueError, match=message) as error:
-        release(**arguments)
-    assert "\n" not in str(error.value)
+# more rows and more budget
 
 
-def test_noise_too_loud_for_parts_of_a_row_is_added_to_counts(monkeypatch):
-    generator = np.random.default_rng(0)
-    private, public = (generator.integers(2, size=(rows, 3)) for rows in (5000, 100))
-    arguments = private, public, [(0, 1), (1, 2)], (2, 2, 2)
-    assert measured(*arguments)[1][0].sensitivity.squared == 2 * 2 * 256**2
-    monkeypatch.setattr("skpublicdp.ledger.LARGEST_SCALE", 1 << 8)
-    assert measured(*arguments)[1][0].sensitivity.squared == 2 * 2
+SEEDS = 4
+STEPS = [(100, 0.1), (1000, 0.1), (1000, 1.0), (1000, 10.0), (10_000, 10.0), (10_000, 1000.0)]
+STEPS += [(100_000, 1000.0), (100_000, 100_000.0)]  # n ε from 10 to 10^10
 
 
-def test_trust_may_be_tiny():
-    generator = np.random.default_rng(0)
-    private, public = (generator.integers(2, size=(rows, 3)) for rows in (5000, 100))
-    for trust in (1.0, 5e-324):
-        assert numbers(private, public, [(0, 1), (1, 2)], (2, 2, 2), trust=trust) == [3, 2]
+@pytest.mark.parametrize("tilt", [0.0, 1.0])
+@pytest.mark.parametrize("n_public", [0, 30, 300])
+def test_more_never_hurts(n_public, tilt):
+    """Errors of pairs fall with n ε, to what the sampling of rows leaves, and so to nothing."""
+    if not n_public and tilt:
+        pytest.skip("no public rows")
+    curve, spread = [], []
+    for n, epsilon in STEPS:
+        found = []
+        for seed in range(SEEDS):
+            private, public = population(n, seed), population(n_public, seed + 100, tilt)
+            released = release(private, public, epsilon=epsilon, delta=1e-6, seed=seed)
+            found.append(np.abs(errors(released, truth())).mean())
+        curve.append(np.mean(found))
+        spread.append(np.std(found, ddof=1) / np.sqrt(SEEDS))
+    for before, after, one, two in zip(curve, curve[1:], spread, spread[1:], strict=False):
+        assert after < 1.05 * before + 5 * np.hypot(one, two)
+    sampling = np.mean(
+        [np.sqrt(margin(truth(), c) * (1 - margin(truth(), c))).mean() for c in PAIRS]
+    ) / np.sqrt(STEPS[-1][0])
+    assert curve[-1] < sampling
+    assert curve[-1] < curve[0] / 10
+
+
+def held(n_public, tilt, epsilon, runs=25, n=3000):
+    """Shares of intervals that hold: of each cell by itself, and of all cells of a fit."""
+    each, together = [], []
+    for seed in range(runs):
+        private, public = population(n, seed), population(n_public, seed + 1000, tilt)
+        released = release(private, public, epsilon=epsilon, delta=1e-6, seed=seed)
+        found = np.concatenate([released.deviations[columns].ravel() for columns in PAIRS])
+        off = np.abs(errors(released, truth())) / found
+        each.append(np.mean(off < 1.959964))
+        together.append(off.max() < norm.isf(0.025 / len(off)))
+    return np.array(each), np.array(together)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize(("n_public", "tilt"), [(0, 0.0), (100, 0.0), (100, 1.0)])
+def test_intervals_hold(n_public, tilt, epsilon):
+    """Over the draw of all rows and of the noise, for cells of a population that is known."""
+    each, together = held(n_public, tilt, epsilon)
+    chance = norm.isf(FALSE_ALARM) * each.std(ddof=1) / np.sqrt(len(each))  # a fit is one draw
+    assert 0.93 - chance < each.mean() < 0.99 + chance
+    if epsilon == 1:
+        assert binom.cdf(together.sum(), len(together), 0.95) > FALSE_ALARM
+
+
+@pytest.mark.xfail(reason="rare cells are not normal, and neither are the errors of loud noise")
+@pytest.mark.parametrize(("n_public", "epsilon"), [(0, 0.02), (100, 0.1), (100, 30.0)])
+def test_simultaneous_intervals_hold(n_public, epsilon):
+    assert np.mean(held(n_public, 0.0, epsilon)[1]) > 0.95
+
+
+# rows that have the tables
+
+
+class TestRows:
+    def tables(self, workload=PAIRS):
+        return {columns: margin(truth(), columns) for columns in closure(workload)}
+
+    @pytest.mark.parametrize("n_public", [0, 30, 3000])
+    def test_their_tables_are_the_given_ones(self, n_public):
+        fractions, public = self.tables(), population(n_public, 0)
+        rows, weights = rows_with_tables(fractions, PAIRS, SIZES, public, float(n_public))
+        assert weights.min() > 0
+        assert weights.sum() == pytest.approx(1)
+        for columns in PAIRS:
+            wanted = fractions[columns].ravel()
+            found = np.bincount(cells(rows, columns, SIZES), weights, minlength=len(wanted))
+            assert np.abs(found - wanted).sum() < 0.02
+
+    def test_cells_that_no_row_shows_are_reached(self, monkeypatch):
+        monkeypatch.setattr("skpublicdp.query_release.marginal_rows.DRAWN", 10)
+        fractions, public = self.tables(), population(3, 0)
+        rows, weights = rows_with_tables(fractions, PAIRS, SIZES, public, 3.0)
+        assert weights.min() > 0
+        for columns in PAIRS:
+            shown = np.unique(cells(rows, columns, SIZES))
+            assert np.isin(np.flatnonzero(fractions[columns] > 1e-6), shown).all()
+
+    def test_nothing_is_drawn_anew(self):
+        fractions, public = self.tables(), population(30, 0)
+        one, two = (rows_with_tables(fractions, PAIRS, SIZES, public, 30.0) for _ in range(2))
+        for mine, same in zip(one, two, strict=True):
+            np.testing.assert_array_equal(mine, same)
+
+    def test_columns_without_a_table(self):
+        fractions = self.tables([(0, 1)])
+        rows, weights = rows_with_tables(fractions, [(0, 1)], SIZES, population(0, 0), 0.0)
+        assert set(rows[:, 2]) == set(range(5))
+        found = np.bincount(cells(rows, (0, 1), SIZES), weights, minlength=12)
+        assert np.abs(found - fractions[0, 1].ravel()).sum() < 0.02

@@ -131,7 +131,7 @@ def n_public(alpha: float, beta: float, d: int) -> int:
     return least(lambda m: _radius(m, beta, d) <= alpha, start=math.ceil(8 * d / alpha))
 
 
-def cover_radius(m: int, d: int, beta: float) -> float:
+def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
     """Bound how well the dichotomies of m public rows cover the class; the inverse of `n_public`.
 
     Parameters
@@ -142,16 +142,21 @@ def cover_radius(m: int, d: int, beta: float) -> float:
         VC dimension of the class, or a bound on it.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
+    missed : float, default=0.0
+        A coarser cover than all dichotomies: the share of the m rows on which a member of the class
+        may disagree with its nearest member of the cover.
 
     Returns
     -------
     float
-        ``4 (ln(2 / beta) + 2d ln(2em / d)) / m``, at most 1. Below m = d/2 it is 1: Sauer's bound,
-        and inequality (1) with it, needs 2m >= d.
+        ``r = 4 (ln(2 / beta) + 2d ln(2em / d)) / m``, at most 1. Below m = d/2 it is 1: Sauer's
+        bound, and inequality (1) with it, needs 2m >= d. With `missed` it is ``missed +
+        sqrt(missed r) + r`` for half of beta, by relative deviations of the disagreements, which
+        divide rows in at most ``growth_function(m, d)^2`` ways.
 
     References
     ----------
-    Alon, Bassily and Moran (2019), Lemma 3.3.
+    Alon, Bassily and Moran (2019), Lemma 3.3; for `missed`, Anthony and Shawe-Taylor (1993).
 
     Examples
     --------
@@ -159,11 +164,30 @@ def cover_radius(m: int, d: int, beta: float) -> float:
     0.0836
     """
     check(beta=beta, d=d, m=m)
-    return min(1.0, _radius(m, beta, d)) if 2 * m >= d else 1.0
+    if 2 * m < d:
+        return 1.0
+    radius = _radius(m, beta / 2 if missed else beta, d)
+    return min(1.0, missed + math.sqrt(missed * radius) + radius)
 
 
 def _radius(m: int, beta: float, d: int) -> float:
     return 4 * (math.log(2 / beta) + 2 * d * (1 + math.log(2 * m / d))) / m
+
+
+def share_bound(share: float, m: int, beta: float) -> float:
+    """Bound a share of the population by the share of m rows, with probability 1 - beta.
+
+    Chernoff's bound: shares below p by t are no likelier than exp(-m t^2 / 2p).
+
+    Examples
+    --------
+    >>> round(share_bound(0.02, m=1000, beta=0.05), 4)
+    0.0369
+    """
+    if not m:
+        return 1.0
+    rate = -math.log(beta) / m
+    return min(1.0, share + math.sqrt(2 * share * rate) + 2 * rate)
 
 
 def n_uniform(alpha: float, beta: float, d: int) -> int:

@@ -139,7 +139,7 @@ class CDFDisplay:
             raise ValueError(f"limits must be two increasing numbers; got {limits.tolist()}.")
         if name is None:
             (name,) = getattr(release, "feature_names_in_", ("x0",))
-        jumps = np.concatenate([np.asarray(release.domain_, dtype=np.float64)[:, 0], public])
+        jumps = np.concatenate([release._released.rows.rows[:, 0], public])
         x = points(limits, jumps)
         of_public = None
         if X_public is not None:
@@ -197,14 +197,15 @@ def released_label(release):
 
 def error_band(release, x):
     """Return 95% intervals for the fractions at or below numbers, or None."""
-    if release.error_estimate_ is None:
-        return None
     queries = x[:, None]
     if isinstance(release.queries_, IntervalQueries):
         queries = np.column_stack([np.full(len(x), -np.inf), x])
     elif not isinstance(release.queries_, ThresholdQueries):
         return None
-    return release.error_estimate_(queries)
+    try:
+        return release.interval(queries)
+    except ValueError:  # there are no honest ones
+        return None
 
 
 def around(low, high):

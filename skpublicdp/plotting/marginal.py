@@ -96,7 +96,7 @@ class MarginalDisplay:
             Fitted on any columns.
         column : str or int
             Name or position of the column. A numeric one is shown in the bins of
-            `MarginalQueries`, and for other classes in at most 16 bins of `domain_`.
+            `MarginalQueries`, and for other classes in at most 16 bins.
         X_public : array-like or DataFrame, shape (m, n_features), default=None
             Rows, with all columns, whose own shares are shown as well. They are not protected:
             **public rows only**.
@@ -122,13 +122,14 @@ class MarginalDisplay:
         schema = release._schema
         position = schema.position(column)
         described = schema.columns[position]
-        of_release = schema.encode(as_table(release.domain_))[:, position]
+        carrier = release._released.rows
+        of_release = carrier.rows[:, position]
         cuts = None if described.categorical else find_cuts(release, position, of_release)
         if cuts is not None and release._released.line is not None:
             # inside a cell the curve knows more than the row that stands for it
             released = np.diff(release.cdf(cuts), prepend=0.0, append=1.0)
         else:
-            released = shares(described, cuts, of_release, release.weights_)
+            released = shares(described, cuts, of_release, carrier.weights)
         public = None
         if X_public is not None:
             X_public = as_table(X_public)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from itertools import combinations
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 
 from skpublicdp.hypotheses.base import CHUNK_ROWS
+from skpublicdp.query_release.cells import before
+from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
 from skpublicdp.schema import Bins, Codes, Rows, Schema
 
-STUMP_BINS = 8, 64
-"""Fewest and most bins of a column that stumps are about."""
+Floats = NDArray[np.float64]
 
-FEWEST_BINS, MOST_BINS = 4, 32
-"""Of a column whose pairs with others are measured for rectangles and halfspaces."""
+STUMP_BINS = 64
+"""Of a column of the rows that are drawn; stumps themselves are answered without bins."""
+
+FEWEST_BINS, MOST_BINS, MOST_CELLS = 4, 128, 1 << 20
+"""Of a column whose pairs with others are measured for rectangles and halfspaces, and of all their
+tables together."""
 
 
 class Derived(ABC):
@@ -40,10 +45,6 @@ class Derived(ABC):
     def codes(self, rows: Rows) -> Codes:
         """Return the codes of encoded rows."""
 
-    @abstractmethod
-    def rows(self, support: Codes, codes_public: Codes, X_public: Rows, copies: int) -> Rows:
-        """Return encoded rows with given codes, shape (copies, n_support, n_features)."""
-
     def codes_of_all(self, rows: Rows, n_jobs: int | None) -> Codes:
         """Code rows in chunks and by threads, neither of which changes a code."""
         starts = range(0, len(rows), CHUNK_ROWS)
@@ -56,10 +57,12 @@ class Derived(ABC):
 
 
 class Binned(Derived):
-    """The columns of a schema in bins."""
+    """The columns of a schema in bins, and where rows are in them."""
 
-    def __init__(self, schema: Schema, bins: Bins, workload: list[tuple[int, ...]]) -> None:
-        self._schema = schema
+    def __init__(
+        self, schema: Schema, bins: Bins, workload: list[tuple[int, ...]], X_public: Rows
+    ) -> None:
+        self._schema, self._X_public = schema, X_public
         self.bins = bins
         self.sizes = bins.sizes
         self.workload = workload
@@ -68,12 +71,66 @@ class Binned(Derived):
         """Return the bins of each row."""
         return self.bins.codes(rows)
 
-    def rows(self, support: Codes, codes_public: Codes, X_public: Rows, copies: int) -> Rows:
-        """Return the middles of the bins, or a mixture of the public values in them."""
-        if copies == 1:
-            return self.bins.representatives(support, X_public, self._schema)[None]
-        scattered = self.bins.scattered(np.tile(support, (copies, 1)), X_public, self._schema)
-        return scattered.reshape(copies, len(support), -1)
+    def rows(self, codes: Codes) -> Rows:
+        """Return an encoded row for each row of codes: a mixture of the public values in them."""
+        return self.bins.scattered(codes, self._X_public, self._schema)
+
+
+class Lined(Binned):
+    """Bins that were cut at released quantiles of each column.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    lines : dict of int to LineRelease
+        Those of the numeric columns.
+    n_bins : int
+        How many bins a column has, about.
+    workload : list of tuple of int
+        The tables.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        lines: dict[int, LineRelease],
+        n_bins: int,
+        workload: list[tuple[int, ...]],
+    ) -> None:
+        self.lines = lines
+        self._cuts = {position: _cuts(line, n_bins) for position, line in lines.items()}
+        cuts = [self._cuts.get(position) for position in range(len(schema.columns))]
+        sizes = tuple(
+            column.n_categories if cut is None else len(cut) + 1
+            for column, cut in zip(schema.columns, cuts, strict=True)
+        )
+        super().__init__(schema, Bins(tuple(cuts), sizes), workload, np.empty((0, len(sizes))))
+
+    def rows(self, codes: Codes) -> Rows:
+        """Return an encoded row for each row of codes, spread in the bins as the lines are."""
+        generator = np.random.default_rng(0)  # part of the method, and of released numbers only
+        rows = codes.astype(np.float64)
+        for position, line in self.lines.items():
+            levels = np.concatenate([[0.0], line.cdf(self._cuts[position]), [1.0]])
+            low, high = levels[codes[:, position]], levels[codes[:, position] + 1]
+            rows[:, position] = line.quantile(low + (high - low) * generator.random(len(codes)))
+        return rows
+
+    def one_ways(self) -> dict[tuple[int, ...], Floats]:
+        """Return the table of each numeric column by itself."""
+        return {
+            (position,): np.diff(line.cdf(self._cuts[position]), prepend=0.0, append=1.0)
+            for position, line in self.lines.items()
+        }
+
+
+def _cuts(line: LineRelease, n_bins: int) -> Floats:
+    """Cut at quantiles, and on both sides of values that are several of them."""
+    levels = np.arange(1, n_bins) / n_bins
+    at, times = np.unique(line.quantile(levels), return_counts=True)
+    cuts: Floats = np.union1d(at, before(at[times > 1]))
+    return cuts
 
 
 class Listed(Derived):
@@ -89,13 +146,23 @@ class Listed(Derived):
         """Return 1 where a query holds."""
         return self._queries.holds(self._all, rows).T.astype(np.int64)
 
-    def rows(self, support: Codes, codes_public: Codes, X_public: Rows, copies: int) -> Rows:
-        """Return the public rows whose codes are nearest."""
-        nearest = [np.abs(codes_public - row).sum(axis=1).argmin() for row in support]
-        return X_public[np.array(nearest, dtype=np.intp)][None]
+
+def needs_lines(queries: QueryClass) -> bool:
+    """Tell whether columns are released one by one first."""
+    return isinstance(queries, StumpQueries | RectangleQueries | HalfspaceQueries)
 
 
-def derive(queries: QueryClass, schema: Schema, X_public: Rows, room: float) -> Derived:
+def pairs_of(n_features: int) -> list[tuple[int, ...]]:
+    """List the tables for rectangles and halfspaces.
+
+    Tables of pairs beat bins along directions for halfspaces, too.
+    """
+    return list(combinations(range(n_features), min(2, n_features)))
+
+
+def derive(
+    queries: QueryClass, schema: Schema, X_public: Rows, lines: dict[int, LineRelease], room: float
+) -> Derived:
     """Choose the columns and tables for a class of queries.
 
     Parameters
@@ -106,24 +173,24 @@ def derive(queries: QueryClass, schema: Schema, X_public: Rows, room: float) -> 
         The columns.
     X_public : ndarray of float64
         Encoded public rows.
+    lines : dict of int to LineRelease
+        The numeric columns, if `needs_lines`.
     room : float
         n √(2ρ): how many equal parts of the private rows stand out of the noise of one count.
     """
     n_features = len(schema.columns)
     match queries:
         case MarginalQueries():
-            return Binned(schema, schema.bins(X_public, int(queries.bins)), queries.tables(schema))
+            bins = schema.bins(X_public, int(queries.bins))
+            return Binned(schema, bins, queries.tables(schema), X_public)
         case StumpQueries():
-            n_bins = int(np.clip(1.5 * math.sqrt(room / n_features), *STUMP_BINS))
-            bins = schema.bins(X_public, n_bins)
-            return Binned(schema, bins, [(column,) for column in range(n_features)])
+            return Lined(schema, lines, STUMP_BINS, [(column,) for column in range(n_features)])
         case RectangleQueries() | HalfspaceQueries():
-            # tables of pairs beat bins along directions for halfspaces, too
-            order = min(2, n_features)
-            tables = list(combinations(range(n_features), order))
-            most = min(MOST_BINS, max(FEWEST_BINS, 2 * math.sqrt(len(X_public))))
+            tables = pairs_of(n_features)
+            order = len(tables[0])
+            most = min(MOST_BINS, (MOST_CELLS / len(tables)) ** (1 / order))
             n_bins = int(np.clip((room / len(tables)) ** (1 / order) / 2, FEWEST_BINS, most))
-            return Binned(schema, schema.bins(X_public, n_bins), tables)
+            return Lined(schema, lines, n_bins, tables)
         case CustomQueries():
             return Listed(queries, X_public)
     raise ValueError(

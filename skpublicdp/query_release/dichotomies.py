@@ -1,91 +1,125 @@
-"""In which ways halfspaces and runs of numbers divide a few public points."""
+"""In which ways halfspaces divide a few public points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 Rows = NDArray[np.float64]
+Signs = NDArray[np.bool_]
 
 LEAST_MARGIN = 1e-9
 """Standardised points nearer to a hyperplane are taken to be on it."""
 
 
-def runs(values: Rows) -> Rows:
-    """List closed intervals, one for each run of neighbours among the distinct values.
+class Divisions:
+    """The ways in which halfspaces divide points, and the hyperplanes that bound each way.
 
-    Their ends are halfway between values, so that no two intervals part a pair of numbers that
-    have the same nearest value. The last interval is empty.
-    """
-    distinct = np.unique(values)
-    halfway = (distinct[:-1] + distinct[1:]) / 2
-    lows = np.concatenate([[-np.inf], np.nextafter(halfway, np.inf)])
-    highs = np.concatenate([halfway, [np.inf]])
-    first, last = np.triu_indices(len(distinct))
-    return np.append(np.column_stack([lows[first], highs[last]]), [[np.inf, -np.inf]], axis=0)
-
-
-def halfspace_dichotomies(points: Rows, holds: Callable[[Rows, Rows], NDArray[np.bool_]]) -> Rows:
-    """List halfspaces, one for each division of distinct points.
+    The halfspaces that divide points in one way are a cone in the space of normals and offsets. Its
+    extreme rays are hyperplanes through as many independent points as the points have dimensions;
+    their sum is inside of it.
 
     Parameters
     ----------
-    points : ndarray of shape (m, n_features)
+    points : ndarray of shape (n_points, n_features)
         Distinct points.
-    holds : callable
-        Tells for which points each halfspace (normal, offset) holds; it has the last word.
 
-    Returns
-    -------
-    ndarray of shape (n_dichotomies, n_features + 1)
-        Normals and offsets.
+    Attributes
+    ----------
+    points : ndarray
+        As given.
+    centre, basis : ndarray
+        Coordinates in which the points span the space: (x - centre) @ basis.
+    planes : ndarray of shape (n_planes, dimension + 1)
+        Normals and minus offsets in these coordinates, of all hyperplanes through the points.
+    signs : ndarray of bool, shape (n_ways, n_points)
+        The ways.
+    along, against : ndarray of bool, shape (n_ways, n_planes)
+        Which hyperplanes bound a way, with their positive side or their negative one.
     """
-    centre = points.mean(axis=0)
-    scale = np.ptp(points, axis=0)
-    scale[scale == 0] = 1.0
-    lifted = np.column_stack([(points - centre) / scale, np.ones(len(points))])
 
-    def in_units(normal: Rows) -> Rows:
-        weights = normal[:-1] / scale
-        return np.append(weights, weights @ centre - normal[-1])
+    def __init__(self, points: Rows) -> None:
+        self.points, self.centre = points, points.mean(axis=0)
+        scale = np.ptp(points, axis=0)
+        scale[scale == 0] = 1.0
+        _, widths, axes = np.linalg.svd((points - self.centre) / scale, full_matrices=False)
+        self.basis = (axes[widths > LEAST_MARGIN * len(points)] / scale).T
+        self.planes = _planes(self._lift(points))
+        sides = self._sides(points)
+        ways = {}
+        for side in sides.T:
+            on = np.flatnonzero(side == 0)
+            for labels in _labels(points[on], self.basis.shape[1]):
+                for way in (side > 0, side < 0):
+                    way[on] = labels
+                    ways[way.tobytes()] = way
+        if not self.basis.size:  # a single point, or some that cannot be told apart
+            ways = {sign: np.full(len(points), sign) for sign in (True, False)}
+        self.signs = np.array(list(ways.values()))
+        agreement, clear = np.where(self.signs, 1, -1) @ sides, np.abs(sides).sum(axis=0)
+        self.along, self.against = agreement == clear, agreement == -clear
 
-    constant = np.zeros(lifted.shape[1])
-    found = [(np.zeros(0, dtype=bool), constant)]
-    for count in range(1, len(points) + 1):
-        following = []
-        for signs, normal in found:
-            side = bool(lifted[count - 1] @ normal > 0)
-            for sign in (side, not side):
-                wanted = np.append(signs, sign)
-                clear = sign == side and abs(lifted[count - 1] @ normal) > 1e-3
-                separator = normal if clear else _separator(lifted[:count], wanted)
-                if separator is not None:
-                    following.append((wanted, separator))
-        found = following
-    rules = np.array([in_units(normal) for _, normal in found])
-    exact = (holds(rules, points) == np.array([signs for signs, _ in found])).all(axis=1)
-    kept: Rows = rules[exact]
+    def halfspaces(self, holds: Callable[[Rows, Rows], Signs]) -> Rows:
+        """Return a halfspace for each way, as normal and offset; `holds` has the last word."""
+        inside = (self.along.astype(float) - self.against) @ self.planes
+        if not self.basis.size:
+            inside = np.where(self.signs[:, :1], 1.0, -1.0)
+        normals = inside[:, :-1] @ self.basis.T
+        rules = np.column_stack([normals, normals @ self.centre - inside[:, -1]])
+        kept: Rows = rules[(holds(rules, self.points) == self.signs).all(axis=1)]
+        return kept
+
+    def undecided(self, rows: Rows) -> float:
+        """Bound on which share of rows two halfspaces may differ that divide the points alike.
+
+        A row on one side of all hyperplanes that bound a way is on that side of all its halfspaces.
+        """
+        known = (rows[:, None] == self.points).all(axis=2).any(axis=1)
+        if known.all():
+            return 0.0
+        if self.basis.shape[1] < self.points.shape[1]:
+            return 1.0
+        sides = self._sides(rows[~known]).T
+        above, below = (sides > 0).astype(np.float32), (sides < 0).astype(np.float32)
+        along, against = self.along.astype(np.float32), self.against.astype(np.float32)
+        inside = along @ (1 - above) + against @ (1 - below) == 0
+        outside = along @ (1 - below) + against @ (1 - above) == 0
+        return float((~inside & ~outside).sum(axis=1).max() / len(rows))
+
+    def _lift(self, rows: Rows) -> Rows:
+        return np.column_stack([(rows - self.centre) @ self.basis, np.ones(len(rows))])
+
+    def _sides(self, rows: Rows) -> NDArray[np.int64]:
+        return _signs(self._lift(rows) @ self.planes.T)
+
+
+def _labels(points: Rows, dimension: int) -> Signs:
+    """List the ways to divide the points of a hyperplane: it may be tilted in each."""
+    if len(points) == dimension:
+        return np.array(list(product((False, True), repeat=dimension)))
+    return Divisions(points).signs
+
+
+def _planes(lifted: Rows) -> Rows:
+    """Return the hyperplanes through points, each of them once."""
+    dimension = lifted.shape[1] - 1
+    if not dimension:
+        return np.empty((0, 1))
+    chosen = np.array(list(combinations(range(len(lifted)), dimension)))
+    _, widths, normals = np.linalg.svd(lifted[chosen])
+    planes = normals[widths[:, -1] > LEAST_MARGIN, -1]
+    sides = _signs(lifted @ planes.T).T
+    first = sides[np.arange(len(sides)), (sides != 0).argmax(axis=1)]
+    _, places = np.unique(sides * first[:, None], axis=0, return_index=True)
+    kept: Rows = planes[np.sort(places)]
     return kept
 
 
-def _separator(lifted: Rows, signs: NDArray[np.bool_]) -> Rows | None:
-    """Return the normal of largest margin, or None if the signs are not separable."""
-    n_weights = lifted.shape[1]
-    signed = np.where(signs, 1.0, -1.0)[:, None] * lifted
-    program = linprog(
-        np.append(np.zeros(n_weights), -1.0),  # the margin, to be maximised
-        A_ub=np.column_stack([-signed, np.ones(len(signed))]),
-        b_ub=np.zeros(len(signed)),
-        bounds=[(-1, 1)] * n_weights + [(None, None)],
-    )
-    if program.status != 0 or program.x[-1] <= LEAST_MARGIN:
-        return None
-    weights: Rows = program.x[:-1]
-    return weights
+def _signs(values: Rows) -> NDArray[np.int64]:
+    return np.where(np.abs(values) > LEAST_MARGIN, np.sign(values), 0).astype(np.int64)
 
 
 def line_arrangement_points(lines: Rows, points: Rows) -> Rows:
@@ -102,15 +136,14 @@ def line_arrangement_points(lines: Rows, points: Rows) -> Rows:
         Set the scale.
     """
     lines = lines[np.any(lines[:, :2] != 0, axis=1)]
+    lines = lines / np.linalg.norm(lines[:, :2], axis=1, keepdims=True)
     step = 1e-6 * max(float(np.ptp(points, axis=0).max()), 1e-12)
-    around = []
-    for one, other in combinations(lines, 2):
-        matrix = np.array([one[:2], other[:2]])
-        if abs(np.linalg.det(matrix)) < 1e-12 * np.linalg.norm(one[:2]) * np.linalg.norm(other[:2]):
-            continue
-        corner = np.linalg.solve(matrix, [one[2], other[2]])
-        units = matrix / np.linalg.norm(matrix, axis=1)[:, None]
-        for left in (-step, step):
-            for right in (-step, step):
-                around.append(corner + np.linalg.solve(units, [left, right]))
-    return np.array(around).reshape(-1, 2)
+    one, other = np.triu_indices(len(lines), k=1)
+    matrices = np.stack([lines[one, :2], lines[other, :2]], axis=1)
+    crossing = np.abs(np.linalg.det(matrices)) >= 1e-12
+    offsets = np.column_stack([lines[one, 2], lines[other, 2]])[crossing]
+    around = [
+        np.linalg.solve(matrices[crossing], (offsets + step * np.array(signs))[:, :, None])
+        for signs in product((-1, 1), repeat=2)
+    ]
+    return np.concatenate(around)[:, :, 0]

@@ -7,12 +7,14 @@ off the likelihood of the noisy answers. Given that, the estimate is a Gaussian 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.special import ndtri
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from skpublicdp.accounting import Measurement
 from skpublicdp.query_release.prefix import Strategy
@@ -153,32 +155,96 @@ def bridge(total: Floats, variance: Floats) -> Floats:
     return covariance
 
 
-def noise_covariance(strategy: Strategy, variance: float) -> tuple[Floats, Floats]:
-    """Return the covariance of least-squares prefix sums, and what turns measurements into them."""
-    matrix = strategy.matrix.astype(float)
+@dataclass(frozen=True)
+class Look:
+    """What was measured, and of which cells.
+
+    Attributes
+    ----------
+    strategy : Strategy
+        Combinations of the counts of some cells.
+    measurement : Measurement
+        Their noisy values.
+    cells : ndarray of shape (n_cells,), or None
+        The cell of the strategy that each cell of the line is in; without it, they are the same.
+    """
+
+    strategy: Strategy
+    measurement: Measurement
+    cells: NDArray[np.intp] | None = None
+
+    @property
+    def matrix(self) -> NDArray[np.int64]:
+        """The combinations, of counts of the cells of the line."""
+        return self.strategy.matrix if self.cells is None else self.strategy.matrix[:, self.cells]
+
+
+def information(matrix: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return the precision of prefix sums under noise of variance 1, and what they are times."""
     # cell counts are differences of prefix sums, the last of which is the known total
-    design = matrix[:, :-1] - matrix[:, 1:]
-    inverse = cho_solve(cho_factor(design.T @ design), np.eye(design.shape[1]))
-    return variance * inverse, inverse @ design.T
+    design = (matrix[:, :-1] - matrix[:, 1:]).astype(float)
+    return design.T @ design, design
 
 
-def gather(strategy: Strategy, measurement: Measurement, n_private: int) -> Evidence:
-    """Solve least squares for the fraction of private rows at or below each edge."""
-    covariance, solve = noise_covariance(strategy, measurement.variance / n_private**2)
-    target = measurement.values / n_private - strategy.matrix[:, -1]
-    return Evidence(solve @ target, covariance, n_private)
+def gather(looks: Sequence[Look], n_private: int) -> Evidence:
+    """Solve least squares for the fraction of private rows at or below each edge.
+
+    One of the looks must be at all cells.
+    """
+    n_edges = looks[0].matrix.shape[1] - 1
+    known, heard = np.zeros((n_edges, n_edges)), np.zeros(n_edges)
+    for look in looks:
+        precision = n_private**2 / look.measurement.variance
+        gain, design = information(look.matrix)
+        target = look.measurement.values / n_private - look.matrix[:, -1]
+        known += precision * gain
+        heard += precision * (design.T @ target)
+    covariance = cho_solve(cho_factor(known), np.eye(len(known)))
+    return Evidence(covariance @ heard, covariance, n_private)
 
 
-def posterior(evidence: Evidence, guess: Guess, drift: Drift) -> tuple[Floats, Floats]:
-    """Return mean and variance of the population's prefix sums given sizes of drift."""
+def posterior(
+    evidence: Evidence, guess: Guess, drift: Drift, likely: Floats | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Return mean and variance of the population's prefix sums, and how neighbours go together.
+
+    The last are the correlations of each prefix sum with the next. How far private rows are from
+    their population follows from the prefix sums that are `likely`, by default those of the guess.
+    """
     model = linearise(guess, drift.waves, evidence.n_private)
-    prior = model.prior(drift)
-    total = prior + model.sampling + evidence.covariance
-    factor = cho_factor(_steady(total), lower=True)
-    mean = model.mean + prior @ cho_solve(factor, evidence.prefix - model.mean)
+    prior, sampling = model.prior(drift), model.sampling
+    if likely is not None:
+        total = np.append(likely, 1.0)
+        sampling = bridge(total, total) / evidence.n_private
+    doubt = sampling + evidence.covariance
+    factor = cho_factor(steady(prior + doubt), lower=True)
+    # the same as a gain from the model's mean, and exact where there is next to no noise
+    mean = evidence.prefix - doubt @ cho_solve(factor, evidence.prefix - model.mean)
     half = solve_triangular(factor[0], prior, lower=True)
-    variance = np.diag(prior) - np.square(half).sum(axis=0)
-    return mean, np.maximum(variance, 0)
+    variance = np.maximum(np.diag(prior) - np.square(half).sum(axis=0), 0)
+    together = np.diag(prior, 1) - (half[:, :-1] * half[:, 1:]).sum(axis=0)
+    scale = np.sqrt(variance[:-1] * variance[1:])
+    correlation = np.divide(together, scale, out=np.ones_like(scale), where=scale > 0)
+    return mean, variance, np.clip(correlation, -1, 1)
+
+
+def widening(correlation: Floats) -> float:
+    """Return how many deviations hold all prefix sums at once 95 times out of 100.
+
+    Correlations of neighbours are the steps of a path on a sphere, and a longer path leaves a tube
+    around itself more often.
+
+    References
+    ----------
+    Naiman (1986), Conservative confidence bands in curvilinear regression; Sun and Loader (1994).
+    """
+    length = float(np.arccos(correlation).sum())
+
+    def left_out(deviations: float) -> float:
+        tube = length / np.pi * np.exp(-(deviations**2) / 2)
+        return float(tube + 2 * ndtr(-deviations)) - 0.05
+
+    return float(brentq(left_out, 1.0, 20.0))
 
 
 def estimate_drift(evidence: Evidence, guess: Guess) -> tuple[Drift, Drift]:
@@ -195,7 +261,7 @@ def estimate_drift(evidence: Evidence, guess: Guess) -> tuple[Drift, Drift]:
     believed = guess.n_public == 0
     for round_ in range(ROUNDS):
         model = linearise(coarse, waves, evidence.n_private)
-        fixed = _steady(noise + model.public + model.sampling)
+        fixed = steady(noise + model.public + model.sampling)
         gap = evidence.prefix[chosen] - model.mean
         loss = _losses(fixed, model, gap)
         size = ROUGH[:, None] * np.trace(model.rough)
@@ -215,7 +281,8 @@ def estimate_drift(evidence: Evidence, guess: Guess) -> tuple[Drift, Drift]:
 _GRID = np.meshgrid(ROUGH, SMOOTH, indexing="ij")
 
 
-def _steady(covariance: Floats) -> Floats:
+def steady(covariance: Floats) -> Floats:
+    """Make a covariance one that floats can invert."""
     return covariance + JITTER * np.eye(len(covariance))
 
 

@@ -1,26 +1,31 @@
-"""The release of one numeric column: measure once with exact noise, then fit around public rows."""
+"""The release of one numeric column: measure with exact noise, then fit around public rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from skpublicdp.accounting import Gaussian, Measurement, noise_of
+from skpublicdp.accounting import Gaussian, noise_of
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.cells import Curve, Line, before, build_line
 from skpublicdp.query_release.fit import (
     NO_DRIFT,
     Drift,
     Guess,
+    Look,
     estimate_drift,
     gather,
+    information,
     linearise,
-    noise_covariance,
     posterior,
+    steady,
+    widening,
 )
 from skpublicdp.query_release.prefix import (
     Strategy,
@@ -29,7 +34,8 @@ from skpublicdp.query_release.prefix import (
     measure,
     prefix_strategy,
 )
-from skpublicdp.query_release.spending import all_noise
+from skpublicdp.query_release.refine import ASIDE, look_closer, rows_to_tell
+from skpublicdp.query_release.spending import Noise, all_noise, part_of
 
 Floats = NDArray[np.float64]
 
@@ -58,8 +64,10 @@ class LineRelease:
         Values that the release treats as points with mass of their own.
     deviations : ndarray of shape (n_cells - 1,)
         Standard deviation of the released distribution function at each edge.
-    spread_inside : float
-        Variance inside a cell, as the inverse of a number of rows.
+    spread_inside : ndarray of shape (n_cells,)
+        Variance inside each cell, as the inverse of a number of rows.
+    all_at_once : float
+        How many times as wide intervals must be to hold at all numbers at once.
     effective_public_size : float
         How many rows without drift would be worth as much as the public rows were held to be.
     drift : Drift
@@ -73,7 +81,8 @@ class LineRelease:
     weights: Floats
     atoms: Floats
     deviations: Floats
-    spread_inside: float
+    spread_inside: Floats
+    all_at_once: float
     effective_public_size: float
     drift: Drift
     n_private: int
@@ -85,9 +94,7 @@ class LineRelease:
 
     def quantile(self, p: ArrayLike) -> Floats:
         """Return the least number at or below which there is at least each fraction."""
-        p = np.asarray(p, dtype=float)
-        if not np.all((p >= 0) & (p <= 1)):
-            raise ValueError("A quantile's fraction must be between 0 and 1.")
+        p = _fractions(p)
         numbers: Floats = np.maximum(self.curve.inverse(p), self.curve.knots[1])
         return numbers
 
@@ -97,8 +104,49 @@ class LineRelease:
         fractions: Floats = np.maximum(self.cdf(high) - below, 0)
         return fractions
 
-    def error(self, x: ArrayLike) -> Floats:
-        """Return the half-width of a 95% interval for the population's fraction at each number."""
+    def quantile_interval(self, p: ArrayLike) -> Floats:
+        """Return 95% intervals for the population's quantiles.
+
+        Parameters
+        ----------
+        p : array-like
+            Fractions from 0 to 1.
+
+        Returns
+        -------
+        ndarray of shape (..., 2)
+            Lower and upper ends. A number is between them unless the interval around its fraction,
+            see `error`, leaves p out.
+        """
+        p = _fractions(p)
+        # just beside an edge, and in the middle of a cell, intervals are wider than at its ends
+        levels = self.curve(self.edges)
+        middles = self.curve.inverse((levels[1:] + levels[:-1]) / 2)
+        beside = np.concatenate([before(self.edges), self.edges, -before(-self.edges), middles])
+        at = np.union1d(self.curve.knots, np.clip(beside, *self.curve.knots[[0, -1]]))
+        heights, half = self.curve(at), self.error(at)
+        ends = [
+            Curve(at, np.maximum.accumulate(bound)).inverse(p)
+            for bound in (np.minimum(heights + half, 1), heights - half)
+        ]
+        interval: Floats = np.maximum(np.stack(ends, axis=-1), self.curve.knots[1])
+        return interval
+
+    def error(self, x: ArrayLike, *, simultaneous: bool = False) -> Floats:
+        """Return the half-width of a 95% interval for the population's fraction at each number.
+
+        Parameters
+        ----------
+        x : array-like
+            Numbers.
+        simultaneous : bool, default=False
+            Whether the intervals of all numbers, taken together, should hold 95 times out of 100.
+
+        Returns
+        -------
+        ndarray
+            One for each number, at most 1.
+        """
         heights = np.concatenate([[0], np.cumsum(self.weights)])
         variances = np.concatenate([[0], self.deviations**2, [0]])
         x = np.asarray(x, dtype=float)
@@ -108,10 +156,18 @@ class LineRelease:
             self.cdf(x) - heights[cell], weight, out=np.ones(x.shape), where=weight > 0
         )
         share = np.clip(share, 0, 1)
-        variance = (1 - share) * variances[cell] + share * variances[cell + 1]
+        wide = NORMAL_95 * (self.all_at_once if simultaneous else 1)
+        around = wide * np.sqrt((1 - share) * variances[cell] + share * variances[cell + 1])
         # between its ends the mass of a cell is known no better than its rows can tell
-        variance += self.spread_inside * weight * share * (1 - share)
-        half: Floats = np.minimum(NORMAL_95 * np.sqrt(variance), 1)
+        spread = self.spread_inside[cell]
+        least = 1 / (weight / spread + 2)
+        split = np.clip(share, least, 1 - least)
+        inside = np.hypot(around, wide * np.sqrt(spread * weight * split * (1 - split)))
+        # at worst it is all in one place
+        inside = np.minimum(inside, around + np.maximum(share, 1 - share) * weight)
+        low, high = self.curve.knots[1], self.curve.knots[-1]
+        ends = np.isin(x, self.edges) | (x < low) | (x >= high)
+        half: Floats = np.minimum(np.where(ends, around, inside), 1)
         return half
 
 
@@ -143,7 +199,7 @@ def release_line(
     Returns
     -------
     LineRelease
-        Its private content is one measurement. The number of private rows is taken to be public.
+        What is private in it are noisy counts. The number of private rows is taken to be public.
 
     Examples
     --------
@@ -164,23 +220,41 @@ def release_line(
     if not len(private):
         raise ValueError("There must be at least one private row.")
     check_trust(trust)
-    noise, k = all_noise(ledger), ledger.rows_per_person
+    noise, n, k = all_noise(ledger), len(private), ledger.rows_per_person
     if isinstance(noise, Gaussian):
-        room = len(private) / k * sqrt(noise.mu_squared)
-        line = build_line(public, low, high, _clip(room / 4, GAUSSIAN_CELLS))
-        strategy = prefix_strategy(len(line.edges) + 1, noise.mu_squared / k**2)
+        most = _clip(n / k * sqrt(noise.mu_squared) / 4, GAUSSIAN_CELLS)
     else:
-        room = len(private) / k * float(noise.epsilon)
-        line = build_line(public, low, high, _clip(room / 8, LAPLACE_CELLS))
-        strategy = choose_laplace(line, public, len(private), ledger)
-    measurement = measure(strategy, line.tabulate(private), noise, ledger)
-    return fit_line(line, strategy, measurement, public, len(private), trust)
+        most = _clip(n / k * float(noise.epsilon) / 8, LAPLACE_CELLS)
+    line = build_line(public, low, high, most)
+    looks, left = [], Fraction(1)
+    if rows_to_tell(noise, ASIDE, ledger) <= n:
+        coarse, n_cells = line, len(line.edges) + 1
+        if isinstance(noise, Gaussian):
+            # looks at the same cells add up: this one costs nothing if none is full
+            share = Fraction(1, 4)
+            strategy = prefix_strategy(n_cells, share * noise.mu_squared / k**2)
+        else:
+            share, strategy = Fraction(1, 16), histogram_strategy(n_cells)
+        part = part_of(noise, share)
+        first = measure(strategy, line.tabulate(private), part, ledger, ", first look")
+        prefix = gather([Look(strategy, first)], n).prefix
+        masses = np.diff(prefix, prepend=0.0, append=1.0)
+        line, spent = look_closer(line, masses, private, noise, ledger, most)
+        ends = np.append(line.edges, line.high)
+        looks.append(Look(strategy, first, np.searchsorted(coarse.edges, ends)))
+        left -= share + spent
+    rest = part_of(noise, left)
+    if isinstance(rest, Gaussian):
+        strategy = prefix_strategy(len(line.edges) + 1, rest.mu_squared / k**2)
+    else:
+        strategy = choose_laplace(line, public, n, rest, ledger)
+    looks.append(Look(strategy, measure(strategy, line.tabulate(private), rest, ledger)))
+    return fit_line(line, looks, public, n, trust)
 
 
 def fit_line(
     line: Line,
-    strategy: Strategy,
-    measurement: Measurement,
+    looks: Sequence[Look],
     x_public: Floats,
     n_private: int,
     trust: str | float = "auto",
@@ -191,10 +265,8 @@ def fit_line(
     ----------
     line : Line
         The cells.
-    strategy : Strategy
-        What was measured.
-    measurement : Measurement
-        Of the private rows.
+    looks : sequence of Look
+        What was measured of the private rows.
     x_public : ndarray of shape (n_public,)
         May be empty.
     n_private : int
@@ -208,29 +280,33 @@ def fit_line(
         A function of the arguments alone.
     """
     guess = guess_at_edges(line, x_public)
-    evidence = gather(strategy, measurement, n_private)
+    evidence = gather(looks, n_private)
     if trust == "auto":
         drift, bars = estimate_drift(evidence, guess)
     else:
         n_public = len(x_public)
         rough = 1 / (float(trust) * n_public + 1) - 1 / (n_public + 1)
         drift = bars = Drift(NO_DRIFT.waves, rough, 0.0)
-    mean, variance = posterior(evidence, guess, drift)
+    mean, _, _ = posterior(evidence, guess, drift)
     heights = np.clip(isotonic_regression(mean).x, 0, 1)
-    if bars is not drift:
-        # the estimate may trust the public rows more than the error bars do
-        other, variance = posterior(evidence, guess, bars)
-        variance = variance + (other - heights) ** 2
+    # the estimate may trust the public rows more than the error bars do
+    other, variance, correlation = posterior(evidence, guess, bars, heights)
+    variance = variance + (other - heights) ** 2
     model = linearise(guess, drift.waves, n_private)
     prior = np.trace(model.prior(drift))
-    inside = 1 / (len(x_public) + 1) + bars.rough
+    weights = np.diff(heights, prepend=0.0, append=1.0)
+    # what came of a cell as a whole tells how far drift may go inside
+    apart = (weights - np.diff(guess.base, prepend=0.0)) ** 2
+    apart = np.divide(apart, weights, out=np.zeros_like(weights), where=weights > 0)
+    inside = np.maximum(1 / (len(x_public) + 1) + bars.rough, apart)
     return LineRelease(
         curve=_interpolate(line, heights),
         edges=line.edges,
-        weights=np.diff(heights, prepend=0.0, append=1.0),
+        weights=weights,
         atoms=line.atoms,
         deviations=np.sqrt(variance),
         spread_inside=inside,
+        all_at_once=widening(correlation) / NORMAL_95,
         effective_public_size=float(n_private * np.trace(model.sampling) / prior),
         drift=drift,
         n_private=n_private,
@@ -250,16 +326,19 @@ def guess_at_edges(line: Line, x_public: Floats) -> Guess:
     return Guess(base, wide, len(x_public), unseen)
 
 
-def choose_laplace(line: Line, x_public: Floats, n_private: int, ledger: Ledger) -> Strategy:
+def choose_laplace(
+    line: Line, x_public: Floats, n_private: int, noise: Noise, ledger: Ledger
+) -> Strategy:
     """Return the cells or a tree over them, whichever should leave the smaller error."""
     guess = guess_at_edges(line, x_public)
     prior = linearise(guess, NO_DRIFT.waves, n_private).rough
     n_cells = len(line.edges) + 1
 
     def expected_error(strategy: Strategy) -> float:
-        _, variance = noise_of(ledger.event, ledger.for_person(strategy.sensitivity))
-        noise, _ = noise_covariance(strategy, variance / n_private**2)
-        return float(np.trace(prior) - np.trace(prior @ np.linalg.solve(prior + noise, prior)))
+        _, variance = noise_of(noise, ledger.for_person(strategy.sensitivity))
+        known, _ = information(strategy.matrix)
+        doubt = np.linalg.inv(known) * (variance / n_private**2)
+        return float(np.trace(doubt @ np.linalg.solve(steady(prior + doubt), prior)))
 
     return min(histogram_strategy(n_cells), hierarchy_strategy(n_cells), key=expected_error)
 
@@ -296,6 +375,13 @@ def _interpolate(line: Line, heights: Floats) -> Curve:
     )
     found[0] = 0
     return Curve(knots, np.maximum.accumulate(found))
+
+
+def _fractions(p: ArrayLike) -> Floats:
+    p = np.asarray(p, dtype=float)
+    if not np.all((p >= 0) & (p <= 1)):
+        raise ValueError("A quantile's fraction must be between 0 and 1.")
+    return p
 
 
 def _column(name: str, values: ArrayLike) -> Floats:

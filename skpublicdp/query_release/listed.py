@@ -13,15 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.guard import attempt
-from skpublicdp.query_release.queries import (
-    LARGEST_COVER,
-    Answers,
-    QueryClass,
-    Rows,
-    check_cover_size,
-    flat_queries,
-)
-from skpublicdp.schema import Schema, is_missing
+from skpublicdp.query_release.arrangements import LARGEST_INCIDENCE, Listed, check_listed, halved
+from skpublicdp.query_release.asking import describe_cells, read_cells
+from skpublicdp.query_release.queries import Answers, QueryClass, Rows
+from skpublicdp.schema import Schema
+
+MOST_CELLS = 1 << 14
+"""The most cells of all columns together that are listed, whether public rows are there or not."""
 
 ANY = -1
 """The code of "any value" in a query about cells."""
@@ -30,10 +28,10 @@ ANY = -1
 class MarginalQueries(QueryClass):
     """Cells of tables: is the row in this cell of a table over some of the columns.
 
-    An array of queries, or a data frame, has shape (n_queries, n_features) like the rows: a query
-    has a value in each column it is about, and None in the others (in a data frame, whatever is
-    missing). Categories must be equal. Numbers must be in the same bin. ``"(other)"`` stands for
-    the categories that no public row has, and ``"(missing)"`` for a missing value.
+    Queries are dicts of column to value, one or a list of them; or a data frame with some of the
+    columns, or an array with all of them, in which None stands for any value (in a data frame,
+    whatever is missing). Categories must be equal. Numbers must be in the same bin. ``"(other)"``
+    stands for the categories that no public row has, and ``"(missing)"`` for a missing value.
 
     `holds` itself takes codes, and -1 for "any".
 
@@ -56,8 +54,6 @@ class MarginalQueries(QueryClass):
            [False, False,  True]])
     """
 
-    encoding = "(n_queries, n_features): a value, or None for any"
-
     def __init__(
         self,
         k: int = 2,
@@ -78,15 +74,8 @@ class MarginalQueries(QueryClass):
             inside[asked] &= X[:, column] == Q[asked, column : column + 1]
         return inside
 
-    def tally(self, Q: NDArray[Any], X: NDArray[Any]) -> NDArray[np.int64]:
-        """Count the rows in each cell; additive over rows."""
-        return self._totals(Q, X, None).astype(np.int64)
-
     def weigh(self, Q: NDArray[Any], X: NDArray[Any], weights: Rows) -> Rows:
         """Add up the weights of the rows in each cell."""
-        return self._totals(Q, X, weights)
-
-    def _totals(self, Q: NDArray[Any], X: NDArray[Any], weights: Rows | None) -> Rows:
         codes = self._codes(X)
         totals = np.zeros(len(Q))
         patterns, which = np.unique(Q != ANY, axis=0, return_inverse=True)
@@ -113,23 +102,19 @@ class MarginalQueries(QueryClass):
             raise ValueError("workload must list tables, each of one or more different columns.")
         return list(dict.fromkeys(tuple(sorted(table)) for table in tables))
 
-    def cover(self, X_public: NDArray[Any]) -> NDArray[np.int64]:
-        """List one cell of the tables for each set of public rows that cells contain."""
-        codes = self._codes(X_public)
-        listed = self.listed if hasattr(self, "_bins") else self._cells_of(codes)
-        check_cover_size(self, len(listed) * len(codes), 1 << 28, "answers on public rows")
-        first = np.unique(
-            np.packbits(self.holds(listed, X_public), axis=1), axis=0, return_index=True
-        )[1]
-        return listed[np.sort(first)]
+    def arrange(self, X_public: Rows) -> Listed:
+        """List the cells of the tables, and of all columns together if these are not too many."""
+        sizes = self._bins.sizes
+        listed = self.listed
+        if math.prod(sizes) <= min(MOST_CELLS, LARGEST_INCIDENCE // len(listed)):
+            codes = np.indices(sizes).reshape(len(sizes), -1).T
+            rows = self._bins.representatives(codes, X_public, self._schema)
+            return Listed(self.holds, listed, rows)
+        return halved(self.holds, listed, X_public)
 
-    def representatives(self, cover: NDArray[Any], X_public: Rows) -> Rows:
-        """Return a row of each cell of all columns together, or public rows if there are many."""
-        if not hasattr(self, "_bins") or math.prod(self._bins.sizes) > LARGEST_COVER:
-            return super().representatives(cover, X_public)
-        codes = np.indices(self._bins.sizes).reshape(len(self._bins.sizes), -1).T
-        rows: Rows = self._bins.representatives(codes, X_public, self._schema)
-        return rows
+    def dual(self, n_features: int) -> int:
+        """Return 2 p for p columns: cells are boxes (see `RectangleQueries`)."""
+        return 2 * n_features
 
     def check_columns(self, schema: Schema) -> None:
         """Accept all columns, and check the parameters."""
@@ -155,10 +140,21 @@ class MarginalQueries(QueryClass):
             return super().growth(m, n_features)
         return min(1 << m, self._n_cells() + 1)
 
+    def cells_of(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
+        """Return the cells of a table in codes, and what they are called in each column."""
+        codes = np.indices([self._bins.sizes[at] for at in positions]).reshape(len(positions), -1)
+        cells = np.full((codes.shape[1], len(self._bins.sizes)), ANY)
+        cells[:, list(positions)] = codes.T
+        called = []
+        for position, column in zip(positions, codes, strict=True):
+            names = describe_cells(self._schema.columns[position], self._bins.cuts[position])
+            called.append([names[code] for code in column])
+        return cells, called
+
     @property
     def listed(self) -> NDArray[np.int64]:
         """All cells of all tables, as queries in codes; of the bound class."""
-        check_cover_size(self, self._n_cells(), 16 * LARGEST_COVER, "cells")
+        check_listed(self._n_cells())
         parts = []
         for table in self.tables(self._schema):
             cells = np.indices([self._bins.sizes[column] for column in table])
@@ -173,45 +169,13 @@ class MarginalQueries(QueryClass):
 
     def resolve(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
         """Check queries as a user gives them, and encode values; needs the bound class."""
-        n_columns = len(schema.columns)
-        if hasattr(Q, "iloc"):
-            table = Q.astype(object).to_numpy(dtype=object)
-        else:
-            table = np.asarray(Q)
-            if table.dtype.kind == "f" and np.isnan(table).any():
-                raise ValueError(
-                    "Queries of MarginalQueries contain NaN; in an array, write None for any value."
-                )
-            table = table.astype(object)
-        if table.ndim == 1:
-            raise ValueError(flat_queries(self, n_columns))
-        if table.ndim != 2 or table.shape[1] != n_columns:
-            raise ValueError(
-                f"Queries of MarginalQueries must have shape (n_queries, {n_columns}), a value or "
-                f"None for each column of X; got shape {table.shape}."
-            )
-        resolved = np.full(table.shape, ANY)
-        for position, column in enumerate(schema.columns):
-            asked = np.array([not is_missing(value) for value in table[:, position]], dtype=bool)
-            numbers = np.zeros((int(asked.sum()), n_columns))
-            numbers[:, position] = column.encode(table[asked, position])
-            resolved[asked, position] = self._bins.codes(numbers)[:, position]
-        return resolved
+        return read_cells(Q, schema, self._bins, ANY)
 
     def _codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
         if X.dtype.kind in "iu":
             return X
         codes: NDArray[np.int64] = self._bins.codes(X)
         return codes
-
-    def _cells_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        n_columns = codes.shape[1]
-        parts = [np.full((1, n_columns), ANY)]
-        for table in combinations(range(n_columns), min(int(self.k), n_columns)):
-            part = np.full_like(codes, ANY)
-            part[:, table] = codes[:, table]
-            parts.append(np.unique(part, axis=0))
-        return np.concatenate(parts)
 
     def _checked(self, Q: Any, n_features: int) -> NDArray[np.int64]:
         codes = np.asarray(Q)
@@ -244,41 +208,29 @@ class CustomQueries(QueryClass):
            [False,  True]])
     """
 
-    encoding = "(n_queries, 1): positions in the list"
-
     def __init__(self, function: Callable[[Any], ArrayLike]) -> None:
         self.function = function
 
     def holds(self, Q: ArrayLike, X: Rows) -> Answers:
         """Tell for which rows each query of the list holds."""
-        Q = self._checked(Q, X.shape[1])[:, 0]
+        places = self._checked(Q, X.shape[1])[:, 0]
         answers = self._all(X)
-        if len(Q) and not (Q.min() >= 0 and Q.max() < len(answers)):
-            raise ValueError(
-                f"Queries of CustomQueries must be positions below {len(answers)}, how many the "
-                "function lists."
-            )
-        return answers[Q]
+        self._check_listed(places, len(answers))
+        return answers[places]
 
-    def tally(self, Q: NDArray[Any], X: Rows) -> NDArray[np.int64]:
-        """Count the rows for which each query holds; additive over rows."""
-        counts: NDArray[np.int64] = self._all(X)[Q[:, 0]].sum(axis=1)
-        return counts
+    def resolve(self, Q: Any, schema: Schema) -> NDArray[np.intp]:
+        """Check queries as a user gives them."""
+        places = self._checked(Q, len(schema.columns))
+        self._check_listed(places, self._n_listed)
+        return places
 
-    def cover(self, X_public: Rows) -> NDArray[np.intp]:
-        """List one query for each division of the public rows."""
-        answers = self._all(X_public)
-        check_cover_size(self, len(answers))
-        first = np.unique(np.packbits(answers, axis=1), axis=0, return_index=True)[1]
-        return np.sort(first)[:, None]
+    def arrange(self, X_public: Rows) -> Listed:
+        """List all queries, and the cells of public rows."""
+        return halved(self.holds, self.everything(X_public), X_public)
 
     def everything(self, X: Rows) -> NDArray[np.intp]:
         """Return the whole list, as queries."""
         return np.arange(len(self._all(X[:1])))[:, None]
-
-    def resolve(self, Q: Any, schema: Schema) -> NDArray[np.intp]:
-        """Check queries as a user gives them."""
-        return self._checked(Q, len(schema.columns))
 
     def check_columns(self, schema: Schema) -> None:
         """Accept all columns."""
@@ -293,6 +245,13 @@ class CustomQueries(QueryClass):
     def growth(self, m: int, n_features: int) -> int:
         """Bound in how many ways the queries divide m rows: not more than are listed."""
         return min(1 << m, getattr(self, "_n_listed", 1 << m) + 1)
+
+    def _check_listed(self, places: NDArray[np.intp], n_listed: int) -> None:
+        if len(places) and not (places.min() >= 0 and places.max() < n_listed):
+            raise ValueError(
+                f"Queries of CustomQueries must be positions below {n_listed}, how many the "
+                "function lists."
+            )
 
     def _all(self, X: Rows) -> Answers:
         found, error = attempt(self._answers, X)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
@@ -124,33 +122,3 @@ def marginal_tables(
             chunk = np.asfortranarray(codes[start : start + CHUNK_ROWS])
             parallel(delayed(add)(index, chunk) for index in range(len(workload)))
     return tables
-
-
-@dataclass(frozen=True)
-class Incidence:
-    """Which support rows lie in which cells of which marginals; cells without any are left out.
-
-    Attributes
-    ----------
-    matrix : csr_matrix of shape (n_cells, n_support)
-        Ones.
-    reached : list of ndarray
-        For each marginal the cells that have support, in increasing order.
-    """
-
-    matrix: sp.csr_matrix
-    reached: list[Integers]
-
-
-def incidence(support: Integers, workload: Sequence[Columns], sizes: Columns) -> Incidence:
-    """Place support rows in the cells of a workload."""
-    reached, positions, offset = [], [], 0
-    for columns in workload:
-        present, position = np.unique(cells(support, columns, sizes), return_inverse=True)
-        reached.append(present)
-        positions.append(position + offset)
-        offset += len(present)
-    indices = np.stack(positions, axis=1).ravel().astype(np.int32)  # half the memory traffic
-    starts = np.arange(0, len(indices) + 1, len(workload), dtype=np.int32)
-    by_row = sp.csr_matrix((np.ones(len(indices)), indices, starts), shape=(len(support), offset))
-    return Incidence(by_row.T.tocsr(), reached)

@@ -1,119 +1,91 @@
-"""Marginals: measure once with exact noise, then fit around the public prior.
+"""Marginals: measure every table a little, look, and measure again where it helps most.
 
 The private rows enter through integer tables with exact integer noise, and nowhere else. What
-follows (trust, tilt, weights) is post-processing of released numbers. The sensitivity is proved in
+follows is post-processing of released numbers. The sensitivity is proved in
 docs/proofs/marginals.md.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
 from skpublicdp.ledger import Ledger, drawable
-from skpublicdp.query_release.marginal_fit import Answers, explain, trust_by_one_ways
-from skpublicdp.query_release.marginal_parts import (
-    UNIT,
-    parted_incidence,
-    parted_tables,
-    worth_of_cells,
-)
-from skpublicdp.query_release.marginal_support import (
-    Support,
-    product_support,
-    public_support,
-    uniform_support,
-)
+from skpublicdp.query_release.marginal_estimate import Table
+from skpublicdp.query_release.marginal_model import CLEAR_GAIN, MarginalModel
+from skpublicdp.query_release.marginal_plan import plan_shares
+from skpublicdp.query_release.marginal_solver import Floats
 from skpublicdp.query_release.marginal_tables import (
     Columns,
-    Integers,
-    cells,
     check_codes,
     check_sizes,
     check_workload,
-    incidence,
     marginal_tables,
 )
-from skpublicdp.query_release.solver import Floats
 from skpublicdp.query_release.spending import Noise, all_noise, noise_on, part_of
 
-ONE_WAY_SHARE = Fraction(1, 20)
-"""The budget of the one-way marginals: they are few, and show drift that the workload drowns in
-noise."""
+MOST_FIRST = Fraction(1, 2)
+"""No more of the budget is spent before anything is known of the private rows."""
 
-LOUDEST = 0.03
-"""Noisier workload answers than this (as fractions) show nothing that marginals of fewer columns do
-not show better, so those are measured instead; if all of them are as noisy, one-ways alone."""
+FINE = 1 << 30
+"""Shares of the rest are whole numbers of so many parts."""
 
-LOUDEST_PURE = (0.4, 0.005)
-"""With public rows and discrete Laplace noise, instead: the first over the root of their number,
-but at least the second. Such noise grows with the number of tables and soon buries the prior."""
+TABLE = Sensitivity(2, 2)
+"""A replaced row moves two cells of a table."""
 
-SMALLEST_SHARE = 1e-3
-"""Rows drawn from noisy one-ways give every code at least this, divided by their number."""
-
+CHI_SQUARED_95 = 1.959964**2
 
 PROOF = "docs/proofs/marginals.md"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MarginalRelease:
-    """Weighted rows that answer marginals, from released and public numbers only.
+    """Tables that are estimated from released and public numbers only.
 
     Attributes
     ----------
-    support : ndarray of shape (n_support, n_columns)
-        Distinct rows of codes.
-    weights : ndarray of shape (n_support,)
-        Non-negative, with sum 1.
+    fractions : mapping of tuple of int to ndarray
+        The population's estimated fractions, for each table of the workload and each of its
+        margins. One axis for each column; they add up to 1.
+    deviations : mapping of tuple of int to ndarray
+        The standard deviations of their errors.
     sizes : tuple of int
         How many codes each column has.
     effective_public_size : float
-        How many private-like records the public rows count for, as far as the noise lets one see.
-    tilted : bool
-        Whether the one-way marginals showed drift, so that the public rows were tilted to them.
-    converged : bool
-        Whether each fit did; if not, a NotConvergedWarning was given.
+        How many private rows the public ones turned out to be worth.
     """
 
-    support: Integers = field(repr=False)
-    weights: Floats = field(repr=False)
+    fractions: Mapping[Columns, Floats] = field(repr=False)
+    deviations: Mapping[Columns, Floats] = field(repr=False)
     sizes: Columns
     effective_public_size: float
-    tilted: bool
-    converged: bool
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """Estimate which fraction of the population falls in each cell.
+        """Return the estimated fractions of a released table.
 
         Parameters
         ----------
         columns : sequence of int
-            Any columns, in any order.
+            In any order.
 
         Returns
         -------
         ndarray
-            One axis per column, with sum 1.
+            One axis for each column.
         """
-        order = tuple(int(column) for column in columns)
-        check_workload([order], self.sizes)
-        shape = tuple(self.sizes[column] for column in order)
-        cell = cells(self.support, order, self.sizes)
-        table = np.bincount(cell, self.weights, minlength=math.prod(shape))
-        return table.astype(np.float64, copy=False).reshape(shape)
+        return self.fractions[tuple(sorted(columns))].transpose(np.argsort(np.argsort(columns)))
 
 
 def release_marginals(
     codes_private: NDArray[np.integer],
-    codes_public: NDArray[np.integer] | None,
+    codes_public: NDArray[np.integer],
     sizes: Sequence[int],
     workload: Iterable[Sequence[int]],
     *,
@@ -127,7 +99,7 @@ def release_marginals(
     ----------
     codes_private : ndarray of int, shape (n_private, n_columns)
         Private rows, each column coded from 0 to below its size.
-    codes_public : ndarray of int, shape (n_public, n_columns), or None
+    codes_public : ndarray of int, shape (n_public, n_columns)
         Public rows, coded alike; there may be none.
     sizes : sequence of int
         How many codes each column has; public.
@@ -136,8 +108,7 @@ def release_marginals(
     ledger : Ledger
         Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
     trust : "auto" or float, default="auto"
-        How many records the public rows count for, at least one; "auto" estimates it from the noisy
-        answers.
+        How many records the public rows count for; "auto" estimates it from the noisy answers.
     n_jobs : int, optional
         Threads that count.
 
@@ -146,22 +117,11 @@ def release_marginals(
     MarginalRelease
         The release.
 
-    Warns
-    -----
-    NotConvergedWarning
-        If a fit stopped short of its solution.
-
     Notes
     -----
-    A twentieth of the budget goes to the one-way marginals, the rest to the workload. If answers
-    to it would be too noisy, its parts of fewer columns are measured instead: of one column less
-    than the widest, or two less, and so on to pairs, where that is quiet enough; else all of the
-    budget goes to the one-ways. Noisier than ±.03 is too noisy; with m public rows and δ = 0,
-    noisier than ±.4 / √m is, between ±.005 and ±.03. The weights minimise
-    trust · KL(p ‖ public) + χ²(measurements) / 2. If the one-ways show drift, the public rows are
-    first tilted to the one-ways, and the workload is fitted around them: each measurement is used
-    once. Cells of the workload that no support row reaches are not released. With public rows and
-    Gaussian noise, a row adds more to the cells that neither public rows nor other tables tell.
+    Half of the budget is spread evenly over the tables and all of their margins; if δ = 0, up to
+    half of it over the single columns. The rest goes where it should lower the errors most. What
+    both tell is weighed against the public rows, cell by cell, by `MarginalModel`.
 
     Examples
     --------
@@ -180,118 +140,117 @@ def release_marginals(
     n_private = len(private)
     if n_private == 0:
         raise ValueError("codes_private must have at least one row.")
-    public = np.empty((0, len(sizes)), dtype=np.int64)
-    if codes_public is not None:
-        public = check_codes("codes_public", codes_public, sizes).astype(np.int64)
+    public = check_codes("codes_public", codes_public, sizes).astype(np.int64)
     if trust != "auto" and not (isinstance(trust, int | float) and 0 < trust < math.inf):
         raise ValueError(f"trust must be 'auto' or a positive number; got {trust!r}.")
-    if not isinstance(trust, str):
-        trust = max(1.0, float(trust))  # less than a record would fit noise alone
-    one_ways = tuple(sorted({(column,) for columns in workload for column in columns}))
-    joint = _quiet_parts(workload, ledger, n_private, len(public))
-    share = ONE_WAY_SHARE if joint else Fraction(1)
+    persons = n_private / ledger.rows_per_person
+    model = MarginalModel(public, sizes, workload, persons, trust)
+    tables = list(model.tables.values())
+    counts = marginal_tables(private, list(model.tables), sizes, n_jobs)
+    counts = [count.reshape(table.shape) for count, table in zip(counts, tables, strict=True)]
 
-    noise = part_of(all_noise(ledger), share)
-    tables = marginal_tables(private, one_ways, sizes, n_jobs)
-    noisy = _measure(tables, noise, ledger, "one column")
-    fractions = [table / n_private for table in noisy]
+    surprises: list[Surprise] = []
 
-    support = _support(public, sizes, one_ways, fractions)
-    placed = incidence(support.rows, one_ways, sizes)
-    near = Answers.of(placed, fractions, _variance(noise, ledger, len(one_ways)) / n_private**2)
-    far = None
-    if joint:
-        noise = part_of(all_noise(ledger), 1 - share)
-        placed = incidence(support.rows, joint, sizes)
-        # cells without support say nothing of the weights: they are not released
-        unit = 1
-        if len(public) and isinstance(noise, Gaussian):
-            quiet = drawable(noise, ledger.for_person(_sensitivity(len(joint), UNIT)))
-            unit = UNIT if quiet else 1  # louder noise cannot be drawn in parts of a row
-        variance = _variance(noise, ledger, len(joint), unit) / n_private**2
-        if unit > 1:
-            records = trust
-            if isinstance(records, str):
-                records = trust_by_one_ways(support.prior, near, len(public), n_private)
-            belief = min(1.0, records / len(public))
-            sampling = 1 / (belief * len(public)) + 1 / n_private
-            # drift moves light cells by more than a smaller sample would
-            worth = worth_of_cells(placed, joint, support.prior, belief * variance / sampling)
-            matrix = parted_incidence(placed, worth)
-            tables = parted_tables(private, joint, sizes, placed, worth, n_jobs)
-        else:
-            matrix = placed.matrix
-            counts = marginal_tables(private, joint, sizes, n_jobs)
-            tables = [table[cell] for table, cell in zip(counts, placed.reached, strict=True)]
-        noisy = _measure(tables, noise, ledger, "several columns", unit)
-        far = Answers(matrix, np.concatenate(noisy) / (unit * n_private), variance)
-    explained = explain(support.prior, near, far, trust, len(public), n_private)
+    def measure(noise: Noise, shares: Sequence[Fraction]) -> None:
+        used = [place for place, share in enumerate(shares) if share]
+        name = noise_on(f"{len(used)} tables", noise)
+        paid = ledger.child(noise, name=name, proof=PROOF)
+        for place in used:
+            part = part_of(noise, shares[place])
+            found = paid.add_noise(counts[place], TABLE, part, name=name, proof=PROOF)
+            values, variance = found.values / n_private, found.variance / n_private**2
+            if tables[place].fractions is not None:
+                surprises.append(Surprise.of(tables[place], values, variance))
+            tables[place].add(values, 1 / variance)
+
+    whole = all_noise(ledger)
+    if not drawable(part_of(whole, Fraction(1, len(tables))), ledger.for_person(TABLE)):
+        raise ValueError(
+            f"The noise for {len(tables)} tables is too large to be drawn at epsilon = "
+            f"{float(ledger.epsilon):g}; release fewer tables."
+        )
+    first, even = _first_look(model, whole, ledger, n_private)
+    measure(part_of(whole, first), even)
+    model.solve()
+    rest = part_of(whole, 1 - first)
+    measure(rest, _planned(model, rest, ledger, n_private))
+    model.solve()
+    wider = _inflation(surprises)
     return MarginalRelease(
-        support=support.rows,
-        weights=explained.weights,
+        fractions={columns: table.known for columns, table in model.tables.items()},
+        deviations={
+            columns: np.sqrt(wider * table.error() + table.known * (1 - table.known) / persons)
+            for columns, table in model.tables.items()
+        },
         sizes=sizes,
-        effective_public_size=explained.trust,
-        tilted=explained.tilted,
-        converged=explained.converged,
+        effective_public_size=min(model.worth.values()),
     )
 
 
-def _measure(
-    tables: list[Integers], noise: Noise, ledger: Ledger, of: str, unit: int = 1
-) -> list[Integers]:
-    """Add noise to tables that pay for it together: a row is in all of them."""
-    name = noise_on(f"{len(tables)} tables of {of}", noise)
-    paid = ledger.child(noise, name=name, proof=PROOF, by_theorem=True)
-    together = _sensitivity(len(tables), unit)
+class Surprise(NamedTuple):
+    """How far new measurements are from what was expected; arrays of shape (n_cells,).
+
+    Attributes
+    ----------
+    squared : ndarray
+        Squared differences.
+    expected : ndarray
+        Variances of the errors that the expectation owned up to.
+    noise : float
+        Variance of the noise.
+    """
+
+    squared: Floats
+    expected: Floats
+    noise: Floats
+
+    @classmethod
+    def of(cls, table: Table, values: Floats, variance: float) -> Surprise:
+        """Compare a measurement with the estimate before it."""
+        squared = ((values - table.known) ** 2).ravel()
+        return cls(squared, table.error().ravel(), np.full(squared.shape, variance))
+
+
+def _inflation(surprises: Sequence[Surprise]) -> float:
+    """Return by what to multiply variances so that 95% intervals would have held often enough."""
+    if not surprises:
+        return 1.0
+    every = Surprise(*map(np.concatenate, zip(*surprises, strict=True)))
+    needed = (every.squared / CHI_SQUARED_95 - every.noise) / np.maximum(every.expected, 1e-300)
+    # as many as by bad luck, of so few cells
+    level = 0.95 - 2 * math.sqrt(0.05 * 0.95 / len(needed))
+    factor = max(1.0, float(np.quantile(needed, max(level, 0.5))))
+    stated, inflated = (f * every.expected + every.noise for f in (1.0, factor))
+    gains = every.squared * (1 / stated - 1 / inflated) + np.log(stated / inflated)
+    return factor if gains.sum() / 2 > CLEAR_GAIN else 1.0  # noise alone may ask for anything
+
+
+def _first_look(
+    model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
+) -> tuple[Fraction, list[Fraction]]:
+    """Return the share of the budget that is spent before anything is known, and on what.
+
+    Variances of Gaussian noise add up, so that no even look is lost. Laplace noise on twice as many
+    tables is twice as wide: only single columns are looked at, no closer than chance moves them.
+    """
+    widths = [len(columns) for columns in model.tables]
+    if isinstance(noise, Gaussian):
+        return MOST_FIRST, [Fraction(1, len(widths))] * len(widths)
+    single = Fraction(1, widths.count(1))
+    variance = noise_of(part_of(noise, single), ledger.for_person(TABLE))[1]
+    first = Fraction(math.sqrt(variance / n_private)).limit_denominator(FINE)
+    first = min(max(first, Fraction(1, FINE)), MOST_FIRST)
+    return first, [single if width == 1 else Fraction(0) for width in widths]
+
+
+def _planned(model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int) -> list[Fraction]:
+    """Plan the shares of all tables in a budget, in whole parts; none so small as not to count."""
+    power = 1 if isinstance(noise, Gaussian) else 2
+    precision = n_private**2 / noise_of(noise, ledger.for_person(TABLE))[1]
+    shares = [Fraction(int(share * FINE), FINE) for share in plan_shares(model, precision, power)]
     return [
-        paid.add_noise(table, together, noise, name=name, proof=PROOF).values for table in tables
+        share
+        if share and drawable(part_of(noise, share), ledger.for_person(TABLE))
+        else Fraction(0)
+        for share in shares
     ]
-
-
-def _sensitivity(n_marginals: int, unit: int = 1) -> Sensitivity:
-    """Return that of all tables together, in units: a replaced row moves two cells of each."""
-    return Sensitivity(2 * n_marginals * unit, 2 * n_marginals * unit**2)
-
-
-def _variance(noise: Noise, ledger: Ledger, n_marginals: int, unit: int = 1) -> float:
-    """Return the variance of noise on a count."""
-    return noise_of(noise, ledger.for_person(_sensitivity(n_marginals, unit)))[1] / unit**2
-
-
-def _quiet_parts(
-    workload: tuple[Columns, ...], ledger: Ledger, n_private: int, n_public: int
-) -> tuple[Columns, ...]:
-    """Return the widest parts of the workload that the budget measures well, or none."""
-    loudest, noise = LOUDEST, all_noise(ledger)
-    if n_public and not isinstance(noise, Gaussian):
-        by_rows, least = LOUDEST_PURE
-        loudest = min(loudest, max(by_rows / math.sqrt(n_public), least))
-    for width in range(max(map(len, workload)), 1, -1):
-        joint = _parts(workload, width)
-        if math.sqrt(_variance(noise, ledger, len(joint))) <= loudest * n_private:
-            return joint
-    return ()
-
-
-def _parts(workload: tuple[Columns, ...], width: int) -> tuple[Columns, ...]:
-    """Replace marginals of more columns by those of all their subsets of so many columns."""
-    parts = (
-        itertools.combinations(columns, min(width, len(columns)))
-        for columns in workload
-        if len(columns) > 1
-    )
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(parts)))
-
-
-def _support(
-    public: Integers, sizes: Columns, one_ways: tuple[Columns, ...], fractions: list[Floats]
-) -> Support:
-    if len(public):
-        return public_support(public, sizes)
-    every_row = uniform_support(sizes)
-    if every_row is not None:
-        return every_row
-    shares = [np.full(size, 1 / size) for size in sizes]
-    for (column,), noisy in zip(one_ways, fractions, strict=True):
-        shares[column] = np.maximum(noisy, SMALLEST_SHARE / sizes[column])
-    return product_support(shares, sizes)

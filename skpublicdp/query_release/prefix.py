@@ -104,7 +104,9 @@ def hierarchy_strategy(n_cells: int) -> Strategy:
     return Strategy("hierarchy", np.concatenate(levels), Sensitivity(farthest, farthest))
 
 
-def measure(strategy: Strategy, counts: Integers, noise: Noise, ledger: Ledger) -> Measurement:
+def measure(
+    strategy: Strategy, counts: Integers, noise: Noise, ledger: Ledger, which: str = ""
+) -> Measurement:
     """Add exact noise to the integer combinations.
 
     Parameters
@@ -117,12 +119,14 @@ def measure(strategy: Strategy, counts: Integers, noise: Noise, ledger: Ledger) 
         What it costs.
     ledger : Ledger
         Pays.
+    which : str
+        For the receipt, where the same is measured twice.
 
     Returns
     -------
     Measurement
         One value for each row of the matrix.
     """
-    name = noise_on(f"the {strategy.name}", noise)
+    name = noise_on(f"the {strategy.name}{which}", noise)
     exact = strategy.matrix @ counts
     return ledger.add_noise(exact, strategy.sensitivity, noise, name=name, proof=PROOF)

@@ -9,18 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.query_release.dichotomies import runs
+from skpublicdp.guarantees import growth_function
+from skpublicdp.query_release.arrangements import BLOCK, Arrangement, Places
+from skpublicdp.query_release.grids import Grid
 from skpublicdp.schema import Schema
 
 Rows = NDArray[np.float64]
 Answers = NDArray[np.bool_]
-
-LARGEST_COVER = 1 << 14
-"""The most queries of a cover, and the most cells."""
-
-BLOCK = 1 << 24
-"""Answers of queries on rows held at a time."""
 
 
 class QueryClass(BaseEstimator, ABC):
@@ -28,12 +23,6 @@ class QueryClass(BaseEstimator, ABC):
 
     Rows are encoded: numeric columns as they are, categorical ones by the codes of a schema.
     """
-
-    encoding: str
-    """The shape of an array of queries and what is in it."""
-
-    dual: int | None = None
-    """The VC dimension of the dual class, where it is less than Assouad's bound."""
 
     @abstractmethod
     def holds(self, Q: ArrayLike, X: Rows) -> Answers:
@@ -53,62 +42,33 @@ class QueryClass(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def cover(self, X_public: Rows) -> NDArray[Any]:
-        """List one query for each way in which queries of the class divide the public rows.
+    def arrange(self, X_public: Rows) -> Arrangement:
+        """Build a cover of the class and its cells, for ``method="pmw"``.
 
         Parameters
         ----------
         X_public : ndarray of float64, shape (m, n_features)
-            Public rows, at least one.
+            Public rows, at least one, in random order.
 
         Returns
         -------
-        ndarray
-            The cover of Bassily et al. (2020), Algorithm 3: no two of its queries agree on all
-            public rows, and each query of the class agrees with one of them.
+        Arrangement
+            The cover and the representative domain of Bassily et al. (2020), Algorithm 3.
 
         Raises
         ------
         CoverSizeError
-            If there are too many of them.
+            If they do not fit into memory.
         """
 
-    def project(self, Q: ArrayLike, cover: NDArray[Any], X_public: Rows) -> NDArray[np.intp]:
-        """Find the members of a cover that agree with queries on all public rows.
+    def project(self, Q: NDArray[Any], members: Any) -> Places:
+        """Find the members of a cover that stand for queries."""
+        found: Places = members.find(Q)
+        return found
 
-        Parameters
-        ----------
-        Q : array-like
-            Queries.
-        cover : ndarray
-            What `cover` returned for the same public rows.
-        X_public : ndarray of float64, shape (m, n_features)
-            Public rows.
-
-        Returns
-        -------
-        ndarray of intp, shape (n_queries,)
-            Positions in the cover.
-        """
-        known = _keys(self.holds(cover, X_public))
-        places = {key: place for place, key in enumerate(known)}
-        wanted = _keys(self.holds(Q, X_public))
-        missing = next((key for key in wanted if key not in places), None)
-        if missing is not None:
-            raise ValueError(f"{type(self).__name__}: some query is not in the class.")
-        return np.array([places[key] for key in wanted], dtype=np.intp)
-
-    def representatives(self, cover: NDArray[Any], X_public: Rows) -> Rows:
-        """Return rows that together are in every cell of the cover's arrangement, if possible."""
-        return np.unique(X_public, axis=0)
-
-    def tally(self, Q: NDArray[Any], X: Rows) -> NDArray[np.int64]:
-        """Count the rows for which each query holds; additive over rows."""
-        counts = np.zeros(len(Q), dtype=np.int64)
-        step = max(1, BLOCK // max(1, len(Q)))
-        for start in range(0, len(X), step):
-            counts += self.holds(Q, X[start : start + step]).sum(axis=1)
-        return counts
+    def dual(self, n_features: int) -> int | None:
+        """Return the VC dimension of the dual class, if it is less than Assouad's bound."""
+        return None
 
     def weigh(self, Q: NDArray[Any], X: Rows, weights: Rows) -> Rows:
         """Add up the weights of the rows for which each query holds."""
@@ -137,10 +97,6 @@ class QueryClass(BaseEstimator, ABC):
         """Return the class as it works on rows encoded by a schema."""
         return self
 
-    def n_points(self, n_features: int) -> int:
-        """Return how many public rows make a cover of moderate size."""
-        return 1 << 12
-
     def growth(self, m: int, n_features: int) -> int:
         """Bound in how many ways the queries divide m rows."""
         return 1 << m
@@ -155,7 +111,7 @@ class QueryClass(BaseEstimator, ABC):
         except (TypeError, ValueError):
             raise ValueError(f"Queries of {type(self).__name__} must be numbers.") from None
         if numbers.ndim == 1 and len(shape) == 1:
-            raise ValueError(flat_queries(self, shape[0]))
+            raise ValueError(flat_queries(type(self).__name__, shape[0]))
         if numbers.ndim != 1 + len(shape) or numbers.shape[1:] != shape:
             wanted = ", ".join(map(str, shape))
             raise ValueError(
@@ -167,44 +123,74 @@ class QueryClass(BaseEstimator, ABC):
         return numbers
 
 
-def flat_queries(queries: QueryClass, width: int) -> str:
+def flat_queries(name: str, width: int) -> str:
     """Return what is wrong with a one-dimensional array, in the words of scikit-learn."""
     return (
-        f"Expected 2D array, got 1D array instead: queries of {type(queries).__name__} have shape "
+        f"Expected 2D array, got 1D array instead: queries of {name} have shape "
         f"(n_queries, {width}). Reshape your data with array.reshape(-1, {width})."
     )
 
 
-def _keys(holds: Answers) -> list[bytes]:
-    return [row.tobytes() for row in np.packbits(holds, axis=1)]
+class BoxQueries(QueryClass):
+    """Boxes along the axes: a run of numbers in each column, with one end or two."""
+
+    ends = 2
+    """How many ends of a run are asked for."""
+
+    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
+        """Tell which rows lie in each box."""
+        boxes = self._boxes(self._checked(Q, X.shape[1]))
+        inside = np.ones((len(boxes), len(X)), dtype=bool)
+        for column in range(X.shape[1]):
+            inside &= X[:, column] >= boxes[:, column, :1]
+            inside &= X[:, column] <= boxes[:, column, 1:]
+        return inside
+
+    def arrange(self, X_public: Rows) -> Grid:
+        """Cut all columns between public values."""
+        return Grid(X_public, self.ends)
+
+    def project(self, Q: NDArray[Any], members: Grid) -> Places:
+        """Find the boxes between the nearest cuts."""
+        return members.find(self._boxes(Q))
+
+    def dual(self, n_features: int) -> int:
+        """Return how many ends a box has, e p of p columns.
+
+        A row x is in the boxes with low <= x <= high: an orthant of the space of (low, -high). Of
+        e p + 1 boxes, e p are extreme in its coordinates, and an orthant with these has the last
+        one, too (Wenocur and Dudley 1981). Two overlapping intervals of each column are shattered,
+        and so is one threshold.
+        """
+        return self.ends * n_features
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Bound in how many ways the queries divide m rows."""
+        return growth_function(m, self.ends * n_features)
+
+    @abstractmethod
+    def _boxes(self, Q: Rows) -> Rows:
+        """Return low and high of each column, shape (n_queries, n_features, 2)."""
 
 
-def check_cover_size(
-    queries: QueryClass, size: int, limit: int = LARGEST_COVER, what: str = "queries"
-) -> None:
-    """Refuse covers and arrangements that do not fit in memory."""
-    if size > limit:
-        raise CoverSizeError(
-            f"The public rows make {size} {what} of {type(queries).__name__}, above {limit}; use "
-            'fewer public rows or columns, or method="auto".'
-        )
+class _OneColumn(BoxQueries):
+    """Runs of the numbers of a single column."""
+
+    def check_columns(self, schema: Schema) -> None:
+        """Refuse columns that the class cannot ask about."""
+        super().check_columns(schema)
+        self._check_one(len(schema.columns))
+
+    def _checked(self, Q: Any, n_features: int) -> Rows:
+        self._check_one(n_features)
+        return self._numbers(Q, (self.ends,), ("the threshold", "low and high")[self.ends - 1])
+
+    def _check_one(self, n_features: int) -> None:
+        if n_features != 1:
+            raise ValueError(f"{type(self).__name__} are about one column; X has {n_features}.")
 
 
-def distinct_on(queries: QueryClass, Q: NDArray[Any], X_public: Rows) -> NDArray[Any]:
-    """Keep the first of the queries that agree on all public rows."""
-    first: dict[bytes, int] = {}
-    for start in range(0, len(Q), 1 << 14):
-        for place, key in enumerate(_keys(queries.holds(Q[start : start + (1 << 14)], X_public))):
-            first.setdefault(key, start + place)
-    return Q[list(first.values())]
-
-
-def _check_one_column(queries: QueryClass, n_features: int) -> None:
-    if n_features != 1:
-        raise ValueError(f"{type(queries).__name__} are about one column; X has {n_features}.")
-
-
-class ThresholdQueries(QueryClass):
+class ThresholdQueries(_OneColumn):
     """Thresholds: is the number at most t. The answers are the distribution function of a column.
 
     An array of queries has shape (n_queries, 1): the thresholds t.
@@ -217,39 +203,13 @@ class ThresholdQueries(QueryClass):
            [ True,  True, False]])
     """
 
-    encoding = "(n_queries, 1): t"
-    dual = 1
+    ends = 1
 
-    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
-        """Tell which numbers are at most each threshold."""
-        Q = self._checked(Q, X.shape[1])
-        return X[:, 0] <= Q
-
-    def cover(self, X_public: Rows) -> Rows:
-        """List the thresholds halfway between public values, and both infinities."""
-        distinct = np.unique(X_public)
-        check_cover_size(self, len(distinct) + 1)
-        return np.concatenate([[-np.inf], (distinct[:-1] + distinct[1:]) / 2, [np.inf]])[:, None]
-
-    def check_columns(self, schema: Schema) -> None:
-        """Refuse columns that the class cannot ask about."""
-        super().check_columns(schema)
-        _check_one_column(self, len(schema.columns))
-
-    def n_points(self, n_features: int) -> int:
-        """Return how many public rows make a cover of moderate size."""
-        return 512
-
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows."""
-        return m + 1
-
-    def _checked(self, Q: Any, n_features: int) -> Rows:
-        _check_one_column(self, n_features)
-        return self._numbers(Q, (1,), "the threshold")
+    def _boxes(self, Q: Rows) -> Rows:
+        return np.insert(Q, 0, -np.inf, axis=1)[:, None]
 
 
-class IntervalQueries(QueryClass):
+class IntervalQueries(_OneColumn):
     """Intervals: does the number lie between two bounds, both included.
 
     An array of queries has shape (n_queries, 2): low and high, which may be infinite.
@@ -261,33 +221,5 @@ class IntervalQueries(QueryClass):
     array([[ True,  True, False]])
     """
 
-    encoding = "(n_queries, 2): low, high"
-    dual = 2
-
-    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
-        """Tell which numbers lie in each interval."""
-        Q = self._checked(Q, X.shape[1])
-        return (X[:, 0] >= Q[:, :1]) & (X[:, 0] <= Q[:, 1:])
-
-    def cover(self, X_public: Rows) -> Rows:
-        """List the intervals that end halfway between public values, and an empty one."""
-        m = len(np.unique(X_public))
-        check_cover_size(self, m * (m + 1) // 2 + 1)
-        return runs(X_public[:, 0])
-
-    def check_columns(self, schema: Schema) -> None:
-        """Refuse columns that the class cannot ask about."""
-        super().check_columns(schema)
-        _check_one_column(self, len(schema.columns))
-
-    def n_points(self, n_features: int) -> int:
-        """Return how many public rows make a cover of moderate size."""
-        return 48
-
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows."""
-        return m * (m + 1) // 2 + 1
-
-    def _checked(self, Q: Any, n_features: int) -> Rows:
-        _check_one_column(self, n_features)
-        return self._numbers(Q, (2,), "low and high")
+    def _boxes(self, Q: Rows) -> Rows:
+        return Q[:, None]

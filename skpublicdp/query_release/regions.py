@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.dichotomies import (
-    halfspace_dichotomies,
-    line_arrangement_points,
-    runs,
-)
-from skpublicdp.query_release.queries import (
-    LARGEST_COVER,
-    Answers,
-    QueryClass,
-    Rows,
-    check_cover_size,
-    distinct_on,
-)
+from skpublicdp.query_release.arrangements import Listed, Places
+from skpublicdp.query_release.asking import check_known
+from skpublicdp.query_release.dichotomies import Divisions, line_arrangement_points
+from skpublicdp.query_release.grids import MOST_CELLS, Axis, Columns
+from skpublicdp.query_release.queries import Answers, BoxQueries, QueryClass, Rows
 from skpublicdp.schema import Schema
 
+MOST_HALFSPACES = 400
+"""In the plane they make 18000 cells."""
 
-class RectangleQueries(QueryClass):
+TRIALS = 16
+"""Draws of the few public rows that tell halfspaces apart; the best is taken."""
+
+
+class RectangleQueries(BoxQueries):
     """Boxes along the axes: does the row lie inside, the faces included.
 
     An array of queries has shape (n_queries, n_features, 2): low and high of each column, which may
@@ -40,39 +37,8 @@ class RectangleQueries(QueryClass):
     array([[ True, False]])
     """
 
-    encoding = "(n_queries, n_features, 2): low, high"
-
-    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
-        """Tell which rows lie in each box."""
-        Q = self._checked(Q, X.shape[1])
-        inside = np.ones((len(Q), len(X)), dtype=bool)
-        for column in range(X.shape[1]):
-            inside &= X[:, column] >= Q[:, column, :1]
-            inside &= X[:, column] <= Q[:, column, 1:]
-        return inside
-
-    def cover(self, X_public: Rows) -> Rows:
-        """List one box for each set of public rows that boxes contain."""
-        sides = [runs(column) for column in X_public.T]
-        n_boxes = int(np.prod([float(len(side)) for side in sides]))
-        check_cover_size(self, n_boxes, 64 * LARGEST_COVER, "boxes")
-        grid = np.meshgrid(*(np.arange(len(side)) for side in sides), indexing="ij")
-        boxes = np.stack([side[at.ravel()] for side, at in zip(sides, grid, strict=True)], axis=1)
-        kept = distinct_on(self, boxes, X_public)
-        check_cover_size(self, len(kept))
-        return kept
-
-    def representatives(self, cover: NDArray[Any], X_public: Rows) -> Rows:
-        """Return the grid of the public values."""
-        return _grid(self, [np.unique(column) for column in X_public.T])
-
-    def n_points(self, n_features: int) -> int:
-        """Return how many public rows make a cover of moderate size."""
-        return (0, 48, 12, 8)[n_features] if n_features < 4 else 5
-
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows."""
-        return min(1 << m, growth_function(m, 2 * n_features))
+    def _boxes(self, Q: Rows) -> Rows:
+        return Q
 
     def _checked(self, Q: Any, n_features: int) -> Rows:
         return self._numbers(Q, (n_features, 2), "low and high of each column")
@@ -90,8 +56,6 @@ class HalfspaceQueries(QueryClass):
     array([[ True, False]])
     """
 
-    encoding = "(n_queries, n_features + 1): normal, offset"
-
     def holds(self, Q: ArrayLike, X: Rows) -> Answers:
         """Tell which rows are on the positive side."""
         Q = self._checked(Q, X.shape[1])
@@ -102,28 +66,27 @@ class HalfspaceQueries(QueryClass):
                 values += Q[:, column : column + 1] * X[:, column]
         return values >= Q[:, -1:]
 
-    def cover(self, X_public: Rows) -> Rows:
-        """List one halfspace for each division of the public rows, by linear programs."""
-        points = np.unique(X_public, axis=0)
-        # each takes a few linear programs
-        check_cover_size(self, self.growth(len(points), X_public.shape[1]), 1 << 10)
-        return halfspace_dichotomies(points, self.holds)
+    def arrange(self, X_public: Rows) -> Listed:
+        """List the ways to divide a few public rows."""
+        n_features = X_public.shape[1]
+        listed, fresh = np.array_split(X_public, 2)
+        distinct = np.unique(listed, axis=0)
+        n_points = max(m for m in range(1, 49) if self.growth(m, n_features) <= MOST_HALFSPACES)
+        generator = np.random.default_rng(0)  # part of the method, and of public rows only
+        trials = [Divisions(generator.permutation(distinct)[:n_points]) for _ in range(TRIALS)]
+        divisions = min(trials, key=lambda trial: trial.undecided(listed))
+        points, cover = divisions.points, divisions.halfspaces(self.holds)
+        missed = 1.0  # where a way was lost to rounding
+        if len(cover) == len(divisions.signs):
+            missed = divisions.undecided(X_public)
+        candidates = distinct
+        if n_features == 2:
+            candidates = np.concatenate([candidates, line_arrangement_points(cover, points)])
+        return Listed(self.holds, cover, candidates, fresh, points, missed)
 
-    def representatives(self, cover: NDArray[Any], X_public: Rows) -> Rows:
-        """Return the public rows and, in the plane, points around all crossings of the lines."""
-        points = np.unique(X_public, axis=0)
-        if X_public.shape[1] == 2:
-            points = np.concatenate([points, line_arrangement_points(cover, points)])
-        elif X_public.shape[1] == 1:
-            cuts = np.unique([b / w for w, b in cover if w])
-            ends = [cuts[0] - np.ptp(points) - 1, *cuts, cuts[-1] + np.ptp(points) + 1]
-            between = (np.array(ends[:-1]) + ends[1:]) / 2
-            points = np.concatenate([points, between[:, None]])
-        return points
-
-    def n_points(self, n_features: int) -> int:
-        """Return how many public rows make a cover of moderate size."""
-        return (0, 48, 12)[n_features] if n_features < 3 else 8
+    def dual(self, n_features: int) -> int:
+        """Return p for p columns: p hyperplanes make 2^p cells, p + 1 fewer (Schläfli 1901)."""
+        return n_features
 
     def growth(self, m: int, n_features: int) -> int:
         """Bound in how many ways the queries divide m rows (Cover 1965)."""
@@ -148,8 +111,6 @@ class StumpQueries(QueryClass):
            [False,  True]])
     """
 
-    encoding = "(n_queries, 2): column, threshold or category"
-
     def holds(self, Q: ArrayLike, X: Rows) -> Answers:
         """Tell for which rows each stump holds."""
         Q = self._checked(Q, X.shape[1])
@@ -158,22 +119,26 @@ class StumpQueries(QueryClass):
         values = X.T[np.where(equal, -1 - column, column)]
         return np.where(equal[:, None], values == Q[:, 1:], values <= Q[:, 1:])
 
-    def cover(self, X_public: Rows) -> Rows:
-        """List one stump for each division of the public rows."""
-        stumps = [np.array([[0, -np.inf], [0, np.inf]])]
-        for column, values in enumerate(X_public.T):
-            distinct = np.unique(values)
-            cuts = (distinct[:-1] + distinct[1:]) / 2
-            stumps.append(np.column_stack([np.full(len(cuts), column), cuts]))
-            if column in self._coded():
-                stumps[-1] = np.column_stack([np.full(len(distinct), -1.0 - column), distinct])
-        listed = distinct_on(self, np.concatenate(stumps), X_public)
-        check_cover_size(self, len(listed))
-        return listed
+    def arrange(self, X_public: Rows) -> Columns:
+        """Cut numeric columns between public values, and give each category a cell."""
+        axes = [Axis(column, 1, MOST_CELLS) for column in X_public.T]
+        for place, n_codes in self._coded().items():  # also the codes that no public row has
+            axes[place] = Axis(np.arange(n_codes), 0, n_codes)
+        return Columns(axes)
 
-    def representatives(self, cover: NDArray[Any], X_public: Rows) -> Rows:
-        """Return the grid of the public values."""
-        return _grid(self, [np.unique(column) for column in X_public.T])
+    def project(self, Q: NDArray[Any], members: Columns) -> Places:
+        """Find the nearest cuts."""
+        column = Q[:, 0].astype(np.intp)
+        equal = column < 0
+        low = np.where(equal, Q[:, 1], -np.inf)
+        return members.find(np.where(equal, -1 - column, column), low, Q[:, 1])
+
+    def dual(self, n_features: int) -> int:
+        """Return p for p columns: of two stumps on one, one implies the other or its negation.
+
+        One stump for each column is shattered (Bassily et al. 2020, section 4).
+        """
+        return n_features
 
     def check_columns(self, schema: Schema) -> None:
         """Accept all columns."""
@@ -181,7 +146,10 @@ class StumpQueries(QueryClass):
     def bound(self, schema: Schema, X_public: Rows) -> Self:
         """Return the class as it works on rows encoded by a schema."""
         other = copy.copy(self)
-        other._categorical = frozenset(np.flatnonzero(~schema.numeric).tolist())
+        described = enumerate(schema.columns)
+        other._codes = {
+            place: column.n_categories for place, column in described if column.categorical
+        }
         return other
 
     def resolve(self, Q: Any, schema: Schema) -> Rows:
@@ -198,30 +166,22 @@ class StumpQueries(QueryClass):
             described = schema.columns[position]
             one = np.array([value], dtype=object)
             if described.categorical:
+                check_known(one, described)
                 resolved[place] = -1 - position, described.encode(one)[0]
             else:
                 resolved[place] = position, self._numbers(one, (), "the threshold")[0]
         return resolved
 
-    def n_points(self, n_features: int) -> int:
-        """Return how many public rows make a cover of moderate size."""
-        return max(2, int(4096 ** (1 / n_features)))
-
     def growth(self, m: int, n_features: int) -> int:
         """Bound in how many ways the queries divide m rows."""
-        return min(1 << m, n_features * max(m - 1, 0) + 2)
+        return min(1 << m, n_features * max(m - 1, 0) + 2 + len(self._coded()))
 
-    def _coded(self) -> frozenset[int]:
-        return getattr(self, "_categorical", frozenset())
+    def is_coded(self, place: int) -> bool:
+        """Tell whether a column is categorical; of the bound class."""
+        return place in self._coded()
+
+    def _coded(self) -> dict[int, int]:
+        return getattr(self, "_codes", {})
 
     def _checked(self, Q: Any, n_features: int) -> Rows:
         return self._numbers(Q, (2,), "column and threshold")
-
-
-def _grid(queries: QueryClass, axes: Sequence[Rows]) -> Rows:
-    size = 1
-    for axis in axes:
-        size *= len(axis)
-    check_cover_size(queries, size, 4 * LARGEST_COVER, "cells")
-    grid = np.meshgrid(*axes, indexing="ij")
-    return np.stack([values.ravel() for values in grid], axis=1)

@@ -12,19 +12,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpublicdp.ledger import public_seed
 from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, check_parameters
 from skpublicdp.query_release.door import read_rows
+from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
 from skpublicdp.query_release.methods import METHODS
-from skpublicdp.query_release.queries import QueryClass, ThresholdQueries, flat_queries
+from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
 from skpublicdp.query_release.spending import open_ledger
+
+MEAN_POINTS = 10_000
+"""Quantiles that a mean is taken over."""
 
 
 class PAPQueryRelease(TransformerMixin, BaseEstimator):
     """Private estimates of the fraction of the population that satisfies each query of a class.
 
     `fit` spends the budget once. After it, any number of queries of the class are answered for
-    free, and `sample` gives synthetic rows. Public rows choose what is measured and are the prior
-    around which the noisy measurements are fitted; how far they are trusted is estimated from the
-    noisy answers, so that public rows of another population do little harm.
+    free, with intervals, and `sample` gives synthetic rows. Public rows choose what is measured and
+    are the prior of the noisy measurements; how far they are trusted is estimated from the noisy
+    answers, so that public rows of another population do little harm.
 
     Parameters
     ----------
@@ -36,13 +40,13 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
     delta : float, default=None
         Privacy budget δ in [0, 1); ``None`` means 1/n², with n private rows, but no more than 1e-6,
         and 0 a pure ε-differentially private release.
-    method : {"auto", "pmw", "mwem", "public"}, default="auto"
-        ``"auto"`` measures once and fits around the public prior. ``"pmw"`` is the algorithm of
-        [1]_, with a guarantee for worst cases. ``"mwem"`` measures the worst query again and again.
-        ``"public"`` looks at public rows only and spends nothing.
+    method : {"auto", "pmw", "public"}, default="auto"
+        ``"auto"`` measures, looks, measures again, and weighs that against the public rows.
+        ``"pmw"`` is the algorithm of [1]_, with a guarantee for worst cases. ``"public"``
+        looks at public rows only and spends nothing.
     trust : "auto" or float, default="auto"
         Of ``"auto"``: how much of a private row a public row is worth, above 0 and at most 1;
-        estimated by default. Of several columns, all public rows are worth one row at least.
+        estimated by default.
     alpha : float, default=None
         Of ``"pmw"``: an error, in (0, 1), that is enough; ``None`` plays the number of rounds with
         the best guarantee.
@@ -68,18 +72,13 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
     ----------
     queries_ : QueryClass
         What is answered.
-    domain_ : DataFrame or ndarray
-        Rows that carry the answers: public ones, and those that stand for other cells.
-    weights_ : ndarray of shape (n_rows,)
-        Their weights, with sum 1.
     privacy_ : PrivacyReceipt
         What was spent.
     effective_public_size_ : float
         How many private-like records the public rows turned out to be worth.
-    error_estimate_ : callable or None
-        Of one column measured by ``"auto"``: takes queries and returns a 95% interval for each
-        answer, shape (n_queries, 2). It takes rows to be independent. Otherwise there is none that
-        is honest.
+    expected_error_ : float or None
+        Of ``"auto"`` tables: the root mean square error that is to be expected of the answers, by
+        released and public numbers.
     guarantee_ : float or None
         Of ``"pmw"``: with probability 1 - beta no answer errs more, over the draw of all rows.
     n_features_in_ : int
@@ -93,8 +92,6 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         If δ is large for the number of private rows.
     NoPublicDataWarning
         If there are no public rows: a reference that looks at no data stands in.
-    NotConvergedWarning
-        If the weights do not explain the measurements as well as they should.
     TooFewRowsWarning
         If ``"pmw"`` guarantees nothing for as few rows.
     SlicedPublicDataWarning
@@ -204,7 +201,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         PrivacyBudgetError
             If `budget` cannot pay.
         CoverSizeError
-            If the cells of ``"pmw"`` or ``"mwem"`` would not fit in memory.
+            If the cells of ``"pmw"`` would not fit in memory.
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)
@@ -219,8 +216,6 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         self.queries_ = queries
         self._schema = rows.schema
         self._released = released
-        self.domain_ = rows.schema.decode(released.table.rows)
-        self.weights_ = released.table.weights
         self.effective_public_size_ = released.effective_public_size
         self.guarantee_ = released.guarantee
         self.privacy_ = ledger.receipt(
@@ -228,7 +223,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
                 "the number of private rows, and the names and types of columns, are known",
             )
         )
-        self.error_estimate_ = released.error_estimate
+        self.expected_error_ = released.expected_error
         return self
 
     def answer(self, Q):
@@ -236,26 +231,53 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        Q : array-like or DataFrame, shape (n_queries, ...)
+        Q : array-like, DataFrame, dict or list of dict
             Queries in the encoding of the class, see its documentation.
 
         Returns
         -------
         ndarray of shape (n_queries,)
             Answers in [0, 1].
+
+        Warns
+        -----
+        UnmeasuredWarning
+            If a question about cells is about columns that no released table has together, so that
+            the answer is what the other tables make likely.
         """
         check_is_fitted(self)
-        if isinstance(self.queries_, ThresholdQueries | MarginalQueries):
-            # queries look like rows, so their columns must be those of the rows
-            array = Q if hasattr(Q, "iloc") else np.asarray(Q)
-            if array.ndim == 1:
-                raise ValueError(flat_queries(self.queries_, self.n_features_in_))
-            if not isinstance(Q, list | tuple):
-                validate_data(self, array, reset=False, skip_check_array=True)
-        return self._released.answer(Q)
+        return self._released.answer(self._checked(Q))
+
+    def interval(self, Q, level=0.95, *, simultaneous=False):
+        """Say within which bounds the population's fractions should lie.
+
+        Parameters
+        ----------
+        Q : array-like, DataFrame, dict or list of dict
+            Queries in the encoding of the class.
+        level : float, default=0.95
+            How often the intervals should hold, in (0, 1), over samples and noise.
+        simultaneous : bool, default=False
+            Whether all of these should hold together, or each by itself.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, 2)
+            Low and high. They cover the noise, the sampling of rows, which are taken to be
+            independent, and what the public rows were found to be wrong by.
+
+        Raises
+        ------
+        ValueError
+            Where there are no honest ones.
+        """
+        check_is_fitted(self)
+        if not (isinstance(level, Real) and 0 < level < 1):
+            raise ValueError(f"level must be in (0, 1); got {level!r}.")
+        return self._released.interval(self._checked(Q), float(level), bool(simultaneous))
 
     def transform(self, X):
-        """Do the same as `answer`, for pipelines.
+        """Answer queries, for pipelines.
 
         Parameters
         ----------
@@ -264,10 +286,71 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_queries,)
+        ndarray of shape (n_queries, 1)
             Answers in [0, 1].
         """
-        return self.answer(X)
+        return self.answer(X)[:, None]
+
+    def get_feature_names_out(self, input_features=None):
+        """Name what `transform` returns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            One name.
+        """
+        check_is_fitted(self)
+        return np.array(["fraction"], dtype=object)
+
+    def score(self, X, y=None):
+        """Compare the answers with rows, which are not protected by it.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n, n_features)
+            Rows, such as a part kept aside. The score depends on them without noise, as all scores
+            of scikit-learn do: do not publish it.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the mean error of the answers to the queries of the class: to all cells of its
+            tables, or to the queries that tell these rows apart.
+        """
+        check_is_fitted(self)
+        table = X if hasattr(X, "iloc") else np.asarray(X)
+        validate_data(self, table, reset=False, skip_check_array=True)
+        return -self._released.mean_error(self._schema.encode(table))
+
+    def table(self, columns):
+        """Return a table of the population: a fraction for each combination of values.
+
+        Parameters
+        ----------
+        columns : str, int, or sequence of these
+            Names or positions of columns that a released table has together.
+
+        Returns
+        -------
+        DataFrame or dict of str to ndarray
+            A column for each attribute, then ``fraction``, ``low`` and ``high`` (95% intervals,
+            each by itself). A frame if `X` was one.
+
+        Raises
+        ------
+        ValueError
+            If there are no such columns, or no released table has them together.
+        """
+        check_is_fitted(self)
+        columns = [columns] if isinstance(columns, str | Integral) else list(columns)
+        return self._released.describe_table([self._schema.position(c) for c in columns])
 
     def sample(self, n=1):
         """Draw synthetic rows.
@@ -289,47 +372,82 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         generator = np.random.default_rng([seed, 1])  # apart from the noise of `fit`
         return self._schema.decode(self._released.sample(int(n), generator))
 
-    def cdf(self, x):
-        """Estimate the fraction at or below each number, of one column.
+    def cdf(self, x, column=None):
+        """Estimate the fraction at or below each number.
 
         Parameters
         ----------
         x : array-like of float
             Numbers.
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
 
         Returns
         -------
         ndarray of the shape of x
             Fractions, increasing with x.
         """
-        return self._line().cdf(np.asarray(x, dtype=np.float64))
+        return self._line(column).cdf(np.asarray(x, dtype=np.float64))
 
-    def quantile(self, p):
-        """Estimate quantiles of one column.
+    def quantile(self, p, column=None):
+        """Estimate quantiles.
 
         Parameters
         ----------
         p : array-like of float
             Fractions in [0, 1].
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
 
         Returns
         -------
         ndarray of the shape of p
             Numbers, increasing with p.
         """
-        line = self._line()
+        line = self._line(column)
         p = np.asarray(p, dtype=np.float64)
         if not ((p >= 0) & (p <= 1)).all():
             raise ValueError("p must lie in [0, 1].")
         return line.quantile(p)
 
-    def histogram(self, edges):
-        """Estimate the fraction between edges, of one column.
+    def quantile_interval(self, p, column=None):
+        """Say within which numbers the population's quantiles should lie, 95 times out of 100.
+
+        Parameters
+        ----------
+        p : array-like of float
+            Fractions in [0, 1].
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+
+        Returns
+        -------
+        ndarray of the shape of p and (2,)
+            Low and high.
+
+        Raises
+        ------
+        ValueError
+            Where the column was not released by itself, as it is for thresholds, intervals, stumps,
+            boxes and halfspaces with ``method="auto"``.
+        """
+        line = self._line(column)
+        if not isinstance(line, LineRelease):
+            raise ValueError(
+                "There are quantile intervals for columns that were released by themselves, as "
+                'they are for ThresholdQueries and StumpQueries with method="auto".'
+            )
+        return line.quantile_interval(p)
+
+    def histogram(self, edges, column=None):
+        """Estimate the fraction between edges.
 
         Parameters
         ----------
         edges : array-like of float, shape (n_bins + 1,)
             Increasing; a bin holds its right edge and not its left one.
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
 
         Returns
         -------
@@ -339,12 +457,46 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         edges = np.asarray(edges, dtype=np.float64)
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise ValueError("edges must be two or more increasing numbers.")
-        return np.diff(self.cdf(edges))
+        return np.diff(self.cdf(edges, column))
 
-    def _line(self):
+    def mean(self, column=None):
+        """Estimate the mean.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+
+        Returns
+        -------
+        float
+            The mean, numbers outside the bounds being moved to the nearer one.
+        """
+        return float(self.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS, column).mean())
+
+    def _line(self, column):
         check_is_fitted(self)
-        if self._released.line is None:
+        numeric = np.flatnonzero(self._schema.numeric)
+        if column is None and len(self._schema.columns) > 1:
             raise ValueError(
-                "cdf, quantile and histogram are about one numeric column; fit one column."
+                "cdf, quantile, histogram and mean are about one numeric column; name it."
             )
-        return self._released.line
+        position = 0 if column is None else self._schema.position(column)
+        if position not in numeric:
+            name = self._schema.names[position]
+            raise ValueError(f"Column {name} is categorical; only numbers have an order.")
+        return self._released.column(position)
+
+    def _checked(self, Q):
+        """Check the columns of queries that look like rows."""
+        if isinstance(Q, list | tuple):
+            return Q
+        frame = hasattr(Q, "iloc")
+        # a frame of questions about cells may leave columns out
+        like_rows = ThresholdQueries if frame else ThresholdQueries | MarginalQueries
+        array = Q if frame else np.asarray(Q)
+        # numbers without names are no rows of a frame
+        named = frame or not hasattr(self, "feature_names_in_")
+        if isinstance(self.queries_, like_rows) and array.ndim > 1 and named:
+            validate_data(self, array, reset=False, skip_check_array=True)
+        return Q

@@ -61,24 +61,21 @@ def spread_over(
     Parameters
     ----------
     support : ndarray of int, shape (n_support, n_columns)
-        Distinct rows of codes.
+        Rows of codes.
     weights : ndarray of shape (n_support,)
         Their weights.
     codes_public : ndarray of int, shape (m, n_columns)
         The codes of the public rows.
     X_public : ndarray of float64, shape (m, n_features)
         The public rows.
-    others : ndarray of float64, shape (n_copies, n_support, n_features)
-        Rows that have the codes, too: together they count for one more public row.
+    others : ndarray of float64, shape (n_support, n_features)
+        A row for each row of codes, which counts like a public one.
     """
     together = np.concatenate([support, codes_public])
     labels = np.unique(together, axis=0, return_inverse=True)[1].ravel()
-    place = np.full(int(labels.max()) + 1, -1)
-    place[labels[: len(support)]] = np.arange(len(support))
-    of_public = place[labels[len(support) :]]
-    used = of_public >= 0
-    share = weights / (1 + np.bincount(of_public[used], minlength=len(support)))
-    rows = np.concatenate([X_public[used], *others])
-    copied = np.tile(share / len(others), len(others))
-    total = np.concatenate([share[of_public[used]], copied])
-    return WeightedRows(rows, total / total.sum())
+    total = np.bincount(labels[: len(support)], weights, minlength=int(labels.max()) + 1)
+    share = np.divide(total, np.bincount(labels), out=np.zeros(len(total)), where=total > 0)
+    carried = share[labels]
+    used = carried > 0
+    rows = np.concatenate([others, X_public])[used]
+    return WeightedRows(rows, carried[used] / carried.sum())

@@ -1,0 +1,139 @@
+"""Answers to a list of queries: measured once, and weighed against how public rows answer them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.ledger import Ledger
+from skpublicdp.query_release.marginal_model import CLEAR_GAIN, DRIFTS
+from skpublicdp.query_release.marginals import MarginalRelease
+from skpublicdp.query_release.spending import all_noise, noise_on
+
+Floats = NDArray[np.float64]
+
+
+def release_answers(
+    counts: NDArray[np.int64],
+    n_private: int,
+    public: NDArray[np.integer],
+    *,
+    ledger: Ledger,
+    trust: str | float = "auto",
+) -> MarginalRelease:
+    """Release the fraction of rows for which each query of a list holds.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_queries,)
+        The private rows for which each holds.
+    n_private : int
+        Private rows.
+    public : ndarray of int, shape (m, n_queries)
+        1 where a query holds for a public row; there may be none.
+    ledger : Ledger
+        Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
+    trust : "auto" or float
+        How many private rows the public ones count for.
+
+    Returns
+    -------
+    MarginalRelease
+        A table of one column, which is 1 where the query holds, for each query.
+
+    Notes
+    -----
+    A replaced row moves each count by at most 1. If public rows are a sample of the same
+    population, and one row more says nothing, fractions lie about the public ones with the
+    covariance S κ, where S is that of a row's answers and κ = 1/m + 1/n, plus drift as in
+    `MarginalModel`. The posterior mean under normal noise is linear in the noisy answers, and goes
+    to them as the noise goes to nothing, because S has full rank.
+
+    Examples
+    --------
+    >>> half = np.array([[0, 1], [1, 1], [0, 0], [1, 0]] * 25)
+    >>> release = release_answers(np.array([500, 400]), 1000, half, ledger=Ledger(1, 1e-6, 0))
+    >>> release.fractions[1,].round(1)
+    array([0.6, 0.4])
+    """
+    n_queries, m = len(counts), len(public)
+    noise = all_noise(ledger)
+    found = ledger.add_noise(
+        counts,
+        Sensitivity(n_queries, n_queries),
+        noise,
+        name=noise_on(f"{n_queries} answers", noise),
+        proof="docs/proofs/marginals.md",
+    )
+    values, variance = found.values / n_private, found.variance / n_private**2
+    persons = n_private / ledger.rows_per_person
+    mean = (public.sum(axis=0) + 0.5) / (m + 1)
+    covariance = 0.25 * np.eye(n_queries) / (m + 1)
+    if m:
+        covariance += np.cov(public.astype(np.float64), rowvar=False, bias=True) * m / (m + 1)
+    found_mean, left, factor = _posterior(
+        mean,
+        covariance,
+        values,
+        np.full(n_queries, 1 / variance),
+        1 / (m + 1) + 1 / persons,
+        None if isinstance(trust, str) else min(float(trust), m + 1),
+    )
+    fractions = np.clip(found_mean, 0, 1)
+    deviations = np.sqrt(left + fractions * (1 - fractions) / persons)
+    return MarginalRelease(
+        fractions={(j,): np.array([1 - p, p]) for j, p in enumerate(fractions)},
+        deviations={(j,): np.array([s, s]) for j, s in enumerate(deviations)},
+        sizes=(2,) * n_queries,
+        effective_public_size=min(1 / factor, float(m)),
+    )
+
+
+def _posterior(
+    mean: Floats,
+    covariance: Floats,
+    values: Floats,
+    precisions: Floats,
+    known: float,
+    trust: float | None = None,
+) -> tuple[Floats, Floats, float]:
+    """Weigh noisy values against a prior of known shape.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n,)
+        Prior mean.
+    covariance : ndarray of shape (n, n)
+        Prior covariance, but for a factor.
+    values, precisions : ndarray of shape (n,)
+        Noisy values, and one over the variance of the noise of each, or 0.
+    known : float
+        The factor if public rows are a sample of the private rows' population.
+    trust : float, optional
+        One over the factor; by default drift is added to `known` if that makes the values clearly
+        likelier.
+
+    Returns
+    -------
+    mean, variance : ndarray of shape (n,)
+        Of the posterior.
+    factor : float
+        That was used.
+    """
+    root = np.sqrt(precisions)
+    scales, axes = np.linalg.eigh(covariance * root[:, None] * root)
+    scales = np.maximum(scales, 0)
+    residual = axes.T @ (root * (values - mean))
+    factor = known
+    if trust is not None:
+        factor = 1 / trust
+    else:
+        spreads = [scales * (known + drift) + 1 for drift in DRIFTS]
+        gains = np.array([-float((residual**2 / s + np.log(s)).sum()) / 2 for s in spreads])
+        best = int(gains.argmax())
+        factor += DRIFTS[best] if gains[best] - gains[0] > CLEAR_GAIN else 0.0
+    reach = factor * (covariance * root) @ axes
+    left = 1 / (factor * scales + 1)
+    variance = factor * np.diag(covariance) - (reach**2) @ left
+    return mean + reach @ (left * residual), np.maximum(variance, 0), factor

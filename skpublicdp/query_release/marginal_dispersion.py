@@ -1,0 +1,161 @@
+"""How far cells lie from what their margins suggest, and so what is believed of each cell.
+
+A cell of base b has the prior variance g √b, with g of its own: a mixture over g is learned from
+all cells of a table and, where it has few, from those of other tables (empirical Bayes).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+Floats = NDArray[np.float64]
+
+SCALES = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])[:, None]
+"""The values of g that are tried."""
+
+PRIOR_CELLS, POOLED_CELLS = 5.0, 20.0
+"""An even mixture counts for five cells, and that of all tables for twenty in each."""
+
+TELLING = 0.05
+"""Cells whose log-likelihood varies by less teach nothing."""
+
+LEARNERS = 1 << 16
+"""Of more cells than these, evenly chosen ones teach: memory is (number of g) times as large."""
+
+
+class Cells(NamedTuple):
+    """The cells of tables, one after the other; arrays of shape (n_cells,).
+
+    Attributes
+    ----------
+    base, public : ndarray
+        What the margins suggest, and the public fractions under these margins.
+    open : ndarray
+        Share of a cell's variance that the margins leave.
+    values, precisions : ndarray
+        Measured fractions under these margins, and one over the variance of the noise of each.
+    kept : ndarray
+        Share of the noise's variance that the margins leave.
+    """
+
+    base: Floats
+    public: Floats
+    open: Floats
+    values: Floats
+    precisions: Floats
+    kept: Floats
+
+    def at(self, where: NDArray[np.integer] | slice) -> Cells:
+        """Return some of the cells."""
+        return Cells(*(each[where] for each in self))
+
+
+def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Floats, ...]:
+    """Learn the mixture, and what it says of each cell.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of all tables of one number of columns.
+    starts : ndarray of int, shape (n_tables,)
+        Where the tables begin.
+    worth : float
+        How many private rows the public ones are worth.
+
+    Returns
+    -------
+    prior, loose, ratio : ndarray of shape (n_cells,)
+        The prior mean; the prior variance per fraction; how far the prior outweighs the measured
+        value, which is infinite where nothing was measured.
+    """
+    n_cells = len(cells.base)
+    cells = cells._replace(base=np.maximum(cells.base, 1e-12))
+    of_table = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
+    learners = np.unique(np.linspace(0, n_cells - 1, min(n_cells, LEARNERS)).astype(np.intp))
+    logs = _log_likelihood(cells.at(learners), worth)
+    telling = np.ptp(logs, axis=0) >= TELLING
+    likelihood = np.exp(logs[:, telling] - logs[:, telling].max(axis=0, initial=-np.inf))
+    even = np.full((len(SCALES), 1), 1 / len(SCALES))
+    together = np.zeros(likelihood.shape[1], dtype=np.intp)
+    pooled = _mixture(likelihood, together, even, PRIOR_CELLS, 60)
+    mixture = _mixture(
+        likelihood,
+        of_table[learners[telling]],
+        np.repeat(pooled, len(starts), axis=1),
+        POOLED_CELLS,
+        30,
+    )
+    prior, loose, ratio = np.empty((3, n_cells))
+    for start in range(0, n_cells, LEARNERS):
+        part = slice(start, start + LEARNERS)
+        some = cells.at(part)
+        logs = _log_likelihood(some, worth)
+        weights = np.exp(logs - logs.max(axis=0)) * mixture[:, of_table[part]]
+        weights /= weights.sum(axis=0)
+        spread = SCALES * np.sqrt(some.base)
+        left = spread / (1 + spread * worth)
+        loose[part] = (weights * left).sum(axis=0)
+        trust = loose[part] * worth
+        prior[part] = np.maximum(some.base + trust * (some.public - some.base), 1e-12)
+        yielding = left * prior[part] * some.precisions
+        share = (weights * yielding / (1 + yielding)).sum(axis=0)
+        ratio[part] = np.divide(
+            prior[part] * (1 - share), share, out=np.full(len(share), np.inf), where=share > 1e-12
+        )
+    return prior, loose, ratio
+
+
+def _mixture(
+    likelihood: Floats, group: NDArray[np.integer], start: Floats, strength: float, rounds: int
+) -> Floats:
+    """Return the mixture of each group by expectation maximisation, shape (n_scales, n_groups)."""
+    mixture = start
+    counts = np.bincount(group, minlength=start.shape[1])
+    for _ in range(rounds):
+        share = likelihood * mixture[:, group]
+        share /= share.sum(axis=0)
+        total = np.stack([np.bincount(group, row, minlength=len(counts)) for row in share])
+        found = (total + strength * start) / (counts + strength)
+        moved = float(np.abs(found - mixture).max())
+        mixture = found
+        if moved < 1e-4:
+            break
+    return mixture
+
+
+def _log_likelihood(cells: Cells, worth: float) -> Floats:
+    """Return the log-likelihood of each g, shape (n_scales, n_cells), but for constants.
+
+    Public counts are negative binomial about the base (a Poisson number whose mean is a gamma
+    variable), and measured values normal about what the public counts then suggest.
+    """
+    base, public = cells.base, cells.public
+    spread = SCALES * np.sqrt(base)
+    logs = np.zeros((len(SCALES), len(base)))
+    if worth:
+        count = np.maximum(worth * (base + (public - base) / np.sqrt(cells.open)), 0)
+        shape, mean = base / np.maximum(spread, 1e-30), worth * spread
+        steady = shape > 1e8  # as good as Poisson
+        shape = np.where(steady, 1.0, shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mixed = (
+                gammaln(count + shape)
+                - gammaln(shape)
+                - shape * np.log1p(mean)
+                + count * (np.log(np.maximum(mean, 1e-300)) - np.log1p(mean))
+            )
+        poisson = count * np.log(worth * base) - worth * base
+        logs = np.where(steady, poisson, mixed)
+    free = cells.kept > 0  # elsewhere margins tell all, and nothing is learned
+    measured = free & (cells.precisions > 0)
+    noise = np.divide(cells.kept, cells.precisions, out=np.ones(len(base)), where=measured)
+    left = spread / (1 + spread * worth)
+    expected = base + left * worth * (public - base)
+    variance = left * np.maximum(expected, 0) * cells.open + noise
+    error = -0.5 * ((cells.values - expected) ** 2 / variance + np.log(variance))
+    total: Floats = np.where(free, logs, 0) + np.where(measured, error, 0)
+    return total

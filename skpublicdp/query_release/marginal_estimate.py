@@ -1,0 +1,152 @@
+"""One table: what was measured of it, what is believed of it, and what it says of its margins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skpublicdp.query_release.marginal_solver import Floats
+from skpublicdp.query_release.marginal_tables import Columns
+
+FARTHEST = 3.0
+"""What a wider table says of a margin by way of the model lies within so many standard deviations
+of its plain sum, which needs no model."""
+
+
+@dataclass(eq=False)
+class Table:
+    """A table, what was measured of it, and what is believed of it.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Increasing.
+    shape : tuple of int
+        One axis for each column.
+    parents, below, above : list of Table
+        Those of one column less, of any fewer, and of more columns.
+    measured : ndarray
+        The mean of its own noisy answers, by their precisions.
+    precision : float
+        Of each of these.
+    base, public, prior : ndarray
+        What its margins alone suggest, the public fractions, and what both suggest.
+    values, precisions : ndarray
+        All that was measured of it, in wider tables too.
+    open : ndarray
+        Share of a cell's variance that its margins leave.
+    loose : ndarray
+        Prior variance of a cell is `loose` times its fraction times `open`.
+    fractions, variances : ndarray
+        The estimate, and the variance of what the table adds to its margins.
+    """
+
+    columns: Columns
+    shape: tuple[int, ...]
+    parents: list[Table] = field(default_factory=list)
+    below: list[Table] = field(default_factory=list)
+    above: list[Table] = field(default_factory=list)
+    measured: Floats = field(init=False)
+    precision: float = 0.0
+    base: Floats = field(init=False)
+    public: Floats = field(init=False)
+    prior: Floats = field(init=False)
+    values: Floats = field(init=False)
+    precisions: Floats = field(init=False)
+    open: Floats = field(init=False)
+    loose: Floats = field(init=False)
+    fractions: Floats | None = None
+    variances: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.measured = np.zeros(self.shape)
+        # of independent noise, projecting out all margins leaves this share
+        self.kept = math.prod(1 - 1 / size for size in self.shape)
+
+    @property
+    def known(self) -> Floats:
+        """The estimate, of a table that has one."""
+        assert self.fractions is not None
+        return self.fractions
+
+    def axes_without(self, columns: Columns) -> tuple[int, ...]:
+        """Return the axes of columns that are not among these."""
+        return tuple(axis for axis, column in enumerate(self.columns) if column not in columns)
+
+    def widened(self, other: Table) -> tuple[int, ...]:
+        """Return the shape in which a table of some of the columns is repeated over this one."""
+        return tuple(
+            size if column in other.columns else 1
+            for column, size in zip(self.columns, self.shape, strict=True)
+        )
+
+    def margins(self) -> list[Floats]:
+        """Return the parents' estimates, each with the axis of its missing column."""
+        if not self.parents:
+            return [np.ones(1)]
+        return [each.known.reshape(self.widened(each)) for each in self.parents]
+
+    def add(self, values: Floats, precision: float) -> None:
+        """Take in a noisy measurement."""
+        total = self.precision + precision
+        self.measured = (self.precision * self.measured + precision * values) / total
+        self.precision = total
+
+    def residual(self) -> Floats:
+        """Return measured less public fractions, less what is due to the margins of either."""
+        residual = self.values - self.public
+        for axis in range(residual.ndim):
+            residual = residual - residual.mean(axis=axis, keepdims=True)
+        return residual
+
+    def doubt(self, known: Columns = ()) -> Floats:
+        """Return the variance of a cell, measurements apart, if some columns' tables are known."""
+        return self._with_margins(self.loose * self.known * self.open, known)
+
+    def error(self) -> Floats:
+        """Return the variance of the estimate, that of its margins included."""
+        return self._with_margins(self.variances, ())
+
+    def _with_margins(self, variance: Floats, known: Columns) -> Floats:
+        for other in self.below:
+            if not set(other.columns) <= set(known):
+                shape = self.widened(other)
+                whole = np.maximum(other.known.reshape(shape), 1e-300)
+                share = np.minimum(self.known / whole, 1)
+                variance = variance + share**2 * other.variances.reshape(shape)
+        return variance
+
+    def message(self, target: Table) -> tuple[Floats, Floats]:
+        """Return what the own measurement says of a margin, and how precisely.
+
+        The plain sum needs no model and adds up the noise of all cells. The matched filter takes
+        each cell for its part of the margin, up to its doubt, and is used where it is better.
+        """
+        axes = self.axes_without(target.columns)
+        size = math.prod(self.shape[axis] for axis in axes)
+        plain = self.measured.sum(axis=axes)
+        precision = self.precision / size
+        if self.fractions is None:
+            return plain, np.full(plain.shape, precision)
+        part, worth = self._matched(target, 1 / self.precision)
+        summed = (part**2 * worth).sum(axis=axes)
+        filtered = (part * worth * self.measured).sum(axis=axes) / np.maximum(summed, 1e-300)
+        reach = FARTHEST / math.sqrt(precision)
+        near = np.abs(filtered - plain) <= reach
+        better = summed > precision
+        filtered = np.clip(filtered, plain - reach, plain + reach)
+        return np.where(better, filtered, plain), np.where(better & near, summed, precision)
+
+    def reach(self, target: Table, noise: float) -> float:
+        """Return the share of a precision here that a margin's cell gets, on average."""
+        axes = self.axes_without(target.columns)
+        part, worth = self._matched(target, noise)
+        share = float(((part**2 * worth).sum(axis=axes) * target.known).sum() * noise)
+        return max(share, 1 / math.prod(self.shape[axis] for axis in axes))
+
+    def _matched(self, target: Table, noise: float) -> tuple[Floats, Floats]:
+        fractions = self.known
+        total = fractions.sum(axis=self.axes_without(target.columns), keepdims=True)
+        return fractions / np.maximum(total, 1e-300), 1 / (self.doubt(target.columns) + noise)

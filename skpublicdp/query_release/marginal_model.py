@@ -1,0 +1,273 @@
+"""What noisy tables and public rows together say of all tables of a workload and their margins.
+
+Tables of few columns come first: a table is then known up to what its margins leave open. No
+private row is seen here. Fractions throughout; a precision is one over a variance.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.query_release.marginal_dispersion import Cells, shrink
+from skpublicdp.query_release.marginal_estimate import Table
+from skpublicdp.query_release.marginal_solver import Floats, meet_margins, weigh
+from skpublicdp.query_release.marginal_tables import Columns, cells
+
+DRIFTS = np.concatenate([[0.0], np.geomspace(1e-6, 1, 37)])
+"""Drift that is tried: variance per fraction, as that of a sample of one over so many rows."""
+
+CLEAR_GAIN = 2.0
+"""Drift is believed in if it makes the noisy answers e² times as likely (Akaike's rule)."""
+
+LEAST_OPEN = 1e-3
+"""Margins never tell all of a cell."""
+
+LEAST_WORTH = 1e-9
+"""Of public rows, in private ones: a trust of less would be no more than this."""
+
+RAKING_SWEEPS = 15
+
+
+class MarginalModel:
+    """All tables of a workload and of their margins.
+
+    Parameters
+    ----------
+    public : ndarray of int, shape (m, n_columns)
+        Public rows, coded; there may be none.
+    sizes : tuple of int
+        How many codes each column has.
+    workload : iterable of tuple of int
+        The tables.
+    n_private : float
+        How many private persons there are, by which the population varies.
+    trust : "auto" or float
+        How many private rows the public ones count for.
+    """
+
+    def __init__(
+        self,
+        public: NDArray[np.integer],
+        sizes: Columns,
+        workload: Iterable[Columns],
+        n_private: float,
+        trust: str | float = "auto",
+    ) -> None:
+        self._public, self._sizes = public, sizes
+        self.n_private = n_private
+        self.trust = None if isinstance(trust, str) else float(trust)
+        self.workload = tuple(workload)
+        self.tables = {
+            columns: Table(columns, tuple(sizes[column] for column in columns))
+            for columns in closure(self.workload)
+        }
+        for columns, table in self.tables.items():
+            for width in range(1, len(columns)):
+                below = [self.tables[each] for each in itertools.combinations(columns, width)]
+                table.below += below
+                for other in below:
+                    other.above.append(table)
+            table.parents = [
+                self.tables[columns[:axis] + columns[axis + 1 :]]
+                for axis in range(len(columns))
+                if len(columns) > 1
+            ]
+        self._orders = defaultdict(list)
+        for columns, table in self.tables.items():
+            self._orders[len(columns)].append(table)
+        self.worth: dict[int, float] = {}
+        """How many private rows the public ones are worth, for tables of so many columns."""
+
+    def solve(self) -> None:
+        """Estimate all tables from what was measured so far."""
+        weights, m = np.ones(len(self._public)), float(len(self._public))
+        for width, tables in self._orders.items():
+            for table in tables:
+                self._collect(table)
+            for group in _alike(tables):
+                _find_bases(group)
+            for table in tables:
+                table.public = self._count_public(table, weights)
+            if width > 1 and m:
+                for group in _alike(tables):
+                    _move_public(group, m)
+            self.worth[width] = self._worth(tables, m)
+            if width == 1:
+                for table in tables:  # a public row more, anywhere
+                    table.loose = np.full(table.shape, 1 / (1 + self.worth[1]))
+                    table.prior = table.base + (1 - table.loose) * (table.public - table.base)
+                    table.prior = np.maximum(table.prior, 1e-9)
+                with np.errstate(divide="ignore"):  # nothing was measured
+                    ratios = [1 / (table.loose * table.precisions) for table in tables]
+            else:
+                ratios = _disperse(tables, self.worth[width])
+            _estimate(tables, ratios)
+            if width == 1 and m and self.worth[1] < 1 / (1 / m + 1 / self.n_private):
+                weights = self._rake(tables)
+                m = float(weights.sum() ** 2 / (weights**2).sum())  # Kish (1965)
+
+    def _collect(self, table: Table) -> None:
+        """Gather the own measurement and what wider tables say."""
+        total = table.precision * table.measured
+        precisions = np.full(table.shape, table.precision)
+        for other in table.above:
+            if other.precision:
+                values, precision = other.message(table)
+                total, precisions = total + precision * values, precisions + precision
+        table.values = np.divide(total, precisions, out=np.zeros(table.shape), where=precisions > 0)
+        table.precisions = precisions
+
+    def _count_public(self, table: Table, weights: Floats) -> Floats:
+        if not len(self._public):
+            return table.base
+        cell = cells(self._public, table.columns, self._sizes)
+        counts = np.bincount(cell, weights, minlength=math.prod(table.shape))
+        fractions: Floats = counts / weights.sum()
+        return fractions.reshape(table.shape)
+
+    def _worth(self, tables: Sequence[Table], m: float) -> float:
+        """Return how many private rows the public ones are worth, by the largest likelihood."""
+        if not m:
+            return 0.0
+        if self.trust is not None:
+            return min(max(self.trust, LEAST_WORTH), m)
+        known = 1 / m + 1 / self.n_private
+        errors, spreads, noises = [], [], []
+        for table in tables:
+            on = (table.precisions > 0) & (table.kept > 0)  # else margins tell all
+            errors.append(table.residual()[on] ** 2)
+            likely = table.base
+            if len(table.columns) == 1:
+                likely = (table.public + np.maximum(table.values, 0)) / 2
+                likely = np.maximum(likely, table.base / (m + 1))
+                likely = likely * np.maximum(1 - likely, LEAST_OPEN)
+            else:
+                likely = np.maximum(likely, 1e-12) * table.open
+            spreads.append(likely[on])
+            noises.append(table.kept / table.precisions[on])
+        error, spread, noise = map(np.concatenate, (errors, spreads, noises))
+        variances = (spread * (known + drift) + noise + 1e-30 for drift in DRIFTS)
+        gains = np.array([-float((error / v + np.log(v)).sum()) / 2 for v in variances])
+        best = int(gains.argmax())
+        return 1 / (known + (DRIFTS[best] if gains[best] - gains[0] > CLEAR_GAIN else 0.0))
+
+    def _rake(self, one_ways: Sequence[Table]) -> Floats:
+        """Weight the public rows so that their columns are as estimated."""
+        m = len(self._public)
+        weights: Floats = np.ones(m)
+        for _ in range(RAKING_SWEEPS):
+            for table in one_ways:
+                codes = self._public[:, table.columns[0]]
+                found = np.bincount(codes, weights, minlength=table.shape[0])
+                ratio = np.divide(m * table.known, found, out=np.ones(len(found)), where=found > 0)
+                weights *= ratio[codes]
+        return weights
+
+
+def closure(workload: Iterable[Columns]) -> list[Columns]:
+    """List the tables and all their margins, those of fewest columns first.
+
+    Examples
+    --------
+    >>> closure([(0, 2), (1,)])
+    [(0,), (1,), (2,), (0, 2)]
+    """
+    every = {
+        margin
+        for columns in workload
+        for width in range(1, len(columns) + 1)
+        for margin in itertools.combinations(columns, width)
+    }
+    return sorted(every, key=lambda columns: (len(columns), columns))
+
+
+def _alike(tables: Iterable[Table]) -> Iterable[list[Table]]:
+    """Group tables that can be solved together."""
+    groups = defaultdict(list)
+    for table in tables:
+        groups[table.shape, bool(table.precisions.flat[0] > 0)].append(table)
+    return groups.values()
+
+
+def _margins(group: Sequence[Table]) -> list[Floats]:
+    return [np.stack(each) for each in zip(*(table.margins() for table in group), strict=True)]
+
+
+def _find_bases(group: Sequence[Table]) -> None:
+    """Set what the margins alone suggest: of all tables that have them the most even one."""
+    width = len(group[0].columns)
+    shape = (len(group), *group[0].shape)
+    if width == 1:
+        bases, opens = np.full(shape, 1 / shape[1]), np.full(shape, 1 - 1 / shape[1])
+    else:
+        bases, opens = np.ones(shape), np.ones(shape)
+        for axis in range(width):
+            ones = [table.below[axis].known.reshape(table.widened(table.below[axis]))
+                    for table in group]  # fmt: skip
+            bases, opens = bases * np.stack(ones), opens * (1 - np.stack(ones))
+        if width > 2:
+            bases = meet_margins(np.ones(shape), _margins(group), 50)
+    for table, base, share in zip(group, bases, opens, strict=True):
+        table.base, table.open = base, np.maximum(share, LEAST_OPEN)
+
+
+def _move_public(group: Sequence[Table], m: float) -> None:
+    """Move the public tables to the estimated margins; one row more is spread like the base."""
+    tables = np.stack([(m * table.public + table.base) / (m + 1) for table in group])
+    for table, moved in zip(group, meet_margins(tables, _margins(group), 5), strict=True):
+        table.public = moved
+
+
+def _disperse(tables: Sequence[Table], worth: float) -> list[Floats]:
+    """Set the prior of each cell by how far cells like it are from their bases."""
+    every = Cells(
+        base=_joined(tables, "base"),
+        public=_joined(tables, "public"),
+        open=_joined(tables, "open"),
+        values=np.concatenate([(t.public + t.residual()).ravel() for t in tables]),
+        precisions=_joined(tables, "precisions"),
+        kept=np.repeat([t.kept for t in tables], [t.base.size for t in tables]),
+    )
+    starts = np.concatenate([[0], np.cumsum([table.base.size for table in tables])])
+    prior, loose, ratio = shrink(every, starts[:-1], worth)
+    ratios = []
+    for table, start, end in zip(tables, starts[:-1], starts[1:], strict=True):
+        table.prior = prior[start:end].reshape(table.shape)
+        table.loose = loose[start:end].reshape(table.shape)
+        ratios.append(ratio[start:end].reshape(table.shape))
+    return ratios
+
+
+def _joined(tables: Sequence[Table], name: str) -> Floats:
+    return np.concatenate([getattr(table, name).ravel() for table in tables])
+
+
+def _estimate(tables: Sequence[Table], ratios: Sequence[Floats]) -> None:
+    places = {id(table): place for place, table in enumerate(tables)}
+    for group in _alike(tables):
+        prior = np.stack([table.prior for table in group])
+        margins = _margins(group)
+        if group[0].precisions.flat[0] > 0:
+            found = weigh(
+                prior,
+                np.stack([ratios[places[id(table)]] for table in group]),
+                np.stack([table.values for table in group]),
+                np.stack([table.precisions for table in group]),
+                margins,
+            )
+        else:
+            found = meet_margins(prior, margins, 50)
+        for table, fractions in zip(group, found, strict=True):
+            table.fractions = fractions
+            if not table.parents:
+                table.open = np.maximum(1 - fractions, LEAST_OPEN)
+            # an estimate that noise made too small is no less uncertain
+            likely = np.maximum(fractions, table.prior)
+            spread = np.maximum(table.loose * likely * table.open, 1e-30)
+            table.variances = 1 / (1 / spread + table.precisions)

@@ -1,0 +1,79 @@
+"""Which tables to measure: a plan that looks at public and released numbers only."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import scipy.sparse as sp
+
+from skpublicdp.query_release.marginal_model import MarginalModel
+from skpublicdp.query_release.marginal_solver import Floats
+
+BINS = 24
+"""Cells of a table are planned for in so many groups of like variances."""
+
+STEPS = 300
+
+NORM = 6
+"""The mean deviation of cells counts as much as their 6-norm, which stands for the largest."""
+
+WORTHWHILE = 1e-3
+"""Tables that would get less than this part of the mean share are not measured."""
+
+
+def plan_shares(model: MarginalModel, precision: float, power: int) -> Floats:
+    """Return the shares of the tables in a budget.
+
+    Parameters
+    ----------
+    model : MarginalModel
+        Solved.
+    precision : float
+        What all of the budget would buy, spent on one table.
+    power : int
+        A share buys its power of this precision: 1 of Gaussian noise, 2 of Laplace noise.
+
+    Returns
+    -------
+    ndarray of shape (n_tables,)
+        With sum 1. They go down the gradient of log Σ s + log (Σ s⁶)^⅙, where s is the expected
+        standard deviation of a cell, and cells of a table count as often as it is in the workload,
+        itself or as a margin.
+    """
+    tables = list(model.tables.values())
+    places = {table.columns: place for place, table in enumerate(tables)}
+    uses = np.zeros(len(tables))
+    for columns in model.workload:
+        for width in range(1, len(columns) + 1):
+            for margin in itertools.combinations(columns, width):
+                uses[places[margin]] += 1
+    variances, counts, owners, precisions = [], [], [], []
+    reach: list[tuple[int, int, float]] = []
+    noise = len(tables) ** power / precision
+    for place, table in enumerate(tables):
+        variance, known = table.doubt().ravel(), table.precisions.ravel()
+        for part in np.array_split(np.argsort(variance), min(BINS, len(variance))):
+            variances.append(variance[part].mean())
+            precisions.append(known[part].mean())
+            counts.append(len(part) * uses[place])
+            owners.append(place)
+        reach.append((place, place, 1.0))
+        reach += [(place, places[o.columns], o.reach(table, noise)) for o in table.above]
+    rows, columns_, values = map(np.array, zip(*reach, strict=True))
+    reached = sp.csr_matrix((values, (rows, columns_)), shape=(len(tables), len(tables)))
+    variance, known, count = map(np.array, (variances, precisions, counts))
+    owner = np.array(owners)
+    shares: Floats = np.full(len(tables), 1 / len(tables))
+    for _ in range(STEPS):
+        bought = precision * shares**power
+        left = variance / (1 + variance * (known + (reached @ bought)[owner]))
+        deviation = np.sqrt(left)
+        by_mean = deviation * left / (count @ deviation)
+        by_norm = deviation**NORM * left / (count @ deviation**NORM)
+        gain = np.bincount(owner, count * (by_mean + by_norm), minlength=len(tables))
+        shares = shares * np.sqrt((reached.T @ gain) * shares ** (power - 1))
+        shares /= shares.sum()
+    shares[shares < WORTHWHILE / len(tables)] = 0
+    shares /= shares.sum()
+    return shares

@@ -1,0 +1,153 @@
+"""Rows with weights that have the released tables: for synthetic rows, and for other questions.
+
+Everything here sees public rows or released numbers. Its randomness is fixed: it protects nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+from skpublicdp.query_release.marginal_solver import Floats
+from skpublicdp.query_release.marginal_tables import Columns, Integers, cells
+
+DRAWN = 50_000
+"""Rows that are drawn; weights make up for what so few cannot show."""
+
+LEAST_MASS = 1e-6
+"""Cells of less need no row."""
+
+SWEEPS = 3, 60
+CELL_VISITS = 400_000_000
+"""Sweeps over the tables end after about so many visits of a row."""
+
+FULL_SWEEPS = 10
+"""Tables with noise need not go together: later steps are shorter, and settle between them."""
+
+
+def rows_with_tables(
+    fractions: Mapping[Columns, Floats],
+    workload: Sequence[Columns],
+    sizes: Columns,
+    public: Integers,
+    worth: float,
+) -> tuple[Integers, Floats]:
+    """Return rows of codes, and weights under which they have the tables of a workload.
+
+    Parameters
+    ----------
+    fractions : mapping of tuple of int to ndarray
+        The tables and all their margins.
+    workload : sequence of tuple of int
+        The tables that matter.
+    sizes : tuple of int
+        How many codes each column has.
+    public : ndarray of int, shape (m, n_columns)
+        Public rows; they show how columns go together beyond the tables.
+    worth : float
+        How many private rows the public ones count for.
+
+    Returns
+    -------
+    rows : ndarray of int64, shape (n_rows, n_columns)
+        Public rows, rows drawn from a tree of the tables of two columns, and rows in cells that
+        neither reach.
+    weights : ndarray of shape (n_rows,)
+        Positive, with sum 1.
+    """
+    generator = np.random.default_rng(0)
+    drawn = _drawn_from_tree(fractions, sizes, generator)
+    n_cells = np.mean([fractions[columns].size for columns in workload])
+    share = worth / (worth + n_cells) if len(public) else 0.0  # so many rows show so many cells
+    rows = np.concatenate([public, drawn])
+    weights = np.repeat(
+        [share / max(len(public), 1), (1 - share) / len(drawn)], [len(public), len(drawn)]
+    )
+    added = [rows[:0]]
+    for columns in workload:
+        target = fractions[columns].ravel()
+        reached = np.zeros(len(target), dtype=bool)
+        reached[cells(rows, columns, sizes)] = True
+        lacking = np.flatnonzero(~reached & (target > LEAST_MASS))
+        new = drawn[generator.integers(len(drawn), size=len(lacking))]
+        new[:, columns] = np.stack(np.unravel_index(lacking, fractions[columns].shape), axis=1)
+        added.append(new)
+    reaching = np.concatenate(added)
+    rows = np.concatenate([rows, reaching])
+    weights = np.concatenate([weights, np.full(len(reaching), LEAST_MASS)])
+    kept = weights > 0
+    return rows[kept], rake(rows[kept], weights[kept], fractions, workload, sizes)
+
+
+def rake(
+    rows: Integers,
+    weights: Floats,
+    fractions: Mapping[Columns, Floats],
+    workload: Sequence[Columns],
+    sizes: Columns,
+) -> Floats:
+    """Scale weights to each table in turn."""
+    fewest, most = SWEEPS
+    visits = len(rows) * len(workload)
+    for sweep in range(int(np.clip(CELL_VISITS // visits, fewest, most))):
+        step = min(1.0, FULL_SWEEPS / (sweep + 1))
+        for columns in workload:
+            target = fractions[columns].ravel()
+            cell = cells(rows, columns, sizes)
+            found = np.bincount(cell, weights, minlength=len(target))
+            ratio = np.divide(target, found, out=np.ones(len(target)), where=found > 0)
+            weights = weights * (ratio**step)[cell]
+    weights /= weights.sum()
+    return weights
+
+
+def _drawn_from_tree(
+    fractions: Mapping[Columns, Floats], sizes: Columns, generator: np.random.Generator
+) -> Integers:
+    """Draw columns one after the other along the strongest ties (Chow and Liu 1968)."""
+    n_columns = len(sizes)
+    ties = np.zeros((n_columns, n_columns))
+    for columns, table in fractions.items():
+        if len(columns) == 2:
+            ties[columns] = _mutual_information(table)
+    tree = minimum_spanning_tree(csr_matrix(-ties))
+    tree = tree + tree.T
+    rows = np.zeros((DRAWN, n_columns), dtype=np.int64)
+    undrawn = set(range(n_columns))
+    while undrawn:
+        order, parents = breadth_first_order(tree, min(undrawn), directed=False)
+        for column in order:
+            parent = parents[column]
+            if (column,) not in fractions:
+                rows[:, column] = generator.integers(sizes[column], size=DRAWN)
+            elif parent < 0:
+                rows[:, column] = _spread(fractions[column,], DRAWN, generator)
+            else:
+                pair = (min(parent, column), max(parent, column))
+                table = fractions[pair] if parent < column else fractions[pair].T
+                for code in range(sizes[parent]):
+                    here = np.flatnonzero(rows[:, parent] == code)
+                    rows[here, column] = _spread(table[code], len(here), generator)
+        undrawn -= set(order.tolist())
+    return rows
+
+
+def _spread(fractions: Floats, n: int, generator: np.random.Generator) -> Integers:
+    """Draw codes that are as evenly spread as they can be, in random order."""
+    total = fractions.sum()
+    if not total > 0:
+        fractions, total = np.ones(len(fractions)), float(len(fractions))
+    ends = np.cumsum(fractions) / total
+    places = (np.arange(n) + generator.random()) / max(n, 1)
+    codes = np.minimum(np.searchsorted(ends, places, side="right"), len(fractions) - 1)
+    mixed: Integers = generator.permutation(codes)
+    return mixed
+
+
+def _mutual_information(table: Floats) -> float:
+    apart = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True)
+    here = table > 0
+    return float((table[here] * np.log(table[here] / apart[here])).sum())

@@ -1,0 +1,110 @@
+"""Private multiplicative weights as a method of a release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from skpublicdp.exceptions import TooFewRowsWarning, warn
+from skpublicdp.guarantees import n_query_release, vc_dimension
+from skpublicdp.hypotheses.base import CHUNK_ROWS
+from skpublicdp.ledger import Ledger
+from skpublicdp.query_release.arrangements import Arrangement
+from skpublicdp.query_release.door import ReleaseRows
+from skpublicdp.query_release.multiplicative_weights import Plan, plan_rounds, play
+from skpublicdp.query_release.queries import QueryClass
+from skpublicdp.query_release.released import Released, bind, one_column
+from skpublicdp.query_release.weighted import WeightedRows
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Answers of a cover, and what finds the members that stand for queries."""
+
+    queries: QueryClass
+    members: Any
+    answers: Floats
+
+    def __call__(self, Q: NDArray[Any]) -> Floats:
+        """Answer queries of the class by members of the cover."""
+        return np.clip(self.answers[self.queries.project(Q, self.members)], 0, 1)
+
+
+def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger) -> Released:
+    """Run A_PAP, Algorithm 3 of Bassily et al. (2020)."""
+    bound = bind(queries, rows)
+    X_public = np.random.default_rng(0).permutation(rows.X_public)  # public order means nothing
+    arrangement = bound.arrange(X_public)
+    n = len(rows.X_private)
+    plan = plan_rounds(
+        n,
+        arrangement.n_queries,
+        arrangement.log_cells,
+        ledger=ledger,
+        beta=estimator.beta / 4,
+        alpha=None if estimator.alpha is None else estimator.alpha / 2,
+    )
+    cells = _tally(arrangement, rows.X_private, estimator.n_jobs)
+    weights = play(arrangement.answers(cells), n, arrangement, plan, ledger)
+    table = WeightedRows(*arrangement.table(weights))
+    projection = None
+    if arrangement.members is not None:
+        projection = Projection(bound, arrangement.members, arrangement.answers(weights))
+    return Released(
+        bound,
+        rows.schema,
+        table,
+        0.0,  # the weights start uniform
+        one_column(rows, table),
+        projection=projection,
+        guarantee=_guarantee(estimator, bound, rows, arrangement, plan, ledger),
+    )
+
+
+def _guarantee(
+    estimator: Any,
+    queries: QueryClass,
+    rows: ReleaseRows,
+    arrangement: Arrangement,
+    plan: Plan,
+    ledger: Ledger,
+) -> float:
+    """Bound the error by the cover, the rounds and sampling; warn if that says nothing."""
+    n_features = rows.X_public.shape[1]
+    d = max(vc_dimension(queries, n_features), 1)
+    n, beta = len(rows.X_private), estimator.beta
+    persons = n / ledger.rows_per_person  # independent, which several rows of one need not be
+    guarantee = plan.error + math.sqrt(math.log(8 * arrangement.n_queries / beta) / (2 * persons))
+    guarantee += arrangement.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
+    if guarantee >= 1:
+        target = 0.1 if estimator.alpha is None else float(estimator.alpha)
+        # the theorem is for ε < 1 and δ > 0: a larger ε needs no more rows
+        epsilon, delta = map(float, ledger.per_row(ledger.epsilon, ledger.delta))
+        epsilon, delta = min(epsilon, 1 - 1e-9), min(delta or n**-2.0, 0.5)
+        needed = n_query_release(target, beta, epsilon, delta, d, queries.dual(n_features))
+        limit = "" if arrangement.floor < target else " Here cells, not rows, are the limit."
+        warn(
+            f'The guarantee of method="pmw" for these rows is an error of {guarantee:.2g}, which '
+            f"says nothing: an error of {target:g} takes {needed} private rows by Theorem 10 of "
+            f'Bassily et al. (2020).{limit} method="auto" guarantees nothing and usually errs '
+            "less.",
+            TooFewRowsWarning,
+        )
+    return guarantee
+
+
+def _tally(arrangement: Arrangement, X: Floats, n_jobs: int | None) -> NDArray[np.int64]:
+    """Add up the tables of chunks of rows, counted by threads."""
+    starts = range(0, len(X), CHUNK_ROWS)
+    parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
+        delayed(arrangement.tally)(X[start : start + CHUNK_ROWS]) for start in starts
+    )
+    total: NDArray[np.int64] = np.sum(list(parts), axis=0)
+    return total

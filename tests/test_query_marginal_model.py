@@ -1,0 +1,422 @@
+"""What the marginal engine computes, against general optimisers, integrals and linear algebra."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import chi2, norm
+
+from skpublicdp.query_release.marginal_dispersion import SCALES, Cells, shrink
+from skpublicdp.query_release.marginal_estimate import FARTHEST, Table
+from skpublicdp.query_release.marginal_model import MarginalModel, closure
+from skpublicdp.query_release.marginal_plan import plan_shares
+from skpublicdp.query_release.marginal_solver import meet_margins, weigh
+from tests.helpers import FALSE_ALARM
+
+SHAPES = [(2, 2), (2, 3), (4, 2), (2, 2, 2), (2, 3, 2)]
+seeds = st.integers(0, 2**32 - 1)
+
+
+def margins_of(tables):
+    return [tables.sum(axis=axis, keepdims=True) for axis in range(1, tables.ndim)]
+
+
+def joint(generator, shape, evenness=1.0):
+    """A table of fractions, as the only one of its kind."""
+    cells = generator.dirichlet(np.full(np.prod(shape), evenness))
+    return cells.reshape(1, *shape)
+
+
+def constraints(margins, shape):
+    """The margins of a table as linear equations on its cells."""
+    places = np.arange(np.prod(shape)).reshape(shape)
+    rows, sums = [], []
+    for axis, margin in enumerate(margins):
+        for together, total in zip(
+            np.moveaxis(places, axis, -1).reshape(-1, shape[axis]), margin.ravel(), strict=True
+        ):
+            rows.append(np.isin(places.ravel(), together).astype(float))
+            sums.append(total)
+    return np.array(rows), np.array(sums)
+
+
+def best(objective, gradient, margins, shape):
+    """Minimise over tables with these margins: a feasible table, and moves that keep margins."""
+    rows, sums = constraints(margins, shape)
+    start = meet_margins(np.ones((1, *shape)), margins, 3000).ravel()
+    np.testing.assert_allclose(rows @ start, sums, atol=1e-9)
+    moves = np.linalg.svd(rows)[2][np.linalg.matrix_rank(rows) :].T
+
+    def table(z):
+        return np.maximum(start + moves @ z, 1e-12)  # steps may look at negative cells
+
+    found = minimize(
+        lambda z: objective(table(z)),
+        np.zeros(moves.shape[1]),
+        jac=lambda z: moves.T @ gradient(table(z)),
+        method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda z: start + moves @ z - 1e-9},
+        options={"maxiter": 2000, "ftol": 1e-15},
+    )
+    return (start + moves @ found.x).reshape(1, *shape)
+
+
+class TestMeetMargins:
+    @given(seeds, st.sampled_from(SHAPES))
+    def test_margins_that_go_together_are_met(self, seed, shape):
+        generator = np.random.default_rng(seed)
+        margins = margins_of(joint(generator, shape))
+        met = meet_margins(generator.uniform(0.5, 1, (1, *shape)), margins, 5000)
+        assert met.min() >= 0
+        for mine, wanted in zip(margins_of(met), margins, strict=True):
+            np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize("shape", [(2, 3), (2, 2, 2)])
+    def test_no_table_of_these_margins_has_more_entropy(self, shape):
+        margins = margins_of(joint(np.random.default_rng(0), shape, 3))
+        brute = best(lambda t: np.sum(t * np.log(t)), lambda t: np.log(t) + 1, margins, shape)
+        met = meet_margins(np.ones((1, *shape)), margins, 3000)
+        np.testing.assert_allclose(met, brute, atol=1e-6)
+
+    @pytest.mark.parametrize("shape", [(2, 3), (2, 2, 2)])
+    def test_no_table_of_these_margins_is_nearer(self, shape):
+        generator = np.random.default_rng(1)
+        prior, margins = joint(generator, shape, 3), margins_of(joint(generator, shape, 3))
+        q = prior.ravel()
+        brute = best(
+            lambda t: np.sum(t * np.log(t / q)), lambda t: np.log(t / q) + 1, margins, shape
+        )
+        np.testing.assert_allclose(meet_margins(prior, margins, 3000), brute, atol=1e-6)
+
+    def test_zeros_stay_and_tables_are_solved_apart(self):
+        generator = np.random.default_rng(2)
+        tables = np.concatenate([joint(generator, (3, 4)) for _ in range(5)])
+        priors = generator.uniform(0.5, 1, tables.shape)
+        priors[2, 1, 1] = tables[2, 1, 1] = 0
+        margins = margins_of(tables)
+        together = meet_margins(priors, margins, 3000)
+        assert together[2, 1, 1] == 0
+        for place in range(5):
+            alone = meet_margins(priors[[place]], [m[[place]] for m in margins], 3000)
+            np.testing.assert_allclose(together[[place]], alone, atol=1e-9)
+
+
+def problem(seed, shape, noise=0.05, ratio=0.1):
+    generator = np.random.default_rng(seed)
+    prior, truth = joint(generator, shape, 2), joint(generator, shape, 2)
+    precisions = generator.uniform(0.5, 2, truth.shape) / noise**2
+    values = truth + generator.normal(size=truth.shape) / np.sqrt(precisions)
+    ratios = ratio * generator.uniform(0.1, 3, truth.shape)
+    return prior, ratios, values, precisions, margins_of(joint(generator, shape, 9))
+
+
+class TestWeigh:
+    @pytest.mark.parametrize("shape", SHAPES)
+    @pytest.mark.parametrize(("noise", "ratio"), [(0.05, 0.1), (0.3, 0.01), (0.01, 1.0)])
+    def test_no_table_does_better(self, shape, noise, ratio):
+        prior, r, y, w, margins = problem(3, shape, noise, ratio)
+        found = weigh(prior, r, y, w, margins)
+        for mine, wanted in zip(margins_of(found), margins, strict=True):
+            np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-5)
+        q, r, y, w = (each.ravel() for each in (prior, r, y, w))
+
+        def objective(t):
+            return np.sum(w * (r * t * np.log(t / q) - r * t + (t - y) ** 2 / 2))
+
+        def slope(t):
+            return w * (r * np.log(t / q) + t - y)
+
+        brute = best(objective, slope, margins, shape)
+        np.testing.assert_allclose(found, brute, atol=1e-4)
+        # at a minimum, no move that keeps the margins has a slope
+        rows, _ = constraints(margins, shape)
+        force = slope(found.ravel())
+        along = force - rows.T @ np.linalg.lstsq(rows.T, force, rcond=None)[0]
+        assert np.abs(along).max() < 1e-3 * np.abs(force).max()
+
+    def test_prior_and_values_are_its_ends(self):
+        prior, _, _, precisions, _ = problem(4, (2, 3))
+        generator = np.random.default_rng(4)
+        values = joint(generator, (2, 3))
+        for ratio, expected in ((np.inf, prior), (1e-12, values)):
+            found = weigh(
+                prior, np.full_like(prior, ratio), values, precisions, margins_of(expected)
+            )
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+    def test_one_column_adds_up_to_one(self):
+        generator = np.random.default_rng(5)
+        prior = generator.dirichlet(np.ones(6), 3)
+        values = prior + generator.normal(size=(3, 6)) / 10
+        precisions = np.repeat([[1.0], [100.0], [1e6]], 6, axis=1)
+        found = weigh(prior, np.full((3, 6), 0.1), values, precisions, [np.ones(1)])
+        np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-9)
+        for place in range(3):
+            rows = slice(place, place + 1)
+            alone = weigh(
+                prior[rows], np.full((1, 6), 0.1), values[rows], precisions[rows], [np.ones(1)]
+            )
+            np.testing.assert_allclose(found[rows], alone, atol=1e-6)
+
+    @given(seeds, st.sampled_from([*SHAPES, (5, 5)]), st.floats(-2, 14), st.floats(-12, 8))
+    def test_whatever_comes_in(self, seed, shape, precision, ratio):
+        """Noise of any width, negative values, margins and priors of next to nothing."""
+        generator = np.random.default_rng(seed)
+        truth = joint(generator, shape, 0.05)
+        prior = meet_margins(10 ** generator.uniform(-4, 0, truth.shape), margins_of(truth), 3)
+        values = truth + generator.normal(size=truth.shape) * 10 ** (-precision / 2)
+        ratios = 10 ** (ratio + generator.uniform(-2, 2, truth.shape))
+        ratios[generator.random(truth.shape) < 0.1] = np.inf
+        found = weigh(
+            np.maximum(prior, 1e-12),
+            ratios,
+            values,
+            np.full(truth.shape, 10**precision),
+            margins_of(truth),
+        )
+        assert np.isfinite(found).all()
+        assert found.min() >= 0
+        for mine, wanted in zip(margins_of(found), margins_of(truth), strict=True):
+            assert np.abs(mine - wanted).max() < 0.02
+
+
+class TestTables:
+    @given(
+        st.lists(
+            st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True).map(sorted).map(tuple),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    def test_closure(self, workload):
+        found = closure(workload)
+        subsets = itertools.chain.from_iterable(
+            itertools.combinations(range(6), width) for width in range(1, 5)
+        )
+        inside = {part for part in subsets if any(set(part) <= set(w) for w in workload)}
+        assert set(found) == inside
+        assert len(found) == len(inside)
+        assert [*map(len, found)] == sorted(map(len, found))
+
+    def pair(self, fractions, noise, loose=0.1):
+        wide, one = Table((0, 1), fractions.shape), Table((0,), fractions.shape[:1])
+        wide.precision = 1 / noise**2
+        wide.loose, wide.open = np.full(fractions.shape, loose), 1 - fractions
+        return wide, one
+
+    def test_plain_sums_are_unbiased(self):
+        """They add up what was measured, and their noise is that of all cells."""
+        generator = np.random.default_rng(0)
+        truth = joint(generator, (3, 5, 2))[0]
+        table = Table((1, 2, 4), (3, 5, 2))
+        noise, squares = 0.1, []
+        for _ in range(400):
+            table.measured = truth + generator.normal(size=truth.shape) * noise
+            table.precision = 1 / noise**2
+            for columns, axes in (((1,), (1, 2)), ((2, 4), (0,))):
+                target = Table(columns, tuple(table.shape[table.columns.index(c)] for c in columns))
+                values, precisions = table.message(target)
+                squares += ((values - truth.sum(axis=axes)) ** 2 * precisions).ravel().tolist()
+        # sums over disjoint cells of one table are independent; of two tables they are not
+        total, n = sum(squares), len(squares)
+        assert (
+            chi2.isf(1 - FALSE_ALARM, n / 13 * 3)
+            < total * 3 / 13
+            < chi2.isf(FALSE_ALARM, n / 13 * 3)
+        )
+
+    @pytest.mark.parametrize("noise", [0.05, 0.2])
+    def test_the_matched_filter_is_least_squares(self, noise):
+        """Each cell shows its part of the margin, with the noise and the doubt of that cell."""
+        generator = np.random.default_rng(1)
+        fractions = joint(generator, (2, 6), 0.3)[0]
+        wide, one = self.pair(fractions, noise, loose=1e-3)
+        wide.fractions = fractions
+        wide.measured = fractions + generator.normal(size=(2, 6)) * noise / 10
+        values, precisions = wide.message(one)
+        for row in range(2):
+            part = fractions[row] / fractions[row].sum()
+            deviations = np.sqrt(noise**2 + 1e-3 * fractions[row] * (1 - fractions[row]))
+            solved = np.linalg.lstsq(
+                (part / deviations)[:, None], wide.measured[row] / deviations, rcond=None
+            )[0]
+            precision = np.sum(part**2 / deviations**2)
+            assert precision > wide.precision / 6  # or the plain sum were better
+            np.testing.assert_allclose(values[row], solved[0], rtol=1e-9)
+            np.testing.assert_allclose(precisions[row], precision, rtol=1e-9)
+
+    def test_a_model_that_is_wrong_is_kept_near_the_plain_sum(self):
+        wide, one = self.pair(np.array([[0.9, 0.02], [0.04, 0.04]]), 0.01, loose=1e-6)
+        wide.fractions = np.array([[0.9, 0.02], [0.04, 0.04]])
+        wide.measured = np.array([[0.1, 0.8], [0.05, 0.05]])
+        values, precisions = wide.message(one)
+        plain = wide.measured.sum(axis=1)
+        reach = FARTHEST * 0.01 * np.sqrt(2)
+        assert abs(values[0] - plain[0]) == pytest.approx(reach)
+        assert precisions[0] == pytest.approx(wide.precision / 2)
+
+
+def cells_of(base, public=None, values=None, precision=0.0):
+    one = np.ones(len(base))
+    return Cells(
+        base=base,
+        public=base if public is None else public,
+        open=one,
+        values=base if values is None else values,
+        precisions=precision * one,
+        kept=one,
+    )
+
+
+class TestShrink:
+    """A cell has a gamma prior about its base, public counts are Poisson, noise is normal."""
+
+    BASE = np.repeat([0.003, 0.02, 0.1], 4000)
+    SPREADS = SCALES[[12, 22], 0]  # two kinds of cells
+
+    def drawn(self, seed, worth):
+        generator = np.random.default_rng(seed)
+        base, kind = self.BASE, generator.integers(2, size=len(self.BASE))
+        scale = self.SPREADS[kind] * np.sqrt(base)
+        truth = generator.gamma(base / scale, scale)
+        public = generator.poisson(worth * truth) / worth if worth else base
+        return generator, truth, public
+
+    def oracle(self, base, count, worth, values=None, noise=None):
+        """Means and variances by integrals over the mixture that the cells were drawn from."""
+        t = np.geomspace(1e-9, 30, 3000)[:, None]
+        density = 0.0
+        for spread in self.SPREADS:
+            scale = spread * np.sqrt(base)
+            shape = base / scale
+            logs = (shape - 1) * np.log(t) - t / scale
+            peak = logs.max(axis=0)
+            mass = np.trapezoid(np.exp(logs - peak), t, axis=0)
+            density = density + np.exp(logs - peak) / mass
+        if worth:
+            logs = count * np.log(t) - worth * t
+            density = density * np.exp(logs - logs.max(axis=0))
+        if values is not None:
+            density = density * norm.pdf(values, t, noise)
+        whole = np.trapezoid(density, t, axis=0)
+        mean = np.trapezoid(density * t, t, axis=0) / whole
+        return mean, np.trapezoid(density * (t - mean) ** 2, t, axis=0) / whole
+
+    @pytest.mark.parametrize("worth", [100, 3000])
+    def test_public_rows_alone(self, worth):
+        _, truth, public = self.drawn(0, worth)
+        prior, loose, ratio = shrink(cells_of(self.BASE, public), np.array([0]), worth)
+        assert np.isinf(ratio).all()
+        some = slice(None, None, 40)
+        mean, variance = self.oracle(self.BASE[some], worth * public[some], worth)
+        lost = np.mean((prior[some] - mean) ** 2) / np.mean(variance)
+        assert lost < 0.02  # of what the oracle itself does not know
+        # it leaves out that the mean may be that of another component
+        claimed = loose * prior
+        for base in np.unique(self.BASE):
+            here = base == self.BASE
+            ratio = np.mean((truth - prior)[here] ** 2) / claimed[here].mean()
+            assert 0.85 < ratio < 1.5
+
+    @pytest.mark.parametrize("worth", [0, 300])
+    @pytest.mark.parametrize("noise", [0.003, 0.05])
+    def test_public_rows_and_noisy_values(self, worth, noise):
+        generator, truth, public = self.drawn(1, worth)
+        values = truth + generator.normal(size=len(truth)) * noise
+        told = cells_of(self.BASE, public, values, noise**-2)
+        prior, _, ratio = shrink(told, np.array([0]), worth)
+        share = prior / (prior + ratio)  # of the value: where `weigh` is level at the prior
+        mean = prior + share * (values - prior)
+        some = slice(None, None, 40)
+        best_mean, variance = self.oracle(
+            self.BASE[some], worth * public[some], worth, values[some], noise
+        )
+        assert np.mean((mean[some] - best_mean) ** 2) < 0.25 * variance.mean()
+        alone = min(np.mean((each - truth) ** 2) for each in (self.BASE, public, values))
+        assert np.mean((mean - truth) ** 2) < 1.05 * alone
+
+    def test_where_nothing_is_known(self):
+        base = np.array([0.1, 0.2, 0.0, 0.7])
+        prior, loose, ratio = shrink(cells_of(base), np.array([0, 2]), 0.0)
+        np.testing.assert_allclose(prior, base, atol=1e-9)
+        assert np.isinf(ratio).all()
+        assert (loose > 0).all()
+
+    def test_where_all_is_known(self):
+        generator = np.random.default_rng(2)
+        base = generator.dirichlet(np.ones(50))
+        values = generator.dirichlet(np.ones(50))
+        prior, _, ratio = shrink(cells_of(base, base, values, 1e20), np.array([0]), 10.0)
+        assert (ratio < 1e-6 * prior).all()
+
+    def test_where_margins_tell_all(self):
+        """Cells of columns with one code teach nothing, and disturb nobody."""
+        generator = np.random.default_rng(3)
+        base = generator.dirichlet(np.ones(60))
+        public = generator.dirichlet(1 + 30 * base)
+        alone = shrink(cells_of(base, public), np.array([0]), 500.0)
+        fixed = cells_of(base, base, base + 0.1, 100.0)._replace(kept=np.zeros(60))
+        both = Cells(*map(np.concatenate, zip(fixed, cells_of(base, public), strict=True)))
+        found = shrink(both, np.array([0, 60]), 500.0)
+        assert all(np.isfinite(each[:60]).all() for each in found[:2])
+        for mine, wanted in zip(found, alone, strict=True):
+            np.testing.assert_allclose(mine[60:], wanted, rtol=1e-3)
+
+
+def model_of(n_public, sizes, workload, seed=0):
+    generator = np.random.default_rng(seed)
+    public = np.column_stack([generator.binomial(size - 1, 0.3, n_public) for size in sizes])
+    model = MarginalModel(public.astype(np.int64), sizes, workload, 5000)
+    for table in model.tables.values():
+        table.add(joint(generator, table.shape, 3)[0], 200.0)
+    model.solve()
+    return model
+
+
+class TestPlan:
+    @pytest.mark.parametrize("power", [1, 2])
+    @pytest.mark.parametrize("precision", [1.0, 1e4, 1e9])
+    def test_shares(self, power, precision):
+        model = model_of(100, (2, 3, 4), [(0, 1), (0, 2), (1, 2)])
+        shares = plan_shares(model, precision, power)
+        assert shares.shape == (len(model.tables),)
+        assert shares.min() >= 0
+        assert shares.sum() == pytest.approx(1, abs=1e-12)
+
+    @pytest.mark.parametrize("precision", [100.0, 1e4, 1e6])
+    @pytest.mark.parametrize("n_public", [0, 50])
+    def test_no_plan_has_a_smaller_error(self, n_public, precision):
+        """The sum and the 6-norm of deviations, among all shares of two columns and their pair."""
+        workload = [(0, 1)]
+        model = model_of(n_public, (2, 5), workload)
+        tables = list(model.tables.values())
+        noise = len(tables) / precision
+
+        def error(shares):
+            bought = precision * shares
+            deviations = []
+            for table, own in zip(tables, bought, strict=True):
+                pair = tables[2]
+                told = own if table is pair else own + bought[2] * pair.reach(table, noise)
+                known = table.precisions.ravel() + told
+                deviations.append(1 / np.sqrt(1 / table.doubt().ravel() + known))
+            every = np.concatenate(deviations)
+            return np.log(every.sum()) + np.log((every**6).sum()) / 6
+
+        grid = np.array([(a, b, 60 - a - b) for a in range(61) for b in range(61 - a)], dtype=float)
+        smallest = min(map(error, grid / 60))
+        assert error(plan_shares(model, precision, 1)) < smallest + 5e-3
+
+    def test_what_is_uncertain_and_asked_for_gets_more(self):
+        sizes = (4, 4, 4)
+        few = model_of(3, sizes, [(0,), (1,), (0, 2)])
+        shares = dict(zip(few.tables, plan_shares(few, 1e4, 1), strict=True))
+        assert shares[0, 2] > shares[1,]
+        exact = model_of(3, sizes, [(0,), (1,)])
+        exact.tables[0,].add(exact.tables[0,].known, 1e12)
+        exact.solve()
+        shares = plan_shares(exact, 1e4, 1)
+        assert shares.tolist() == [0.0, 1.0]  # what is known need not be measured

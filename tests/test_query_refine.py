@@ -1,0 +1,209 @@
+"""Closer looks at full cells: what is cut, what is counted, and who sees it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skpublicdp.ledger import Ledger
+from skpublicdp.query_release.cells import before, build_line
+from skpublicdp.query_release.line import release_line
+from skpublicdp.query_release.refine import (
+    ASIDE,
+    ONE_PIECE,
+    Pieces,
+    cut,
+    look_closer,
+    onto_simplex,
+)
+from skpublicdp.query_release.spending import all_noise
+from tests.kit import Tape
+
+BUDGETS = {"gaussian": (1.0, 1e-6), "pure": (1.0, 0)}
+
+
+def pieces_of(*ends):
+    starts, ends = np.array(ends[:-1], dtype=float), np.array(ends[1:], dtype=float)
+    return Pieces(starts, ends, np.ones(len(ends)))
+
+
+def looks(tape):
+    return [use for use in tape.uses if "look " in use.name]
+
+
+# cutting
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=6, unique=True))
+@settings(max_examples=100)
+def test_pieces_part_the_cells(ends):
+    whole = pieces_of(*sorted(ends))
+    whole = whole.keep(before(whole.ends) > whole.starts)
+    if not len(whole.ends):
+        return
+    new = cut(whole)
+    parent = np.searchsorted(whole.ends, new.ends)
+    first = np.unique(parent, return_index=True)[1]
+    assert np.array_equal(new.starts[first], whole.starts)
+    assert np.array_equal(np.delete(new.starts, first), new.ends[:-1][np.diff(parent) == 0])
+    assert np.array_equal(new.ends[np.append(first[1:], len(parent)) - 1], whole.ends)
+    assert np.all(new.starts < new.ends)
+    assert np.all(np.bincount(parent) > 1)
+    assert np.all(np.bincount(parent) <= 66)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "values"),
+    [
+        (17.3, 99.2, [20, 50, 90]),
+        (-0.7, 1.1, [-0.5, 0.0, 0.3, 1.0]),
+        (39, 40, [39.1, 39.5, 40]),
+        (1e20, 3e21, [1e20 * k for k in (2, 9, 30)]),
+        (19.9, 20.0, [19.95, 19.99]),
+    ],
+)
+def test_short_decimal_numbers_are_pieces_of_their_own(low, high, values):
+    new = cut(pieces_of(low, high))
+    alone = new.ends[before(new.ends) == new.starts]
+    assert set(values) <= set(alone.tolist())
+
+
+def test_cutting_again_and_again_ends_at_a_single_float():
+    target, whole = 100 / 3, pieces_of(-1e6, 1e6)
+    for _ in range(40):
+        if before(whole.ends[0]) == whole.starts[0]:
+            break
+        new = cut(whole)
+        whole = new.keep((new.starts < target) & (target <= new.ends))
+    assert (whole.starts[0], whole.ends[0]) == (before(np.array(target)), target)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.floats(0.01, 9))
+@settings(max_examples=100)
+def test_the_simplex_is_met_at_its_nearest_point(values, total):
+    values = np.array(values)
+    nearest = onto_simplex(values, total)
+    assert nearest.min() >= 0
+    assert nearest.sum() == pytest.approx(total)
+    # what is left of each number is the same where it is positive, and no more elsewhere
+    level = (values - nearest)[nearest > 1e-9]
+    assert np.ptp(level) < 1e-9
+    assert np.all(values[nearest == 0] <= level.max() + 1e-9)
+
+
+# sensitivity
+
+
+DOMAIN = (-7.0, 0.0, 0.25, 0.25 + 2**-40, 1.0, 1.7, 3.0, 50.0)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0])
+def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
+    """All neighbours of three rows, with outcomes dictated, so that all look at the same cells."""
+    line = build_line(np.array([0.0, 1.0, 1.0]), 0.0, 3.0, 4)
+    masses = np.zeros(len(line.edges) + 1)
+    masses[np.searchsorted(line.edges, [0.25, 1.7])] = 1  # other rows are in no piece
+    noise = all_noise(Ledger(10_000, delta))
+
+    def answers(rows, outcomes=None):
+        with Tape(outcomes) as tape:
+            look_closer(line, masses, np.array(rows), noise, Ledger(10_000, delta, 0), 16)
+        return tape
+
+    tape = answers((0.25, 0.25, 1.7))
+    assert len(tape.uses) > 2
+    outcomes, farthest = tape.outcomes, 0
+    exact = {
+        rows: [use.answer for use in answers(rows, outcomes).uses]
+        for rows in itertools.combinations_with_replacement(DOMAIN, 3)
+    }
+    alone = False
+    for kept in itertools.combinations_with_replacement(DOMAIN, 2):
+        for old, new in itertools.combinations(DOMAIN, 2):
+            one, other = (exact[tuple(sorted((*kept, row)))] for row in (old, new))
+            for a, b in zip(one, other, strict=True):
+                moved = np.abs(a - b)
+                assert moved.sum() <= ONE_PIECE.absolute
+                assert np.square(moved).sum() <= ONE_PIECE.squared
+                farthest = max(farthest, moved.sum())
+                alone |= moved.sum() == 1
+    assert alone
+    assert farthest == ONE_PIECE.absolute
+    assert all(use.sensitivity == ONE_PIECE for use in tape.uses)
+    total = noise.mu_squared if delta else noise.epsilon
+    assert sum(use.cost for use in tape.uses) <= ASIDE * total
+
+
+@pytest.mark.parametrize("n", [1, 40])
+def test_the_counts_are_those_of_the_pieces(n):
+    generator = np.random.default_rng(n)
+    x = generator.choice(DOMAIN, n)
+    line = build_line(np.empty(0), 0.0, 3.0, 5)
+    with Tape() as tape:
+        masses = np.ones(len(line.edges) + 1)
+        ledger = Ledger(10_000, 1e-6, 0)
+        look_closer(line, masses, x, all_noise(ledger), ledger, 16)
+    first = tape.uses[0].answer
+    whole = Pieces(
+        np.append(before(np.array([0.0])), line.edges), np.append(line.edges, 3.0), masses
+    )
+    new = cut(whole.keep(before(whole.ends) > whole.starts))
+    inside = np.clip(x, 0, 3)[:, None]
+    assert np.array_equal(first, ((new.starts < inside) & (inside <= new.ends)).sum(axis=0))
+
+
+# what follows from released values alone
+
+
+def heavy(n=20_000, seed=0):
+    generator = np.random.default_rng(seed)
+    u = generator.random(n)
+    return np.where(u < 0.3, 37.25, np.where(u < 0.4, 61.0, generator.normal(50, 20, n)))
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+@pytest.mark.parametrize("n_public", [0, 50])
+def test_the_same_released_values_give_the_same_looks_and_the_same_release(budget, n_public):
+    x, bounds, budget = heavy(), (-100, 300), (30, budget[1])
+    public = np.random.default_rng(1).normal(50, 20, n_public)
+    with Tape() as tape:
+        one = release_line(x, public, bounds=bounds, ledger=Ledger(*budget, 0))
+    assert len(looks(tape)) >= 2
+    for others in (np.full(len(x), 5.0), np.append(x[1:], 299.0)):
+        with Tape(tape.outcomes) as again:
+            other = release_line(others, public, bounds=bounds, ledger=Ledger(*budget, 0))
+        for use, same in zip(tape.uses, again.uses, strict=True):
+            assert (use.name, use.event, use.spread) == (same.name, same.event, same.spread)
+        assert np.array_equal(one.curve.heights, other.curve.heights)
+        assert np.array_equal(one.curve.knots, other.curve.knots)
+        assert np.array_equal(one.deviations, other.deviations)
+        assert np.array_equal(one.quantile_interval(0.3), other.quantile_interval(0.3))
+
+
+def test_little_budget_is_not_spent_on_looks():
+    x = np.random.default_rng(0).normal(size=500)
+    for budget, uses in (((0.1, 1e-6), 1), ((0.1, 0), 1), ((1.0, 1e-6), 2)):
+        with Tape() as tape:
+            release_line(x, x[:200], bounds=(-6, 6), ledger=Ledger(*budget, 0))
+        assert len(tape.uses) == uses
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+@pytest.mark.parametrize("n_public", [0, 50, 1000])
+def test_heavy_values_that_no_public_row_has_are_found(budget, n_public):
+    x = heavy()
+    public = np.random.default_rng(1).normal(60, 20, n_public)
+    found = release_line(x, public, bounds=(-100, 300), ledger=Ledger(*budget, 0))
+    assert {37.25, 61.0} <= set(found.atoms.tolist())
+    for atom in (37.25, 61.0):
+        assert found.interval(atom, atom) == pytest.approx((x == atom).mean(), abs=0.02)
+    assert found.quantile(0.4) == 37.25
+
+
+def test_a_column_in_one_cell_is_found_without_public_rows():
+    x = np.exp(np.random.default_rng(0).normal(10, 1, 50_000))
+    found = release_line(x, [], bounds=(-1e6, 1e8), ledger=Ledger(1, 1e-6, 0))
+    at = np.quantile(x, np.linspace(0.01, 0.99, 99))
+    assert np.abs(found.cdf(at) - np.linspace(0.01, 0.99, 99)).max() < 0.02

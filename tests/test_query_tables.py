@@ -1,0 +1,288 @@
+"""Tables of a release: how cells are asked for, what is refused, and scikit-learn around it."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from skpublicdp import PAPQueryRelease
+from skpublicdp.exceptions import UnmeasuredWarning
+from skpublicdp.query_release import CustomQueries, MarginalQueries
+from tests.helpers import FALSE_ALARM
+
+N, M = 5000, 200
+
+
+def people(n, seed):
+    generator = np.random.default_rng(seed)
+    age = generator.choice([20, 30, 40, 50], size=n, p=[0.4, 0.3, 0.2, 0.1])
+    retired = generator.random(n) < age / 100
+    job = np.where(retired, "retired", generator.choice(["farm", "shop"], size=n))
+    return pd.DataFrame({"age": age, "job": job, "sex": generator.choice(["f", "m"], size=n)})
+
+
+PEOPLE, PUBLIC = people(N, 0), people(M, 1)
+
+
+def fitted(queries=None, rows=PEOPLE, public=PUBLIC, **settings):
+    release = PAPQueryRelease(queries, random_state=0, **{"epsilon": 5.0, **settings})
+    return release.fit(rows, X_public=public)
+
+
+@pytest.fixture(scope="module")
+def release():
+    return fitted()
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+class TestAsking:
+    def test_all_ways_are_one(self, release):
+        expected = release.answer([{"age": 30, "job": "shop"}, {"job": "farm", "sex": "f"}])
+        truth = [
+            ((PEOPLE["age"] == 30) & (PEOPLE["job"] == "shop")).mean(),
+            ((PEOPLE["job"] == "farm") & (PEOPLE["sex"] == "f")).mean(),
+        ]
+        np.testing.assert_allclose(expected, truth, atol=0.02)
+        for Q in (
+            [[30, "shop", None], [None, "farm", "f"]],
+            np.array([[30, "shop", None], [None, "farm", "f"]], dtype=object),
+            pd.DataFrame({"age": [30, None], "job": ["shop", "farm"], "sex": [None, "f"]}),
+            pd.DataFrame({"sex": [None, "f"], "job": ["shop", "farm"], "age": [30, np.nan]}),
+            [{0: 30, 1: "shop"}, {"job": "farm", 2: "f"}],
+        ):
+            np.testing.assert_array_equal(release.answer(Q), expected)
+
+    def test_some_columns_of_a_frame_and_one_question(self, release):
+        one = release.answer({"job": "farm"})
+        assert one.shape == (1,)
+        np.testing.assert_array_equal(release.answer(pd.DataFrame({"job": ["farm"]})), one)
+        assert one[0] == pytest.approx((PEOPLE["job"] == "farm").mean(), abs=0.02)
+        assert release.answer([{}, {"sex": "f"}])[0] == 1
+
+    def test_one_column(self):
+        one = fitted(None, PEOPLE[["job"]], PUBLIC[["job"]])
+        flat = one.answer(["farm", "shop"])
+        np.testing.assert_array_equal(one.answer([["farm"], ["shop"]]), flat)
+        np.testing.assert_array_equal(one.answer([{"job": "farm"}, {"job": "shop"}]), flat)
+
+    def test_numbers_are_asked_for_by_their_bin(self, release):
+        same = release.answer([{"age": 30}, {"age": 31}, {"age": 40}])
+        assert same[0] == same[1] != same[2]
+
+    @pytest.mark.parametrize(
+        ("Q", "message"),
+        [
+            ({"pay": 3}, "'pay', and there are age, job, sex"),
+            (pd.DataFrame({"pay": [3]}), "'pay', and there are age, job, sex"),
+            ({3: "f"}, "position below 3"),
+            ({"job": "fram"}, r"'fram' that public rows show; it has .*'farm'.*\(other\)"),
+            ([["30", "shop"]], "each of 3 columns"),
+            (["farm"], "each of 3 columns|2D array"),
+            (np.full((1, 3), np.nan), "write None for any value"),
+        ],
+    )
+    def test_what_is_no_question(self, release, Q, message):
+        for ask in (release.answer, release.interval):
+            with pytest.raises(ValueError, match=message):
+                ask(Q)
+
+    def test_a_table_that_was_not_released(self, release):
+        Q = {"age": 20, "job": "farm", "sex": "f"}
+        with pytest.warns(UnmeasuredWarning, match="add the table to the workload") as caught:
+            answer = release.answer(Q)
+        assert caught[0].filename == __file__
+        truth = ((PEOPLE["age"] == 20) & (PEOPLE["job"] == "farm") & (PEOPLE["sex"] == "f")).mean()
+        np.testing.assert_allclose(answer, truth, atol=0.05)
+        with pytest.raises(ValueError, match="was not released; add it to the workload"):
+            release.interval(Q)
+        with (
+            warnings.catch_warnings(action="ignore"),
+            pytest.raises(ValueError, match="was not released; add it to the workload"),
+        ):
+            release.table(["age", "job", "sex"])
+        wide = fitted(MarginalQueries(k=3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            low, high = wide.interval(Q)[0]
+            assert low <= wide.answer(Q)[0] <= high
+
+
+class TestIntervals:
+    def test_they_widen_with_the_level_and_with_how_many_hold_together(self, release):
+        Q = [{"job": "farm"}, {"age": 20, "sex": "f"}, {"job": "shop", "sex": "m"}]
+        answers = release.answer(Q)
+
+        def half(*arguments, **settings):
+            low, high = release.interval(Q, *arguments, **settings).T
+            assert ((low >= 0) & (high <= 1)).all()
+            np.testing.assert_allclose((low + high) / 2, answers)
+            return (high - low) / 2
+
+        np.testing.assert_allclose(half(0.5) / half(), norm.isf(0.25) / norm.isf(0.025))
+        # a union of three
+        np.testing.assert_allclose(half(simultaneous=True), half(1 - 0.05 / 3))
+        for level in (0, 1, "high"):
+            with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+                release.interval(Q, level)
+
+    def test_more_budget_and_more_rows_are_narrower(self):
+        Q = {"age": 20, "job": "farm"}
+        runs = [
+            fitted(epsilon=0.05).interval(Q),
+            fitted(epsilon=5).interval(Q),
+            fitted(rows=people(50_000, 0), epsilon=5).interval(Q),
+        ]
+        widths = [float(np.diff(found[0])[0]) for found in runs]
+        assert widths == sorted(widths, reverse=True)
+        assert widths[2] < widths[0] / 4
+
+    def test_the_expected_error_is_that_of_the_cells(self, release):
+        errors = [fitted(epsilon=epsilon).expected_error_ for epsilon in (0.05, 0.5, 5)]
+        assert errors == sorted(errors, reverse=True)
+        truth, found = [], []
+        population = people(1_000_000, 7)
+        for columns in (["age", "job"], ["age", "sex"], ["job", "sex"]):
+            table = release.table(columns)
+            shares = population.groupby(columns).size() / len(population)
+            keys = pd.MultiIndex.from_frame(table[columns])
+            truth += shares.reindex(keys, fill_value=0).tolist()
+            found += table["fraction"].tolist()
+        error = np.sqrt(np.mean(np.square(np.subtract(found, truth))))
+        assert error < 3 * release.expected_error_
+        assert fitted(method="public").expected_error_ is None
+
+
+class TestTable:
+    def test_frame(self, release):
+        table = release.table(["job", "age"])
+        assert isinstance(table, pd.DataFrame)
+        assert list(table.columns) == ["job", "age", "fraction", "low", "high"]
+        assert len(table) == 5 * 4
+        assert table["fraction"].sum() == pytest.approx(1)
+        assert (table["low"] <= table["fraction"]).all()
+        assert (table["fraction"] <= table["high"]).all()
+        Q = table[["job", "age"]]
+        np.testing.assert_array_equal(release.answer(Q), table["fraction"])
+        np.testing.assert_array_equal(release.interval(Q), table[["low", "high"]])
+        one = release.table("age")
+        assert one["age"].tolist() == [20, 30, 40, 50]
+        summed = table.groupby("age")["fraction"].sum()
+        np.testing.assert_allclose(summed, one["fraction"], atol=1e-6)
+
+    def test_dict(self):
+        rows = PEOPLE.to_numpy(dtype=object)
+        release = fitted(None, rows, PUBLIC.to_numpy(dtype=object))
+        table = release.table([0, 2])
+        assert isinstance(table, dict)
+        assert list(table) == ["x0", "x2", "fraction", "low", "high"]
+        assert table["fraction"].sum() == pytest.approx(1)
+
+    def test_numbers_in_bins(self):
+        generator = np.random.default_rng(0)
+        rows = generator.normal(size=(N, 2))
+        release = fitted(MarginalQueries(bins=4), rows, generator.normal(size=(M, 2)))
+        table = release.table(0)
+        assert len(table["x0"]) == 4
+        ends = [tuple(map(float, name.split(" to "))) for name in table["x0"]]
+        assert all(one[1] == other[0] for one, other in itertools.pairwise(ends))
+        counts = [((rows[:, 0] > low) & (rows[:, 0] <= high)).mean() for low, high in ends]
+        np.testing.assert_allclose(table["fraction"], counts, atol=0.02)
+
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ("pay", "there are age, job, sex"),
+            (["age", "age"], "different columns"),
+            ([], "one or more different columns"),
+        ],
+    )
+    def test_what_it_refuses(self, release, columns, message):
+        with pytest.raises(ValueError, match=message):
+            release.table(columns)
+
+    def test_other_queries_have_none(self):
+        mine = fitted(CustomQueries(lambda rows: rows["age"] > 30))
+        with pytest.raises(ValueError, match="released with MarginalQueries"):
+            mine.table("age")
+        assert mine.answer([[0]])[0] == pytest.approx((PEOPLE["age"] > 30).mean(), abs=0.03)
+        low, high = mine.interval([[0]])[0]
+        assert low < mine.answer([[0]])[0] < high
+
+
+class TestCurves:
+    def test_of_a_column(self, release):
+        ages = [19, 20, 35, 50]
+        truth = [(PEOPLE["age"] <= age).mean() for age in ages]
+        np.testing.assert_allclose(release.cdf(ages, "age"), truth, atol=0.03)
+        np.testing.assert_array_equal(release.cdf(ages, 0), release.cdf(ages, column="age"))
+        assert release.quantile(0.5, "age") == 30
+        assert release.mean("age") == pytest.approx(PEOPLE["age"].mean(), abs=1)
+        shares = release.histogram([0, 25, 45, 90], "age")
+        np.testing.assert_allclose(shares, [0.4, 0.5, 0.1], atol=0.03)
+
+    def test_what_has_no_order(self, release):
+        for curve in (release.cdf, release.quantile):
+            with pytest.raises(ValueError, match="one numeric column; name it"):
+                curve([0.5])
+            with pytest.raises(ValueError, match="Column job is categorical"):
+                curve([0.5], "job")
+            with pytest.raises(ValueError, match="there are age, job, sex"):
+                curve([0.5], "pay")
+
+
+def test_a_sample_has_the_tables(release):
+    n = 200_000
+    sample = release.sample(n)
+    pd.testing.assert_frame_equal(sample, release.sample(n))
+    for columns in (["age", "job"], ["age", "sex"], ["job", "sex"]):
+        table = release.table(columns)
+        keys = pd.MultiIndex.from_frame(table[columns])
+        counts = sample.groupby(columns).size().reindex(keys, fill_value=0).to_numpy()
+        p = table["fraction"].to_numpy()
+        # what the weighted rows are off by, and what the draw of rows is
+        chance = norm.isf(FALSE_ALARM) * np.sqrt(p * (1 - p) / n) + 5 / n
+        assert np.maximum(np.abs(counts / n - p) - chance, 0).sum() < 0.02
+
+
+class TestScikitLearn:
+    def test_transform(self, release):
+        Q = pd.DataFrame({"age": [20, 30], "job": ["farm", None], "sex": [None, "m"]})
+        found = release.transform(Q)
+        assert found.shape == (2, 1)
+        np.testing.assert_array_equal(found[:, 0], release.answer(Q))
+        assert release.get_feature_names_out().tolist() == ["fraction"]
+        framed = fitted().set_output(transform="pandas").transform(Q)
+        assert isinstance(framed, pd.DataFrame)
+        assert list(framed.columns) == ["fraction"]
+        np.testing.assert_array_equal(framed["fraction"], found[:, 0])
+
+    def test_search(self):
+        """More budget has the better score."""
+        rows = pd.concat([PEOPLE, PUBLIC], ignore_index=True)
+        order = np.random.default_rng(0).permutation(len(rows))  # every fold has public rows
+        rows, mask = rows.iloc[order], order >= N
+        search = GridSearchCV(
+            PAPQueryRelease(random_state=0), {"epsilon": [0.001, 20.0]}, cv=3, error_score="raise"
+        ).fit(rows, is_public=mask)
+        assert search.best_params_ == {"epsilon": 20.0}
+        assert (search.cv_results_["mean_test_score"] < 0).all()
+
+    def test_score_is_the_mean_error_of_all_cells(self):
+        release = fitted(MarginalQueries(1))
+        kept = people(1000, 5)
+        errors = []
+        for column in ("age", "job", "sex"):
+            table = release.table(column)
+            shares = kept[column].value_counts(normalize=True)
+            truth = shares.reindex(table[column], fill_value=0)
+            errors += np.abs(table["fraction"].to_numpy() - truth.to_numpy()).tolist()
+        assert release.score(kept) == pytest.approx(-np.mean(errors))
+
+    def test_clone(self, release):
+        again = clone(release).fit(PEOPLE, X_public=PUBLIC)
+        pd.testing.assert_frame_equal(again.table(["age", "job"]), release.table(["age", "job"]))
