@@ -122,13 +122,15 @@ class MarginalDisplay:
         schema = release._schema
         position = schema.position(column)
         described = schema.columns[position]
+        released, cuts = release._released.one_way(position), None
         carrier = release._released.rows
         of_release = carrier.rows[:, position]
-        cuts = None if described.categorical else find_cuts(release, position, of_release)
-        if cuts is not None and release._released.line is not None:
+        if not described.categorical:
+            cuts = find_cuts(release, position, of_release)
+        if released is None and cuts is not None and release._released.line is not None:
             # inside a cell the curve knows more than the row that stands for it
             released = np.diff(release.cdf(cuts), prepend=0.0, append=1.0)
-        else:
+        elif released is None:
             released = shares(described, cuts, of_release, carrier.weights)
         public = None
         if X_public is not None:

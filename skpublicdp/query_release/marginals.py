@@ -164,12 +164,12 @@ def release_marginals(
             tables[place].add(values, 1 / variance)
 
     whole = all_noise(ledger)
-    if not drawable(part_of(whole, Fraction(1, len(tables))), ledger.for_person(TABLE)):
+    first, even = _first_look(model, whole, ledger, n_private)
+    if not drawable(part_of(whole, first * max(even)), ledger.for_person(TABLE)):
         raise ValueError(
             f"The noise for {len(tables)} tables is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; release fewer tables."
         )
-    first, even = _first_look(model, whole, ledger, n_private)
     measure(part_of(whole, first), even)
     model.solve()
     rest = part_of(whole, 1 - first)

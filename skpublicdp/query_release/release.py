@@ -13,7 +13,7 @@ from skpublicdp.ledger import public_seed
 from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, check_parameters
 from skpublicdp.query_release.door import read_rows
 from skpublicdp.query_release.line import LineRelease
-from skpublicdp.query_release.listed import MarginalQueries
+from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.methods import METHODS
 from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
 from skpublicdp.query_release.spending import open_ledger
@@ -218,11 +218,10 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         self._released = released
         self.effective_public_size_ = released.effective_public_size
         self.guarantee_ = released.guarantee
-        self.privacy_ = ledger.receipt(
-            assumptions=(
-                "the number of private rows, and the names and types of columns, are known",
-            )
-        )
+        assumptions = ["the number of private rows, and the names and types of columns, are known"]
+        if isinstance(queries, CustomQueries):
+            assumptions.append("the function of CustomQueries looks at each row alone")
+        self.privacy_ = ledger.receipt(assumptions=tuple(assumptions))
         self.expected_error_ = released.expected_error
         return self
 

@@ -134,6 +134,12 @@ class Released:
         """Rows and weights that every query can be asked of."""
         return self.table.rows if isinstance(self.table, TableAnswers) else self.table
 
+    def one_way(self, position: int) -> Floats | None:
+        """Return the released table of one column, if it was cut as its queries are."""
+        if isinstance(self.table, TableAnswers) and isinstance(self.queries, MarginalQueries):
+            return self.table.release.fractions.get((position,))
+        return None
+
     def column(self, position: int) -> LineRelease | Table:
         """Return what answers ``cdf`` and ``quantile`` of a numeric column."""
         if self.line is not None:
