@@ -146,6 +146,11 @@ class Listed(Derived):
         """Return 1 where a query holds."""
         return self._queries.holds(self._all, rows).T.astype(np.int64)
 
+    def count(self, rows: Rows) -> Codes:
+        """Count the rows for which each query holds; additive over rows."""
+        counts: Codes = self._queries.holds(self._all, rows).sum(axis=1, dtype=np.int64)
+        return counts
+
 
 def needs_lines(queries: QueryClass) -> bool:
     """Tell whether columns are released one by one first."""

@@ -196,8 +196,8 @@ class Surprise(NamedTuple):
         Squared differences.
     expected : ndarray
         Variances of the errors that the expectation owned up to.
-    noise : float
-        Variance of the noise.
+    noise : ndarray
+        Variances of the noise.
     """
 
     squared: Floats

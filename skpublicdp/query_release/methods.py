@@ -18,14 +18,14 @@ from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.line import LineRelease, release_line
 from skpublicdp.query_release.marginal_model import closure
 from skpublicdp.query_release.marginals import PROOF, MarginalRelease, release_marginals
-from skpublicdp.query_release.pmw import release_pmw
+from skpublicdp.query_release.pmw import release_pmw, tally
 from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.regions import StumpQueries
 from skpublicdp.query_release.released import Released, bind, one_column
 from skpublicdp.query_release.spending import all_noise, noise_on, part_of
 from skpublicdp.query_release.table_answers import ColumnAnswers, TableAnswers
 from skpublicdp.query_release.weighted import WeightedRows
-from skpublicdp.schema import Codes
+from skpublicdp.schema import Codes, Rows
 
 
 def release_auto(
@@ -101,7 +101,7 @@ def _auto_tables(
         release = _tables_of(
             derived,
             workload,
-            derived.codes_of_all(rows.X_private, n_jobs),
+            rows.X_private,
             codes_public[: rows.n_public],  # a reference only says what rows may look like
             ledger=ledger.child(noise, name=noise_on("tables", noise), proof=PROOF)
             if lines
@@ -124,7 +124,7 @@ def _auto_tables(
 def _tables_of(
     derived: Derived,
     workload: list[tuple[int, ...]],
-    private: Codes,
+    X_private: Rows,
     public: Codes,
     *,
     ledger: Ledger,
@@ -132,10 +132,9 @@ def _tables_of(
     n_jobs: int | None,
 ) -> MarginalRelease:
     if isinstance(derived, Listed):
-        return release_answers(
-            private.sum(axis=0), len(private), public, ledger=ledger, trust=trust
-        )
-    sizes = derived.sizes
+        counts = tally(derived.count, X_private, n_jobs)  # answers to all rows may not fit
+        return release_answers(counts, len(X_private), public, ledger=ledger, trust=trust)
+    private, sizes = derived.codes_of_all(X_private, n_jobs), derived.sizes
     return release_marginals(
         private, public, sizes, workload, ledger=ledger, trust=trust, n_jobs=n_jobs
     )

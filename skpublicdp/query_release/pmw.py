@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: 
         beta=estimator.beta / 4,
         alpha=None if estimator.alpha is None else estimator.alpha / 2,
     )
-    cells = _tally(arrangement, rows.X_private, estimator.n_jobs)
+    cells = tally(arrangement.tally, rows.X_private, estimator.n_jobs)
     weights = play(arrangement.answers(cells), n, arrangement, plan, ledger)
     table = WeightedRows(*arrangement.table(weights))
     projection = None
@@ -100,11 +101,13 @@ def _guarantee(
     return guarantee
 
 
-def _tally(arrangement: Arrangement, X: Floats, n_jobs: int | None) -> NDArray[np.int64]:
+def tally(
+    count: Callable[[Floats], NDArray[np.int64]], X: Floats, n_jobs: int | None
+) -> NDArray[np.int64]:
     """Add up the tables of chunks of rows, counted by threads."""
     starts = range(0, len(X), CHUNK_ROWS)
     parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(arrangement.tally)(X[start : start + CHUNK_ROWS]) for start in starts
+        delayed(count)(X[start : start + CHUNK_ROWS]) for start in starts
     )
     total: NDArray[np.int64] = np.sum(list(parts), axis=0)
     return total
