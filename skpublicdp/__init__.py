@@ -1,7 +1,7 @@
 """Learning on private data with the help of public data, under differential privacy."""
 
 from skpublicdp.active import SubsamplingActiveLearner
-from skpublicdp.boosting import SemiPrivateBoostingClassifier
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.label_boost import LabelBoostClassifier
@@ -20,6 +20,7 @@ __all__ = [
     "PrivacyBudget",
     "PublicFit",
     "SemiPrivateBoostingClassifier",
+    "SemiPrivateBoostingRegressor",
     "SemiPrivateClassifier",
     "SubsamplingActiveLearner",
     "__version__",

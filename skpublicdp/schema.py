@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,13 @@ class Column:
             except Exception:  # what cannot be compared is no public category
                 return other
 
-        return np.fromiter(map(code, values.tolist()), dtype=np.float64, count=len(values))
+        listed, plain = values.tolist(), {**codes, None: missing}.get
+        found: Iterator[int]
+        if set(map(type, listed)) <= PLAIN:
+            found = map(plain, listed, repeat(other))
+        else:
+            found = (plain(v, other) if type(v) in PLAIN else code(v) for v in listed)
+        return np.fromiter(found, dtype=np.float64, count=len(listed))
 
     def decode(self, numbers: Rows) -> NDArray[Any]:
         """Undo `encode`, `OTHER` and `MISSING` being written out."""
@@ -94,6 +101,10 @@ class Column:
     def names(self) -> list[Any]:
         """The categories by their codes, `OTHER` and `MISSING` being written out."""
         return [*self.values.tolist(), OTHER, MISSING]
+
+
+PLAIN = {str, int, bool, type(None)}
+"""Types of values that can be compared, and of which only None is missing."""
 
 
 def is_missing(value: Any) -> bool:

@@ -215,7 +215,7 @@ def learner_of(n, m, roles, **params):
 
 
 class TestPrivacy:
-    @pytest.mark.parametrize(("t", "n", "m"), [(4, 2, 1), (5, 3, 1), (5, 3, 2), (4, 3, 3)])
+    @pytest.mark.parametrize(("t", "n", "m"), [(4, 2, 1), (4, 3, 1), (4, 3, 2), (4, 3, 3)])
     @pytest.mark.parametrize("query", [False, True])
     def test_random_roles_are_a_uniform_sequence(self, t, n, m, query):
         found = views(learner_of(n, m, "random"), t, query=query)
@@ -223,7 +223,7 @@ class TestPrivacy:
         share = Fraction(1, math.perm(t, n))
         assert found == {(rows[:m], rows[m:]): share for rows in sequences}
 
-    @pytest.mark.parametrize(("t", "n", "m"), [(4, 2, 1), (5, 3, 1), (5, 3, 2)])
+    @pytest.mark.parametrize(("t", "n", "m"), [(4, 2, 1), (4, 3, 1), (4, 3, 2)])
     @pytest.mark.parametrize("query", [False, True])
     def test_the_papers_roles_are_those_of_algorithm_4(self, t, n, m, query):
         found = as_sets(views(learner_of(n, m, "paper"), t, query=query))
@@ -283,19 +283,16 @@ class TestPrivacy:
         found = as_sets(views(learner, t))
         kinds = list(itertools.product((0, 1), (0, 1)))
         for kernel in (thresholds, witness, labelled_witness):
-            outcomes = {
-                pool: sum(
+            outcomes = [
+                sum(
                     float(share)
                     * kernel([pool[i] for i in labelled], [pool[i][0] for i in others], base)
                     for (labelled, others), share in found.items()
                 )
                 for pool in itertools.product(kinds, repeat=t)
-            }
-            worst = 0.0
-            for pool, position in itertools.product(outcomes, range(t)):
-                for row in kinds:
-                    other = (*pool[:position], row, *pool[position + 1 :])
-                    worst = max(worst, np.log(outcomes[pool] / outcomes[other]).max())
+            ]
+            logs = np.log(outcomes).reshape(*[len(kinds)] * t, -1)  # an axis for each row
+            worst = max(np.ptp(logs, axis=position).max() for position in range(t))
             assert worst <= 0.4 + 1e-9
             if kernel is witness and roles == "random":
                 assert worst == pytest.approx(0.4, abs=1e-9)  # attained
@@ -899,22 +896,22 @@ class TestPersons:
         assert not any(3 in {*labelled, *others} for labelled, others in found)
         kinds, counting = list(itertools.product((0, 1), (0, 1))), [0, 1, 2, 4, 5]
         for kernel in (thresholds, witness, labelled_witness):
-            outcomes = {}
+            outcomes = []
             for values in itertools.product(kinds, repeat=len(counting)):
                 pool = dict(zip(counting, values, strict=True))
-                outcomes[values] = sum(
-                    float(share)
-                    * kernel([pool[i] for i in labelled], [pool[i][0] for i in others], base)
-                    for (labelled, others), share in found.items()
+                outcomes.append(
+                    sum(
+                        float(share)
+                        * kernel([pool[i] for i in labelled], [pool[i][0] for i in others], base)
+                        for (labelled, others), share in found.items()
+                    )
                 )
-            worst = 0.0
-            for values, person in itertools.product(outcomes, (0, 1, 2)):
-                own = [place for place, row in enumerate(counting) if WHO[row] == person]
-                for rows in itertools.product(kinds, repeat=len(own)):
-                    other = list(values)
-                    for place, row in zip(own, rows, strict=True):
-                        other[place] = row
-                    worst = max(worst, np.log(outcomes[values] / outcomes[tuple(other)]).max())
+            # an axis for each row that counts: a person's rows are replaced together
+            logs = np.log(outcomes).reshape(*[len(kinds)] * len(counting), -1)
+            worst = max(
+                np.ptp(logs, axis=tuple(np.flatnonzero(WHO[counting] == person))).max()
+                for person in (0, 1, 2)
+            )
             assert worst <= 0.4 + 1e-9
             assert kernel is not witness or worst > 0.25  # more than one row may lose
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -76,22 +77,30 @@ SKLEARN_PRIVATE = {
 """Names that estimators have or had from scikit-learn; `_repr_html_` is that of notebooks."""
 
 
+@cache
+def nodes(source):
+    """All nodes; several tests look at each file."""
+    return list(ast.walk(ast.parse(source)))
+
+
+@cache
 def imports(source):
-    """Yield (name with dots, local name, whether at the top) of all that is imported."""
-    tree = ast.parse(source)
+    """List (name with dots, local name, whether at the top) of all that is imported."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    late = {n for f in ast.walk(tree) if isinstance(f, functions) for n in ast.walk(f)}
-    for node in ast.walk(tree):
+    late = {n for f in nodes(source) if isinstance(f, functions) for n in ast.walk(f)}
+    found = []
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 local = alias.asname or alias.name.split(".")[0]
                 origin = alias.name if alias.asname else local
-                yield alias.name, (local, origin), node not in late
+                found.append((alias.name, (local, origin), node not in late))
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative import"
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
-                yield name, (alias.asname or alias.name, name), node not in late
+                found.append((name, (alias.asname or alias.name, name), node not in late))
+    return found
 
 
 def names_used(source):
@@ -106,7 +115,7 @@ def names_used(source):
             return origins.get(node.id, node.id)
         return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else "?"
 
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Name | ast.Attribute | ast.Call):
             yield node, dotted(node.func if isinstance(node, ast.Call) else node)
 
@@ -159,7 +168,7 @@ def private_sklearn(source):
         return bool(private & SKLEARN_PRIVATE) or any("callback" in part for part in private)
 
     names = {name for name, _, _ in imports(source)} | {name for _, name in names_used(source)}
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         named = node.value if isinstance(node, ast.Constant) else getattr(node, "name", None)
         if isinstance(named, str) and named.isidentifier():
             names.add(named)  # of a function, or what getattr is asked for
@@ -168,7 +177,7 @@ def private_sklearn(source):
 
 def lines_of_code(source):
     """Count lines, docstrings aside."""
-    texts = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Expr)]
+    texts = [n for n in nodes(source) if isinstance(n, ast.Expr)]
     texts = [n for n in texts if isinstance(n.value, ast.Constant)]
     told = sum(text.end_lineno - text.lineno + 1 for text in texts)
     return len(source.splitlines()) - told

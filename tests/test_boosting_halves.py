@@ -14,7 +14,7 @@ from scipy.stats import binom, multivariate_normal
 from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting import halves as module
-from skpublicdp.boosting import learner
+from skpublicdp.boosting import stages
 from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.features import feature_map
 from skpublicdp.boosting.halves import SCALES, UNLIKELY, compare, halves, tendencies
@@ -272,8 +272,8 @@ def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
 def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
     X, y, X_public = biased_rows()
     clf = SemiPrivateBoostingClassifier(epsilon=0.4, random_state=0)
-    stages = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
-    stages._budget = moments_budget(Ledger.of(clf), trees=False)
+    fit = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
+    fit._budget = moments_budget(Ledger.of(clf), trees=False)
     weights = np.random.default_rng(0).dirichlet(np.full(300, 5.0), size=2)
     seen = []
 
@@ -282,13 +282,13 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         position = len(seen) - 1
         return module.Look(2.0 + position, weights[position] if position < len(found) else None)
 
-    monkeypatch.setattr(learner, "compare", compared)
+    monkeypatch.setattr(stages, "compare", compared)
     with Tape() as tape:
-        look, spent = stages._look(1.0, Fraction(1))
-    share = look_share(stages._budget, len(X), Sensitivity(4, 4))
+        look, spent = fit._look(1.0, Fraction(1))
+    share = look_share(fit._budget, len(X), Sensitivity(4, 4))
     looks = 2 if found else 1
     assert spent == (1 + SECOND_LOOK * (looks - 1)) * share
-    assert spent == sum(use.event.mu_squared for use in tape.uses) / stages._budget.amount
+    assert spent == sum(use.event.mu_squared for use in tape.uses) / fit._budget.amount
     assert look.drift == 2.0
     np.testing.assert_array_equal(look.weights, weights[len(found) - 1] if found else None)
     assert [unlikely for _, unlikely in seen] == [UNLIKELY, 0.0][:looks]
@@ -296,8 +296,8 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         np.testing.assert_array_equal(used, wanted)
     # no more than may be spent
     seen.clear()
-    assert stages._look(1.0, 2 * share)[1] == share
-    assert stages._look(1.0, share / 2) == (None, 0)
+    assert fit._look(1.0, 2 * share)[1] == share
+    assert fit._look(1.0, share / 2) == (None, 0)
 
 
 @pytest.mark.parametrize(("columns", "n"), [(15, 530), (22, 672), (30, 740), (4, 3000)])
@@ -308,15 +308,15 @@ def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
     X_public = (rng.normal(size=(200, columns)) > 0).astype(float)
     y = (X[:, :3].sum(axis=1) + rng.normal(size=n) > 1.5).astype(int)
     weights = rng.dirichlet(np.full(200, 5.0))
-    monkeypatch.setattr(learner, "compare", lambda *args: module.Look(3.0, weights))
+    monkeypatch.setattr(stages, "compare", lambda *args: module.Look(3.0, weights))
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
-    stages = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
+    fit = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
     with Tape() as tape:
-        stages.moments(trees=True)
+        fit.moments(trees=True)
     # a draw of a plan counts as ε² / 4
     amounts = [use.cost**2 / 4 if use.kind == "draw" else use.event.mu_squared for use in tape.uses]
     shares = [
-        (use.name, amount / stages._budget.amount)
+        (use.name, amount / fit._budget.amount)
         for use, amount in zip(tape.uses, amounts, strict=True)
     ]
     looks = [share for name, share in shares if name == LOOK]

@@ -30,7 +30,7 @@ from skpublicdp.accounting import (
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.boosting import learner, moments, votes
+from skpublicdp.boosting import moments, stages, votes
 from skpublicdp.boosting.additive import AdditiveFit
 from skpublicdp.boosting.features import Feature, FeatureMap
 from skpublicdp.boosting.halves import Look
@@ -350,14 +350,19 @@ def happened(use):
 def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     options = CONFIGURATIONS[name]
     epsilon, delta = Fraction(options["epsilon"]), Fraction(options.get("delta", 1e-6))
-    n_classes, k = options.get("n_classes", 2), options.get("k")
-    X, y = some_rows(1, n_classes=n_classes, gap=options.get("gap", 0.0))
-    with Tape() as tape:
-        one, seen = watched(X, y, **options)
-    assert affordable(tape.uses, epsilon, delta)
-    looks = [use for use in one.privacy_.mechanisms if "halves" in use.name]
+    one, uses = neighbours_compared(**options)
+    assert affordable(uses, epsilon, delta)
+    looks = [use for use in one.privacy_.mechanisms if "halves of columns" in use.name]
     assert len(looks) > 1 or not name.startswith("looked")
     assert not one.trees_ or options.get("method") != "moments"
+
+
+def neighbours_compared(n=60, watch=None, **options):
+    """Compare a fit with those of neighbours under the same outputs; return it and its uses."""
+    n_classes, k, watch = options.get("n_classes", 2), options.get("k"), watch or watched
+    X, y = some_rows(1, n, n_classes, options.get("gap", 0.0))
+    with Tape() as tape:
+        one, seen = watch(X, y, **options)
     generator = np.random.default_rng(2)
     odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
     for position, new in enumerate(odd_ones):
@@ -367,7 +372,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
         if position == len(odd_ones) - 1:
             other_y = y
         with Tape(tape.outcomes) as other_tape:
-            _, also_seen = watched(other_X, other_y, **options)
+            _, also_seen = watch(other_X, other_y, **options)
         assert len(other_tape.uses) == len(tape.uses)
         assert also_seen == seen
         for use, again in zip(tape.uses, other_tape.uses, strict=True):
@@ -380,6 +385,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
             for seed in generator.integers(1 << 30, size=20):
                 moves = some_errors(use, seed) - some_errors(again, seed)
                 assert abs(moves) <= use.sensitivity
+    return one, tape.uses
 
 
 def some_errors(use, seed):
@@ -417,7 +423,7 @@ def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parame
         self.stopped = next(rounds) == stop
 
     with monkeypatch.context() as patch, Tape() as tape:
-        patch.setattr(learner, "compare", compared)
+        patch.setattr(stages, "compare", compared)
         patch.setattr(AdditiveFit, "learn", learned)
         patch.setattr(Learner, "_evenness", lambda *args: (evenness(*args), even)[1])
         patch.setattr(Voters, "grow", lambda *args: (grow(*args), gain)[1])

@@ -57,26 +57,27 @@ def spend(purse, who, group, size, log):
 
 def run(folder, n_workers, attempts, cap):
     """Run workers at once; return what attempts said of themselves."""
+    # workers are forked before there is a budget: they share what was imported and nothing else
     program = (
         "import os, sys; from fractions import Fraction\n"
         "from tests.test_budget_concurrency import work\n"
-        "path, cap, log, worker, attempts = sys.argv[1:]\n"
+        "path, cap, log, n_workers, attempts = sys.argv[1:]\n"
         "log = os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY)\n"
-        "work(path, Fraction(cap), log, int(worker), int(attempts))"
+        "workers = range(int(n_workers))\n"
+        "number = next((worker for worker in workers if not os.fork()), None)\n"
+        "if number is not None:\n"
+        "    work(path, Fraction(cap), log, number, int(attempts))\n"
+        "else:\n"
+        "    sys.exit(max(os.waitstatus_to_exitcode(os.wait()[1]) != 0 for _ in workers))"
     )
-    fixed = (folder / "budget.sqlite", cap, folder / "log")
-    root = str(Path(__file__).parents[1])
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, *map(str, (*fixed, worker, attempts))],
-            env=os.environ | {"PYTHONPATH": root},
-            stderr=subprocess.PIPE,
-        )
-        for worker in range(n_workers)
-    ]
-    for worker in workers:
-        _, errors = worker.communicate()
-        assert worker.returncode == 0, errors.decode()
+    told = (folder / "budget.sqlite", cap, folder / "log", n_workers, attempts)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, told)],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
     return [line.split("|") for line in (folder / "log").read_text().splitlines()]
 
 

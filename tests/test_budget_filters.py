@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from skpublicdp import PrivacyBudget
@@ -226,7 +227,7 @@ def value_of_the_game(cap, *, depth, events, goal=None):
         best = max(0.0, -math.expm1(goal - loss))
         mu, needed = noise_left(total), goal - loss
         if mu:
-            tails = norm.cdf([mu / 2 - needed / mu, -mu / 2 - needed / mu])
+            tails = ndtr([mu / 2 - needed / mu, -mu / 2 - needed / mu])
             best = max(best, tails[0] - math.exp(needed) * tails[1])
         if not left:
             return best

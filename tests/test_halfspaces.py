@@ -382,12 +382,12 @@ def test_a_drawn_rule_is_small():
 
 @pytest.mark.parametrize(
     ("d", "settings", "least"),
-    [(1, {}, 0.98), (2, {}, 0.98), (3, {}, 0.96), (6, {}, 0.88), (6, {"directions": 4000}, 0.905)],
+    [(1, {}, 0.98), (2, {}, 0.98), (3, {}, 0.96), (6, {"directions": 300}, 0.92), (6, {}, 0.95)],
 )
 def test_a_rotated_halfspace_is_learnt(d, settings, least):
-    """Six dimensions are coarsely covered by 1000 directions; more of them come closer."""
+    """Six dimensions are coarsely covered by 300 directions; 1000 of them come closer."""
     scores = []
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         normal = rng.normal(size=d)
         X = rng.normal(size=(5000, d))
@@ -545,7 +545,7 @@ class TestRoundsOfUnions:
 
     def test_other_members_do_not_cost_rounds(self):
         """What is shared out among the draws is what halfspaces alone would share."""
-        union = Union([DecisionTrees(3), Halfspaces(directions=100)])
+        union = Union([DecisionTrees(2), Halfspaces(directions=100)])
         for epsilon in (0.5, 1.2, 4.2):
             counts = []
             for hypotheses in (Halfspaces(directions=100), union):

@@ -79,6 +79,7 @@ def test_answers_are_sums_over_cells(case):
     counts = np.random.default_rng(1).integers(50, size=arrangement.size)
     incidence = np.array([arrangement.row(query) for query in range(arrangement.n_queries)])
     np.testing.assert_array_equal(arrangement.answers(counts), incidence @ counts)
+    assert len(np.unique(incidence, axis=1).T) == arrangement.size  # no cell is there twice
     weights = arrangement.normalised(np.log(1 + counts))
     np.testing.assert_allclose(arrangement.answers(weights), incidence @ weights, atol=1e-6)
     rows, weights = arrangement.table(weights)

@@ -12,7 +12,7 @@ from skpublicdp.query_release.line import release_line
 
 N = 100_000
 SEEDS = 3
-BUDGETS = 10.0 ** np.array([1, 2, 3, 4, 6, 8])
+BUDGETS = 10.0 ** np.array([1, 2, 4, 6, 8])
 
 
 def column(name):

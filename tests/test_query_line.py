@@ -469,8 +469,3 @@ def test_bad_arguments_are_named(changes, sentence):
     }
     with pytest.raises(ValueError, match=sentence):
         release_line(**arguments, ledger=Ledger(*GAUSSIAN, 0))
-
-
-def test_a_quantile_is_between_0_and_1():
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        release("normal").quantile([0.5, 1.1])

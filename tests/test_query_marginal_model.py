@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 
 from skpublicdp.query_release.marginal_dispersion import SCALES, Cells, shrink
-from skpublicdp.query_release.marginal_estimate import FARTHEST, Table
+from skpublicdp.query_release.marginal_estimate import Table
 from skpublicdp.query_release.marginal_model import MarginalModel, closure
 from skpublicdp.query_release.marginal_plan import plan_shares
 from skpublicdp.query_release.marginal_solver import meet_margins, weigh
@@ -248,16 +248,6 @@ class TestTables:
             np.testing.assert_allclose(values[row], solved[0], rtol=1e-9)
             np.testing.assert_allclose(precisions[row], precision, rtol=1e-9)
 
-    def test_a_model_that_is_wrong_is_kept_near_the_plain_sum(self):
-        wide, one = self.pair(np.array([[0.9, 0.02], [0.04, 0.04]]), 0.01, loose=1e-6)
-        wide.fractions = np.array([[0.9, 0.02], [0.04, 0.04]])
-        wide.measured = np.array([[0.1, 0.8], [0.05, 0.05]])
-        values, precisions = wide.message(one)
-        plain = wide.measured.sum(axis=1)
-        reach = FARTHEST * 0.01 * np.sqrt(2)
-        assert abs(values[0] - plain[0]) == pytest.approx(reach)
-        assert precisions[0] == pytest.approx(wide.precision / 2)
-
 
 def cells_of(base, public=None, values=None, precision=0.0):
     one = np.ones(len(base))
@@ -389,7 +379,7 @@ class TestPlan:
     @pytest.mark.parametrize("precision", [100.0, 1e4, 1e6])
     @pytest.mark.parametrize("n_public", [0, 50])
     def test_no_plan_has_a_smaller_error(self, n_public, precision):
-        """The sum and the 6-norm of deviations, among all shares of two columns and their pair."""
+        """The sum of variances, among all shares of two columns and their pair."""
         workload = [(0, 1)]
         model = model_of(n_public, (2, 5), workload)
         tables = list(model.tables.values())
@@ -397,14 +387,13 @@ class TestPlan:
 
         def error(shares):
             bought = precision * shares
-            deviations = []
+            variances = []
             for table, own in zip(tables, bought, strict=True):
                 pair = tables[2]
                 told = own if table is pair else own + bought[2] * pair.reach(table, noise)
                 known = table.precisions.ravel() + told
-                deviations.append(1 / np.sqrt(1 / table.doubt().ravel() + known))
-            every = np.concatenate(deviations)
-            return np.log(every.sum()) + np.log((every**6).sum()) / 6
+                variances.append(1 / (1 / table.doubt().ravel() + known))
+            return np.log(np.concatenate(variances).sum())
 
         grid = np.array([(a, b, 60 - a - b) for a in range(61) for b in range(61 - a)], dtype=float)
         smallest = min(map(error, grid / 60))
@@ -419,4 +408,4 @@ class TestPlan:
         exact.tables[0,].add(exact.tables[0,].known, 1e12)
         exact.solve()
         shares = plan_shares(exact, 1e4, 1)
-        assert shares.tolist() == [0.0, 1.0]  # what is known need not be measured
+        assert shares[1] == pytest.approx(1)  # what is known need not be measured

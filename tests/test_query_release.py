@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,6 +40,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
+from skpublicdp.query_release.multiplicative_weights import play
 
 RNG = np.random.default_rng(0)
 N, M = 4000, 150
@@ -57,6 +59,12 @@ METHODS = ("auto", "pmw", "public")
 few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
 no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 pytestmark = few_rows
+
+
+@pytest.fixture(autouse=True)
+def few_halfspaces(monkeypatch):
+    """Fewer of them answer more coarsely, in a tenth of the time."""
+    monkeypatch.setattr("skpublicdp.query_release.regions.MOST_HALFSPACES", 120)
 
 
 def fitted(queries=None, X=LINE, X_public=LINE_PUBLIC, is_public=None, **settings):
@@ -316,7 +324,14 @@ class TestPMW:
             *(RectangleQueries(), HalfspaceQueries(), CustomQueries(lambda X: X > 1)),
         ],
     )
-    def test_guarantees_fall_with_private_and_public_rows(self, queries, continuous):
+    def test_guarantees_fall_with_private_and_public_rows(self, queries, continuous, monkeypatch):
+        # the rounds have a say in it, and what is drawn in them has none
+        monkeypatch.setattr(
+            "skpublicdp.query_release.pmw.play",
+            lambda counts, n, arrangement, plan, ledger: play(
+                counts, n, arrangement, replace(plan, rounds=1), ledger
+            ),
+        )
         rng = np.random.default_rng(4)
         width = 1 if isinstance(queries, ThresholdQueries | IntervalQueries) else 2
         draw = rng.normal if continuous else partial(rng.integers, 4)
@@ -340,10 +355,9 @@ class TestPMW:
             release = fitted(IntervalQueries(), X, X_public, method="pmw", random_state=seed)
             assert np.abs(release.answer(Q) - truth).max() < release.guarantee_ < 0.3
 
-    @pytest.mark.parametrize("seed", [101, 102])
-    def test_bits(self, seed):
+    def test_bits(self):
         """The class of section 4: stumps on {0,1}^p, whose 2^p cells are not listed."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(101)
         for p, n, tolerance in ((8, 200_000, 0.03), (100, 20_000, 0.15)):
             shares = rng.random(p)
             X, X_public = rng.random((n, p)) < shares, rng.random((1000, p)) < shares
@@ -507,6 +521,15 @@ class TestBadInput:
         assert caught[0].filename == __file__
 
 
+def holds_any(stored, numbers):
+    """Tell whether the bytes of any of some floats are there, wherever they start."""
+    for start in range(8):
+        words = np.frombuffer(stored[start : start + (len(stored) - start) // 8 * 8])
+        if np.isin(numbers, words).any():
+            return True
+    return False
+
+
 class TestWhatIsStored:
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("case", ["thresholds", "rectangles"])
@@ -519,7 +542,7 @@ class TestWhatIsStored:
             release
         )
         stored = pickle.dumps(release)
-        assert not any(value.tobytes() in stored for value in X[:500].ravel())
+        assert not holds_any(stored, X.ravel())
         learned = {name for name in vars(release) if name.endswith("_")}
         assert learned == {
             *("queries_", "privacy_", "effective_public_size_"),
@@ -536,9 +559,11 @@ class TestWhatIsStored:
             np.testing.assert_array_equal(refitted.answer(case[3]), release.answer(case[3]))
 
     @pytest.mark.parametrize("method", METHODS)
-    def test_workers_do_not_change_the_result(self, method):
+    def test_workers_do_not_change_the_result(self, method, monkeypatch):
+        for module in ("pmw", "marginal_tables"):
+            monkeypatch.setattr(f"skpublicdp.query_release.{module}.CHUNK_ROWS", 1000)
         rng = np.random.default_rng(0)
-        X, X_public = rng.normal(size=(140_000, 2)), rng.normal(size=(60, 2))
+        X, X_public = rng.normal(size=(3500, 2)), rng.normal(size=(60, 2))
         for queries in (StumpQueries(), MarginalQueries(2, bins=5)):
             weights = [
                 carrier_of(fitted(queries, X, X_public, method=method, n_jobs=n_jobs)).weights
@@ -554,12 +579,6 @@ class TestWhatIsStored:
         assert abs(wise.answer(Q)[0] - 0.5) < 0.1
         assert abs(blind.answer(Q)[0] - 0.5) > 0.2
         assert wise.effective_public_size_ < M
-
-    def test_public_rows_are_worth_one_row_at_least(self):
-        least, less = (
-            fitted(StumpQueries(), PLANE, PLANE_PUBLIC, trust=trust) for trust in (1 / M, 1e-9)
-        )
-        np.testing.assert_allclose(carrier_of(least).weights, carrier_of(less).weights, rtol=1e-9)
 
 
 class TestScikitLearn:

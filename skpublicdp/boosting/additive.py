@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,13 +12,15 @@ from skpublicdp.boosting.features import FeatureMap
 from skpublicdp.boosting.moments import Noisy
 from skpublicdp.boosting.posterior import (
     MISMATCH,
+    CellScores,
     PublicDesign,
     Release,
     Scores,
+    condensed,
     kernels,
+    learned,
     prior,
     smoothness,
-    update,
 )
 from skpublicdp.boosting.scores import UNIT, Model, nothing, probabilities, scale
 from skpublicdp.boosting.strategy import ONE, Strategy
@@ -52,7 +56,7 @@ class AdditiveFit:
         The model so far.
     nothing : Model
         The model before the first round.
-    beliefs : list of Scores
+    beliefs : list of CellScores
         What is believed of each target's scores; empty before the first round.
     drift : float or None
         How unlike the public rows are, about 1 if they are of the same population.
@@ -74,7 +78,7 @@ class AdditiveFit:
         pure: bool,
     ) -> None:
         self.design = design
-        self.beliefs: list[Scores] = []
+        self.beliefs: list[CellScores] = []
         self.drift: float | None = None
         self.drifted = False
         self.stopped = False
@@ -85,13 +89,18 @@ class AdditiveFit:
         self._public = design
         self._pure = pure
         self._strategy = strategy
-        self._A = strategy.matrix / ONE
         self._every = strategy.every / ONE
-        self._Z = design.X @ self._A.T
+        self._Z = strategy.combined(design.X) / ONE
         self._expected, self._spread = self._public_counts()
         self._counts: Floats | None = None
         self._count_variance = np.inf
         self._steps: list[Floats] = []
+
+    @property
+    def covariances(self) -> list[Floats]:
+        """What is believed of the scores of each column, shape (n_targets, n_cells, n_cells)."""
+        columns = zip(*(belief.covariances for belief in self.beliefs), strict=True)
+        return [np.array(column) for column in columns]
 
     def learn(self, noisy: Noisy) -> None:
         """Take in the released table of the present model."""
@@ -100,11 +109,12 @@ class AdditiveFit:
             self._begin(noisy)
         elif not self._overshot(noisy):
             updated = [
-                update(belief, self.design, released)[0]
+                learned(belief, self.design, released)
                 for belief, released in zip(self.beliefs, self._releases(noisy), strict=True)
             ]
             self._steps = [
-                new.mean - old.mean for new, old in zip(updated, self.beliefs, strict=True)
+                new.along.mean - old.along.mean
+                for new, old in zip(updated, self.beliefs, strict=True)
             ]
             self.beliefs = updated
         self._set_model()
@@ -134,8 +144,9 @@ class AdditiveFit:
         """Return the counts that public rows lead to expect, and their variances."""
         n, m = self._public.n, self._public.size
         shares = expected_shares(self._features, self._public)
-        means = self._A @ shares
-        spread = self._A**2 @ np.maximum(shares, 0.5 / m)
+        means = self._strategy.combined(shares) / ONE
+        squares = replace(self._strategy, blocks=tuple(b**2 for b in self._strategy.blocks))
+        spread = squares.combined(np.maximum(shares, 0.5 / m)) / ONE**2
         for part, by_cell in zip(self._strategy.parts, self._strategy.by_cell, strict=True):
             if not by_cell:  # the counts of single cells are as good as independent
                 spread[part] -= means[part] ** 2
@@ -163,18 +174,25 @@ class AdditiveFit:
             self._counts = (old * self._counts + new * counts) / (old + new)
         self._count_variance = 1 / (old + new)
         if self.drifted:
-            self.design = tilt(self._public, self._Z, self._counts, self._count_variance)
+            variances = np.full(len(self._counts), self._count_variance)
+            told, Z = condensed(self._counts, variances, self._Z)
+            self.design = tilt(self._public, Z, told, 1.0)
+
+    def _baseline(self) -> tuple[Floats, Floats]:
+        """Return what the present model makes of public rows: probabilities, and their `scale`."""
+        cells = self._public.X.astype(np.int64)
+        baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ cells.T)
+        return baseline, scale(baseline, self._pure)
 
     def _releases(self, noisy: Noisy) -> list[Release]:
         """Describe released sums of the present model, for each target."""
-        cells = self._public.X.astype(np.int64)
-        margins = self.model.intercepts[:, None] + self.model.scores @ cells.T
-        baseline = probabilities(margins)
-        factor = scale(baseline, self._pure)
-        covariance = noisy.variance * np.eye(len(self._A))
+        baseline, factor = self._baseline()
+        variances = np.full(noisy.sums.shape[1], noisy.variance)
+        sums, Z = condensed(noisy.sums, variances, self._Z)
+        noise = np.eye(Z.shape[1])
         return [
-            Release(sums, covariance, self._Z, factor, probability)
-            for sums, probability in zip(noisy.sums, baseline, strict=True)
+            Release(told, noise, Z, factor, probability)
+            for told, probability in zip(sums, baseline, strict=True)
         ]
 
     def _begin(self, noisy: Noisy) -> None:
@@ -183,26 +201,22 @@ class AdditiveFit:
         n, m = self._public.n, len(self._public.X)
         counts, count_variance = self._shrunk_counts()
         blocks = kernels(self._features, self.design)
-        for released in self._releases(noisy):
-            center, factor = released.baseline[0], released.scale[0]
-            sums = released.total / factor
+        baseline, factor = (found[..., 0] for found in self._baseline())  # all rows are alike
+        for center, sums in zip(baseline, noisy.sums / factor, strict=True):
             rate = center + self._excess(sums) / n
             least = min(max(0.01, 3 / n), 0.5)
             rate = float(np.clip(rate, least, 1 - least))
-            covariance = released.covariance / factor**2
-            covariance[np.diag_indices_from(covariance)] += (center - rate) ** 2 * count_variance
-            centred = Release(
+            told, Z = condensed(
                 sums + (center - rate) * counts,
-                covariance,
+                noisy.variance / factor**2 + (center - rate) ** 2 * count_variance,
                 self._Z,
-                np.ones(m),
-                np.full(m, rate),
             )
+            centred = Release(told, np.eye(len(told)), Z, np.ones(m), np.full(m, rate))
             theta = smoothness(blocks, self.design, centred, rate)
-            start = prior(blocks, theta, float(np.log(rate / (1 - rate))))
-            belief, _ = update(start, self.design, centred)
+            start = prior(blocks, theta, float(np.log(rate / (1 - rate))), self.design.X)
+            belief = learned(start, self.design, centred)
             self.beliefs.append(belief)
-            self._steps.append(belief.mean - start.mean)
+            self._steps.append(belief.along.mean - start.along.mean)
 
     def _excess(self, sums: Floats) -> float:
         """Estimate the sum over all rows: from the row that measures it and from each column."""
@@ -228,21 +242,20 @@ class AdditiveFit:
         if self.design is self._public:
             return False
         n, w = self.design.n, self.design.weights
-        extended = np.hstack([self.design.X, np.ones((len(w), 1))])
         for target, released in enumerate(self._releases(noisy)):
             q = released.baseline * (1 - released.baseline)
-            step = self._steps[target]
-            towards = n * self._Z.T @ (w * q * released.scale * (extended @ step))
+            belief, step = self.beliefs[target], self._steps[target]
+            moved = belief.X @ step[:-1] + step[-1]
+            towards = n * released.Z.T @ (w * q * released.scale * moved)
             own = n * (1 + MISMATCH * n * self.design.concentration) * w * q * released.scale**2
-            S = (self._Z * own[:, None]).T @ self._Z + released.covariance
+            S = (released.Z * own[:, None]).T @ released.Z + released.covariance
             solved = np.linalg.solve(S, towards)
             precision = float(towards @ solved)
             if precision <= 0:  # nothing that is measured moved
                 continue
             slope = float(solved @ released.total) / precision
             if slope < -2 / np.sqrt(precision):
-                belief = self.beliefs[target]
-                mean = belief.mean - step + step / (1 - slope)
-                self.beliefs[target] = Scores(mean, belief.covariance)
+                mean = belief.along.mean - step + step / (1 - slope)
+                self.beliefs[target] = replace(belief, along=Scores(mean, belief.along.covariance))
                 self.stopped = True
         return self.stopped

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.boosting.door import read_rows
-from skpublicdp.boosting.explain import describe, importances, shapes, summary
-from skpublicdp.boosting.learner import Learner
-from skpublicdp.boosting.scores import UNIT, probabilities
-from skpublicdp.exceptions import DriftWarning, warn
-from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
-from skpublicdp.tables import check_table
+from skpublicdp.boosting.base import SemiPrivateBoosting
+from skpublicdp.boosting.explain import summary
+from skpublicdp.boosting.outcomes import Labels
+from skpublicdp.boosting.scores import UNIT
 
 
-class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
+class SemiPrivateBoostingClassifier(ClassifierMixin, SemiPrivateBoosting):
     """Private boosting on tables of numbers and categories, with scores for each label.
 
     Public rows, labelled or not, cut the columns into cells. A first look compares each column with
@@ -97,6 +93,7 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
+    SemiPrivateBoostingRegressor : The same for numeric outcomes.
     SemiPrivateClassifier : One exactly drawn rule, which is easier to read.
 
     Notes
@@ -104,8 +101,7 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
     Neighbouring data sets differ by replacing one private row, features and label. The number of
     private rows, the set of labels, the types of the columns and all public rows are not
     protected. The noise is exact, on integer sums (docs/proofs/moments.md), and so are the draws.
-    Probabilities of more than two labels are those of one model for each label against the rest,
-    normalised.
+    Probabilities of more than two labels are the softmax of one margin for each.
 
     Numbers and categories may be missing: that is a cell of its own. A category that no public row
     has falls into a cell "(other)".
@@ -134,27 +130,11 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
-        "delta": DELTA,
+        **SemiPrivateBoosting._parameter_constraints,
         "method": [StrOptions({"auto", "moments", "votes"})],
-        "max_rounds": [Interval(Integral, 1, 1000, closed="both"), None],
         "learning_rate": [Interval(Real, 0, 10, closed="right"), None],
         "classes": ["array-like", None],
-        "bounds": ["array-like", dict, None],
-        "n_jobs": [Integral, None],
-        **FIT,
-        **ROWS,
     }
-
-    # public rows are routed without being asked for: there is nothing else they could be meant for
-    __metadata_request__fit = {  # noqa: RUF012
-        "X_public": True,
-        "y_public": True,
-        "is_public": True,
-        "groups": True,
-    }
-
-    protects_all_rows = True
-    """Every row of `X` is private unless a mask says otherwise: it may be a base learner."""
 
     def __init__(
         self,
@@ -216,53 +196,26 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
         PrivacyBudgetError
             If `budget` cannot pay.
         """
-        check_parameters(self)
-        ledger = Ledger.of(self)
-        rows = read_rows(
-            self,
+        known = "" if self.classes is not None else " and the set of labels in y"
+        rows, _ = self._learn(
+            Labels(self.classes),
+            self._stages,
             X,
             y,
+            assumption=known,
+            learning_rate=self.learning_rate,
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
             groups=groups,
         )
-        ledger.read(rows.n_private, rows.n_public)
-        learner = Learner(
-            rows,
-            ledger,
-            max_rounds=self.max_rounds,
-            learning_rate=self.learning_rate,
-            n_jobs=self.n_jobs,
-        )
-        if self.method == "votes" or (self.method == "auto" and not rows.n_public):
-            learned = learner.votes()
-        else:
-            learned = learner.moments(trees=self.method == "auto")
-
         self.classes_ = rows.classes
-        self._features = learner.cells.features
-        self._model = learned.model
-        public_codes = learner.cells.public_codes
-        self.shapes_, self.intercept_ = shapes(self._features, learned, public_codes)
-        self.trees_ = describe(learned.model)
-        self.feature_importances_ = importances(learned.model, public_codes)
-        self.drift_ = learned.drift
-        labels = "" if self.classes is not None else " and the set of labels in y"
-        self.privacy_ = ledger.receipt(
-            assumptions=(
-                f"the number of private rows, the types of the columns{labels} may be known",
-                "stages add up as docs/proofs/moments.md says, to less than the sum of their ε",
-            )
-        )
-        if learned.drifted:
-            warn(
-                f"The public rows look unlike the private ones (drift_ is {self.drift_:.1f}, about "
-                "1 is expected), so they are reweighed or trusted less; public rows of the same "
-                "population give better models.",
-                DriftWarning,
-            )
         return self
+
+    def _stages(self, learner):
+        if self.method == "auto":
+            return learner.both()
+        return learner.votes() if self.method == "votes" else learner.moments(trees=False)
 
     def decision_function(self, X):
         """Return log-odds.
@@ -275,7 +228,8 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n,) or (n, n_classes)
-            Of the second label; of each label against the rest where there are more than two.
+            Of the second label; where there are more than two, a margin for each whose softmax is
+            its probability.
         """
         margins = self._margins(X) / UNIT
         return margins[0] if len(margins) == 1 else margins.T
@@ -293,10 +247,9 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
         ndarray of float64, shape (n, n_classes)
             Probabilities.
         """
-        each = probabilities(self._margins(X)).T
-        if each.shape[1] == 1:
-            return np.hstack([1 - each, each])
-        return each / each.sum(axis=1, keepdims=True)
+        margins = self._margins(X)
+        each = self._loss.mean(margins).T
+        return np.hstack([1 - each, each]) if each.shape[1] == 1 else each
 
     def predict(self, X):
         """Predict labels.
@@ -331,16 +284,8 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, BaseEstimator):
         return summary(self.shapes_, self.trees_, self.feature_importances_, labels)
 
     def __sklearn_tags__(self):
-        """Tell scikit-learn that missing values and categories are welcome."""
+        """Tell scikit-learn how good to expect it to be."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
         # a check asks for 83% on 300 rows of three labels without public ones
         tags.classifier_tags.poor_score = True
         return tags
-
-    def _margins(self, X):
-        check_is_fitted(self)
-        table = check_table(self, X, reset=False, nullable=True)
-        return self._model.margins(self._features.codes(table))

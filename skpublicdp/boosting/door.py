@@ -1,4 +1,4 @@
-"""The door of boosting: labels, and mixed columns as cells."""
+"""The door of boosting: labels or outcomes, and mixed columns as cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
 from skpublicdp.boosting.features import Codes, FeatureMap, feature_map
-from skpublicdp.labels import encode_labels, label_column
+from skpublicdp.boosting.outcomes import Kind, Labels
 from skpublicdp.public import warn_no_public
 from skpublicdp.schema import Rows, Schema
 from skpublicdp.tables import reference_rows, split_tables
@@ -50,17 +50,20 @@ class BoostingRows:
         Encoded public rows, or a reference where there are none.
     n_private, n_public : int
         Number of private and of true public rows.
-    classes : ndarray
-        The sorted labels.
+    classes : ndarray or None
+        The sorted labels; ``None`` if `y` holds outcomes from 0 to 1, multiples of 1 / OUTCOMES.
+    outcome_bounds : tuple of float, or None
+        What outcomes of 0 and 1 were.
     """
 
     schema: Schema
     X: Rows
-    y: NDArray[np.intp]
+    y: NDArray[Any]
     X_public: Rows
     n_private: int
     n_public: int
-    classes: NDArray[Any]
+    classes: NDArray[Any] | None
+    outcome_bounds: tuple[float, float] | None = None
 
     def cut(self, max_bins: int, weights: Floats | None = None) -> Cells:
         """Cut the columns into cells, by public rows alone, which may be weighed."""
@@ -74,36 +77,37 @@ def read_rows(
     estimator: Any,
     X: Any,
     y: Any,
+    kind: Kind | None = None,
     *,
     X_public: Any = None,
     y_public: Any = None,
     is_public: Any = None,
     groups: Any = None,
 ) -> BoostingRows:
-    """Check what `fit` was given, part private from public rows and describe the columns."""
+    """Check what `fit` was given, part private from public rows and describe the columns.
+
+    What `y` holds is a `kind` of thing: labels unless said otherwise.
+    """
+    kind = kind or Labels(estimator.classes)
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     split = split_tables(
         estimator, X, X_public=X_public, is_public=is_public, groups=groups, nullable=True
     )
-    y = label_column(y)
+    y = kind.column(y)
     check_consistent_length(split.mask, y)
     given = [y[split.mask]]
     if y_public is not None:
         if X_public is None:
             raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-        given.append(label_column(y_public))
+        given.append(kind.column(y_public))
         if len(given[1]) != len(X_public):
             raise ValueError(
                 "y_public must hold one label per row of X_public; "
                 f"got {len(given[1])} labels for {len(X_public)} rows."
             )
-    y_private, y_labelled, labelled, classes = encode_labels(
-        y[split.kept], given, estimator.classes
-    )
-    if len(classes) < 2:
-        raise ValueError("y must hold at least two classes; got one class only.")
+    found = kind.targets(y[split.kept], given)
 
     schema = split.schema
     if split.X_public:
@@ -115,10 +119,11 @@ def read_rows(
     private = schema.encode(split.X_private, clamp=False)
     return BoostingRows(
         schema=schema,
-        X=np.concatenate([private, encoded[: len(labelled)][labelled]]),
-        y=np.concatenate([y_private, y_labelled]),
+        X=np.concatenate([private, encoded[: len(found.which)][found.which]]),
+        y=np.concatenate([found.private, found.labelled]),
         X_public=encoded,
-        n_private=len(y_private),
+        n_private=len(found.private),
         n_public=len(encoded) if split.X_public else 0,
-        classes=classes,
+        classes=found.classes,
+        outcome_bounds=found.bounds,
     )

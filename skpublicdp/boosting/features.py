@@ -13,6 +13,7 @@ from skpublicdp.schema import MISSING, OTHER, Column, Schema, cut_points, split_
 
 Codes = NDArray[np.int16]
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 MOST_CATEGORIES = 64
@@ -125,6 +126,54 @@ class FeatureMap:
         for line, start in zip(codes, self.offsets, strict=False):
             design[rows, start + line] = 1
         return design
+
+
+MOST_CELLS = 32
+"""Most quantile cells of a column of numbers where there is growth."""
+
+
+def refined(features: FeatureMap, X_public: Floats, weights: Floats) -> FeatureMap:
+    """Cut numeric columns further.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The cells so far.
+    X_public : ndarray of float64, shape (m, n_features)
+        Encoded public rows; missing numbers are NaN.
+    weights : ndarray of float64, shape (m,)
+        Weights of the public rows.
+
+    Returns
+    -------
+    FeatureMap
+        Cells within these, at quantiles, and where one value has most rows at quantiles of the
+        distinct values, too.
+    """
+    finer = []
+    for feature, values in zip(features.features, X_public.T, strict=True):
+        known = ~np.isnan(values)
+        if feature.column.categorical or not known.any():
+            finer.append(feature)
+            continue
+        cuts = np.union1d(feature.cuts, cut_points(values[known], MOST_CELLS, weights[known]))
+        if len(cuts) < 0.7 * MOST_CELLS:
+            cuts = np.union1d(cuts, cut_points(np.unique(values[known]), MOST_CELLS // 2))
+        finer.append(Feature(feature.column, cuts, len(cuts) + 2, feature.own))
+    return FeatureMap(tuple(finer))
+
+
+def carried(scores: Integers, features: FeatureMap, finer: FeatureMap) -> Integers:
+    """Return the scores of cells that were cut further, shape (n_targets, n_cells)."""
+    lines = []
+    for start, old, new in zip(features.offsets, features.features, finer.features, strict=False):
+        which = np.arange(old.size)
+        if not old.column.categorical:
+            # a cell is in the one that has its upper end
+            which = np.searchsorted(old.cuts, np.append(new.cuts, np.inf))
+            which = np.append(which, old.size - 1)
+        lines.append(scores[:, start + which])
+    return np.hstack(lines)
 
 
 def feature_map(

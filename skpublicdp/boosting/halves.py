@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import rankdata
 
 from skpublicdp.boosting.features import FeatureMap
-from skpublicdp.boosting.posterior import PublicDesign
+from skpublicdp.boosting.posterior import PublicDesign, along_axes, condensed
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -144,14 +144,18 @@ def compare(
     """
     Z = design.X @ chosen.T
     n, weights = design.n, design.weights
-    shares = counts / n
-    T = T - weights @ T
+    # the private rows as a sample, and the public ones
+    sampling = design.concentration + 1 / n
+    noise = np.full(len(counts), variance / n**2)
+    chances = sampling * (weights @ (Z - weights @ Z) ** 2) + noise
+    drift = float(((counts / n - weights @ Z) ** 2 / chances).mean())
+
+    shares, Z = condensed(counts / n, noise, Z)
+    _, T = along_axes(T - weights @ T)
     centred = Z - weights @ Z
     spread = (centred * weights[:, None]).T @ centred
-    # the private rows as a sample, the public ones, the noise
-    chance = (design.concentration + 1 / n) * spread + variance / n**2 * np.eye(len(counts))
+    chance = sampling * spread + np.eye(len(shares))
     miss = shares - weights @ Z
-    drift = float((miss**2 / np.diag(chance)).mean())
 
     # Gaussian evidence for shifts of covariance s M Mᵀ over that for none, in the axes of both
     root = np.linalg.cholesky(chance)

@@ -1,54 +1,51 @@
-"""The stages: shares of labels, looks, rounds of sums, trees; each spends, and each is listed."""
+"""The learner: sums and trees where the budget is small, and growth where it is not."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import Draw, Sensitivity, Steps
-from skpublicdp.boosting.additive import UNLIKE, AdditiveFit
-from skpublicdp.boosting.door import BoostingRows
-from skpublicdp.boosting.halves import UNLIKELY, Look, compare, halves, tendencies
-from skpublicdp.boosting.moments import PROOF, cell_sums, moment_table, release
+from skpublicdp.accounting import Draw, Steps
+from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.door import Cells
+from skpublicdp.boosting.features import FeatureMap, carried, refined
+from skpublicdp.boosting.growth import Growth
+from skpublicdp.boosting.halves import Look
+from skpublicdp.boosting.halving import HALVING_SHARE, Halving
+from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.moments import PROOF
 from skpublicdp.boosting.plan import (
     ATTEMPTS,
-    COARSE,
-    EVEN,
-    FINE,
+    EVEN_ENOUGH,
     GAIN,
     LEAF_SHARE,
-    LEAST_SHARE,
-    LOOK_ROUNDS,
-    LOOKS_TO_SUMS,
-    MAX_ROUNDS,
     MAX_VOTES,
     RATE_SHARE,
-    SECOND_LOOK,
     Attempt,
     Budget,
     added_up,
     attempted,
     choose_attempt,
-    look_share,
     moments_budget,
     n_rounds,
     n_votes,
     quality,
-    round_shares,
     vote_rate,
+    warm_share,
 )
-from skpublicdp.boosting.posterior import MISMATCH, PublicDesign, Scores, kernels
-from skpublicdp.boosting.questions import questions, tree_cover
-from skpublicdp.boosting.scores import HALF, Model, nothing
-from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
+from skpublicdp.boosting.questions import carried_questions
+from skpublicdp.boosting.residuals import SPREAD_SHARE, residual_counts, residual_variance
+from skpublicdp.boosting.scores import Model, nothing, probabilities
+from skpublicdp.boosting.stages import Stages
+from skpublicdp.boosting.strategy import Strategy
 from skpublicdp.boosting.votes import Voters
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,63 +56,32 @@ class Learned:
     ----------
     model : Model
         Scores of cells and trees.
-    beliefs : list of Scores
-        How sure the scores of cells are, for each target; empty if there were only votes.
+    cells : Cells
+        The cells.
+    loss : Loss
+        What margins predict.
+    covariances : list of ndarray, shape (n_targets, n_cells of a column, n_cells of a column)
+        How sure the scores of each column are, then those of each tree that growth drew; empty if
+        there were only votes.
     drift : float or None
         How unlike the public rows are.
     drifted : bool
         Whether that is more than chance.
+    residuals : ndarray of int64, shape (len(EDGES) - 1,), or None
+        How many outcomes lie how far from what is predicted, from -1 to 1, with noise.
     """
 
     model: Model
-    beliefs: list[Scores]
+    cells: Cells
+    loss: Loss
+    covariances: list[Floats]
     drift: float | None
     drifted: bool
+    residuals: Integers | None
 
 
-class Learner:
-    """Runs the stages on private rows.
-
-    Parameters
-    ----------
-    rows : BoostingRows
-        Private and public rows.
-    ledger : Ledger
-        Pays.
-    max_rounds : int, optional
-        Most rounds of sums, or number of trees that vote; chosen by rule otherwise.
-    learning_rate : float, optional
-        What a vote adds on either side of the margin; chosen by rule otherwise.
-    n_jobs : int, optional
-        Number of joblib threads.
-    """
-
-    def __init__(
-        self,
-        rows: BoostingRows,
-        ledger: Ledger,
-        *,
-        max_rounds: int | None = None,
-        learning_rate: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._rows = rows
-        self._y = rows.y
-        self._n_classes = len(rows.classes)
-        self._targets = 1 if self._n_classes == 2 else self._n_classes
-        self._ledger = ledger
-        self._persons = len(rows.y) / ledger.rows_per_person  # as many as count for a draw
-        self._most = max_rounds
-        self._rate = learning_rate
-        self._n_jobs = n_jobs
-        self._cut(FINE)
-
-    def _cut(self, max_bins: int, weights: Floats | None = None) -> None:
-        self.cells = self._rows.cut(max_bins, weights)
-        features, codes = self.cells.features, self.cells.public_codes
-        asked = questions(features, codes)
-        self._cover = tree_cover(asked, codes, features.names, self._rows.classes, depth=2)
-        self._log_size = math.log(self._cover.size)
+class Learner(Stages):
+    """Runs the stages on private rows."""
 
     def votes(self) -> Learned:
         """Spend all on trees that vote."""
@@ -127,7 +93,11 @@ class Learner:
         ledger.plan(Steps((each,) * count))
         model = nothing(self.cells.features.offsets, self._targets)
         model = self._voted(model, each, count, ledger, pure=added_up(ledger, count))
-        return Learned(model, [], None, False)
+        return self._learned(model)
+
+    def both(self) -> Learned:
+        """Release sums and draw trees, or have trees vote where that is all one can do."""
+        return self.moments(trees=True) if self._rows.n_public or self._grows else self.votes()
 
     def moments(self, *, trees: bool) -> Learned:
         """Release sums in rounds, and try trees after them.
@@ -142,22 +112,25 @@ class Learner:
         ValueError
             If the noise is too large to be drawn, and trees may not be drawn either.
         """
+        if self._grows:
+            return self._grown(trees=trees)
+        columns = self._columns
         n, m = len(self._y), len(self._rows.X_public)
-        self._budget = moments_budget(self._ledger, trees=False)
+        self._budget, outcomes = self._whole, self._rows.classes is None
         pure = self._budget.pure
-        attempt = None if pure or not trees else self._attempt(self._persons)
+        attempt = None if pure or outcomes or not trees else self._attempt(self._persons)
         planned = attempt is not None
         if planned:
             self._budget = moments_budget(self._ledger, trees=True)
         if not self._measurable():
-            if trees:
+            if trees and not outcomes:
                 return self.votes()
+            instead = "." if outcomes else ", or method='votes'."
             raise ValueError(
                 f"epsilon = {float(self._ledger.epsilon):g} is so small that the noise of sums is "
-                "too large to be drawn; use a larger one, or method='votes'."
+                f"too large to be drawn; use a larger one{instead}"
             )
         left, evenness = Fraction(1), 1.0
-        columns = self._ledger.for_person(_once(self._rows.X.shape[1]))
         if not pure or n_rounds(n, m, self._budget.variance(columns)) > 1:
             left -= RATE_SHARE
             evenness = self._evenness(self._budget.part(RATE_SHARE))
@@ -166,148 +139,97 @@ class Learner:
         if planned:  # without an attempt there is noise alone, which any of them covers
             self._ledger.choose(attempted(self._budget, attempt or ATTEMPTS[0]))
         later = attempt.probe + attempt.rest if attempt else Fraction(0)
-        look, share = self._look(evenness, (left - later) * LOOKS_TO_SUMS)
-        left -= share
-        bins = COARSE if evenness < EVEN else FINE
-        weights = None if look is None else look.weights
-        if bins != FINE or weights is not None:
-            self._cut(bins, weights)
-        design = self._design(weights)
-        features, X_public = self.cells.features, design.X
-        measured = cell_strategy(features, X_public, pure=pure)
-        if not pure and evenness >= EVEN:
-            measured = smooth_strategy(
-                features,
-                design.weights @ X_public,
-                kernels(features, design),
-                self._variance(measured),
-                n * evenness / 4,
-                n * evenness / 4 * (1 + MISMATCH * n * design.concentration),
-            )
-        fit = AdditiveFit(features, design, measured, self._targets, pure=pure)
-        rounds = n_rounds(n * evenness, design.size, self._variance(measured))
-        rounds = min(rounds, self._most or MAX_ROUNDS)
-        share = left - later
-        for number, part in enumerate(round_shares(rounds, pure=pure)):
-            again = rounds == 1 and number > 0
-            self._round(fit, measured, self._budget.part(share * part), again=again)
-            left -= share * part
-            assert fit.drift is not None
-            if trees and fit.drifted and fit.drift > UNLIKE:
-                fit.damp()
-                model = self._voted_instead(fit.model, left) if left else fit.model
-                return self._learned(model, fit, look)
-            if fit.stopped:
-                break
-        model = self._probed(fit, measured, attempt) if attempt else fit.model
+        stop = trees and not outcomes  # trees can vote instead, but for labels alone
+        fit, measured, look, left = self._additive(left - later, evenness, stop=stop)
+        model = fit.model
+        if self._unlike(fit) and stop:
+            if left + later:
+                model = self._voted_instead(model, left + later)
+        elif attempt:
+            model = self._probed(fit, measured, attempt)
         return self._learned(model, fit, look)
 
-    def _learned(self, model: Model, fit: AdditiveFit, look: Look | None) -> Learned:
+    @property
+    def _grows(self) -> bool:
+        """Tell whether something is left to grow with."""
+        return warm_share(self._whole, len(self._y), self._columns) is not None
+
+    def _grown(self, *, trees: bool) -> Learned:
+        """Let an additive fit have what it needs, and grow with what is left."""
+        whole, columns = self._whole, self._columns
+        evenness = self._evenness(whole.part(RATE_SHARE))
+        effective = len(self._y) * min(1.0, evenness / EVEN_ENOUGH)
+        loss, fit, look, left = self._loss, None, None, 1 - RATE_SHARE
+        model, size = nothing(self.cells.features.offsets, self._targets), 0.0
+        design = self._design()
+        if self._rows.n_public:  # a mere reference says nothing of what columns have in common
+            share = warm_share(whole, effective, columns) or left
+            self._budget = whole.part(share)
+            fit, _, look, unspent = self._additive(Fraction(1), evenness, stop=True)
+            model, design, size = fit.model, fit.design, fit.design.size
+            left -= share * (1 - unspent)
+            if not left:  # too few rows have the rarer labels
+                return self._learned(fit.model, fit, look)
+        # the cells so far are cut further
+        coarse, weights = self.cells.features, design.weights
+        self._cut_further(refined(coarse, self._rows.X_public, weights))
+        model = self._carried(model, coarse)
+        model = loss.converted(model, self.cells.public_codes, weights)
+        budget = whole.part(left)
+        sampling = loss.sampling
+        if sampling is None:
+            sampling = residual_variance(
+                model, self.cells, self._y, weights, loss, self._ledger, budget.part(RATE_SHARE)
+            )
+            budget = budget.part(1 - RATE_SHARE)
+        halving = Halving(self._rows, self.cells, loss, self._ledger, budget, sampling)
+        if halving.worth(effective):
+            before = self.cells.features
+            self.cells = halving.run(model.margins(self.cells.codes), self._y)
+            model = self._carried(model, before)
+            budget = budget.part(1 - HALVING_SHARE)
+        growth = Growth(model, self.cells, self._y, weights, size, loss, self._ledger, sampling)
+        asked = carried_questions(self._asked, coarse, self.cells.features) if trees else None
+        growth.run(budget, effective, asked, self._most)
+        return self._learned(growth.model, fit, look, growth.covariances)
+
+    def _cut_further(self, finer: FeatureMap) -> None:
+        rows = self._rows
+        self.cells = Cells(finer, finer.encoded_codes(rows.X), finer.encoded_codes(rows.X_public))
+
+    def _carried(self, model: Model, before: FeatureMap) -> Model:
+        """Return a model of cells that were cut further since."""
+        now = self.cells.features
+        return replace(model, scores=carried(model.scores, before, now), offsets=now.offsets)
+
+    def _learned(
+        self,
+        model: Model,
+        fit: AdditiveFit | None = None,
+        look: Look | None = None,
+        covariances: list[Floats] | None = None,
+    ) -> Learned:
         """Sum up; what public rows look like before they are reweighed is what counts as drift."""
-        drift, drifted = fit.drift, fit.drifted
+        drift, drifted = (fit.drift, fit.drifted) if fit else (None, False)
         if look is not None and look.weights is not None:
             drift, drifted = look.drift, True
-        return Learned(model, fit.beliefs, drift, drifted)
-
-    def _design(self, weights: Floats | None = None) -> PublicDesign:
-        """Return the public rows as they are cut now."""
-        X = self.cells.features.indicators(self.cells.public_codes)
-        weights = np.full(len(X), 1 / len(X)) if weights is None else weights
-        return PublicDesign(X, weights, len(self._y))
-
-    def _look(self, evenness: float, most: Fraction) -> tuple[Look | None, Fraction]:
-        """Compare public rows with private ones, and if they look unlike once more when weighed.
-
-        Parameters
-        ----------
-        evenness : float
-            How even the labels are.
-        most : Fraction
-            The largest share of the budget that may be spent.
-
-        Returns
-        -------
-        Look or None
-            The first drift and the last weights; ``None`` if no look was made.
-        Fraction
-            The share of the budget that was spent.
-        """
-        n, design = len(self._y), self._design()
-        cells = cell_strategy(self.cells.features, design.X, pure=self._budget.pure)
-        if n_rounds(n * evenness, design.size, self._variance(cells)) > LOOK_ROUNDS:
-            return None, Fraction(0)
-        moved = self._ledger.for_person(_once(len(halves(self.cells.features, design))))
-        share = look_share(self._budget, n, moved)
-        if share is None or share > most:
-            return None, Fraction(0)
-        first, spent = self._counted(design, share, UNLIKELY), share * (1 + SECOND_LOOK)
-        if first.weights is None or spent > most:
-            return first, share
-        self.cells = self._rows.cut(FINE, first.weights)
-        second = self._counted(self._design(first.weights), share * SECOND_LOOK, 0.0)
-        return Look(first.drift, first.weights if second.weights is None else second.weights), spent
-
-    def _counted(self, design: PublicDesign, share: Fraction, unlikely: float) -> Look:
-        """Count the rows in a half of each column, and compare them with public rows."""
-        cells = self.cells
-        chosen = halves(cells.features, design)
-        none = np.empty((0, len(self._y)), dtype=np.int64)
-        rows = cell_sums(none, cells.codes, cells.features.offsets)[-1]
-        counts = self._ledger.add_noise(
-            chosen @ rows,
-            _once(len(chosen)),
-            self._budget.part(share).event,
-            name="noisy counts of halves of columns",
-            proof=PROOF,
-        )
-        T = tendencies(cells.features, design.X, self._rows.X_public)
-        return compare(design, chosen, T, counts.values, counts.variance, unlikely)
-
-    def _measurable(self) -> bool:
-        """Tell whether the noise of the smallest release is within what can be drawn."""
-        columns = self._rows.X.shape[1] + 1
-        # a column moves by less than 4 HALF entries of at most ONE each, counts included
-        most = 4 * HALF * ONE
-        moved = self._ledger.for_person(Sensitivity(columns * most, columns * most**2))
-        return drawable(self._budget.part(LEAST_SHARE).event, moved)
-
-    def _variance(self, measured: Strategy) -> float:
-        """Return the variance of the noise of one release that takes the whole budget."""
-        moved = self._ledger.for_person(measured.sensitivity(counts=False))
-        return self._budget.variance(moved) / (2 * HALF * ONE) ** 2
-
-    def _evenness(self, budget: Budget) -> float:
-        """Release how many rows have each label; 1 if two labels are equally common, else less."""
-        counts = np.bincount(self._y, minlength=self._n_classes)
-        two = self._n_classes == 2
-        counts = self._ledger.add_noise(
-            counts[1:] if two else counts,
-            # of more than two labels one has a row less, another one a row more
-            Sensitivity(1, 1) if two else Sensitivity(2, 2),
-            budget.event,
-            name="noisy counts of the labels",
-            proof=PROOF,
-        ).values
-        n = len(self._y)
-        shares = np.clip(counts / n, min(3 / n, 0.5), max(1 - 3 / n, 0.5))
-        if two:
-            return float(4 * shares[0] * (1 - shares[0]))
-        shares = shares / shares.sum()
-        return min(1.0, float(2 * (1 - shares @ shares)))
+        if covariances is None:
+            # a logistic model of each target so far
+            codes = self.cells.public_codes
+            weights = fit.design.weights if fit else np.full(codes.shape[1], 1 / codes.shape[1])
+            factors = self._loss.factors(probabilities(model.margins(codes)) @ weights)
+            model = self._loss.converted(model, codes, weights)
+            known = fit.covariances if fit else []
+            covariances = [factors[:, None, None] ** 2 * of_column for of_column in known]
+        left = None
+        if self._rows.classes is None:
+            budget = moments_budget(self._ledger, trees=False).part(SPREAD_SHARE)
+            left = residual_counts(model, self.cells, self._y, self._loss, self._ledger, budget)
+        return Learned(model, self.cells, self._loss, covariances, drift, drifted, left)
 
     def _attempt(self, effective: float) -> Attempt | None:
         """Choose what trees may spend if there are as good as so many persons."""
         return choose_attempt(quality(self._budget, effective, self._log_size))
-
-    def _round(
-        self, fit: AdditiveFit, measured: Strategy, budget: Budget, *, again: bool = False
-    ) -> None:
-        """Release the residuals that the model leaves, or again those of none; learn from them."""
-        pure, model = budget.pure, fit.nothing if again else fit.model
-        table = moment_table(model, self.cells.codes, self._y, pure=pure, n_jobs=self._n_jobs)
-        counts = not pure or fit.drift is None  # with Laplace noise they cost
-        noisy = release(table, measured, budget.event, self._ledger, counts=counts)
-        (fit.add if again else fit.learn)(noisy)
 
     def _probed(self, fit: AdditiveFit, measured: Strategy, attempt: Attempt) -> Model:
         """Try a tree; let another follow if it explains something, else a round of sums."""
@@ -343,8 +265,3 @@ class Learner:
 
     def _voters(self, model: Model, ledger: Ledger) -> Voters:
         return Voters(model, self._cover, self.cells.codes, self._y, ledger, self._n_jobs)
-
-
-def _once(size: int) -> Sensitivity:
-    """Return how far one row moves so many counts, each by one at most."""
-    return Sensitivity(size, size)

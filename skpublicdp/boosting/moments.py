@@ -110,7 +110,7 @@ def release(
         The sums.
     """
     weight = strategy.count_weight
-    combined = table @ strategy.matrix.T
+    combined = strategy.combined(table)
     combined[-1] *= weight
     measured = ledger.add_noise(
         combined if counts else combined[:-1],

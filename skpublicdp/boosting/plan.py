@@ -45,6 +45,9 @@ LEAST_SHARE = Fraction(1, 100)
 EVEN = 0.45
 """If 4 p (1 - p) is as much, p being the share of a label, smooth combinations are measured."""
 
+EVEN_ENOUGH = 0.75
+"""Labels are as good as even for growth if 4 p (1 - p) is as much."""
+
 FINE, COARSE = 12, 8
 """Most cells of a column of numbers: in general, and where labels are less even than that."""
 
@@ -59,6 +62,26 @@ GAIN = 0.5
 """Logarithm of the evidence beyond which another tree follows."""
 
 MAX_VOTES = 32
+
+
+WARM = 1000
+"""The first fit may have noise of one over so many of the rows in a sum over one cell of each
+column: it then knows enough for growth to begin."""
+
+MOST_WARM = Fraction(1, 2)
+"""The most it may take of the budget, where there is growth."""
+
+LOUD = 2
+"""There is no growth if the first fit would then have so many times that noise."""
+
+SWEEP, MOST_SWEEPS = 2600, 8
+"""Growth makes as many sweeps, from 2, as leave noise of one over so many of the rows in each."""
+
+TREE_QUALITY, LEAST_QUALITY = 100.0, 8.0
+"""The `quality` that a draw in growth should have, and the least that is worth its visit."""
+
+TREE_SHARES = Fraction(1, 100), Fraction(3, 100)
+"""Share of the budget of growth for a draw: at least and at most."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +189,78 @@ def look_share(budget: Budget, n: int, sensitivity: Sensitivity) -> Fraction | N
     needed = min(deviation if budget.pure else deviation**2, 1.0)
     share = max(Fraction(math.ceil(1000 * needed), 1000), LOOK_SHARE)
     return share if share <= MOST_LOOK_SHARE else None
+
+
+def warm_share(budget: Budget, effective: float, moved: Sensitivity) -> Fraction | None:
+    """Choose the share of the budget for the first fit where growth follows.
+
+    Parameters
+    ----------
+    budget : Budget
+        All of it.
+    effective : float
+        How many rows with even labels would say as much.
+    moved : Sensitivity
+        Of one count for each column.
+
+    Returns
+    -------
+    Fraction or None
+        What it needs, in millionths; ``None`` if nothing would be left to grow with.
+    """
+    if WARM * math.sqrt(budget.part(MOST_WARM).variance(moved)) > LOUD * effective:
+        return None
+    needed = WARM * math.sqrt(budget.variance(moved)) / effective
+    needed = needed if budget.pure else needed**2
+    return min(Fraction(math.ceil(1e6 * needed), 10**6), MOST_WARM)
+
+
+def n_sweeps(budget: Budget, effective: float, moved: Sensitivity, columns: int) -> int:
+    """Choose how often growth visits each column.
+
+    Parameters
+    ----------
+    budget : Budget
+        All of it.
+    effective : float
+        How many rows with even labels would say as much, in units of the sums.
+    moved : Sensitivity
+        Of the sums of one column.
+    columns : int
+        Number of columns.
+    """
+    found = effective / (SWEEP * math.sqrt(budget.variance(moved)))
+    found = found / columns if budget.pure else found**2 / columns
+    return min(max(round(found), 2), MOST_SWEEPS)
+
+
+def tree_share(budget: Budget, persons: float, size: int) -> Fraction | None:
+    """Choose the share of the budget of growth for the draw of a tree.
+
+    Parameters
+    ----------
+    budget : Budget
+        All of it.
+    persons : float
+        How many of them, with even labels, would say as much.
+    size : int
+        Number of trees.
+
+    Returns
+    -------
+    Fraction or None
+        What the draw needs, in thousandths and within `TREE_SHARES`; ``None`` if that is too
+        little for a tree to be found.
+    """
+    if size < 2:
+        return None
+    # like noise, a draw of all the budget has this quality, and others in proportion to its ε
+    best = persons * float(budget.draw_like_noise.epsilon) / (2 * math.log(size))
+    power = 1 if budget.pure else 2
+    least, most = TREE_SHARES
+    needed = Fraction(math.ceil(1000 * min((TREE_QUALITY / max(best, 1.0)) ** power, 1.0)), 1000)
+    share = min(max(needed, least), most)
+    return share if best * float(share) ** (1 / power) >= LEAST_QUALITY else None
 
 
 def n_rounds(effective: float, m: float, variance: float) -> int:

@@ -2,17 +2,18 @@
 
 The private rows enter through released sums Σ v(x) (1[y] - σ(F(x))) φ(x) + noise, φ(x) being the
 cells of a row. What a model (b, w) makes of them is estimated from the public rows, so everything
-here is post-processing.
+here is post-processing. Sums and scores are told apart only by the public rows, so neither has more
+directions than there are of these: others are noise, or stay as they were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag, cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky, qr, solve_triangular
 from scipy.optimize import minimize
 
 from skpublicdp.boosting.features import FeatureMap
@@ -30,7 +31,7 @@ class PublicDesign:
     Attributes
     ----------
     X : ndarray of float64, shape (m, n_cells)
-        Their cells, 0 and 1.
+        Their cells, 0 and 1, or where they are along the axes of a belief.
     weights : ndarray of float64, shape (m,)
         Weight of each, of sum 1.
     n : int
@@ -90,6 +91,75 @@ class Scores:
         return margins
 
 
+@dataclass(frozen=True, eq=False)
+class CellScores:
+    """A Gaussian belief about the scores of all cells, along axes that tell public rows apart.
+
+    Scores are `loadings` times what is believed along the axes, and an independent rest, of which
+    nothing is learned.
+
+    Attributes
+    ----------
+    along : Scores
+        The belief along the axes, and about the intercept.
+    X : ndarray of float64, shape (m, n_axes)
+        Public rows, along the axes.
+    loadings : ndarray of float64, shape (n_cells, n_axes)
+        Scores, along the axes.
+    rest : tuple of ndarray of float64, shape (n_cells of a column, n_cells of a column)
+        Covariance of the rest, for each column.
+    """
+
+    along: Scores
+    X: Floats
+    loadings: Floats
+    rest: tuple[Floats, ...]
+
+    @property
+    def mean(self) -> Floats:
+        """Expected score of each cell, then the intercept."""
+        return np.append(self.loadings @ self.along.mean[:-1], self.along.mean[-1])
+
+    @property
+    def covariances(self) -> list[Floats]:
+        """Covariance of the scores of each column."""
+        along = self.along.covariance[:-1, :-1]
+        parts = [self.loadings[cells] for cells in _cells(self.rest)]
+        return [rest + part @ along @ part.T for rest, part in zip(self.rest, parts, strict=True)]
+
+
+def along_axes(rows: Floats) -> tuple[Floats, Floats]:
+    """Return orthonormal axes, no more than rows, and the rows along them."""
+    if rows.shape[1] <= len(rows):
+        return np.eye(rows.shape[1]), rows
+    axes, along = qr(rows.T, mode="economic")
+    return axes, along.T
+
+
+def condensed(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
+    """Return sums that say as much, no more than public rows and with noise of variance 1.
+
+    Parameters
+    ----------
+    totals : ndarray of float64, shape (..., n_measured)
+        Sums with independent noise.
+    variances : ndarray of float64, shape (n_measured,)
+        Of the noise.
+    Z : ndarray of float64, shape (m, n_measured)
+        What public rows add to the sums.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., n_condensed)
+        The sums.
+    ndarray of float64, shape (m, n_condensed)
+        What public rows add to them.
+    """
+    deviations = np.sqrt(variances)
+    axes, along = along_axes(Z / deviations)
+    return totals / deviations @ axes, along
+
+
 def kernels(features: FeatureMap, design: PublicDesign) -> list[Floats]:
     """Return each column's prior covariance, of scale 1: smooth in a number's public rank."""
     blocks = []
@@ -129,36 +199,40 @@ def smoothness(
         Logarithms of the scales: one for all with a prior N(-1.5, 1.5²), then one for each around
         it with a prior N(., 1).
     """
-    n, X, Z, g = design.n, design.X, release.Z, release.total
-    weighted = Z * design.weights[:, None]
-    H = rate * (1 - rate) * n * (weighted.T @ X - np.outer(design.weights @ Z, design.weights @ X))
-    spread = weighted.T @ Z - np.outer(design.weights @ Z, design.weights @ Z)
-    sampling = rate * (1 - rate) * n * (1 + MISMATCH * n * design.concentration) * spread
-    noise = release.covariance + sampling
+    q, weights = design.n * rate * (1 - rate), design.weights
+    centred = (release.Z - weights @ release.Z) * weights[:, None]
+    mismatch = 1 + MISMATCH * design.n * design.concentration
+    noise = cholesky(release.covariance + q * mismatch * centred.T @ release.Z, lower=True)
+    rows = _by_column(design.X, [cholesky(block, lower=True) for block in blocks])
+    # with sums of white noise, and scores that are white at scale 1
+    total = solve_triangular(noise, release.total, lower=True)
+    H = q * solve_triangular(noise, centred.T @ rows, lower=True)
     sizes = [len(block) for block in blocks]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    HK = H @ block_diag(*blocks)
-
-    def negative(theta: Floats, center: float, spread: float) -> tuple[float, Floats]:
-        scales = np.exp(theta)
-        factor = cho_factor(noise + (HK * np.repeat(scales, sizes)) @ H.T, lower=True)
-        solved = cho_solve(factor, g)
-        value = g @ solved / 2 + np.log(np.diag(factor[0])).sum()
-        traces = np.add.reduceat((cho_solve(factor, H) * HK).sum(axis=0), starts)
-        explained = np.add.reduceat((solved @ H) * (solved @ HK), starts)
-        slope = scales * (traces - explained) / 2
-        value += ((theta - center) ** 2).sum() / (2 * spread**2)
-        return float(value), slope + (theta - center) / spread**2
+    values, axes = np.linalg.eigh(H @ H.T)
+    squares = (axes.T @ total) ** 2
 
     def common(theta: Floats) -> tuple[float, Floats]:
-        value, slope = negative(np.repeat(theta, len(blocks)), 0.0, np.inf)
+        variances = 1 + np.exp(theta[0]) * values
         offset = theta[0] + 1.5
-        return value + offset**2 / (2 * 1.5**2), np.array([slope.sum() + offset / 1.5**2])
+        value = (squares / variances + np.log(variances)).sum() / 2 + offset**2 / (2 * 1.5**2)
+        slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2 + offset / 1.5**2
+        return float(value), np.array([slope])
 
     first = minimize(common, np.array([-1.5]), jac=True, method="L-BFGS-B", bounds=[(-9, 5)])
     center = float(first.x[0])
+
+    def negative(theta: Floats) -> tuple[float, Floats]:
+        scaled = H * np.repeat(np.exp(theta / 2), sizes)
+        root = np.linalg.cholesky(np.eye(len(H)) + scaled @ scaled.T)
+        solved = solve_triangular(root, scaled, lower=True)
+        white = solve_triangular(root, total, lower=True)
+        value = white @ white / 2 + np.log(np.diag(root)).sum() + ((theta - center) ** 2).sum() / 2
+        slope = np.add.reduceat((solved**2).sum(axis=0) - (white @ solved) ** 2, starts) / 2
+        return float(value), slope + theta - center
+
     each = minimize(
-        lambda theta: negative(theta, center, 1.0),
+        negative,
         np.full(len(blocks), center),
         jac=True,
         method="L-BFGS-B",
@@ -168,13 +242,22 @@ def smoothness(
     return np.asarray(each.x)
 
 
-def prior(blocks: Sequence[Floats], theta: Floats, intercept: float) -> Scores:
-    """Return the belief before any release."""
+def prior(blocks: Sequence[Floats], theta: Floats, intercept: float, X: Floats) -> CellScores:
+    """Return the belief before any release, given the cells of the public rows."""
     scaled = [np.exp(t) * block for t, block in zip(theta, blocks, strict=True)]
-    covariance = block_diag(*scaled, np.ones((1, 1)))
-    mean = np.zeros(len(covariance))
-    mean[-1] = intercept
-    return Scores(mean, covariance)
+    roots = [cholesky(block, lower=True) for block in scaled]
+    axes, along = along_axes(_by_column(X, roots))
+    loadings = [root @ axes[cells] for root, cells in zip(roots, _cells(roots), strict=True)]
+    rest = tuple(block - part @ part.T for block, part in zip(scaled, loadings, strict=True))
+    n_axes = along.shape[1]
+    scores = Scores(np.append(np.zeros(n_axes), intercept), np.eye(n_axes + 1))
+    return CellScores(scores, along, np.vstack(loadings), rest)
+
+
+def learned(belief: CellScores, design: PublicDesign, release: Release) -> CellScores:
+    """Condition the scores of all cells on a release."""
+    along, _ = update(belief.along, replace(design, X=belief.X), release)
+    return replace(belief, along=along)
 
 
 def update(
@@ -216,16 +299,27 @@ def update(
         H = n * (Z * (w * q * v)[:, None]).T @ extended
         # the private rows' own noise, and how far the public ones may be from their population
         own = n * (1 + MISMATCH * n * design.concentration) * w * q * v**2 + (n * w * error) ** 2
-        S = (Z * own[:, None]).T @ Z + release.covariance
+        scaled = Z * np.sqrt(own)[:, None]
+        S = scaled.T @ scaled + release.covariance
         innovation = release.total - n * Z.T @ (w * error) - H @ (belief.mean - point)
-        spread = belief.covariance @ H.T
-        factor = cho_factor(H @ spread + S, lower=True)
-        gain = cho_solve(factor, spread.T).T
-        target = belief.mean + gain @ innovation
+        spread = H @ belief.covariance
+        factor = cho_factor(spread @ H.T + S, lower=True)
+        target = belief.mean + cho_solve(factor, innovation) @ spread
         point = target if step == 0 else point + 0.7 * (target - point)
     evidence = -innovation @ cho_solve(factor, innovation) / 2 - np.log(np.diag(factor[0])).sum()
-    covariance = belief.covariance - gain @ spread.T
-    return Scores(point, (covariance + covariance.T) / 2), float(evidence)
+    explained = solve_triangular(factor[0], spread, lower=True)
+    return Scores(point, belief.covariance - explained.T @ explained), float(evidence)
+
+
+def _cells(blocks: Sequence[Floats]) -> list[slice]:
+    ends = np.cumsum([len(block) for block in blocks]).tolist()
+    return [slice(end - len(block), end) for end, block in zip(ends, blocks, strict=True)]
+
+
+def _by_column(X: Floats, matrices: Sequence[Floats]) -> Floats:
+    """Multiply the cells of each column by a matrix."""
+    parts = [X[:, cells] @ own for cells, own in zip(_cells(matrices), matrices, strict=True)]
+    return np.hstack(parts)
 
 
 def _sigmoid(margins: Floats) -> Floats:

@@ -52,6 +52,21 @@ class Questions(Predicates):
         return f"{names[self.features[predicate]]} {text}"
 
 
+def carried_questions(asked: Questions, features: FeatureMap, finer: FeatureMap) -> Questions:
+    """Ask the same of cells that were cut further."""
+    first, last = asked.first.copy(), asked.last.copy()
+    for position, (old, new) in enumerate(zip(features.features, finer.features, strict=True)):
+        if old.column.categorical:
+            continue
+        mine = asked.features == position
+        # where the old cells begin among the new ones, and that for missing values
+        begins = np.append(np.searchsorted(new.cuts, old.cuts) + 1, new.size - 1)
+        begins = np.insert(begins, 0, 0).astype(np.int16)
+        first[mine] = begins[asked.first[mine]]
+        last[mine] = np.append(begins[1:] - 1, new.size - 1)[asked.last[mine]]
+    return Questions(asked.features, first, last, asked.texts)
+
+
 def questions(features: FeatureMap, codes: Codes) -> Questions:
     """List the questions that part the public rows, one for each way to part them.
 

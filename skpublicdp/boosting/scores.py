@@ -16,6 +16,9 @@ Integers = NDArray[np.int64]
 UNIT = 1024
 """A margin of 1 (in logits) as an integer; scores are rounded to it, so that sums are exact."""
 
+OUTCOMES = 4096
+"""Outcomes from 0 to 1 are rounded to multiples of one over this."""
+
 LIMIT = 16 * UNIT
 """Margins beyond are treated alike: the probability is within 1.2e-7 of 0 or 1."""
 
@@ -105,13 +108,13 @@ def scale(probability: Floats, pure: bool) -> Floats:
 
 
 def residuals(margins: Integers, y: NDArray[np.intp], pure: bool) -> Integers:
-    """Return v(x) (1[y] - probability) as integers, shape (n_targets, n).
+    """Return v(x) (1[y] - probability) as integers, shape (n_targets, n); y itself for one target.
 
     No row's residual is longer than `HALF` (by the sum of the targets where `pure`).
     """
     probability = probabilities(margins)
-    labels = np.arange(len(probability))[:, None] if len(probability) > 1 else 1
-    exact = 2 * HALF * scale(probability, pure) * ((y == labels) - probability)
+    outcome = y == np.arange(len(probability))[:, None] if len(probability) > 1 else y
+    exact = 2 * HALF * scale(probability, pure) * (outcome - probability)
     # several targets: towards 0, and by a hair more, so that no sum of squares is too long
     rounded: Integers = (
         np.trunc(exact * (1 - 1e-12)) if len(exact) > 1 else np.rint(exact)

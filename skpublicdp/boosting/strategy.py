@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
@@ -49,12 +49,18 @@ class Strategy:
     every: int
     count_weight: int
 
-    @property
-    def matrix(self) -> Integers:
-        """All combinations; the last one weighs every row alike."""
-        last = np.zeros((1, sum(block.shape[1] for block in self.blocks)), dtype=np.int64)
-        last[0, : self.blocks[0].shape[1]] = self.every
-        return np.vstack([block_diag(*self.blocks).astype(np.int64), last])
+    def combined(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return all combinations of values of cells; the last one weighs every row alike.
+
+        Parameters
+        ----------
+        values : ndarray of int64 or float64, shape (..., n_cells)
+            Any values.
+        """
+        ends = np.cumsum([block.shape[1] for block in self.blocks])[:-1]
+        parts = np.split(values, ends, axis=-1)
+        found = [part @ block.T for part, block in zip(parts, self.blocks, strict=True)]
+        return np.concatenate([*found, self.every * parts[0].sum(-1, keepdims=True)], axis=-1)
 
     @property
     def parts(self) -> list[slice]:

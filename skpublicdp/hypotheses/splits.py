@@ -160,8 +160,8 @@ def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np
     """
     values, counts = np.unique(column, return_counts=True)
     spread = counts[2 * counts <= len(column)].sum()
-    spacing = alpha * spread * (1 + 1e-9)  # a multiple of 1/m is meant exactly
-    below = np.cumsum(counts)
+    spacing = float(alpha * spread * (1 + 1e-9))  # a multiple of 1/m is meant exactly
+    below = np.cumsum(counts).tolist()
     kept = []
     last = 0
     for gap in range(len(values) - 1):

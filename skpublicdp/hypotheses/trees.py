@@ -99,7 +99,7 @@ class TreeCover(Cover):
         self, splits: Predicates, max_depth: int, prior: NDArray[np.int64], public: PublicSample
     ) -> None:
         self.splits = splits
-        self._prior = prior
+        self.prior = prior
         self.max_depth = max_depth if len(splits) else 0
         self._public = public
         self._n_classes = len(public.classes)
@@ -127,7 +127,7 @@ class TreeCover(Cover):
         n_splits = len(self.splits)
         leaves_of_a_root = 2**self.max_depth * n_splits ** (self.max_depth - 1)
         step = max(1, BLOCK_ERRORS // (leaves_of_a_root * self._n_classes))
-        return Choice(Lazy(n_splits, build, step), self._prior)
+        return Choice(Lazy(n_splits, build, step), self.prior)
 
     def _halves(self, below: Table, above: Table, depth: int) -> Family:
         return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
@@ -139,7 +139,7 @@ class TreeCover(Cover):
         splits_last = np.moveaxis(table, -depth, -1)
         above = np.moveaxis(splits_last[..., 1:], -1, -depth)
         below = np.moveaxis(splits_last[..., :1], -1, -depth) - above
-        return Choice(self._halves(below, above, depth - 1), self._prior)
+        return Choice(self._halves(below, above, depth - 1), self.prior)
 
     def hypothesis(self, path: Path) -> DecisionTree:
         """Return the tree of a path: (split, (path below it, path above it)), or a label."""

@@ -182,7 +182,7 @@ class _Geometric:
 
 def _geometric_survival(rate: Fraction, last: int) -> Callable[[int], list[Bounds]]:
     """Enclose P(n >= k) = q^k for k = 1..last."""
-    return lambda precision: FixedPowers(rate, precision).table(0)[1 : last + 1]
+    return lambda precision: FixedPowers(rate, precision).table(last + 1)[1:]
 
 
 def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
@@ -197,7 +197,7 @@ def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
                 ((lower - end_upper) << precision) // (one - end_lower),
                 -((end_lower - upper << precision) // (one - end_upper)),
             )
-            for lower, upper in FixedPowers(rate, working).table(0)[1:]
+            for lower, upper in FixedPowers(rate, working).table(1 << DIGIT_BITS)[1:]
         ]
 
     return bounds

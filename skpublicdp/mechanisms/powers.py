@@ -81,31 +81,42 @@ class FixedPowers:
         self.precision = precision
         self._rate = rate
         self._tables: list[list[Bounds]] = []
+        self._steps: list[Bounds] = []
+        self._after: list[Bounds] = []  # the power behind the last one of each table
 
-    def table(self, level: int) -> list[Bounds]:
-        """Bounds of q^(j * 4096^level) for j = 0..4095."""
+    def power(self, level: int, digit: int) -> Bounds:
+        """Bounds of q^(digit * 4096^level), from a table that is no longer than was asked for."""
+        # 4,096 roundings of one unit each stay below one unit of the wanted precision
+        guard = DIGIT_BITS + 4
+        working = self.precision + guard
         while len(self._tables) <= level:
             step = self._rate * (1 << DIGIT_BITS * len(self._tables))
-            # 4,096 roundings of one unit each stay below one unit of the wanted precision
-            guard = DIGIT_BITS + 4
-            working = self.precision + guard
-            q_lower, q_upper = exp_minus(step, working)
-            lower = upper = 1 << working
-            table = []
-            for _ in range(1 << DIGIT_BITS):
+            self._tables.append([])
+            self._steps.append(exp_minus(step, working))
+            self._after.append((1 << working, 1 << working))
+        table = self._tables[level]
+        if digit >= len(table):
+            q_lower, q_upper = self._steps[level]
+            lower, upper = self._after[level]
+            for _ in range(len(table), digit + 1):
                 table.append((lower >> guard, _shift_up(upper, guard)))
                 lower = lower * q_lower >> working
                 upper = _shift_up(upper * q_upper, working)
-            self._tables.append(table)
-        return self._tables[level]
+            self._after[level] = lower, upper
+        return table[digit]
+
+    def table(self, size: int) -> list[Bounds]:
+        """Bounds of q^j for j below `size`, which is at most 4096."""
+        self.power(0, size - 1)
+        return self._tables[0][:size]
 
     def __call__(self, exponent: int) -> Bounds:
         """Bound q^exponent."""
         digit = exponent & ((1 << DIGIT_BITS) - 1)
-        lower, upper = self.table(0)[digit]
+        lower, upper = self.power(0, digit)
         level = 1
         while exponent := exponent >> DIGIT_BITS:
-            factor_lower, factor_upper = self.table(level)[exponent & ((1 << DIGIT_BITS) - 1)]
+            factor_lower, factor_upper = self.power(level, exponent & ((1 << DIGIT_BITS) - 1))
             lower = lower * factor_lower >> self.precision
             upper = _shift_up(upper * factor_upper, self.precision)
             level += 1
@@ -152,10 +163,13 @@ def _float_tables(rate: Fraction) -> list[NDArray[np.float64]]:
     powers = FixedPowers(rate, precision)
     tables: list[NDArray[np.float64]] = []
     while True:
-        bounds = powers.table(len(tables))
-        # int / int rounds correctly, whatever the sizes
-        table = np.array([lower / (1 << precision) for lower, _ in bounds])
-        table[table < TINY] = 0.0
+        table = np.zeros(1 << DIGIT_BITS)
+        for digit in range(len(table)):
+            # int / int rounds correctly, whatever the sizes
+            value = powers.power(len(tables), digit)[0] / (1 << precision)
+            if value < TINY:
+                break  # and so are all that follow
+            table[digit] = value
         table.setflags(write=False)
         tables.append(table)
         if table[-1] == 0.0 or len(tables) == MAX_LEVELS:

@@ -97,12 +97,15 @@ def probabilities(
     arithmetic = _FixedArithmetic(_rate(epsilon, sensitivity), precision)
     offset, (total_lower, total_upper) = _mass(family, arithmetic)
     bounds = {}
+    known: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}  # many members are alike
     for path, errors, prior in family.members():
-        lower, upper = arithmetic.powers(errors - int(offset))
-        bounds[path] = (
-            Fraction(prior * lower, int(total_upper)),
-            Fraction(prior * upper, int(total_lower)),
-        )
+        if (errors, prior) not in known:
+            lower, upper = arithmetic.powers(errors - int(offset))
+            known[errors, prior] = (
+                Fraction(prior * lower, int(total_upper)),
+                Fraction(prior * upper, int(total_lower)),
+            )
+        bounds[path] = known[errors, prior]
     return bounds
 
 

@@ -1,4 +1,4 @@
-"""ShapeDisplay: what each column adds to the log-odds, with its noise band."""
+"""ShapeDisplay: what each column adds to log-odds or a mean outcome, with its noise band."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BAND = f"± {DEVIATIONS} standard deviations"
 
 
 class ShapeDisplay:
-    """Picture of the shapes of a boosting classifier: what each column adds to the log-odds.
+    """Picture of the shapes of a boosting model: what each column adds to what is predicted.
 
     Make one with `from_estimator`. All that is shown was released with differential privacy or is
     of public rows. A numeric column is a step function, a categorical one has a bar for each
@@ -37,7 +37,7 @@ class ShapeDisplay:
     Parameters
     ----------
     shapes : sequence of Shape
-        What is drawn, a panel for each, as in `shapes_` of the classifier.
+        What is drawn, a panel for each, as in `shapes_` of the model.
     limits : sequence of pair of float or None, default=None
         Where the step function of each begins and ends; by default a cell's width outside its cuts.
     target : int, default=0
@@ -62,7 +62,8 @@ class ShapeDisplay:
 
     See Also
     --------
-    skpublicdp.SemiPrivateBoostingClassifier : The classifier that is shown.
+    skpublicdp.SemiPrivateBoostingClassifier : Shapes add to log-odds.
+    skpublicdp.SemiPrivateBoostingRegressor : Shapes add to the mean outcome.
 
     Examples
     --------
@@ -89,18 +90,18 @@ class ShapeDisplay:
 
     @classmethod
     def from_estimator(cls, clf, features=None, *, target=None, ax=None, **kwargs):
-        """Draw the shapes of a fitted classifier.
+        """Draw the shapes of a fitted model.
 
         Parameters
         ----------
-        clf : SemiPrivateBoostingClassifier
+        clf : SemiPrivateBoostingClassifier or SemiPrivateBoostingRegressor
             Fitted.
         features : str, int or sequence of these, default=None
             Names or positions of columns, in the order of the panels. By default the six with the
             largest `feature_importances_`, the most important one first.
         target : label, default=None
             One of `classes_`, whose log-odds are drawn. By default the second of two; where there
-            are more it must be given.
+            are more it must be given. A regressor has none.
         ax : matplotlib Axes or sequence of Axes, default=None
             Where to draw, one for each feature; by default a new figure.
         **kwargs : dict
@@ -116,21 +117,22 @@ class ShapeDisplay:
         ImportError
             If matplotlib is missing.
         ValueError
-            If the classifier has no shapes, or there is no such column or label.
+            If the model has no shapes, or there is no such column or label.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(clf)
         if not hasattr(clf, "shapes_"):
             raise ValueError(
-                f"{cls.__name__} draws a SemiPrivateBoostingClassifier; got {type(clf).__name__}."
+                f"{cls.__name__} draws a SemiPrivateBoostingClassifier or "
+                f"SemiPrivateBoostingRegressor; got {type(clf).__name__}."
             )
         if not any(shape.deviations.any() for shape in clf.shapes_):
             raise ValueError(
-                f"{cls.__name__} draws what single columns add; this classifier has nothing but "
+                f"{cls.__name__} draws what single columns add; this model has nothing but "
                 "trees, which are in trees_."
             )
         positions = find_features(clf, features)
-        position, sign = find_target(clf.classes_, target)
+        position, sign, label = find_target(clf, target)
         shapes = [clf.shapes_[place] for place in positions]
         public = [clf._features.features[place].column.values for place in positions]
         display = cls(
@@ -140,7 +142,7 @@ class ShapeDisplay:
                 for shape, values in zip(shapes, public, strict=True)
             ],
             target=position,
-            label=f"log-odds of {clf.classes_[-1] if target is None else target}",
+            label=label,
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -267,7 +269,7 @@ class ShapeDisplay:
         on.legend([handles[first]], [BAND], frameon=False, fontsize="small", **where)
 
     def _share_limits(self):
-        """Give the log-odds of all panels one scale, so that they compare."""
+        """Give the scores of all panels one scale, so that they compare."""
         drawn = [
             (shape.scores[self.target, cells], shape.deviations[self.target, cells])
             for shape in self.shapes
@@ -305,16 +307,21 @@ def find_features(clf, features):
     return positions
 
 
-def find_target(classes, target):
-    """Return which scores are those of a label, and with which sign."""
-    labels = classes.tolist()
+def find_target(clf, target):
+    """Return which scores are to be drawn, with which sign, and what they add to."""
+    if not hasattr(clf, "classes_"):
+        if target is not None:
+            raise ValueError("target is a label, and a regressor has none; leave it out.")
+        return 0, 1, "mean outcome"
+    labels = clf.classes_.tolist()
     if target is None and len(labels) == 2:
         target = labels[1]
     if target not in labels:
         raise ValueError(f"target must be one of the labels {labels}; got {target!r}.")
+    label = f"log-odds of {target}"
     if len(labels) == 2:
-        return 0, 1 if target == labels[1] else -1
-    return labels.index(target), 1
+        return 0, 1 if target == labels[1] else -1, label
+    return labels.index(target), 1, label
 
 
 def find_limits(cuts, values=None):

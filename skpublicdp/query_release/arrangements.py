@@ -167,8 +167,10 @@ class Listed(Arrangement):
         self._holds, self._cover, self._points, self._missed = holds, cover, points, missed
         candidates = candidates[: LARGEST_INCIDENCE // len(cover)]
         answers = holds(cover, candidates)
-        _, first = np.unique(np.packbits(answers, axis=0), axis=1, return_index=True)
-        first.sort()
+        first_of: dict[bytes, int] = {}
+        for place, key in enumerate(_packed(answers)):
+            first_of.setdefault(key, place)
+        first = np.array([*first_of.values()], dtype=np.intp)
         self.cells, self.incidence = candidates[first], answers[:, first]
         self._fresh, self._moved = (None if fresh is None else len(fresh)), 0.0
         if fresh is not None and len(fresh):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -14,23 +13,15 @@ Integers = NDArray[np.int64]
 GRID_SHARE = 8
 """Each grid of equal steps has an eighth of the cells asked for."""
 
-SHIFT = 1.2
-"""Cells are fine enough for private rows that lie this many standard scores aside."""
-
-LARGEST_LATTICE = 512
-"""Values on at most so many equal steps are taken to be on a lattice."""
-
-DENOMINATORS = (1, 2, 4, 10, 100, 1000)
-
 FINEST = 2.0**-40
 """No step of a length of its own is shorter than this fraction of the bounds."""
 
 PADDING = 0.05
 """How far beyond the public range, as a fraction of it, a little mass is expected."""
 
-SHARE_NEAR, SHARE_TAILS, SHARE_BOUNDS, SHARE_ENDS = 0.6, 0.2, 0.18, 0.02
-"""How the mass of one imagined record is spread: over the public range, over the octaves from there
-to the bounds, over the bounds, and on their ends, to which values outside are moved."""
+QUARTER = 0.25
+"""Of one imagined record: in the public range, in the octaves from there to the bounds, in the
+bounds, and on their ends, to which values outside are moved."""
 
 
 def before(x: Floats) -> Floats:
@@ -109,7 +100,7 @@ class Line:
 
 
 def build_line(x_public: Floats, low: float, high: float, resolution: int) -> Line:
-    """Choose about `resolution` cells, fine where public rows are and geometric outside.
+    """Choose about `resolution` cells, fine where public rows are.
 
     Parameters
     ----------
@@ -127,86 +118,32 @@ def build_line(x_public: Floats, low: float, high: float, resolution: int) -> Li
     """
     x_public = np.clip(x_public, low, high)
     values, counts = np.unique(x_public, return_counts=True)
-    lattice = _lattice(values, low, high)
-    if lattice is None:
-        atoms = values[counts >= max(2.0, len(x_public) / (2 * resolution))]
-    else:
-        atoms = lattice
-    base, wide = _guess(values, counts, atoms, lattice is not None, low, high)
+    atoms = values[counts >= max(2.0, len(x_public) / (2 * resolution))]
+    base, wide = _guess(values, counts, atoms, low, high)
     steps = max(8, resolution // GRID_SHARE) if len(values) else resolution
-    edges = [np.linspace(low, high, steps + 1), before(np.array([high])), atoms]
+    edges = [np.linspace(low, high, steps + 1), before(np.array([high])), atoms, before(atoms)]
     if len(values):
-        edges.append(_outer_edges(x_public, low, high, resolution))
-    if len(values) and lattice is None:
-        # between points of a lattice there is nothing: there a cell is one point and a gap
-        edges.append(before(atoms))
-        edges.append(base.inverse(_levels(resolution)))
+        edges.append(base.inverse(np.arange(1, resolution) / resolution))
         edges.append(np.linspace(values[0], values[-1], steps + 1))
     every = np.unique(np.concatenate(edges))
     return Line(low, high, every[(every >= low) & (every < high)], base, wide, atoms)
 
 
-def _levels(resolution: int) -> Floats:
-    """Levels of equal mass if the private rows were the public ones, or moved to either side."""
-    z = np.linspace(-6, 6, 1201)
-    mass = (2 * norm.cdf(z) + norm.cdf(z - SHIFT) + norm.cdf(z + SHIFT)) / 4
-    levels: Floats = norm.cdf(np.interp(np.arange(1, resolution) / resolution, mass, z))
-    return levels
-
-
-def _outer_edges(x_public: Floats, low: float, high: float, resolution: int) -> Floats:
-    """Return geometric steps, from a 64th of each half of the public range out to the bounds."""
-    first, middle, last = np.quantile(x_public, [0, 0.5, 1], method="inverted_cdf")
-    per_octave = max(2, resolution // 64)
-    sides = []
-    for end, half, sign in [(first, middle - first, -1), (last, last - middle, 1)]:
-        room = high - end if sign > 0 else end - low
-        unit = max((half or last - first or (high - low) / 64) / 64, FINEST * (high - low))
-        octaves = max(np.log2(room / unit), 0) if room > 0 else 0
-        steps = unit * 2 ** (np.arange(int(octaves * per_octave) + 1) / per_octave)
-        sides.append(end + sign * steps)
-    return np.concatenate(sides)
-
-
-def _lattice(values: Floats, low: float, high: float) -> Floats | None:
-    """Return the lattice that the values lie on, out to the bounds or as far as it may go."""
-    if len(values) < 2:
-        return None
-    for denominator in DENOMINATORS:
-        multiples = np.rint(values * denominator)
-        if np.abs(multiples).max() < 2**52 and np.array_equal(multiples / denominator, values):
-            whole = multiples.astype(np.int64)
-            step = int(np.gcd.reduce(np.diff(whole)))
-            first, last = int(whole[0]), int(whole[-1])
-            n_steps = (last - first) // step
-            if n_steps > LARGEST_LATTICE:
-                return None
-            room = 4 + n_steps // 4
-            below = min(room, int((first - low * denominator) // step))
-            above = min(room, int((high * denominator - last) // step))
-            return (first + step * np.arange(-below, n_steps + above + 1)) / denominator
-    return None
-
-
 def _guess(
-    values: Floats, counts: Integers, atoms: Floats, lattice: bool, low: float, high: float
+    values: Floats, counts: Integers, atoms: Floats, low: float, high: float
 ) -> tuple[Curve, Curve]:
     """Public records at atoms jump, others are spread over their gaps; one record is imagined."""
     ends = np.array([low, high])
-    jumps = [(ends, np.full(2, SHARE_ENDS / 2))]
-    ramps = [(ends, np.array([0, SHARE_BOUNDS]))]
+    jumps = [(ends, np.full(2, QUARTER / 2))]
+    ramps = [(ends, np.array([0, QUARTER]))]
     if not len(values):
-        ramps.append((ends, np.array([0, SHARE_NEAR + SHARE_TAILS])))
+        ramps.append((ends, np.array([0, 2 * QUARTER])))
         wide = _curve(jumps, ramps, low)
         return wide, wide
     first, last = values[0], values[-1]
-    pad = max(PADDING * (last - first) or (high - low) / 64, FINEST * (high - low))
+    pad = max(PADDING * (last - first or high - low), FINEST * (high - low))
     near = np.clip([first - pad, last + pad], low, high)
-    if lattice:
-        inside = atoms[(atoms >= near[0]) & (atoms <= near[1])]
-        jumps.append((inside, np.full(len(inside), SHARE_NEAR / len(inside))))
-    else:
-        ramps.append((near, np.array([0, SHARE_NEAR])))
+    ramps.append((near, np.array([0, QUARTER])))
     ramps.append(_tails(near, pad, low, high))
     wide = _curve(jumps, ramps, low)
     jumping = np.isin(values, atoms)
@@ -233,7 +170,7 @@ def _tails(near: Floats, pad: float, low: float, high: float) -> tuple[Floats, F
     total = np.concatenate([[0], np.cumsum(octaves)])
     if total[-1] == 0:
         total = np.linspace(0, 1, len(at))
-    return at, SHARE_TAILS * total / total[-1]
+    return at, QUARTER * total / total[-1]
 
 
 def _curve(

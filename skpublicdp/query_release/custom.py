@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.marginal_model import CLEAR_GAIN, DRIFTS
+from skpublicdp.query_release.drift import clear_drift
 from skpublicdp.query_release.marginals import MarginalRelease
 from skpublicdp.query_release.spending import all_noise, noise_on
 
@@ -125,14 +125,10 @@ def _posterior(
     scales, axes = np.linalg.eigh(covariance * root[:, None] * root)
     scales = np.maximum(scales, 0)
     residual = axes.T @ (root * (values - mean))
-    factor = known
     if trust is not None:
         factor = 1 / trust
     else:
-        spreads = [scales * (known + drift) + 1 for drift in DRIFTS]
-        gains = np.array([-float((residual**2 / s + np.log(s)).sum()) / 2 for s in spreads])
-        best = int(gains.argmax())
-        factor += DRIFTS[best] if gains[best] - gains[0] > CLEAR_GAIN else 0.0
+        factor = known + clear_drift(residual**2, scales, scales * known + 1)
     reach = factor * (covariance * root) @ axes
     left = 1 / (factor * scales + 1)
     variance = factor * np.diag(covariance) - (reach**2) @ left

@@ -15,16 +15,13 @@ from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
+from skpublicdp.query_release.spending import PER_CELL
 from skpublicdp.schema import Bins, Codes, Rows, Schema
 
 Floats = NDArray[np.float64]
 
-STUMP_BINS = 64
-"""Of a column of the rows that are drawn; stumps themselves are answered without bins."""
-
 FEWEST_BINS, MOST_BINS, MOST_CELLS = 4, 128, 1 << 20
-"""Of a column whose pairs with others are measured for rectangles and halfspaces, and of all their
-tables together."""
+"""Of a column that is cut at released quantiles, and of all tables over such columns together."""
 
 
 class Derived(ABC):
@@ -157,12 +154,13 @@ def needs_lines(queries: QueryClass) -> bool:
     return isinstance(queries, StumpQueries | RectangleQueries | HalfspaceQueries)
 
 
-def pairs_of(n_features: int) -> list[tuple[int, ...]]:
-    """List the tables for rectangles and halfspaces.
+def tables_over_lines(queries: QueryClass, n_features: int) -> list[tuple[int, ...]]:
+    """List the tables for stumps, and pairs for rectangles and halfspaces.
 
     Tables of pairs beat bins along directions for halfspaces, too.
     """
-    return list(combinations(range(n_features), min(2, n_features)))
+    order = 1 if isinstance(queries, StumpQueries) else min(2, n_features)
+    return list(combinations(range(n_features), order))
 
 
 def derive(
@@ -188,13 +186,11 @@ def derive(
         case MarginalQueries():
             bins = schema.bins(X_public, int(queries.bins))
             return Binned(schema, bins, queries.tables(schema), X_public)
-        case StumpQueries():
-            return Lined(schema, lines, STUMP_BINS, [(column,) for column in range(n_features)])
-        case RectangleQueries() | HalfspaceQueries():
-            tables = pairs_of(n_features)
+        case StumpQueries() | RectangleQueries() | HalfspaceQueries():
+            tables = tables_over_lines(queries, n_features)
             order = len(tables[0])
             most = min(MOST_BINS, (MOST_CELLS / len(tables)) ** (1 / order))
-            n_bins = int(np.clip((room / len(tables)) ** (1 / order) / 2, FEWEST_BINS, most))
+            n_bins = int(np.clip((room / len(tables) / PER_CELL) ** (1 / order), FEWEST_BINS, most))
             return Lined(schema, lines, n_bins, tables)
         case CustomQueries():
             return Listed(queries, X_public)

@@ -17,23 +17,19 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from skpublicdp.accounting import Measurement
+from skpublicdp.query_release.drift import CLEAR_GAIN, SIZES
 from skpublicdp.query_release.prefix import Strategy
 
 Floats = NDArray[np.float64]
 
 WAVES = 8
-LARGEST_SCORE = 3.5
+"""Cosines of the rank, besides a shift."""
+
 COARSE = 120
 """Trust is estimated on at most so many edges."""
 
-ROUGH = np.concatenate([[0.0], np.geomspace(1e-6, 3, 27)])
-SMOOTH = np.concatenate([[0.0], np.geomspace(1e-2, 10, 28)])
-SHARE_WIDE = 0.3
+SHARE_WIDE = 0.1
 """The share of rough drift that goes where the public rows are not."""
-
-GUARD = 8.0
-"""No drift is believed unless twice the log-likelihood gains more than this: where public rows are
-many and private answers say little, one false alarm in a hundred costs more than drift unseen."""
 
 SLACK_OF_BARS = 2.0
 """Twice the log-likelihood that the drift of the error bars may lose: they take the largest."""
@@ -86,23 +82,20 @@ class Guess:
         Where the unexpected goes.
     n_public : int
         Public rows.
-    unseen : float
-        About how many further public rows would be somewhere new.
     """
 
     base: Floats
     wide: Floats
     n_public: int
-    unseen: float
 
     def at(self, cells: NDArray[np.intp]) -> Guess:
         """Keep some ends of cells, the last among them."""
-        return Guess(self.base[cells], self.wide[cells], self.n_public, self.unseen)
+        return Guess(self.base[cells], self.wide[cells], self.n_public)
 
     def waves(self) -> Floats:
         """Return the directions of smooth drift, one value per cell: a shift and cosines."""
         middle = self.base - np.diff(self.base, prepend=0.0) / 2
-        score = np.clip(ndtri(np.clip(middle, 1e-9, 1 - 1e-9)), -LARGEST_SCORE, LARGEST_SCORE)
+        score = ndtri(np.clip(middle, 1e-9, 1 - 1e-9))
         order = np.arange(1, WAVES + 1)
         return np.column_stack([score, np.cos(np.pi * np.outer(middle, order)) / order])
 
@@ -135,7 +128,8 @@ def linearise(guess: Guess, waves: Floats, n_private: int) -> Linear:
     total[-1] = 1
     growth = np.divide(tilted, base, out=np.ones_like(base), where=base > 0)
     slopes = np.cumsum(tilted[:, None] * (directions - tilted @ directions), axis=0)[:-1]
-    unseen = guess.unseen / (guess.n_public + 1) * guess.wide
+    # two rows more may be anywhere
+    unseen = 2 / (guess.n_public + 1) * guess.wide
     public = bridge(total, np.cumsum(growth * tilted) + unseen) / (guess.n_public + 1)
     rough = bridge(total, (1 - SHARE_WIDE) * total + SHARE_WIDE * guess.wide)
     mean = total[:-1] - slopes @ waves
@@ -264,21 +258,18 @@ def estimate_drift(evidence: Evidence, guess: Guess) -> tuple[Drift, Drift]:
         fixed = steady(noise + model.public + model.sampling)
         gap = evidence.prefix[chosen] - model.mean
         loss = _losses(fixed, model, gap)
-        size = ROUGH[:, None] * np.trace(model.rough)
-        size = size + SMOOTH**2 * np.square(model.slopes).sum()
+        size = SIZES[:, None] * np.trace(model.rough)
+        size = size + SIZES**2 * np.square(model.slopes).sum()
         if round_ == 0:
-            believed = believed or loss[0, 0] > GUARD
+            believed = believed or loss[0, 0] > 2 * CLEAR_GAIN
         best = loss.argmin()
         most = np.where(loss <= SLACK_OF_BARS, size, -np.inf).argmax()
-        rough, smooth = (grid.ravel()[best] for grid in _GRID)
+        rough, smooth = SIZES[best // len(SIZES)], SIZES[best % len(SIZES)]
         step = _tilt(fixed + rough * model.rough, model.slopes, gap, smooth) - waves
         length = np.abs(directions @ step).max()
         waves = waves + step * min(1, LARGEST_STEP / max(length, JITTER))
-    bars = Drift(waves, *(float(grid.ravel()[most]) for grid in _GRID))
+    bars = Drift(waves, float(SIZES[most // len(SIZES)]), float(SIZES[most % len(SIZES)]))
     return Drift(waves, float(rough), float(smooth)) if believed else NO_DRIFT, bars
-
-
-_GRID = np.meshgrid(ROUGH, SMOOTH, indexing="ij")
 
 
 def steady(covariance: Floats) -> Floats:
@@ -294,11 +285,11 @@ def _losses(fixed: Floats, model: Linear, gap: Floats) -> Floats:
     gap = vectors.T @ solve_triangular(lower, gap, lower=True)
     slopes = vectors.T @ solve_triangular(lower, model.slopes, lower=True)
     # in these coordinates noise and rough drift are diagonal, and the waves are a small update
-    variances = 1 + ROUGH[:, None] * np.maximum(values, 0)
+    variances = 1 + SIZES[:, None] * np.maximum(values, 0)
     small = np.einsum("ij,ri,ik->rjk", slopes, 1 / variances, slopes)
     strengths, axes = np.linalg.eigh(small)
     along = np.einsum("rjk,ij,ri->rk", axes, slopes, gap / variances, optimize=True)[:, None, :]
-    squared = np.square(SMOOTH)[:, None]
+    squared = np.square(SIZES)[:, None]
     update = 1 + squared * np.maximum(strengths, 0)[:, None, :]
     misfit = (gap**2 / variances).sum(axis=1)[:, None] - (squared * along**2 / update).sum(axis=-1)
     volume = np.log(variances).sum(axis=1)[:, None] + np.log(update).sum(axis=-1)

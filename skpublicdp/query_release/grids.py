@@ -75,7 +75,8 @@ class Axis:
 
     def along(self, table: NDArray[Any], axis: int) -> NDArray[Any]:
         """Add up the runs of cells along an axis of a table."""
-        sums = np.insert(np.cumsum(table, axis=axis), 0, 0, axis=axis)
+        none = np.zeros_like(table.take([0], axis))
+        sums = np.cumsum(np.concatenate([none, table], axis=axis), axis=axis)
         totals: NDArray[Any] = sums.take(self._last, axis) - sums.take(self._first, axis)
         return totals
 

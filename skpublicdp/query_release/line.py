@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from skpublicdp.accounting import Gaussian, noise_of
+from skpublicdp.accounting import Gaussian
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.cells import Curve, Line, before, build_line
 from skpublicdp.query_release.fit import (
@@ -21,27 +20,24 @@ from skpublicdp.query_release.fit import (
     Look,
     estimate_drift,
     gather,
-    information,
     linearise,
     posterior,
-    steady,
     widening,
 )
 from skpublicdp.query_release.prefix import (
-    Strategy,
     hierarchy_strategy,
     histogram_strategy,
     measure,
     prefix_strategy,
 )
-from skpublicdp.query_release.refine import ASIDE, look_closer, rows_to_tell
-from skpublicdp.query_release.spending import Noise, all_noise, part_of
+from skpublicdp.query_release.refine import A_LOOK, ASIDE, look_closer, rows_to_tell
+from skpublicdp.query_release.spending import PER_CELL, all_noise, part_of, room_for
 
 Floats = NDArray[np.float64]
 
 NORMAL_95 = 1.959964
-GAUSSIAN_CELLS = (16, 700)
-LAPLACE_CELLS = (16, 256)
+FEWEST_CELLS, MOST_CELLS, MOST_PURE = 16, 700, 256
+"""Of the line; the most with Gaussian noise and with Laplace noise, for time."""
 
 LARGEST_BOUND = 1e300
 """Sums and multiples of such numbers are still floats."""
@@ -94,7 +90,7 @@ class LineRelease:
 
     def quantile(self, p: ArrayLike) -> Floats:
         """Return the least number at or below which there is at least each fraction."""
-        p = _fractions(p)
+        p = np.asarray(p, dtype=float)
         numbers: Floats = np.maximum(self.curve.inverse(p), self.curve.knots[1])
         return numbers
 
@@ -118,7 +114,7 @@ class LineRelease:
             Lower and upper ends. A number is between them unless the interval around its fraction,
             see `error`, leaves p out.
         """
-        p = _fractions(p)
+        p = np.asarray(p, dtype=float)
         # just beside an edge, and in the middle of a cell, intervals are wider than at its ends
         levels = self.curve(self.edges)
         middles = self.curve.inverse((levels[1:] + levels[:-1]) / 2)
@@ -219,22 +215,21 @@ def release_line(
         )
     if not len(private):
         raise ValueError("There must be at least one private row.")
-    check_trust(trust)
+    if trust != "auto" and (isinstance(trust, str) or not 0 <= trust <= 1):
+        raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
     noise, n, k = all_noise(ledger), len(private), ledger.rows_per_person
-    if isinstance(noise, Gaussian):
-        most = _clip(n / k * sqrt(noise.mu_squared) / 4, GAUSSIAN_CELLS)
-    else:
-        most = _clip(n / k * float(noise.epsilon) / 8, LAPLACE_CELLS)
+    cap = MOST_CELLS if isinstance(noise, Gaussian) else MOST_PURE
+    most = int(np.clip(room_for(noise, n / k) / PER_CELL, FEWEST_CELLS, cap))
     line = build_line(public, low, high, most)
     looks, left = [], Fraction(1)
     if rows_to_tell(noise, ASIDE, ledger) <= n:
         coarse, n_cells = line, len(line.edges) + 1
+        share = ASIDE * A_LOOK
         if isinstance(noise, Gaussian):
             # looks at the same cells add up: this one costs nothing if none is full
-            share = Fraction(1, 4)
             strategy = prefix_strategy(n_cells, share * noise.mu_squared / k**2)
         else:
-            share, strategy = Fraction(1, 16), histogram_strategy(n_cells)
+            strategy = histogram_strategy(n_cells)
         part = part_of(noise, share)
         first = measure(strategy, line.tabulate(private), part, ledger, ", first look")
         prefix = gather([Look(strategy, first)], n).prefix
@@ -247,7 +242,7 @@ def release_line(
     if isinstance(rest, Gaussian):
         strategy = prefix_strategy(len(line.edges) + 1, rest.mu_squared / k**2)
     else:
-        strategy = choose_laplace(line, public, n, rest, ledger)
+        strategy = hierarchy_strategy(len(line.edges) + 1)
     looks.append(Look(strategy, measure(strategy, line.tabulate(private), rest, ledger)))
     return fit_line(line, looks, public, n, trust)
 
@@ -317,40 +312,9 @@ def fit_line(
 def guess_at_edges(line: Line, x_public: Floats) -> Guess:
     """Evaluate the expected distribution where it is measured."""
     ends = np.append(line.edges, line.high)
-    values, counts = np.unique(np.clip(x_public, line.low, line.high), return_counts=True)
-    # of values that repeat, those seen once tell how many are still to be seen (Good 1953)
-    repeating = bool(len(values)) and bool(np.isin(values, line.atoms).all())
-    unseen = max(2.0, float((counts == 1).sum())) if repeating else 2.0
     base, wide = line.base(ends), line.wide(ends)
     base[-1] = wide[-1] = 1
-    return Guess(base, wide, len(x_public), unseen)
-
-
-def choose_laplace(
-    line: Line, x_public: Floats, n_private: int, noise: Noise, ledger: Ledger
-) -> Strategy:
-    """Return the cells or a tree over them, whichever should leave the smaller error."""
-    guess = guess_at_edges(line, x_public)
-    prior = linearise(guess, NO_DRIFT.waves, n_private).rough
-    n_cells = len(line.edges) + 1
-
-    def expected_error(strategy: Strategy) -> float:
-        _, variance = noise_of(noise, ledger.for_person(strategy.sensitivity))
-        known, _ = information(strategy.matrix)
-        doubt = np.linalg.inv(known) * (variance / n_private**2)
-        return float(np.trace(doubt @ np.linalg.solve(steady(prior + doubt), prior)))
-
-    return min(histogram_strategy(n_cells), hierarchy_strategy(n_cells), key=expected_error)
-
-
-def check_trust(trust: str | float) -> None:
-    """Refuse what is neither 'auto' nor a fraction."""
-    if isinstance(trust, str):
-        if trust == "auto":
-            return
-    elif 0 <= trust <= 1:
-        return
-    raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
+    return Guess(base, wide, len(x_public))
 
 
 def _interpolate(line: Line, heights: Floats) -> Curve:
@@ -377,19 +341,8 @@ def _interpolate(line: Line, heights: Floats) -> Curve:
     return Curve(knots, np.maximum.accumulate(found))
 
 
-def _fractions(p: ArrayLike) -> Floats:
-    p = np.asarray(p, dtype=float)
-    if not np.all((p >= 0) & (p <= 1)):
-        raise ValueError("A quantile's fraction must be between 0 and 1.")
-    return p
-
-
 def _column(name: str, values: ArrayLike) -> Floats:
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1 or not np.isfinite(column).all():
         raise ValueError(f"{name} must be a one-dimensional array of finite numbers.")
     return column
-
-
-def _clip(number: float, ends: tuple[int, int]) -> int:
-    return int(min(max(number, ends[0]), ends[1]))

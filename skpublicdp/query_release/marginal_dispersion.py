@@ -6,22 +6,25 @@ all cells of a table and, where it has few, from those of other tables (empirica
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from skpublicdp.query_release.drift import SIZES
+
 Floats = NDArray[np.float64]
 
-SCALES = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])[:, None]
+SCALES = SIZES[:, None]
 """The values of g that are tried."""
 
-PRIOR_CELLS, POOLED_CELLS = 5.0, 20.0
-"""An even mixture counts for five cells, and that of all tables for twenty in each."""
+PRIOR_CELLS = 5.0
+"""An even mixture counts for so many cells of all tables, and theirs for so many of each table."""
 
 TELLING = 0.05
-"""Cells whose log-likelihood varies by less teach nothing."""
+"""Cells whose log-likelihood varies by less teach nothing: with them the mixture is found later."""
 
 LEARNERS = 1 << 16
 """Of more cells than these, evenly chosen ones teach: memory is (number of g) times as large."""
@@ -86,7 +89,7 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
         likelihood,
         of_table[learners[telling]],
         np.repeat(pooled, len(starts), axis=1),
-        POOLED_CELLS,
+        PRIOR_CELLS,
         30,
     )
     prior, loose, ratio = np.empty((3, n_cells))
@@ -115,10 +118,12 @@ def _mixture(
     """Return the mixture of each group by expectation maximisation, shape (n_scales, n_groups)."""
     mixture = start
     counts = np.bincount(group, minlength=start.shape[1])
+    shape = len(likelihood), len(counts)
+    places = (np.arange(shape[0])[:, None] * shape[1] + group).ravel()  # of scales and groups
     for _ in range(rounds):
         share = likelihood * mixture[:, group]
         share /= share.sum(axis=0)
-        total = np.stack([np.bincount(group, row, minlength=len(counts)) for row in share])
+        total = np.bincount(places, share.ravel(), minlength=math.prod(shape)).reshape(shape)
         found = (total + strength * start) / (counts + strength)
         moved = float(np.abs(found - mixture).max())
         mixture = found

@@ -10,10 +10,6 @@ import numpy as np
 from skpublicdp.query_release.marginal_solver import Floats
 from skpublicdp.query_release.marginal_tables import Columns
 
-FARTHEST = 3.0
-"""What a wider table says of a margin by way of the model lies within so many standard deviations
-of its plain sum, which needs no model."""
-
 
 @dataclass(eq=False)
 class Table:
@@ -133,11 +129,8 @@ class Table:
         part, worth = self._matched(target, 1 / self.precision)
         summed = (part**2 * worth).sum(axis=axes)
         filtered = (part * worth * self.measured).sum(axis=axes) / np.maximum(summed, 1e-300)
-        reach = FARTHEST / math.sqrt(precision)
-        near = np.abs(filtered - plain) <= reach
         better = summed > precision
-        filtered = np.clip(filtered, plain - reach, plain + reach)
-        return np.where(better, filtered, plain), np.where(better & near, summed, precision)
+        return np.where(better, filtered, plain), np.maximum(summed, precision)
 
     def reach(self, target: Table, noise: float) -> float:
         """Return the share of a precision here that a margin's cell gets, on average."""

@@ -14,24 +14,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.query_release.drift import clear_drift
 from skpublicdp.query_release.marginal_dispersion import Cells, shrink
 from skpublicdp.query_release.marginal_estimate import Table
 from skpublicdp.query_release.marginal_solver import Floats, meet_margins, weigh
 from skpublicdp.query_release.marginal_tables import Columns, cells
 
-DRIFTS = np.concatenate([[0.0], np.geomspace(1e-6, 1, 37)])
-"""Drift that is tried: variance per fraction, as that of a sample of one over so many rows."""
-
-CLEAR_GAIN = 2.0
-"""Drift is believed in if it makes the noisy answers e² times as likely (Akaike's rule)."""
-
-LEAST_OPEN = 1e-3
+LEAST_OPEN = 1e-6
 """Margins never tell all of a cell."""
 
 LEAST_WORTH = 1e-9
 """Of public rows, in private ones: a trust of less would be no more than this."""
-
-RAKING_SWEEPS = 15
 
 
 class MarginalModel:
@@ -86,14 +79,14 @@ class MarginalModel:
 
     def solve(self) -> None:
         """Estimate all tables from what was measured so far."""
-        weights, m = np.ones(len(self._public)), float(len(self._public))
+        m = float(len(self._public))
         for width, tables in self._orders.items():
             for table in tables:
                 self._collect(table)
             for group in _alike(tables):
                 _find_bases(group)
             for table in tables:
-                table.public = self._count_public(table, weights)
+                table.public = self._count_public(table)
             if width > 1 and m:
                 for group in _alike(tables):
                     _move_public(group, m)
@@ -108,9 +101,6 @@ class MarginalModel:
             else:
                 ratios = _disperse(tables, self.worth[width])
             _estimate(tables, ratios)
-            if width == 1 and m and self.worth[1] < 1 / (1 / m + 1 / self.n_private):
-                weights = self._rake(tables)
-                m = float(weights.sum() ** 2 / (weights**2).sum())  # Kish (1965)
 
     def _collect(self, table: Table) -> None:
         """Gather the own measurement and what wider tables say."""
@@ -123,13 +113,13 @@ class MarginalModel:
         table.values = np.divide(total, precisions, out=np.zeros(table.shape), where=precisions > 0)
         table.precisions = precisions
 
-    def _count_public(self, table: Table, weights: Floats) -> Floats:
+    def _count_public(self, table: Table) -> Floats:
         if not len(self._public):
             return table.base
         cell = cells(self._public, table.columns, self._sizes)
-        counts = np.bincount(cell, weights, minlength=math.prod(table.shape))
-        fractions: Floats = counts / weights.sum()
-        return fractions.reshape(table.shape)
+        counts = np.bincount(cell, minlength=math.prod(table.shape))
+        fractions: Floats = counts.reshape(table.shape) / len(cell)
+        return fractions
 
     def _worth(self, tables: Sequence[Table], m: float) -> float:
         """Return how many private rows the public ones are worth, by the largest likelihood."""
@@ -152,22 +142,7 @@ class MarginalModel:
             spreads.append(likely[on])
             noises.append(table.kept / table.precisions[on])
         error, spread, noise = map(np.concatenate, (errors, spreads, noises))
-        variances = (spread * (known + drift) + noise + 1e-30 for drift in DRIFTS)
-        gains = np.array([-float((error / v + np.log(v)).sum()) / 2 for v in variances])
-        best = int(gains.argmax())
-        return 1 / (known + (DRIFTS[best] if gains[best] - gains[0] > CLEAR_GAIN else 0.0))
-
-    def _rake(self, one_ways: Sequence[Table]) -> Floats:
-        """Weight the public rows so that their columns are as estimated."""
-        m = len(self._public)
-        weights: Floats = np.ones(m)
-        for _ in range(RAKING_SWEEPS):
-            for table in one_ways:
-                codes = self._public[:, table.columns[0]]
-                found = np.bincount(codes, weights, minlength=table.shape[0])
-                ratio = np.divide(m * table.known, found, out=np.ones(len(found)), where=found > 0)
-                weights *= ratio[codes]
-        return weights
+        return 1 / (known + clear_drift(error, spread, spread * known + noise))
 
 
 def closure(workload: Iterable[Columns]) -> list[Columns]:

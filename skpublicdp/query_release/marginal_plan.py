@@ -15,12 +15,6 @@ BINS = 24
 
 STEPS = 300
 
-NORM = 6
-"""The mean deviation of cells counts as much as their 6-norm, which stands for the largest."""
-
-WORTHWHILE = 1e-3
-"""Tables that would get less than this part of the mean share are not measured."""
-
 
 def plan_shares(model: MarginalModel, precision: float, power: int) -> Floats:
     """Return the shares of the tables in a budget.
@@ -37,9 +31,8 @@ def plan_shares(model: MarginalModel, precision: float, power: int) -> Floats:
     Returns
     -------
     ndarray of shape (n_tables,)
-        With sum 1. They go down the gradient of log Σ s + log (Σ s⁶)^⅙, where s is the expected
-        standard deviation of a cell, and cells of a table count as often as it is in the workload,
-        itself or as a margin.
+        With sum 1. They go down the gradient of the sum of the expected variances of cells, and
+        cells of a table count as often as it is in the workload, itself or as a margin.
     """
     tables = list(model.tables.values())
     places = {table.columns: place for place, table in enumerate(tables)}
@@ -62,18 +55,14 @@ def plan_shares(model: MarginalModel, precision: float, power: int) -> Floats:
         reach += [(place, places[o.columns], o.reach(table, noise)) for o in table.above]
     rows, columns_, values = map(np.array, zip(*reach, strict=True))
     reached = sp.csr_matrix((values, (rows, columns_)), shape=(len(tables), len(tables)))
+    back = reached.T  # made anew, it would take longer than all else
     variance, known, count = map(np.array, (variances, precisions, counts))
     owner = np.array(owners)
     shares: Floats = np.full(len(tables), 1 / len(tables))
     for _ in range(STEPS):
         bought = precision * shares**power
         left = variance / (1 + variance * (known + (reached @ bought)[owner]))
-        deviation = np.sqrt(left)
-        by_mean = deviation * left / (count @ deviation)
-        by_norm = deviation**NORM * left / (count @ deviation**NORM)
-        gain = np.bincount(owner, count * (by_mean + by_norm), minlength=len(tables))
-        shares = shares * np.sqrt((reached.T @ gain) * shares ** (power - 1))
+        gain = np.bincount(owner, count * left**2, minlength=len(tables))
+        shares = shares * np.sqrt((back @ gain) * shares ** (power - 1))
         shares /= shares.sum()
-    shares[shares < WORTHWHILE / len(tables)] = 0
-    shares /= shares.sum()
     return shares

@@ -24,6 +24,9 @@ SWEEPS = 3, 60
 CELL_VISITS = 400_000_000
 """Sweeps over the tables end after about so many visits of a row."""
 
+MOST_KEPT = 1 << 24
+"""Cells of rows are told once if they are no more; else memory matters more."""
+
 FULL_SWEEPS = 10
 """Tables with noise need not go together: later steps are shorter, and settle between them."""
 
@@ -92,11 +95,13 @@ def rake(
     """Scale weights to each table in turn."""
     fewest, most = SWEEPS
     visits = len(rows) * len(workload)
+    kept = visits <= MOST_KEPT
+    found_once = {columns: cells(rows, columns, sizes) for columns in workload if kept}
     for sweep in range(int(np.clip(CELL_VISITS // visits, fewest, most))):
         step = min(1.0, FULL_SWEEPS / (sweep + 1))
         for columns in workload:
             target = fractions[columns].ravel()
-            cell = cells(rows, columns, sizes)
+            cell = found_once[columns] if kept else cells(rows, columns, sizes)
             found = np.bincount(cell, weights, minlength=len(target))
             ratio = np.divide(target, found, out=np.ones(len(target)), where=found > 0)
             weights = weights * (ratio**step)[cell]
@@ -148,6 +153,8 @@ def _spread(fractions: Floats, n: int, generator: np.random.Generator) -> Intege
 
 
 def _mutual_information(table: Floats) -> float:
-    apart = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True)
-    here = table > 0
-    return float((table[here] * np.log(table[here] / apart[here])).sum())
+    rows, columns = np.nonzero(table)
+    here = table[rows, columns]
+    # logarithms first: products of tiny shares would vanish
+    apart = np.log(table.sum(axis=1)[rows]) + np.log(table.sum(axis=0)[columns])
+    return float((here * (np.log(here) - apart)).sum())

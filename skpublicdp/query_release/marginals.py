@@ -11,15 +11,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
 from skpublicdp.ledger import Ledger, drawable
-from skpublicdp.query_release.marginal_estimate import Table
-from skpublicdp.query_release.marginal_model import CLEAR_GAIN, MarginalModel
+from skpublicdp.query_release.marginal_model import MarginalModel
 from skpublicdp.query_release.marginal_plan import plan_shares
 from skpublicdp.query_release.marginal_solver import Floats
 from skpublicdp.query_release.marginal_tables import (
@@ -39,8 +37,6 @@ FINE = 1 << 30
 
 TABLE = Sensitivity(2, 2)
 """A replaced row moves two cells of a table."""
-
-CHI_SQUARED_95 = 1.959964**2
 
 PROOF = "docs/proofs/marginals.md"
 
@@ -149,8 +145,6 @@ def release_marginals(
     counts = marginal_tables(private, list(model.tables), sizes, n_jobs)
     counts = [count.reshape(table.shape) for count, table in zip(counts, tables, strict=True)]
 
-    surprises: list[Surprise] = []
-
     def measure(noise: Noise, shares: Sequence[Fraction]) -> None:
         used = [place for place, share in enumerate(shares) if share]
         name = noise_on(f"{len(used)} tables", noise)
@@ -159,8 +153,6 @@ def release_marginals(
             part = part_of(noise, shares[place])
             found = paid.add_noise(counts[place], TABLE, part, name=name, proof=PROOF)
             values, variance = found.values / n_private, found.variance / n_private**2
-            if tables[place].fractions is not None:
-                surprises.append(Surprise.of(tables[place], values, variance))
             tables[place].add(values, 1 / variance)
 
     whole = all_noise(ledger)
@@ -175,54 +167,15 @@ def release_marginals(
     rest = part_of(whole, 1 - first)
     measure(rest, _planned(model, rest, ledger, n_private))
     model.solve()
-    wider = _inflation(surprises)
     return MarginalRelease(
         fractions={columns: table.known for columns, table in model.tables.items()},
         deviations={
-            columns: np.sqrt(wider * table.error() + table.known * (1 - table.known) / persons)
+            columns: np.sqrt(table.error() + table.known * (1 - table.known) / persons)
             for columns, table in model.tables.items()
         },
         sizes=sizes,
         effective_public_size=min(model.worth.values()),
     )
-
-
-class Surprise(NamedTuple):
-    """How far new measurements are from what was expected; arrays of shape (n_cells,).
-
-    Attributes
-    ----------
-    squared : ndarray
-        Squared differences.
-    expected : ndarray
-        Variances of the errors that the expectation owned up to.
-    noise : ndarray
-        Variances of the noise.
-    """
-
-    squared: Floats
-    expected: Floats
-    noise: Floats
-
-    @classmethod
-    def of(cls, table: Table, values: Floats, variance: float) -> Surprise:
-        """Compare a measurement with the estimate before it."""
-        squared = ((values - table.known) ** 2).ravel()
-        return cls(squared, table.error().ravel(), np.full(squared.shape, variance))
-
-
-def _inflation(surprises: Sequence[Surprise]) -> float:
-    """Return by what to multiply variances so that 95% intervals would have held often enough."""
-    if not surprises:
-        return 1.0
-    every = Surprise(*map(np.concatenate, zip(*surprises, strict=True)))
-    needed = (every.squared / CHI_SQUARED_95 - every.noise) / np.maximum(every.expected, 1e-300)
-    # as many as by bad luck, of so few cells
-    level = 0.95 - 2 * math.sqrt(0.05 * 0.95 / len(needed))
-    factor = max(1.0, float(np.quantile(needed, max(level, 0.5))))
-    stated, inflated = (f * every.expected + every.noise for f in (1.0, factor))
-    gains = every.squared * (1 / stated - 1 / inflated) + np.log(stated / inflated)
-    return factor if gains.sum() / 2 > CLEAR_GAIN else 1.0  # noise alone may ask for anything
 
 
 def _first_look(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -10,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.accounting import Gaussian
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.custom import release_answers
-from skpublicdp.query_release.derived import Derived, Lined, Listed, derive, needs_lines, pairs_of
+from skpublicdp.query_release.derived import (
+    Derived,
+    Lined,
+    Listed,
+    derive,
+    needs_lines,
+    tables_over_lines,
+)
 from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.line import LineRelease, release_line
 from skpublicdp.query_release.marginal_model import closure
@@ -21,8 +26,8 @@ from skpublicdp.query_release.marginals import PROOF, MarginalRelease, release_m
 from skpublicdp.query_release.pmw import release_pmw, tally
 from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.regions import StumpQueries
-from skpublicdp.query_release.released import Released, bind, one_column
-from skpublicdp.query_release.spending import all_noise, noise_on, part_of
+from skpublicdp.query_release.released import Released, bind
+from skpublicdp.query_release.spending import all_noise, noise_on, part_of, room_for
 from skpublicdp.query_release.table_answers import ColumnAnswers, TableAnswers
 from skpublicdp.query_release.weighted import WeightedRows
 from skpublicdp.schema import Codes, Rows
@@ -43,7 +48,7 @@ def release_public(
     m = len(rows.X_public)
     table = WeightedRows(rows.X_public, np.full(m, 1 / m))
     size = float(rows.n_public)
-    return Released(bind(queries, rows), rows.schema, table, size, one_column(rows, table))
+    return Released(bind(queries, rows), rows.schema, table, size)
 
 
 def _auto_line(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger) -> Released:
@@ -75,11 +80,11 @@ def _auto_tables(
 ) -> Released:
     bound = bind(queries, rows)
     n_jobs, noise, left = estimator.n_jobs, all_noise(ledger), Fraction(1)
-    lines = {}
+    lines, stumps = {}, isinstance(bound, StumpQueries)
     if needs_lines(bound):
         n_features = len(rows.schema.columns)
-        others = 0 if isinstance(bound, StumpQueries) else len(closure(pairs_of(n_features)))
-        share = Fraction(1, n_features + others)  # lines and tables share alike
+        tables = [] if stumps else closure(tables_over_lines(bound, n_features))
+        share = Fraction(1, n_features + len(tables))  # lines and tables share alike
         for position in np.flatnonzero(rows.schema.numeric).tolist():
             paid = ledger.child(
                 part_of(noise, share),
@@ -90,10 +95,8 @@ def _auto_tables(
             left -= share
     noise = part_of(noise, left) if left else noise
     persons = len(rows.X_private) / ledger.rows_per_person
-    mu = math.sqrt(noise.mu_squared) if isinstance(noise, Gaussian) else float(noise.epsilon) / 2
-    derived = derive(bound, rows.schema, rows.X_public, lines, persons * mu)
+    derived = derive(bound, rows.schema, rows.X_public, lines, room_for(noise, persons))
     codes_public = derived.codes_of_all(rows.X_public, n_jobs)
-    stumps = isinstance(bound, StumpQueries)
     workload = [columns for columns in derived.workload if not stumps or columns[0] not in lines]
     release = MarginalRelease({}, {}, derived.sizes, float(rows.n_public))
     if workload:
@@ -118,7 +121,7 @@ def _auto_tables(
         *(line.effective_public_size for line in lines.values()),
     ]
     size = min(sizes) if rows.n_public else 0.0
-    return Released(bound, rows.schema, table, size, one_column(rows, table))
+    return Released(bound, rows.schema, table, size)
 
 
 def _tables_of(

@@ -19,7 +19,7 @@ from skpublicdp.query_release.arrangements import Arrangement
 from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.multiplicative_weights import Plan, plan_rounds, play
 from skpublicdp.query_release.queries import QueryClass
-from skpublicdp.query_release.released import Released, bind, one_column
+from skpublicdp.query_release.released import Released, bind
 from skpublicdp.query_release.weighted import WeightedRows
 
 Floats = NDArray[np.float64]
@@ -63,7 +63,6 @@ def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: 
         rows.schema,
         table,
         0.0,  # the weights start uniform
-        one_column(rows, table),
         projection=projection,
         guarantee=_guarantee(estimator, bound, rows, arrangement, plan, ledger),
     )

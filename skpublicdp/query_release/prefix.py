@@ -5,6 +5,7 @@ The proofs are in docs/proofs/prefix_sums.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,8 +23,6 @@ SCALE_BITS = 12
 
 LARGEST_SIGMA2_BITS = 59
 """The noise has room for σ² up to 2^60."""
-
-BRANCHING = 8
 
 PROOF = "docs/proofs/prefix_sums.md"
 
@@ -91,17 +90,11 @@ def histogram_strategy(n_cells: int) -> Strategy:
 
 
 def hierarchy_strategy(n_cells: int) -> Strategy:
-    """Return all nodes but the root of a tree over the cells, for Laplace noise.
-
-    Every level above the cells joins 8 neighbours into one, until at most 8 are left.
-    """
-    levels = [np.eye(n_cells, dtype=np.int64)]
-    while len(levels[-1]) > BRANCHING:
-        starts = np.arange(0, len(levels[-1]), BRANCHING)
-        levels.append(np.add.reduceat(levels[-1], starts, axis=0))
-    # the first and the last cell differ at every level, and every cell is in one node of each
-    farthest = 2 * len(levels)
-    return Strategy("hierarchy", np.concatenate(levels), Sensitivity(farthest, farthest))
+    """Return the cells and blocks of √n neighbours, for Laplace noise."""
+    cells = np.eye(n_cells, dtype=np.int64)
+    blocks = np.add.reduceat(cells, np.arange(0, n_cells, math.isqrt(n_cells)), axis=0)
+    # the first and the last cell are in different blocks, and every cell is in one
+    return Strategy("hierarchy", np.concatenate([cells, blocks]), Sensitivity(4, 4))
 
 
 def measure(

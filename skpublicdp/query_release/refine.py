@@ -18,7 +18,7 @@ from skpublicdp.accounting import Sensitivity, noise_of
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.cells import Curve, Line, before
 from skpublicdp.query_release.prefix import PROOF
-from skpublicdp.query_release.spending import Noise, noise_on, part_of
+from skpublicdp.query_release.spending import PER_CELL, Noise, noise_on, part_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -27,11 +27,10 @@ ONE_PIECE = Sensitivity(2, 2)
 """A row that moves leaves one piece, and enters another."""
 
 ASIDE = Fraction(1, 4)
-"""The most of the budget that all looks together cost; one costs at most a quarter of what is left
-of that, so that cells that are full enough can always be cut."""
+"""The most of the budget that all looks at pieces cost together."""
 
-LOUD = 8.0
-"""A cell is cut if its rows are this many deviations of a look's noise: half of them stand out."""
+A_LOOK = Fraction(1, 2)
+"""One costs so much of what is left of that: cells that are full enough can always be cut."""
 
 LIGHTEST = 2.0**-13
 """No cell is cut that has a smaller fraction of the rows: a look is at 2^18 pieces at most."""
@@ -73,8 +72,8 @@ class Pieces:
 
 def rows_to_tell(noise: Noise, aside: Fraction, ledger: Ledger) -> float:
     """Return how many rows a cell must have to be looked into, with so much of the budget left."""
-    _, variance = noise_of(part_of(noise, aside / 4), ledger.for_person(ONE_PIECE))
-    return float(LOUD * np.sqrt(variance))
+    _, variance = noise_of(part_of(noise, aside * A_LOOK), ledger.for_person(ONE_PIECE))
+    return float(PER_CELL * np.sqrt(variance))
 
 
 def look_closer(
@@ -122,7 +121,7 @@ def look_closer(
             break
         whole = pieces.keep(full)
         new = cut(whole)
-        share = aside / 4
+        share = aside * A_LOOK
         aside -= share
         at = np.searchsorted(ordered, np.concatenate([new.starts, new.ends]), side="right")
         counts = np.diff(at.reshape(2, -1), axis=0)[0].astype(np.int64)

@@ -19,6 +19,9 @@ from skpublicdp.schema import Schema
 MOST_HALFSPACES = 400
 """In the plane they make 18000 cells."""
 
+BLOCK = 1 << 16
+"""Queries times rows whose sides are told at once."""
+
 TRIALS = 16
 """Draws of the few public rows that tell halfspaces apart; the best is taken."""
 
@@ -59,12 +62,18 @@ class HalfspaceQueries(QueryClass):
     def holds(self, Q: ArrayLike, X: Rows) -> Answers:
         """Tell which rows are on the positive side."""
         Q = self._checked(Q, X.shape[1])
-        # column by column: a row's sum then does not depend on the rows beside it
-        with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of huge values
-            values = Q[:, :1] * X[:, 0]
-            for column in range(1, X.shape[1]):
-                values += Q[:, column : column + 1] * X[:, column]
-        return values >= Q[:, -1:]
+        answers = np.empty((len(Q), len(X)), dtype=bool)
+        step = max(1, BLOCK // max(1, len(Q)))  # what fits into a cache
+        for start in range(0, len(X), step):
+            rows = X[start : start + step]
+            # column by column: a row's sum then does not depend on the rows beside it; and a
+            # warning would tell of huge values
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = Q[:, :1] * rows[:, 0]
+                for column in range(1, X.shape[1]):
+                    values += Q[:, column : column + 1] * rows[:, column]
+            np.greater_equal(values, Q[:, -1:], out=answers[:, start : start + step])
+        return answers
 
     def arrange(self, X_public: Rows) -> Listed:
         """List the ways to divide a few public rows."""

@@ -404,11 +404,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         ndarray of the shape of p
             Numbers, increasing with p.
         """
-        line = self._line(column)
-        p = np.asarray(p, dtype=np.float64)
-        if not ((p >= 0) & (p <= 1)).all():
-            raise ValueError("p must lie in [0, 1].")
-        return line.quantile(p)
+        return self._line(column).quantile(_fractions(p))
 
     def quantile_interval(self, p, column=None):
         """Say within which numbers the population's quantiles should lie, 95 times out of 100.
@@ -437,7 +433,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
                 "There are quantile intervals for columns that were released by themselves, as "
                 'they are for ThresholdQueries and StumpQueries with method="auto".'
             )
-        return line.quantile_interval(p)
+        return line.quantile_interval(_fractions(p))
 
     def histogram(self, edges, column=None):
         """Estimate the fraction between edges.
@@ -500,3 +496,10 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         if isinstance(self.queries_, like_rows) and array.ndim > 1 and named:
             validate_data(self, array, reset=False, skip_check_array=True)
         return Q
+
+
+def _fractions(p):
+    p = np.asarray(p, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("p must lie in [0, 1].")
+    return p

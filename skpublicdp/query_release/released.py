@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.line import NORMAL_95, LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
@@ -39,8 +40,8 @@ class Released:
         What every query can be asked of.
     effective_public_size : float
         What the public rows were worth.
-    line : LineRelease, WeightedRows, TableAnswers or None
-        Of one numeric column: answers ``cdf`` and ``quantile``.
+    thresholds : LineRelease or None
+        Of thresholds and intervals: the distribution function.
     projection : callable or None
         Of PMW: answers queries by the members of the cover that they are projected on.
     guarantee : float or None
@@ -51,7 +52,7 @@ class Released:
     schema: Schema
     table: Table
     effective_public_size: float
-    line: LineRelease | Table | None = None
+    thresholds: LineRelease | None = None
     projection: Callable[[NDArray[Any]], Floats] | None = None
     guarantee: float | None = None
 
@@ -62,17 +63,17 @@ class Released:
     def _answer(self, resolved: NDArray[Any]) -> Floats:
         if self.projection is not None:
             return self.projection(resolved)
-        if isinstance(self.line, LineRelease):
+        if self.thresholds is not None:
             if resolved.shape[1] == 1:
-                return self.line.cdf(resolved[:, 0])
-            return self.line.interval(resolved[:, 0], resolved[:, 1])
+                return self.thresholds.cdf(resolved[:, 0])
+            return self.thresholds.interval(resolved[:, 0], resolved[:, 1])
         return self.table.answer(self.queries, resolved)
 
     def interval(self, Q: Any, level: float, simultaneous: bool) -> Floats:
         """Return intervals for the population's fractions, where there are honest ones."""
         resolved = self.queries.resolve(Q, self.schema)
         together = max(len(resolved), 1) if simultaneous else 1
-        if isinstance(self.line, LineRelease):
+        if self.thresholds is not None:
             found = intervals(self._answer(resolved), self._half(resolved), level, together)
             if simultaneous and level <= BAND_LEVEL:  # one band holds however many are asked
                 half = self._half(resolved, simultaneous=True)
@@ -90,10 +91,10 @@ class Released:
 
     def _half(self, resolved: Floats, **settings: bool) -> Floats:
         """Return the standard deviation that intervals of a line amount to."""
-        assert isinstance(self.line, LineRelease)
-        widths = self.line.error(resolved[:, -1], **settings)
+        assert self.thresholds is not None
+        widths = self.thresholds.error(resolved[:, -1], **settings)
         if resolved.shape[1] == 2:
-            widths = widths + self.line.error(np.nextafter(resolved[:, 0], -np.inf), **settings)
+            widths = widths + self.thresholds.error(before(resolved[:, 0]), **settings)
         return widths / NORMAL_95
 
     @property
@@ -140,10 +141,15 @@ class Released:
             return self.table.release.fractions.get((position,))
         return None
 
-    def column(self, position: int) -> LineRelease | Table:
+    @property
+    def line(self) -> LineRelease | WeightedRows | None:
+        """What answers ``cdf`` and ``quantile``, if there is one numeric column."""
+        return self.column(0) if self.schema.numeric.tolist() == [True] else None
+
+    def column(self, position: int) -> LineRelease | WeightedRows:
         """Return what answers ``cdf`` and ``quantile`` of a numeric column."""
-        if self.line is not None:
-            return self.line
+        if self.thresholds is not None:
+            return self.thresholds
         lines = self.table.lines if isinstance(self.table, TableAnswers) else {}
         if position in lines:
             return lines[position]
@@ -151,18 +157,12 @@ class Released:
 
     def sample(self, n: int, generator: np.random.Generator) -> Rows:
         """Draw encoded rows."""
-        if isinstance(self.line, LineRelease):
-            return self.line.quantile(generator.random(n))[:, None]
-        return self.table.sample(n, generator)
+        if self.thresholds is not None:
+            return self.thresholds.quantile(generator.random(n))[:, None]
+        return self.rows.sample(n, generator)
 
 
 def bind(queries: QueryClass, rows: ReleaseRows) -> QueryClass:
     """Check the class against the columns, and return it as it works on encoded rows."""
     queries.check_columns(rows.schema)
     return queries.bound(rows.schema, rows.X_public)
-
-
-def one_column(rows: ReleaseRows, table: Table) -> Table | None:
-    """Return the table if it answers ``cdf`` and ``quantile``: one numeric column."""
-    one = len(rows.schema.columns) == 1 and not rows.schema.columns[0].categorical
-    return table if one else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,9 @@ Noise = Gaussian | Pure
 
 LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
 """``delta=None`` is no more than this: 1/n² of a few rows would promise nothing."""
+
+PER_CELL = 4
+"""Cells are so fine that their rows are this many deviations of the noise of a count."""
 
 
 def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
@@ -64,6 +68,12 @@ def part_of(noise: Noise, share: Fraction) -> Noise:
     if isinstance(noise, Gaussian):
         return Gaussian(share * noise.mu_squared)
     return Pure(share * noise.epsilon)
+
+
+def room_for(noise: Noise, persons: float) -> float:
+    """Return in how many equal parts rows stand out of the noise of one count: n μ, or n ε / 2."""
+    root = math.sqrt(noise.mu_squared) if isinstance(noise, Gaussian) else float(noise.epsilon) / 2
+    return persons * root
 
 
 def noise_on(what: str, noise: Noise) -> str:

@@ -90,18 +90,6 @@ class TableAnswers:
                 found[asked] = self.release.deviations[columns][codes]
         return found
 
-    def sample(self, n: int, generator: np.random.Generator) -> Rows:
-        """Draw encoded rows."""
-        return self.rows.sample(n, generator)
-
-    def cdf(self, x: Floats) -> Floats:
-        """Return the fraction at or below each number, of one column."""
-        return self.rows.cdf(x)
-
-    def quantile(self, p: Floats) -> Floats:
-        """Return quantiles of one column."""
-        return self.rows.quantile(p)
-
     @property
     def lines(self) -> Mapping[int, LineRelease]:
         """The numeric columns that were released by themselves."""

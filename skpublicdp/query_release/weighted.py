@@ -13,6 +13,8 @@ from skpublicdp.schema import Codes, Rows
 
 Floats = NDArray[np.float64]
 
+MOST_LABELS = 1 << 62
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
@@ -71,11 +73,23 @@ def spread_over(
     others : ndarray of float64, shape (n_support, n_features)
         A row for each row of codes, which counts like a public one.
     """
-    together = np.concatenate([support, codes_public])
-    labels = np.unique(together, axis=0, return_inverse=True)[1].ravel()
+    labels = _alike(np.concatenate([support, codes_public]))
     total = np.bincount(labels[: len(support)], weights, minlength=int(labels.max()) + 1)
     share = np.divide(total, np.bincount(labels), out=np.zeros(len(total)), where=total > 0)
     carried = share[labels]
     used = carried > 0
     rows = np.concatenate([others, X_public])[used]
     return WeightedRows(rows, carried[used] / carried.sum())
+
+
+def _alike(codes: Codes) -> NDArray[np.intp]:
+    """Return a number for each row: the same for those of the same codes, and from 0 on."""
+    labels, most = np.zeros(len(codes), dtype=np.int64), 1
+    for column in codes.T:
+        size = int(column.max()) + 1
+        if most * size > MOST_LABELS:
+            labels = np.unique(labels, return_inverse=True)[1].ravel()
+            most = int(labels.max()) + 1
+        labels = labels * size + column
+        most *= size
+    return np.unique(labels, return_inverse=True)[1].ravel()

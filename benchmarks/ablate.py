@@ -1,0 +1,400 @@
+"""What each tuned number buys: the error with other values beside that with its own.
+
+A line is a number (or a function, for a rule that may be switched off), other
+values and a workload. A ratio is error with the other value over error with its own, the geometric
+mean over the cases of the workload: tables x epsilon x public rows, half of them drifted. ± is one
+standard error over seeds, which have the same rows and the same noise under all values. A number
+earns its place if some ratio is above 1 by more than 1% and two standard errors; "free" lines do
+not. Numbers that only keep floats, memory or time within bounds have no line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import itertools
+import sys
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ablate_boosting
+import numpy as np
+import pandas as pd
+from bench_growth import conjunctions, population
+from bench_marginals import adult
+from report import print_table, save_table
+
+from skpublicdp import PAPQueryRelease
+from skpublicdp.ledger import Ledger
+from skpublicdp.query_release import (
+    CustomQueries,
+    HalfspaceQueries,
+    MarginalQueries,
+    RectangleQueries,
+    StumpQueries,
+    ThresholdQueries,
+)
+from skpublicdp.query_release.cells import before
+from skpublicdp.query_release.fit import Drift
+from skpublicdp.query_release.line import release_line
+from skpublicdp.query_release.marginal_rows import rows_with_tables
+from skpublicdp.query_release.marginal_tables import cells
+from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.probes import probes
+
+WORTH_IT = 0.01
+"""Ratios nearer to 1 than this say that a number is free."""
+
+N = 10_000
+EPSILONS = (0.1, 1.0)
+PUBLIC = ((0, 0.0), (100, 2.0), (3000, 0.0), (3000, 1.0))
+"""Rows, and how far they are drifted: later ones have odds up to e^(4 drift)."""
+
+Errors = Mapping[str, float]
+Case = Callable[[int], Errors]
+"""From a seed to errors, by the names of their columns in the table."""
+
+
+class Tuned(NamedTuple):
+    """A line of the ablation: what is set where, and which cases tell."""
+
+    module: str
+    name: str
+    workload: str
+    others: Mapping[str, Any]
+
+
+def score(low, high, truth, level=0.95):
+    """Return the mean interval score (Gneiting and Raftery 2007): width, and a price of misses."""
+    missed = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
+    return float((high - low + 2 / (1 - level) * missed).mean())
+
+
+# one column
+
+
+@lru_cache
+def column(name, data_dir):
+    """Return a population, sorted, and bounds."""
+    generator = np.random.default_rng(5)
+    if name == "lognormal":
+        return np.sort(np.exp(generator.normal(10, 1, 100_000))), (-1e6, 1e8)
+    if name == "spending":  # two values that many rows share, and cents
+        u, spent = generator.random(100_000), np.round(generator.gamma(2, 30, 100_000), 2)
+        return np.sort(np.where(u < 0.4, 0, np.where(u < 0.7, 40, spent))), (0, 1000)
+    if data_dir is None:
+        ages = np.rint(18 + generator.gamma(2.2, 13, 100_000))
+        return np.sort(np.clip(ages, 18, 89) if name == "age" else 100 * ages**2), (0, 1e6)
+    values = pd.read_csv(data_dir / "adult_train.csv.gz")[name].to_numpy(dtype=float)
+    return np.sort(values), {"age": (0, 120), "fnlwgt": (0, 1e7)}[name]
+
+
+def line_case(name, data_dir, epsilon, n_public, drift, pure, seed):
+    values, bounds = column(name, data_dir)
+    generator = np.random.default_rng([seed, n_public])
+    x, public = generator.choice(values, N), drifted(values, n_public, drift, generator)
+    ledger = Ledger(epsilon, 0 if pure else Fraction(1, N**2), seed)
+    release = release_line(x, public, bounds=bounds, ledger=ledger)
+    at = np.unique(np.concatenate([values[::50], before(values[::50])]))
+    wrong = np.abs(release.cdf(at) - np.searchsorted(np.sort(x), at, side="right") / N)
+    truth = np.searchsorted(values, at, side="right") / len(values)
+    middle, half = release.cdf(at), release.error(at)
+    intervals = score(middle - half, middle + half, truth)
+    return {"max": wrong.max(), "mean": wrong.mean(), "interval": intervals}
+
+
+def drifted(rows, n, drift, generator):
+    """Draw public rows of a sorted population, later ones with larger odds."""
+    weights = np.exp(drift * np.linspace(-2, 2, len(rows)))
+    return rows[generator.choice(len(rows), n, p=weights / weights.sum())]
+
+
+def lines(data_dir, pure=False, epsilons=EPSILONS):
+    """Return cases of one column: smooth, with heavy values, on a lattice, with a long tail."""
+    names = ("lognormal", "spending", "age", "fnlwgt")
+    return {
+        (name, epsilon, m, drift): partial(line_case, name, data_dir, epsilon, m, drift, pure)
+        for name, epsilon, (m, drift) in itertools.product(names, epsilons, PUBLIC)
+    }
+
+
+# tables
+
+
+@lru_cache
+def coded_rows(data_dir):
+    """Return a population in codes, with its sizes, ordered by how likely drift makes a row."""
+    if data_dir is not None:
+        codes, sizes = adult(data_dir)
+    else:
+        rows = population(50_000, 0, False)
+        cuts = np.quantile(rows, np.linspace(0, 1, 9)[1:-1], axis=0)
+        codes = np.stack([np.searchsorted(c, x) for c, x in zip(cuts.T, rows.T, strict=True)], 1)
+        sizes = (8,) * codes.shape[1]
+    codes, sizes = codes[:, :7], sizes[:7]
+    return codes[np.argsort(codes[:, 0], kind="stable")], sizes
+
+
+def tables_case(data_dir, width, epsilon, n_public, drift, pure, seed):
+    codes, sizes = coded_rows(data_dir)
+    generator = np.random.default_rng([seed, n_public])
+    private = codes[generator.choice(len(codes), N)]
+    public = drifted(codes, n_public, drift, generator)
+    workload = list(itertools.combinations(range(len(sizes)), width))
+    workload = [workload[i] for i in generator.permutation(len(workload))[:8]]
+    ledger = Ledger(epsilon, 0 if pure else Fraction(1, N**2), seed)
+    release = release_marginals(private, public, sizes, workload, ledger=ledger)
+    gaps, intervals = [], []
+    for columns in workload:
+        found = release.fractions[columns].ravel()
+        asked, every = (
+            np.bincount(cells(rows, columns, sizes), minlength=len(found))
+            for rows in (private, codes)
+        )
+        half = 1.96 * release.deviations[columns].ravel()
+        gaps.append(np.abs(found - asked / N))
+        low, high = np.maximum(found - half, 0), np.minimum(found + half, 1)
+        intervals.append(score(low, high, every / len(codes)))
+    return {
+        "max": max(gap.max() for gap in gaps),
+        "mean": float(np.mean([gap.sum() for gap in gaps])),
+        "interval": float(np.mean(intervals)),
+    }
+
+
+def tables(data_dir, pure=False):
+    """Return cases of eight tables of two columns, and of three."""
+    return {
+        (width, epsilon, m, drift): partial(tables_case, data_dir, width, epsilon, m, drift, pure)
+        for width, epsilon, (m, drift) in itertools.product((2, 3), EPSILONS, PUBLIC)
+    }
+
+
+def rows_case(data_dir, width, epsilon, n_public, drift, seed):
+    """Compare the tables of rows with the released ones that they should have."""
+    codes, sizes = coded_rows(data_dir)
+    generator = np.random.default_rng(seed)
+    private = codes[generator.choice(len(codes), N)]
+    public = drifted(codes, n_public, drift, generator)
+    workload = list(itertools.combinations(range(len(sizes)), width))
+    ledger = Ledger(epsilon, Fraction(1, N**2), seed)
+    fractions = release_marginals(private, public, sizes, workload, ledger=ledger).fractions
+    rows, weights = rows_with_tables(fractions, workload, sizes, public, n_public)
+    gaps = [
+        np.bincount(cells(rows, c, sizes), weights, minlength=fractions[c].size)
+        - fractions[c].ravel()
+        for c in workload
+    ]
+    return {"max": max(abs(g).sum() for g in gaps), "mean": np.mean([abs(g).sum() for g in gaps])}
+
+
+def rows_of_tables(data_dir):
+    """All tables of two columns."""
+    return {
+        (epsilon, m, drift): partial(rows_case, data_dir, 2, epsilon, m, drift)
+        for epsilon, (m, drift) in itertools.product(EPSILONS, PUBLIC)
+    }
+
+
+# classes of queries
+
+
+def class_case(queries, n_columns, epsilon, n_public, is_drifted, settings, seed):
+    X = population(N, seed, False)[:, :n_columns]
+    public = population(n_public, seed + 1, is_drifted)[:, :n_columns]
+    release = PAPQueryRelease(
+        queries, epsilon=epsilon, bounds=(-100, 150), random_state=seed, **settings
+    ).fit(X, X_public=public)
+    bound, rows = release._released.queries, release._schema.encode(X)
+    asked = probes(bound, rows)
+    wrong = np.abs(release._released._answer(asked) - bound.weigh(asked, rows, np.full(N, 1 / N)))
+    return {"max": wrong.max(), "mean": wrong.mean()}
+
+
+def classes(data_dir, asked, **settings):
+    """Return cases of rows of mixed integers and smooth numbers with ties between columns."""
+    return {
+        (type(queries).__name__, epsilon, m, is_drifted): partial(
+            class_case, queries, n_columns, epsilon, m, is_drifted, settings
+        )
+        for (queries, n_columns), epsilon, m, is_drifted in itertools.product(
+            asked, EPSILONS, (100, 3000), (False, True)
+        )
+    }
+
+
+BOXES = ((RectangleQueries(), 3), (HalfspaceQueries(), 3))
+PMW = ((ThresholdQueries(), 1), (RectangleQueries(), 2), (HalfspaceQueries(), 3),
+       (StumpQueries(), 5), (MarginalQueries(k=2, bins=8), 3))  # fmt: skip
+
+WORKLOADS: dict[str, Callable[[Path | None], Mapping[Any, Case]]] = {
+    "line": lines,
+    "line, pure": partial(lines, pure=True),
+    "little": partial(lines, epsilons=(0.01, 0.03)),
+    "tables": tables,
+    "tables, pure": partial(tables, pure=True),
+    "rows": rows_of_tables,
+    "boxes": partial(classes, asked=BOXES),
+    "custom": partial(classes, asked=((CustomQueries(conjunctions), 5),)),
+    "pmw": partial(classes, asked=PMW, method="pmw"),
+}
+
+
+def waves(number):
+    """Set the number of waves, and what has none of them."""
+    return {"WAVES": number, "NO_DRIFT": Drift(np.zeros(number + 1), 0.0, 0.0)}
+
+
+COARSE = np.concatenate([[0.0], np.geomspace(1e-6, 10, 15)])
+EVEN = {"even": lambda model, *_: np.full(len(model.tables), 1 / len(model.tables))}
+HALF, QUARTER, EIGHTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)
+
+QUERY_RELEASE = (
+    # the cells of a column
+    Tuned("cells", "GRID_SHARE", "line", {"4": 4, "16": 16}),
+    Tuned("cells", "PADDING", "line", {"0.025": 0.025, "0.1": 0.1}),
+    Tuned("spending", "PER_CELL", "line", {"2": 2, "8": 8}),
+    Tuned("line", "FEWEST_CELLS", "little", {"2": 2, "32": 32}),
+    Tuned("line", "MOST_CELLS", "line", {"350": 350, "1400": 1400}),
+    Tuned("line", "MOST_PURE", "line, pure", {"128": 128, "512": 512}),
+    # closer looks
+    Tuned("refine", "ASIDE", "line", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("refine", "ASIDE", "line, pure", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("refine", "A_LOOK", "line", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("refine", "rows_to_tell", "line", {"off": lambda *_: np.inf}),
+    Tuned("refine", "LIGHTEST", "line", {"2^-12": 2.0**-12, "2^-14": 2.0**-14}),
+    # the fit of a column
+    Tuned("fit", "WAVES", "line", {"4": waves(4), "16": waves(16)}),
+    Tuned("fit", "COARSE", "line", {"60": 60, "240": 240}),
+    Tuned("fit", "SHARE_WIDE", "line", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
+    Tuned("fit", "SLACK_OF_BARS", "line", {"0": 0.0, "4": 4.0}),
+    Tuned("fit", "ROUNDS", "line", {"2": 2, "8": 8}),
+    Tuned("fit", "LARGEST_STEP", "line", {"0.75": 0.75, "3": 3.0}),
+    Tuned("drift", "CLEAR_GAIN", "little", {"0": 0.0, "1": 1.0, "4": 4.0}),
+    Tuned("drift", "SIZES", "line", {"2 to a power of ten": COARSE}),
+    # tables
+    Tuned("drift", "CLEAR_GAIN", "tables", {"0": 0.0, "4": 4.0}),
+    Tuned("drift", "CLEAR_GAIN", "custom", {"0": 0.0, "4": 4.0}),
+    Tuned("drift", "SIZES", "custom", {"2 to a power of ten": COARSE}),
+    Tuned("marginal_dispersion", "SCALES", "tables", {"2 to a power of ten": COARSE[:, None]}),
+    Tuned("marginals", "MOST_FIRST", "tables", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("marginals", "MOST_FIRST", "tables, pure", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("marginals", "plan_shares", "tables", EVEN),
+    Tuned("marginal_dispersion", "PRIOR_CELLS", "tables", {"2.5": 2.5, "10": 10.0}),
+    Tuned("marginal_dispersion", "TELLING", "tables", {"off": -1.0}),
+    Tuned("marginal_plan", "BINS", "tables", {"12": 12, "48": 48}),
+    Tuned("marginal_plan", "STEPS", "tables", {"30": 30, "600": 600}),
+    # rows, and what is answered from them
+    Tuned("marginal_rows", "DRAWN", "boxes", {"25000": 25_000, "100000": 100_000}),
+    Tuned("marginal_rows", "SWEEPS", "rows", {"30": (3, 30), "120": (3, 120)}),
+    Tuned("marginal_rows", "FULL_SWEEPS", "rows", {"1": 1, "60": 60}),
+    Tuned("derived", "FEWEST_BINS", "boxes", {"2": 2, "8": 8}),
+    Tuned("spending", "PER_CELL", "boxes", {"2": 2, "8": 8}),
+    # private multiplicative weights
+    Tuned("regions", "MOST_HALFSPACES", "pmw", {"200": 200, "800": 800}),
+    Tuned("regions", "TRIALS", "pmw", {"1": 1, "32": 32}),
+    Tuned("grids", "MOST_CELLS", "pmw", {"512": 512, "2048": 2048}),
+)
+
+PARTS = {
+    "query_release": (QUERY_RELEASE, WORKLOADS),
+    "boosting": (
+        tuple(Tuned(m, n, w, o) for m, n, w, o in ablate_boosting.LINES),
+        ablate_boosting.WORKLOADS,
+    ),
+}
+
+
+@contextlib.contextmanager
+def patched(part: str, tuned: Tuned, other: Any) -> Iterator[None]:
+    """Set a number in its module and wherever the part imported it; a dict sets several."""
+    prefix = f"skpublicdp.{part}."
+    home = vars(importlib.import_module(prefix + tuned.module))
+    holders = [vars(module) for name, module in sys.modules.items() if name.startswith(prefix)]
+    undo = []
+    for name, value in (other if isinstance(other, dict) else {tuned.name: other}).items():
+        was = home[name]
+        for holder in holders:
+            if holder.get(name) is was:
+                undo.append((holder, name, was))
+                holder[name] = value
+    try:
+        yield
+    finally:
+        for holder, name, was in undo:
+            holder[name] = was
+
+
+def measure(cases: Mapping[Any, Case], seeds: int) -> tuple[pd.DataFrame, float]:
+    """Return logs of errors, a row for each seed and case, and the seconds they took."""
+    start = time.perf_counter()
+    records = [
+        {"seed": seed, "case": str(key), **case(zlib.crc32(f"{seed} {key}".encode()))}
+        for seed in range(seeds)
+        for key, case in cases.items()
+    ]
+    seconds = time.perf_counter() - start
+    return np.log(pd.DataFrame(records).set_index(["seed", "case"]).clip(lower=1e-9)), seconds
+
+
+def ablate(part, data_dir, only, seeds, quick):
+    """Yield a record for each other value of each line."""
+    own = {}
+    lines, workloads = PARTS[part]
+    for tuned in lines:
+        if only and not {tuned.name, tuned.module, tuned.workload} & set(only):
+            continue
+        cases = workloads[tuned.workload](data_dir)
+        if quick:
+            cases = dict(list(cases.items())[:: len(cases) // 4 + 1])
+        if tuned.workload not in own:
+            own[tuned.workload] = measure(cases, seeds)
+        before_, seconds = own[tuned.workload]
+        for label, other in tuned.others.items():
+            with patched(part, tuned, other):
+                after, taken = measure(cases, seeds)
+            logs = (after - before_).groupby("seed").mean()
+            record = {"module": tuned.module, "name": tuned.name, "workload": tuned.workload,
+                      "other": label}  # fmt: skip
+            worse = False
+            for name, values in logs.items():
+                ratio, spread = np.exp(values.mean()), values.std(ddof=1) / np.sqrt(seeds)
+                record[name], record[f"{name} ±"] = ratio, spread
+                worse |= ratio > 1 + max(WORTH_IT, 2 * spread)
+            yield {**record, "seconds": taken / seconds, "verdict": "" if worse else "free"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--part", choices=sorted(PARTS), default="query_release")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="numbers, modules or workloads")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--quick", action="store_true", help="four cases of each workload, two seeds"
+    )
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    records = []
+    seeds = 2 if arguments.quick else arguments.seeds
+    for record in ablate(
+        arguments.part, arguments.data_dir, arguments.only, seeds, arguments.quick
+    ):
+        records.append(record)
+        shown = {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in record.items()}
+        print(*shown.values(), flush=True)
+    table = pd.DataFrame(records)
+    save_table(table, f"ablate_{arguments.part}")
+    texts = table.map(lambda v: f"{v:.3f}" if isinstance(v, float) else v)
+    print_table(texts, f"Error with another value over error with its own: {arguments.part}")
+
+
+if __name__ == "__main__":
+    main()

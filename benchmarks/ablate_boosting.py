@@ -1,0 +1,95 @@
+"""Lines of the ablation for boosting: `ablate.py --part boosting` runs them."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from functools import lru_cache, partial
+
+import numpy as np
+from datasets import available, load
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import train_test_split
+
+from skpublicdp import SemiPrivateBoostingClassifier
+from skpublicdp.boosting.plan import Attempt
+
+PUBLIC = 300
+LITTLE, MUCH = (0.3, 1.0), (3.0, 30.0)
+TABLES = ("adult", "acs_ma", "wa_churn", "mlc_churn", "CPS1988", "HealthInsurance")
+
+
+@lru_cache
+def table(name, data_dir, seed):
+    """Return rows and labels to learn from and to test on, and public rows."""
+    rows = load(name, data_dir, PUBLIC, seed)
+    return train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed), rows.X_public
+
+
+def case(name, data_dir, epsilon, delta, seed):
+    """Return the errors of one fit."""
+    (X, X_test, y, y_test), X_public = table(name, data_dir, seed % 1000)
+    clf = SemiPrivateBoostingClassifier(epsilon=epsilon, delta=delta, random_state=seed)
+    p = clf.fit(X, y, X_public=X_public).predict_proba(X_test)[:, 1]
+    return {"1 - AUC": 1 - roc_auc_score(y_test, p), "log loss": log_loss(y_test, p)}
+
+
+def tables(data_dir, epsilons, delta=1e-6):
+    """Return a case for each table at hand and each ε."""
+    names = [name for name in TABLES if name in available(data_dir)]
+    return {
+        (name, epsilon): partial(case, name, data_dir, epsilon, delta)
+        for name, epsilon in itertools.product(names, epsilons)
+    }
+
+
+WORKLOADS = {
+    "little": partial(tables, epsilons=LITTLE),
+    "much": partial(tables, epsilons=MUCH),
+    "much, pure": partial(tables, epsilons=(3.0, 30.0), delta=0),
+}
+
+HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
+NO_TREES = {"ATTEMPTS": (Attempt(Fraction(1, 10), Fraction(3, 10), np.inf),)}
+
+# module, name, workload, other values
+LINES = (
+    # the first fit
+    ("plan", "RATE_SHARE", "little", {"1/100": Fraction(1, 100), "1/25": Fraction(1, 25)}),
+    ("plan", "LOOK_ROUNDS", "little", {"no look": 0}),
+    ("plan", "SECOND_LOOK", "little", {"1": 1, "4": 4}),
+    ("plan", "MAX_ROUNDS", "little", {"3": 3, "8": 8}),
+    ("plan", "EVEN", "little", {"0": 0.0, "1": 1.0}),
+    ("plan", "FINE", "little", {"8": 8, "18": 18}),
+    ("plan", "COARSE", "little", {"6": 6, "12": 12}),
+    ("plan", "GROWTH", "little", {"1": Fraction(1)}),
+    ("plan", "ATTEMPTS", "little", {"no trees": NO_TREES}),
+    ("plan", "LEAF_SHARE", "little", {"1/8": Fraction(1, 8), "1/2": HALF}),
+    ("plan", "GAIN", "little", {"0": 0.0, "2": 2.0}),
+    ("votes", "LEAF_SCALES", "little", {"0.8": (0.8,)}),
+    ("posterior", "MISMATCH", "little", {"0": 0.0, "1": 1.0}),
+    ("additive", "DRIFTED", "little", {"never": np.inf}),
+    ("halves", "UNLIKELY", "little", {"1": 1.0, "4": 4.0}),
+    ("strategy", "TYPICAL", "little", {"0.1": 0.1, "1": 1.0}),
+    # growth
+    ("plan", "WARM", "much", {"500": 500, "2000": 2000}),
+    ("plan", "WARM", "much, pure", {"500": 500, "2000": 2000}),
+    ("plan", "MOST_WARM", "much", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    ("plan", "EVEN_ENOUGH", "much", {"0.4": 0.4, "1": 1.0}),
+    ("plan", "SWEEP", "much", {"1300": 1300, "5200": 5200}),
+    ("plan", "MOST_SWEEPS", "much", {"4": 4, "16": 16}),
+    ("plan", "TREE_QUALITY", "much", {"50": 50.0, "200": 200.0}),
+    ("plan", "LEAST_QUALITY", "much", {"4": 4.0, "16": 16.0}),
+    ("growth", "FIRST_SWEEP", "much", {"1/5": Fraction(1, 5), "3/4": 3 * QUARTER}),
+    ("growth", "MOST_TREES", "much", {"no trees": 0, "10": 10}),
+    ("growth", "TREE_GAIN", "much", {"0": 0.0, "4": 4.0}),
+    ("growth", "LAST_SWEEPS", "much", {"1/8": Fraction(1, 8), "1/2": HALF}),
+    ("growth", "TREE_COST", "much", {"1/4": QUARTER, "1": Fraction(1)}),
+    ("growth", "QUESTIONS", "much", {"depth 2": {"QUESTIONS": {2: 600}}}),
+    ("blocks", "ROUGHNESS", "much", {"0": (0.0,), "0.1": (0.1,)}),
+    ("blocks", "MOST_SCORE", "much", {"3": 3.0, "12": 12.0}),
+    ("features", "MOST_CELLS", "much", {"16": 16, "64": 64}),
+    ("halving", "LEVELS", "much", {"3": 3}),
+    ("halving", "WORTH", "much", {"no halves": np.inf, "750": 750}),
+    ("halving", "UNLIKELY", "much", {"0.002": 0.002, "0.03": 0.03}),
+)

@@ -1,0 +1,137 @@
+"""Blocks: the cells of one partition of the rows, their scores, and what visits say of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+ROUGHNESS = (0.0, 0.03, 0.1, 0.3, 1.0)
+"""How much of a number's scores may be rough, beside a smooth part; evidence weighs them."""
+
+SCALES = np.exp(np.linspace(-9, 2, 23))
+"""Prior variances of scores; evidence weighs these and 0."""
+
+MOST_SCORE = 6.0
+"""Scores beyond are cut: a cell in which all rows have one label has no end."""
+
+
+class Block:
+    """The cells of a column, or the leaves of a tree.
+
+    Parameters
+    ----------
+    kernels : ndarray of float64, shape (n_kernels, n_cells, n_cells)
+        Prior covariances of the scores, of scale 1.
+    scores : ndarray of float64, shape (n_targets, n_cells)
+        Scores to begin with; the prior is centred at these or at 0, as evidence has it.
+    public_rows : ndarray of float64, shape (n_cells,)
+        How many public rows of equal weight there are in each cell.
+    stretch : float
+        `Loss.stretch`.
+
+    Attributes
+    ----------
+    scores : ndarray of float64, shape (n_targets, n_cells)
+        Posterior means.
+    covariance : ndarray of float64, shape (n_targets, n_cells, n_cells)
+        Posterior covariance of each target's scores.
+    gain : float
+        Logarithm of the evidence for any scores over that for none.
+    """
+
+    def __init__(
+        self, kernels: Floats, scores: Floats, public_rows: Floats, stretch: float
+    ) -> None:
+        shape = scores.shape
+        self.scores = scores
+        self.covariance = np.zeros((*shape, shape[1]))
+        self.gain = 0.0
+        self._kernels = kernels
+        self._centers = np.stack([scores, np.zeros(shape)]) if scores.any() else scores[None]
+        self._public_rows = public_rows
+        self._stretch = stretch
+        self._residuals, self._slopes, self._precision = np.zeros(shape), np.zeros(shape), 0.0
+
+    def learn(
+        self, sums: Floats, slopes: Floats, variance: float, expected: Floats, sampling: float
+    ) -> None:
+        """Take in released sums, and move the scores.
+
+        Parameters
+        ----------
+        sums, slopes : ndarray of float64, shape (n_targets, n_cells)
+            Sums of residuals and of their slopes, with noise.
+        variance : float
+            Variance of that noise.
+        expected : ndarray of float64, shape (n_targets, n_cells)
+            The sums of slopes that public rows lead to expect.
+        sampling : float
+            Variance of a residual beside its slope.
+        """
+        self._pool(sums, slopes, variance)
+        H = self._stretch * self._curvature(expected)
+        noise = np.sqrt(1 / self._precision + sampling * H)
+        found = self._posterior(H / noise, (self._residuals + H * self.scores) / noise)
+        moved = np.clip(found, -MOST_SCORE, MOST_SCORE)
+        self._residuals -= H * (moved - self.scores)
+        self.scores = moved
+
+    def _pool(self, sums: Floats, slopes: Floats, variance: float) -> None:
+        """Average with earlier visits by precision."""
+        new, total = 1 / variance, self._precision + 1 / variance
+        self._residuals = (self._precision * self._residuals + new * sums) / total
+        self._slopes = (self._precision * self._slopes + new * slopes) / total
+        self._precision = total
+
+    def _curvature(self, expected: Floats) -> Floats:
+        """Combine what public rows lead to expect with what was released."""
+        precision = (self._public_rows + 0.3) / expected**2
+        found = precision * expected + self._precision * self._slopes
+        found /= precision + self._precision
+        curvature: Floats = np.maximum(found, 0.02 * expected + 0.05)
+        return curvature
+
+    def _posterior(self, A: Floats, z: Floats) -> Floats:
+        """Return posterior means for z = A scores + N(0, 1), averaged over priors by evidence."""
+        whitened = A[:, None, :, None] * self._kernels * A[:, None, None, :]
+        values, axes = np.linalg.eigh(whitened)  # (n_targets, n_kernels, n_cells)
+        left = z - A * self._centers
+        along = np.einsum("tkij,cti->ctkj", axes, left)
+        ratios = SCALES * np.maximum(values, 0.0)[..., None]
+        explained = along[..., None] ** 2 * (ratios / (1 + ratios)) - np.log1p(ratios)
+        misses = (left**2).sum(axis=(1, 2))[:, None, None]
+        evidence = (explained.sum(axis=(1, 3)) - misses) / 2  # (n_centers, n_kernels, n_scales)
+        none = -float((z**2).sum()) / 2
+        top = max(float(evidence.max()), none)
+        weights = np.exp(evidence - top)
+        self.gain = float(np.log(weights.mean())) + top - none
+        # no scores at all are one prior more
+        weights /= weights.sum() + np.exp(none - top)
+        parts = np.einsum("cks,s,tkjs->ctkj", weights, SCALES, 1 / (1 + ratios))
+        spread = (self._kernels * A[:, None, None, :]) @ axes  # K A in the axes of A K A
+        scores: Floats = np.einsum("tkij,ctkj->ti", spread, parts * along)
+        scores += np.einsum("cks,cti->ti", weights, self._centers)
+        known = np.einsum("cks,s,tkjs->tkj", weights, SCALES**2, 1 / (1 + ratios))
+        prior = np.einsum("cks,s,kij->ij", weights, SCALES, self._kernels)
+        self.covariance = prior - ((spread * known[:, :, None]) @ spread.swapaxes(2, 3)).sum(axis=1)
+        return scores
+
+
+def smooth_kernels(ranks: Floats) -> Floats:
+    """Return prior covariances of the scores of a number's cells, that for missing values last.
+
+    Parameters
+    ----------
+    ranks : ndarray of float64, shape (n_cells - 1,)
+        Where the cells lie in the public population, between 0 and 1.
+    """
+    gap = np.abs(ranks[:, None] - ranks)
+    line = 6 * np.outer(ranks - 0.5, ranks - 0.5)
+    smooth = line + 0.5 * np.exp(-((gap / 0.25) ** 2) / 2) + 0.1 * np.eye(len(ranks))
+    rough = 0.5 * np.exp(-gap / 0.06) + 0.5 * np.eye(len(ranks))
+    kernels = np.tile(np.eye(len(ranks) + 1), (len(ROUGHNESS), 1, 1))
+    for kernel, roughness in zip(kernels, ROUGHNESS, strict=True):
+        kernel[:-1, :-1] = smooth + roughness * rough
+    return kernels

@@ -1,0 +1,289 @@
+"""Growth: what a first fit leaves of the budget goes to visits of blocks, columns and drawn trees.
+
+Every step is noise, or a draw that is accounted as noise: what is asked next, and whether anything
+is, may depend on all that was released (docs/proofs/moments.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.blocks import Block, smooth_kernels
+from skpublicdp.boosting.door import Cells
+from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.moments import PROOF
+from skpublicdp.boosting.plan import Budget, n_sweeps, tree_share
+from skpublicdp.boosting.questions import Questions, tree_cover
+from skpublicdp.boosting.scores import HALF, UNIT, Model
+from skpublicdp.hypotheses.base import CHUNK_ROWS
+from skpublicdp.hypotheses.joint import joint_table
+from skpublicdp.hypotheses.splits import Predicates
+from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
+from skpublicdp.ledger import Ledger
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FIRST_SWEEP = Fraction(2, 5)
+"""Most of the budget that the first sweep over all columns may have."""
+
+MOST_TREES = 30
+
+TREE_GAIN = 1.5
+"""No tree follows one whose scores have no more evidence, as a logarithm."""
+
+LAST_SWEEPS = Fraction(1, 4)
+"""Share of the budget that trees leave for visits."""
+
+TREE_COST = Fraction(1, 2)
+"""Share of the budget of a later visit to a column that one to a tree has."""
+
+TREE_ROWS = 1 << 17
+"""A tree is drawn on so many rows at most, each tree on the next ones."""
+
+QUESTIONS = {2: 600, 3: 48}
+"""How many questions trees of a depth may ask: tables grow with a power of that."""
+
+
+class Growth:
+    """Scores of cells and leaves, visited one block at a time.
+
+    Parameters
+    ----------
+    model : Model
+        Where to begin.
+    cells : Cells
+        Private and public rows as cells.
+    y : ndarray, shape (n,)
+        Outcomes, as `loss` takes them.
+    row_weights : ndarray of float64, shape (m,)
+        Weights of the public rows, of sum 1.
+    n_public : float
+        How many public rows of equal weight say as much; 0 if they are a mere reference.
+    loss : Loss
+        What is fitted.
+    ledger : Ledger
+        Pays.
+    sampling : float
+        Variance of a residual beside its slope.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        cells: Cells,
+        y: NDArray[Any],
+        row_weights: Floats,
+        n_public: float,
+        loss: Loss,
+        ledger: Ledger,
+        sampling: float,
+    ) -> None:
+        self._model, self._cells, self._y = model, cells, y
+        self._row_weights, self._n_public = row_weights, n_public
+        self._loss, self._ledger, self._sampling = loss, ledger, sampling
+        self._margins = model.margins(cells.codes).astype(np.int32)
+        self._public_margins = model.margins(cells.public_codes)
+        self._trees: list[DecisionTree] = []
+        self._blocks: list[Block] = []
+        # the cell of each row, for each block
+        self._lines: list[NDArray[np.integer[Any]]] = []
+        self._public_lines: list[NDArray[np.integer[Any]]] = []
+        starts = cells.features.offsets
+        for position, feature in enumerate(cells.features.features):
+            line = cells.public_codes[position]
+            kernels = np.eye(feature.size)[None]
+            if not feature.column.categorical:
+                kernels = smooth_kernels(self._ranks(line, feature.size - 1))
+            scores = model.scores[:, starts[position] : starts[position + 1]] / UNIT
+            self._add(kernels, scores, cells.codes[position], line)
+        self._n_columns = len(self._blocks)
+
+    @property
+    def model(self) -> Model:
+        """The model so far."""
+        scores = [_integers(block) for block in self._blocks]
+        return replace(
+            self._model,
+            scores=np.hstack(scores[: self._n_columns]),
+            trees=(*self._model.trees, *self._trees),
+            leaf_scores=(*self._model.leaf_scores, *scores[self._n_columns :]),
+        )
+
+    @property
+    def covariances(self) -> list[Floats]:
+        """What is believed of the scores of each block, columns first, (n_targets, size, size)."""
+        return [block.covariance for block in self._blocks]
+
+    def run(
+        self, budget: Budget, effective: float, asked: Questions | None, most: int | None
+    ) -> None:
+        """Spend a budget.
+
+        Parameters
+        ----------
+        budget : Budget
+            All of it.
+        effective : float
+            How many rows with even labels would say as much.
+        asked : Questions, optional
+            What trees may ask; without it none is drawn.
+        most : int, optional
+            Most sweeps over all columns.
+        """
+        moved = self._ledger.for_person(self._loss.moved)
+        sweeps = n_sweeps(budget, effective * 2 * HALF, moved, self._n_columns)
+        sweeps = min(sweeps, most or sweeps)
+        order = np.random.default_rng(0)
+        left = Fraction(1)
+        first = min(Fraction(1, sweeps), FIRST_SWEEP) if sweeps > 1 or asked else left
+        for which in order.permutation(self._n_columns).tolist():
+            self.visit(which, budget.part(first / self._n_columns))
+        left -= first
+        if asked is not None:
+            persons = effective / self._ledger.rows_per_person
+            for cover in self._covers(asked):
+                left = self._grow_trees(budget, left, persons, cover)
+        trees = len(self._blocks) - self._n_columns
+        costs = [Fraction(1)] * self._n_columns + [TREE_COST] * trees
+        later = max(sweeps - 1, 1) if left else 0
+        for _ in range(later):
+            for which in order.permutation(len(self._blocks)).tolist():
+                self.visit(which, budget.part(left * costs[which] / (later * sum(costs))))
+
+    def visit(self, which: int, budget: Budget) -> Block:
+        """Release the sums of a block, and move its scores."""
+        block, line = self._blocks[which], self._lines[which]
+        targets, size = block.scores.shape
+        table = np.zeros((2, targets, size), dtype=np.int64)
+        for chunk in self._chunks():
+            found = self._loss.parts(self._margins[:, chunk], self._y[chunk])
+            for sums, values in zip(table, found, strict=True):
+                for total, value in zip(sums, values, strict=True):
+                    # sums of integers far below 2^53
+                    total += np.bincount(line[chunk], value, minlength=size).astype(np.int64)
+        measured = self._ledger.add_noise(
+            table,
+            self._loss.moved,
+            budget.event,
+            name="noisy sums of residuals and slopes over cells",
+            proof=PROOF,
+        )
+        sums, slopes = measured.values / (2 * HALF)
+        before = _integers(block)
+        variance = measured.variance / (2 * HALF) ** 2
+        block.learn(sums, slopes, variance, self._expected(which, size), self._sampling)
+        change = (_integers(block) - before).astype(np.int32)
+        for chunk in self._chunks():
+            self._margins[:, chunk] += change[:, line[chunk]]
+        self._public_margins += change[:, self._public_lines[which]]
+        return block
+
+    def _expected(self, which: int, size: int) -> Floats:
+        """Return the sums of slopes that public rows lead to expect, a third of a row besides."""
+        _, slopes = self._loss.parts(self._public_margins)
+        weighed, line = self._row_weights * slopes / (2 * HALF), self._public_lines[which]
+        found = np.array([np.bincount(line, of_target, minlength=size) for of_target in weighed])
+        found += 0.3 / max(self._n_public, 1.0) * weighed.sum(axis=1, keepdims=True) + 1e-9
+        return len(self._y) * found
+
+    def _grow_trees(
+        self, budget: Budget, left: Fraction, persons: float, cover: TreeCover
+    ) -> Fraction:
+        """Draw trees until one explains nothing; return what is left of the budget."""
+        rows = min(len(self._y), TREE_ROWS)
+        share = tree_share(budget, persons * rows / len(self._y), cover.size)
+        if share is None:
+            return left
+        for number in range(MOST_TREES):
+            if left - share * Fraction(4, 3) < LAST_SWEEPS:
+                break
+            chosen = np.arange(number * rows, (number + 1) * rows) % len(self._y)
+            tree = self._draw(cover, budget.part(share), chosen)
+            leaves = len(tree.leaves)
+            codes, public_codes = self._cells.codes, self._cells.public_codes
+            line = [tree.apply(codes[:, chunk].T).astype(np.int8) for chunk in self._chunks()]
+            self._trees.append(tree)
+            none = np.zeros((self._loss.n_targets, leaves))
+            self._add(np.eye(leaves)[None], none, np.concatenate(line), tree.apply(public_codes.T))
+            block = self.visit(len(self._blocks) - 1, budget.part(share / 3))
+            left -= share * Fraction(4, 3)
+            if block.gain < TREE_GAIN:
+                break
+        return left
+
+    def _draw(self, cover: TreeCover, budget: Budget, chosen: NDArray[np.intp]) -> DecisionTree:
+        """Draw a tree with large sums of residuals in its leaves, each towards its label."""
+        residuals, _ = self._loss.parts(self._margins[:, chosen], self._y[chosen])
+        splits: Predicates = cover.splits
+        X: NDArray[Any] = self._cells.codes[:, chosen].T
+        alike = np.zeros(len(chosen), dtype=np.intp)
+        table = np.concatenate(
+            [
+                joint_table(
+                    splits.above, len(splits), X, alike, line.astype(np.int64), 1, cover.max_depth
+                )
+                for line in residuals
+            ]
+        )
+        if len(table) == 1:
+            table = np.concatenate([-table, table])
+        path = self._ledger.draw(
+            cover.family(table),
+            budget.draw_like_noise,
+            # a row counts for a label by the residuals of all others: its own, and how far their
+            # sum is from 0, each being rounded
+            2 * (HALF + len(residuals)),
+            name="exponential mechanism, exact draw of a tree",
+            proof="docs/proofs/selection.md",
+        )
+        return cover.hypothesis(path)
+
+    def _covers(self, asked: Questions) -> Iterator[TreeCover]:
+        """Yield trees of each depth, with the questions that part the public rows most evenly."""
+        if not len(asked):
+            return
+        features, codes = self._cells.features, self._cells.public_codes
+        labels = np.arange(max(self._loss.n_targets, 2))
+        prior = tree_cover(asked, codes, features.names, labels, 2).prior
+        for depth, most in QUESTIONS.items():
+            few = np.sort(np.argsort(-prior, kind="stable")[:most])
+            yield tree_cover(asked[few], codes, features.names, labels, depth)
+
+    def _add(
+        self,
+        kernels: Floats,
+        scores: Floats,
+        line: NDArray[np.integer[Any]],
+        public_line: NDArray[np.integer[Any]],
+    ) -> None:
+        size = kernels.shape[-1]
+        rows = np.bincount(public_line, self._row_weights, minlength=size) * self._n_public
+        stretch = self._loss.stretch
+        self._blocks.append(Block(kernels, scores, rows.astype(np.float64), stretch))
+        self._lines.append(line)
+        self._public_lines.append(public_line)
+
+    def _ranks(self, public_line: NDArray[np.integer[Any]], bins: int) -> Floats:
+        """Return where cells lie: half by public mass, half by their number.
+
+        By mass alone all others would be neighbours of a cell that has nearly all rows.
+        """
+        mass = np.bincount(public_line, self._row_weights, minlength=bins + 1)[:bins]
+        mass = mass / max(mass.sum(), 1e-9)
+        ranks: Floats = (np.cumsum(mass) - mass / 2 + (np.arange(bins) + 0.5) / bins) / 2
+        return ranks
+
+    def _chunks(self) -> Iterator[slice]:
+        for start in range(0, len(self._y), CHUNK_ROWS):
+            yield slice(start, start + CHUNK_ROWS)
+
+
+def _integers(block: Block) -> Integers:
+    return np.rint(UNIT * block.scores).astype(np.int64)

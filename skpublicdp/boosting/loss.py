@@ -1,0 +1,236 @@
+"""Losses: what a margin predicts, and what of a row it leaves to be learned.
+
+A residual is v (y - mean) and its slope is v times the derivative of the mean, v being a function
+of the margins with which no outcome leaves a residual longer than a half. No slope is then longer
+than a quarter (docs/proofs/moments.md). Both are integers in units of 1 / (2 HALF).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.scores import HALF, LIMIT, SIGMOID, UNIT, Model, probabilities
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+
+DECAY = np.exp(-np.arange(2 * LIMIT + 1) / UNIT)
+"""e to the power of minus a margin, looked up so that it depends on the margin alone."""
+
+
+class Loss(ABC):
+    """What is fitted.
+
+    Attributes
+    ----------
+    n_targets : int
+        Margins of a row.
+    stretch : float
+        What slopes are multiplied by, since the margins of all targets move at once.
+    sampling : float or None
+        Variance of a residual beside its slope; ``None`` if rows must tell.
+    moved : Sensitivity
+        How far replacing one row moves the sums of residuals and slopes over the cells of any
+        partition of the rows.
+    """
+
+    n_targets: int = 1
+    stretch: float = 1.0
+    # of labels it is v, which lies between ½ and 1
+    sampling: float | None = 0.8
+    # another outcome turns a residual; two residuals in two cells are no longer than that in the
+    # Euclidean norm, but their slopes count twice in the sum of all entries
+    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + (HALF // 2) ** 2)
+
+    @abstractmethod
+    def mean(self, margins: Integers) -> Floats:
+        """Return the mean outcome of each target, shape (n_targets, n)."""
+
+    @abstractmethod
+    def link(self, means: Floats) -> Floats:
+        """Return margins that have given means."""
+
+    @abstractmethod
+    def factors(self, rates: Floats) -> Floats:
+        """Return what scores of a logistic model of each target are multiplied by.
+
+        So that means near `rates` are the same, to first order.
+        """
+
+    @abstractmethod
+    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
+        """Return residuals (0 without outcomes) and slopes, integers, both (n_targets, n)."""
+
+    def converted(self, model: Model, codes: Codes, row_weights: Floats) -> Model:
+        """Turn a logistic model of each target into one of this loss.
+
+        Parameters
+        ----------
+        model : Model
+            Its margins are log-odds of each target.
+        codes : ndarray of int16, shape (n_columns, m)
+            Public rows, over which mean outcomes stay what they are.
+        row_weights : ndarray of float64, shape (m,)
+            Their weights, of sum 1.
+
+        Returns
+        -------
+        Model
+            The same, to first order.
+        """
+        rates = probabilities(model.margins(codes)) @ row_weights
+        if self.n_targets > 1:
+            rates /= rates.sum()
+        factors = self.factors(rates)[:, None]
+
+        def scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.rint(factors * scores).astype(np.int64)
+
+        leaf_scores = tuple(map(scaled, model.leaf_scores))
+        found = replace(model, scores=scaled(model.scores), leaf_scores=leaf_scores)
+        for _ in range(5):  # of Newton's method
+            means = self.mean(found.margins(codes)) @ row_weights
+            change = np.rint(UNIT * (self.link(rates) - self.link(means))).astype(np.int64)
+            found = replace(found, intercepts=found.intercepts + change)
+        return found
+
+
+class MeanLoss(Loss):
+    """One target: outcomes from 0 to 1, whose mean is a function of the margin.
+
+    Parameters
+    ----------
+    mean, slope : ndarray of float64, shape (2 LIMIT + 1,)
+        Of margins from -LIMIT to LIMIT.
+    """
+
+    def __init__(self, mean: Floats, slope: Floats) -> None:
+        self._mean = mean
+        self._factor = HALF / np.maximum(mean, 1 - mean)
+        self._slope = np.rint(self._factor * slope)
+
+    def mean(self, margins: Integers) -> Floats:
+        """Return the mean outcome, shape (1, n)."""
+        found: Floats = self._mean[np.clip(margins, -LIMIT, LIMIT) + LIMIT]
+        return found
+
+    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
+        """Return the residual and its slope."""
+        position = np.clip(margins, -LIMIT, LIMIT)
+        position += LIMIT
+        slopes = self._slope[position]
+        if y is None:
+            return np.zeros(slopes.shape), slopes
+        residuals = self._mean[position]
+        np.subtract(y, residuals, out=residuals)
+        residuals *= self._factor[position]
+        return np.rint(residuals, out=residuals), slopes
+
+
+class LogisticLoss(MeanLoss):
+    """Two labels: the logistic loss."""
+
+    def __init__(self) -> None:
+        super().__init__(SIGMOID, SIGMOID * (1 - SIGMOID))
+
+    def link(self, means: Floats) -> Floats:
+        """Return log-odds."""
+        found: Floats = logit(means)
+        return found
+
+    def factors(self, rates: Floats) -> Floats:
+        """Return ones: it is logistic already."""
+        return np.ones(len(rates))
+
+
+class SquaredLoss(MeanLoss):
+    """Outcomes from 0 to 1, squared error: the mean is ½ + margin / 4, but from 0 to 1.
+
+    Near ½ a margin then means as much as a log-odds.
+    """
+
+    sampling = None
+    # slopes are from a half of the longest one on
+    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + (HALF // 4) ** 2)
+
+    def __init__(self) -> None:
+        line = np.arange(-LIMIT, LIMIT + 1) / (4 * UNIT)
+        super().__init__(np.clip(0.5 + line, 0.0, 1.0), np.full(len(line), 0.25))
+
+    def link(self, means: Floats) -> Floats:
+        """Return margins."""
+        found: Floats = 4 * (means - 0.5)
+        return found
+
+    def factors(self, rates: Floats) -> Floats:
+        """Return how steep the logistic function is there, beside its steepest."""
+        steepness: Floats = 4 * rates * (1 - rates)
+        return steepness
+
+
+class MultinomialLoss(Loss):
+    """More than two labels: the softmax of one margin for each.
+
+    Parameters
+    ----------
+    n_targets : int
+        Number of labels.
+    pure : bool
+        Whether the length of residuals and slopes is the sum of their entries, or Euclidean.
+    """
+
+    # slopes of two rows may be of different targets
+    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + 2 * (HALF // 2) ** 2)
+
+    def __init__(self, n_targets: int, *, pure: bool) -> None:
+        self.n_targets = n_targets
+        self.stretch = n_targets / (n_targets - 1)
+        self._pure = pure
+
+    def mean(self, margins: Integers) -> Floats:
+        """Return the probability of each label."""
+        # not below 0 either: a difference that overflows is no reason to fail for one row
+        below = np.clip(margins.max(axis=0) - margins, 0, len(DECAY) - 1)
+        found: Floats = DECAY[below]
+        total = np.zeros(found.shape[1])
+        for line in found:  # in one order, so that a row's numbers are its own
+            total += line
+        found /= total
+        return found
+
+    def link(self, means: Floats) -> Floats:
+        """Return logarithms."""
+        found: Floats = np.log(means)
+        return found
+
+    def factors(self, rates: Floats) -> Floats:
+        """Return 1 - rates: the margins of the other labels fall when one rises."""
+        others: Floats = 1 - rates
+        return others
+
+    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
+        """Return residuals and slopes, both rounded towards 0 so that none is too long."""
+        p = self.mean(margins)
+        longest = 1 - 2 * p.min(axis=0)  # of 1[y] - p, where the unlikeliest label occurs
+        for line in p:
+            longest += line if self._pure else line * line
+        # by a hair more, so that no sum of squares is too long
+        factor = (1 - 1e-12) * HALF / (longest if self._pure else np.sqrt(longest))
+        slopes = np.trunc(factor * (p * (1 - p)))
+        if y is None:
+            return np.zeros(slopes.shape), slopes
+        np.negative(p, out=p)
+        p[y, np.arange(len(y))] += 1
+        p *= factor
+        return np.trunc(p, out=p), slopes
+
+
+LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()

@@ -1,0 +1,406 @@
+"""The parts of growth: losses, blocks, halves of cells, and what they come to."""
+
+import itertools
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.spatial import ConvexHull
+from scipy.special import logsumexp
+
+from skpublicdp.boosting.blocks import (
+    MOST_SCORE,
+    SCALES,
+    Block,
+    smooth_kernels,
+)
+from skpublicdp.boosting.door import Cells
+from skpublicdp.boosting.features import Feature, FeatureMap, carried, feature_map, refined
+from skpublicdp.boosting.halving import LEVELS, Halving
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
+from skpublicdp.boosting.plan import Budget
+from skpublicdp.boosting.questions import carried_questions, questions
+from skpublicdp.boosting.scores import HALF, LIMIT, OUTCOMES, UNIT, Model, probabilities
+from skpublicdp.ledger import Ledger
+from skpublicdp.schema import Column
+from tests.kit import Tape
+
+# Losses: what one row adds to the cell that it is in
+
+
+def length(values, pure):
+    """The size of a change, as noise is for it: last axis."""
+    return np.abs(values).sum(axis=-1) if pure else (values**2).sum(axis=-1)
+
+
+def most_moved(points, pure):
+    """How far sums may move: all pairs of rows in one cell, and all in two."""
+    alone = length(points, pure).max()
+    together = max(length(points - point, pure).max() for point in points)
+    return max(2 * alone, together)
+
+
+def of_one_target(loss):
+    """Residual and slope of every margin with every outcome; of outcomes, some."""
+    step = 1 if loss is LOGISTIC else 16
+    margins = np.append(np.arange(-LIMIT, LIMIT + 1, step), [-(10**9), 10**9])[None]
+    outcomes = (0, 1) if loss is LOGISTIC else np.arange(0, OUTCOMES + 1, 64) / OUTCOMES
+    parts = [loss.parts(margins, np.full(margins.shape[1], y)) for y in outcomes]
+    points = np.unique(np.hstack([np.vstack(part) for part in parts]).T, axis=0)
+    return points[ConvexHull(points).vertices]  # lengths are convex: corners are farthest apart
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize(("loss", "least_slope"), [(LOGISTIC, 0), (SQUARED, HALF // 4)])
+def test_no_row_moves_sums_of_one_target_by_more_than_its_loss_says(loss, least_slope, pure):
+    points = of_one_target(loss)
+    assert np.abs(points[:, 0]).max() == HALF
+    assert (points[:, 1].min(), points[:, 1].max()) == (least_slope, HALF // 2)
+    bound = loss.moved.absolute if pure else loss.moved.squared
+    most = most_moved(points, pure)
+    assert most <= bound
+    assert most == bound or (loss is SQUARED and not pure and most > 0.95 * bound)
+
+
+def some_margins(n_targets, n=4000, seed=0):
+    """Margins of all sizes; labels are more often than not the unlikeliest ones."""
+    rng = np.random.default_rng(seed)
+    margins = UNIT * rng.normal(size=(n_targets, n)) * rng.choice([0, 0.1, 1, 4, 40], n)
+    margins[:, 1] = 10**9 * rng.choice([-1, 1], n_targets)
+    margins[: n_targets // 2, 2] = 10**9
+    margins = np.rint(margins).astype(np.int32)
+    y = np.where(rng.random(n) < 0.7, margins.argmin(axis=0), rng.integers(n_targets, size=n))
+    return margins, y
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("n_targets", [3, 4, 12])
+def test_no_row_moves_sums_of_several_targets_by_more_than_its_loss_says(n_targets, pure):
+    loss = MultinomialLoss(n_targets, pure=pure)
+    residuals, slopes = loss.parts(*some_margins(n_targets))
+    longest = length(residuals.T, pure)
+    assert longest.max() <= (HALF if pure else HALF**2)
+    assert slopes.min() >= 0
+    assert length(slopes.T, pure).max() <= (HALF // 2 if pure else (HALF // 2) ** 2)
+    # a tree counts the residuals of the other targets for a label: its own, and a remainder
+    assert np.abs(residuals.sum(axis=0)).max() <= n_targets
+    bound = loss.moved.absolute if pure else loss.moved.squared
+    most = most_moved(np.vstack([residuals, slopes]).T, pure)
+    assert (0.95 if pure else 0.85) * bound < most <= bound
+
+
+CORNERS = st.sampled_from([-(2**31), -LIMIT, -1, 0, 1, UNIT, LIMIT, 2**31 - 1])
+
+
+@given(
+    st.integers(3, 6).flatmap(
+        lambda size: arrays(
+            np.int32, (size, 2), elements=st.one_of(CORNERS, st.integers(-9000, 9000))
+        )
+    ),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.booleans(),
+)
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_no_pair_of_rows_of_several_labels_is_farther_apart(margins, one, other, pure):
+    loss = MultinomialLoss(len(margins), pure=pure)
+    points = np.vstack(loss.parts(margins, np.array([one, other]))).T
+    assert most_moved(points, pure) <= (loss.moved.absolute if pure else loss.moved.squared)
+
+
+def losses():
+    for pure in (True, False):
+        yield MultinomialLoss(3, pure=pure)
+    yield from (LOGISTIC, SQUARED)
+
+
+@pytest.mark.parametrize("loss", losses())
+def test_what_a_row_adds_is_its_own(loss):
+    """Whatever rows there are besides, in whatever order."""
+    margins, y = some_margins(loss.n_targets, n=301)
+    margins = margins.astype(np.int32)
+    y = np.resize([0, 1, 0.3], len(y)) if loss is SQUARED else y
+    y = y % 2 if loss is LOGISTIC else y
+    whole = loss.parts(margins, y)
+    order = np.random.default_rng(1).permutation(len(y))
+    for row in (slice(0, 1), slice(17, 18), slice(2, 9), slice(None, None, 7), order):
+        for found, expected in zip(loss.parts(margins[:, row], y[row]), whole, strict=True):
+            np.testing.assert_array_equal(found, expected[:, row])
+            np.testing.assert_array_equal(found, np.rint(found))  # integers
+    none, slopes = loss.parts(margins)
+    assert not none.any()
+    np.testing.assert_array_equal(slopes, whole[1])
+
+
+@pytest.mark.parametrize("loss", losses())
+def test_slopes_are_the_derivatives_of_residuals(loss):
+    targets = loss.n_targets
+    margins, _ = some_margins(targets, n=500, seed=3)
+    margins = np.clip(margins, -1900, 1900).astype(np.int64)  # a line is cut off at 2 UNIT
+    y = np.zeros(500, dtype=np.intp)
+    step = UNIT // 32
+    for target in range(targets):
+        moved = margins.copy()
+        moved[target] += step
+        change = (loss.mean(moved) - loss.mean(margins))[target] / step * UNIT
+        residuals, slopes = loss.parts(margins, y)
+        outcome = y == target if targets > 1 else y
+        scale = residuals[target] / (outcome - loss.mean(margins)[target])
+        np.testing.assert_allclose(slopes[target], scale * change, atol=6)
+
+
+def test_a_model_of_each_label_becomes_one_of_all():
+    """Means of public rows stay what they were, summed to 1 if there are several."""
+    rng = np.random.default_rng(0)
+    features = numeric(6, 4)
+    codes = np.array([rng.integers(0, size, 50) for size in features.sizes], dtype=np.int16)
+    weights = rng.dirichlet(np.ones(50))
+    for loss in losses():
+        scores = rng.normal(0, 0.5 * UNIT, (loss.n_targets, features.offsets[-1]))
+        model = Model(np.rint(scores).astype(int), np.full(loss.n_targets, 300), features.offsets)
+        rates = probabilities(model.margins(codes)) @ weights
+        rates /= rates.sum() if loss.n_targets > 1 else 1
+        found = loss.converted(model, codes, weights)
+        np.testing.assert_allclose(loss.mean(found.margins(codes)) @ weights, rates, atol=2e-3)
+        assert found.scores.dtype == np.int64
+
+
+# Blocks: what visits say of scores
+
+
+class Naive:
+    """A block, computed with matrices as they are in books."""
+
+    def __init__(self, kernels, scores, public_rows, stretch):
+        self.kernels, self.scores, self.first = kernels, scores, scores
+        self.public_rows, self.stretch = public_rows, stretch
+        self.seen = []
+
+    def learn(self, sums, slopes, variance, expected, sampling):
+        # residuals of earlier visits, less what was explained since, and slopes; by precision
+        self.seen.append([np.array(sums), np.array(slopes), 1 / variance, np.zeros_like(sums)])
+        weights = np.array([w for *_, w, _ in self.seen])
+        left = sum(w * (s - e) for w, (s, _, _, e) in zip(weights, self.seen, strict=True))
+        left /= weights.sum()
+        known = sum(w * q for w, (_, q, _, _) in zip(weights, self.seen, strict=True))
+        guess = (self.public_rows + 0.3) / expected**2
+        H = (guess * expected + known) / (guess + weights.sum())
+        H = self.stretch * np.maximum(H, 0.02 * expected + 0.05)
+        found = self.average(left + H * self.scores, H, 1 / weights.sum() + sampling * H)
+        moved = np.clip(found, -MOST_SCORE, MOST_SCORE)
+        for visit in self.seen:
+            visit[3] = visit[3] + H * (moved - self.scores)
+        self.scores = moved
+
+    def average(self, z, H, noise):
+        """Average posteriors over all priors; z = H scores + noise of each target."""
+        centers = [self.first, 0 * self.first] if self.first.any() else [self.first]
+        found = []
+        for center, K, scale in itertools.product(centers, self.kernels, SCALES):
+            evidence, means, covariances = 0.0, [], []
+            for t in range(len(z)):
+                S = scale * np.outer(H[t], H[t]) * K + np.diag(noise[t])
+                away = z[t] - H[t] * center[t]
+                gain = scale * K @ np.diag(H[t]) @ np.linalg.inv(S)
+                evidence -= (away @ np.linalg.solve(S, away) + np.linalg.slogdet(S)[1]) / 2
+                means.append(center[t] + gain @ away)
+                covariances.append(scale * K - gain @ np.diag(H[t]) @ (scale * K))
+            found.append((evidence, np.array(means), np.array(covariances)))
+        none = -((z**2 / noise).sum() + np.log(noise).sum()) / 2
+        evidences = np.array([evidence for evidence, *_ in found])
+        self.gain = logsumexp(evidences) - np.log(len(evidences)) - none
+        shares = np.exp(evidences - logsumexp([*evidences, none]))
+        self.covariance = sum(s * c for s, (_, _, c) in zip(shares, found, strict=True))
+        return sum(s * m for s, (_, m, _) in zip(shares, found, strict=True))
+
+
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("number", [True, False])
+def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number):
+    rng = np.random.default_rng(7)
+    kernels = smooth_kernels(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)[None]
+    scores = begun * rng.normal(0, 0.4, (targets, 4))
+    public_rows = np.array([30.0, 12.0, 4.0, 0.0])
+    block = Block(kernels, scores, public_rows, 1.2)
+    naive = Naive(kernels, scores, public_rows, 1.2)
+    for variance in (30.0, 9.0, 100.0):
+        expected = rng.uniform(5, 60, (targets, 4))
+        sums, slopes = rng.normal(0, 25, (targets, 4)), expected * rng.uniform(0.5, 1.5, 4)
+        for learner in (block, naive):
+            learner.learn(sums, slopes, variance, expected, 0.8)
+        np.testing.assert_allclose(block.scores, naive.scores, rtol=1e-8)
+        np.testing.assert_allclose(block.covariance, naive.covariance, atol=1e-9)
+        assert block.gain == pytest.approx(naive.gain, rel=1e-8)
+
+
+def test_sums_that_say_nothing_leave_scores_near_nothing():
+    rng = np.random.default_rng(0)
+    expected, public_rows = np.full((1, 12), 200.0), np.full(12, 20.0)
+    largest, gains = [], []
+    for _ in range(50):
+        block = Block(np.eye(12)[None], np.zeros((1, 12)), public_rows, 1.0)
+        noise = rng.normal(size=(2, 1, 12))
+        sums = noise[0] * np.sqrt(400 + 0.8 * expected)
+        block.learn(sums, expected + 20 * noise[1], 400.0, expected, 0.8)
+        largest.append(np.abs(block.scores).max())
+        gains.append(block.gain)
+    assert np.median(largest) < 0.03  # the sums alone say about 0.2
+    assert np.median(gains) < 0
+    block.learn(np.linspace(-900, 900, 12)[None], expected, 400.0, expected, 0.8)
+    assert block.gain > 10
+    assert np.abs(block.scores).max() > 1
+
+
+def test_one_label_alone_ends_somewhere():
+    block = Block(np.eye(2)[None], np.zeros((1, 2)), np.full(2, 9.0), 1.0)
+    for _ in range(30):
+        slopes = np.full((1, 2), 50.0)
+        block.learn(np.array([[500.0, -500.0]]), slopes, 1.0, slopes, 0.8)
+    np.testing.assert_allclose(block.scores, [[MOST_SCORE, -MOST_SCORE]])
+
+
+# Cells that are cut further
+
+
+def numeric(*n_cuts, seed=0):
+    rng = np.random.default_rng(seed)
+    features = []
+    for position, size in enumerate(n_cuts):
+        column = Column(f"x{position}", np.arange(3.0), categorical=False)
+        cuts = np.sort(rng.normal(size=size))
+        features.append(Feature(column, cuts, size + 2, np.empty(0, dtype=np.int16)))
+    return FeatureMap(tuple(features))
+
+
+def category():
+    own = np.array([2, 0, 1, 2, 3], dtype=np.int16)
+    column = Column("kind", np.array(["a", "b", "c"]), categorical=True)
+    return Feature(column, np.empty(0), 4, own)
+
+
+def encoded_rows(n, seed=0, *, missing=0.2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [1, 1, 0]
+    X[:, 2] = rng.integers(0, 5, n)
+    X[rng.random(n) < missing, 1] = np.nan
+    X[0, :2] = np.inf, -np.inf
+    return X
+
+
+@given(st.integers(0, 10**6), st.booleans())
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
+    rng = np.random.default_rng(seed)
+    coarse = FeatureMap((*numeric(*rng.integers(0, 6, 2), seed=seed).features, category()))
+    public, X = encoded_rows(40, seed), encoded_rows(200, seed + 1)
+    finer = refined(coarse, public, np.full(40, 1 / 40))
+    if halved:
+        features = []
+        for feature in finer.features:
+            cuts = np.union1d(feature.cuts, rng.normal(size=3))
+            if feature.column.categorical:
+                cuts = feature.cuts
+            size = feature.size + len(cuts) - len(feature.cuts)
+            features.append(Feature(feature.column, cuts, size, feature.own))
+        finer = FeatureMap(tuple(features))
+    old, new = coarse.encoded_codes(X), finer.encoded_codes(X)
+    scores = rng.integers(-99, 99, (2, coarse.offsets[-1]))
+    found = carried(scores, coarse, finer)
+    for position in range(3):
+        np.testing.assert_array_equal(
+            scores[:, coarse.offsets[position] + old[position]],
+            found[:, finer.offsets[position] + new[position]],
+        )
+    asked = questions(coarse, coarse.encoded_codes(public))
+    same = carried_questions(asked, coarse, finer)
+    np.testing.assert_array_equal(asked.above(old.T), same.above(new.T))
+    names = ("x0", "x1", "kind")
+    assert [asked.describe(i, names) for i in range(len(asked))] == [
+        same.describe(i, names) for i in range(len(same))
+    ]
+
+
+class Rows(SimpleNamespace):
+    """What `Halving` looks at."""
+
+
+def halving(X, public, cells, ledger, budget):
+    rows = Rows(X=X, X_public=public)
+    return Halving(rows, cells, LOGISTIC, ledger, budget, 0.8)
+
+
+def as_cells(X, public, max_bins=4):
+    columns = tuple(Column(f"x{k}", np.arange(3.0), categorical=False) for k in range(X.shape[1]))
+    features = feature_map(SimpleNamespace(columns=columns), public, max_bins)
+    return Cells(features, features.encoded_codes(X), features.encoded_codes(public))
+
+
+def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(20_000, 3)), rng.normal(size=(300, 3))
+    X[rng.random(20_000) < 0.1, 1] = np.nan
+    public[:, 2] = rng.integers(0, 3, 300)  # numbers of few values are left alone
+    y = (np.abs(X[:, 0] - 0.3) < 0.15).astype(int)
+    before = as_cells(X, public)
+    halves = halving(X, public, before, Ledger(30, 1e-6, 0), Budget(Fraction(100), pure=False))
+    assert halves.worth(20_000)
+    assert not halves.worth(20)
+    with Tape() as tape:
+        after = halves.run(np.zeros((1, 20_000), dtype=np.int64), y)
+    assert len(tape.uses) == LEVELS
+    np.testing.assert_array_equal(after.codes, after.features.encoded_codes(X))
+    np.testing.assert_array_equal(after.public_codes, after.features.encoded_codes(public))
+    cuts = [feature.cuts for feature in after.features.features]
+    for found, old in zip(cuts, before.features.features, strict=True):
+        assert np.isin(old.cuts, found).all()
+    assert min(abs(cuts[0] - 0.15).min(), abs(cuts[0] - 0.45).min()) < 0.03  # where the law jumps
+    assert len(cuts[0]) > len(before.features.features[0].cuts) + 4
+    assert len(cuts[1]) <= len(before.features.features[1].cuts) + 4  # nothing is there
+    np.testing.assert_array_equal(cuts[2], before.features.features[2].cuts)
+
+
+def test_halves_are_summed_row_by_row():
+    rng = np.random.default_rng(1)
+    X, public = rng.normal(size=(50, 2)), rng.normal(size=(40, 2))
+    X[:5, 0] = np.nan
+    y, margins = rng.integers(0, 2, 50), rng.integers(-3000, 3000, (1, 50))
+    cells = as_cells(X, public)
+    with Tape() as tape:
+        found = halving(X, public, cells, Ledger(30, 1e-6, 0), Budget(Fraction(1), pure=False)).run(
+            margins, y
+        )
+    assert found.features.sizes != cells.features.sizes  # small noise cuts here and there
+    total = np.vstack([part.sum(axis=1) for part in LOGISTIC.parts(margins, y)])
+    for use in tape.uses:
+        # every column holds all rows once
+        np.testing.assert_array_equal(use.answer.sum(axis=1), 2 * total[:, 0])
+        assert use.sensitivity.squared == 2 * LOGISTIC.moved.squared
+    first = tape.uses[0].answer[:, : 2 * cells.features.sizes[0]]
+    residuals = LOGISTIC.parts(margins, y)[0][0]
+    by_cell = np.bincount(cells.codes[0], residuals, minlength=cells.features.sizes[0])
+    np.testing.assert_array_equal(first[0].reshape(-1, 2).sum(axis=1), by_cell)
+
+
+@pytest.mark.parametrize("ends", [(-np.inf, np.inf), (-1.7e308, 1.7e308)])
+def test_public_rows_without_end_leave_every_row_in_a_cell(ends):
+    """A cell whose middle is no number stays whole, whatever noise says of its halves."""
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(300, 2)), rng.normal(size=(60, 2))
+    public[:20], public[40:] = ends
+    X[:9, 0], X[9:20, 1] = np.nan, np.inf
+    cells = as_cells(X, public)
+    budget = Budget(Fraction(1, 100), pure=False)
+    for seed in range(20):
+        ledger = Ledger(30, 1e-6, seed)
+        found = halving(X, public, cells, ledger, budget).run(
+            np.zeros((1, 300), dtype=np.int64), rng.integers(0, 2, 300)
+        )
+        np.testing.assert_array_equal(found.codes, found.features.encoded_codes(X))
+        assert (found.codes.max(axis=1) < found.features.sizes).all()
+        assert all(np.isfinite(f.cuts[1:-1]).all() for f in found.features.features)

@@ -1,0 +1,425 @@
+"""Growth: what one row moves, that all shares add up, and that nothing else tells of rows."""
+
+import copy
+import itertools
+import pickle
+from collections import Counter
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skpublicdp import PrivacyBudget
+from skpublicdp.accounting import gaussian_mu_squared
+from skpublicdp.accounting.events import DRAW_RATE
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, growth, learner
+from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.door import Cells
+from skpublicdp.boosting.growth import Growth
+from skpublicdp.boosting.halving import Halving
+from skpublicdp.boosting.learner import Learner
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
+from skpublicdp.boosting.plan import Budget
+from skpublicdp.boosting.questions import questions, tree_cover
+from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.ledger import Ledger
+from tests.kit import Tape
+from tests.test_boosting_privacy import (
+    PUBLIC,
+    allowed,
+    every_row,
+    fitted,
+    grid,
+    moved,
+    neighbours_compared,
+    some_models,
+    some_rows,
+    watched,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning"),
+    pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning"),
+]
+
+FEATURES = grid(4, 3)
+NAMES = ("log-odds", "outcomes", "three labels", "three labels, pure", "five labels")
+
+
+def of_loss(name):
+    """A loss, and what a row may have for an outcome."""
+    match name:
+        case "log-odds":
+            return LOGISTIC, (0, 1)
+        case "outcomes":
+            return SQUARED, (0.0, 0.25, 1.0)
+    n_targets = 5 if name == "five labels" else 3
+    return MultinomialLoss(n_targets, pure=name.endswith("pure")), range(n_targets)
+
+
+def of_one_row(loss, outcomes, model, ledger):
+    """Growth on every table of one row."""
+    codes = every_row(FEATURES, 1)[0]
+    weights = np.full(codes.shape[1], 1 / codes.shape[1])
+    for position, y in itertools.product(range(codes.shape[1]), outcomes):
+        cells = Cells(FEATURES, codes[:, [position]], codes)
+        yield Growth(model, cells, np.array([y]), weights, 30.0, loss, ledger, 0.8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_row_moves_a_visit_by_more_than_the_noise_is_for(name):
+    loss, outcomes = of_loss(name)
+    pure = name.endswith("pure")
+    closest = 0.0
+    for model in some_models(FEATURES, loss.n_targets):
+        with Tape() as tape:
+            budget = Budget(Fraction(1), pure)
+            for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0 if pure else 1e-6, 0)):
+                grown.visit(0, budget)
+        answers = [use.answer for use in tape.uses]
+        most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
+        assert most <= allowed(tape.uses[0], pure) <= tape.uses[0].spread
+        closest = max(closest, most / allowed(tape.uses[0], pure))
+    assert closest > (0.65 if loss.n_targets > 1 else 0.94)
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_row_moves_what_a_tree_explains_by_more_than_its_draw_is_for(name, depth):
+    loss, outcomes = of_loss(name)
+    codes = every_row(FEATURES, 1)[0]
+    labels = np.arange(max(2, loss.n_targets))
+    asked = questions(FEATURES, codes)[np.array([0, 3])]
+    cover = tree_cover(asked, codes, ("a", "b"), labels, depth)
+    furthest = 0
+    # of models with scores no margin is certain, and every residual is as long as can be
+    for model in itertools.islice(some_models(FEATURES, loss.n_targets), 3):
+        explained = []
+        with Tape(itertools.repeat(())) as tape, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(cover), "hypothesis", lambda self, path: None)
+            for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0, 0)):
+                grown._draw(cover, Budget(Fraction(1), pure=True), np.arange(1))
+        for use in tape.uses:
+            # one row is in one leaf, so all there is to its trees is the label of this one
+            explained += [member(use.answer, some_path(depth, [0, 1], code)) for code in labels]
+        explained = np.array(explained)
+        spread = explained.max() - explained.min()
+        assert spread <= tape.uses[0].sensitivity
+        furthest = max(furthest, spread / tape.uses[0].sensitivity)
+    assert furthest > (0.4 if name.endswith("pure") else 0.7 if loss.n_targets > 1 else 0.98)
+
+
+def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
+    """Whatever the number of rows, of questions and of labels."""
+    rng = np.random.default_rng(0)
+    for name, depth in itertools.product(NAMES, (2, 3)):
+        loss, outcomes = of_loss(name)
+        codes = every_row(FEATURES, 1)[0][:, rng.integers(0, 12, 700)]
+        public = every_row(FEATURES, 1)[0]
+        y = np.resize(outcomes, 700)[rng.permutation(700)]
+        *_, model = itertools.islice(some_models(FEATURES, loss.n_targets), 2)
+        cells = Cells(FEATURES, codes, public)
+        weights = np.full(public.shape[1], 1 / public.shape[1])
+        grown = Growth(model, cells, y, weights, 30.0, loss, Ledger(9, 0, 0), 0.8)
+        labels = np.arange(max(2, loss.n_targets))
+        cover = tree_cover(questions(FEATURES, public), public, ("a", "b"), labels, depth)
+        chosen = rng.permutation(700)[:500]
+        with Tape() as tape:
+            tree = grown._draw(cover, Budget(Fraction(9), pure=True), chosen)
+        residuals, _ = loss.parts(model.margins(codes[:, chosen]), y[chosen])
+        if loss.n_targets == 1:
+            residuals = np.vstack([-residuals, residuals])
+        of_row = residuals.sum(axis=0) - residuals  # for each label
+        label = tree.predict(codes[:, chosen].T)
+        expected = of_row[label, np.arange(500)].sum()
+        assert member(tape.uses[0].answer, tape.uses[0].outcome) == expected
+
+
+def some_path(depth, splits, code):
+    """A tree that asks these in turns and has one label for all leaves."""
+    if not depth:
+        return code
+    return splits[0], 2 * (some_path(depth - 1, splits[::-1], code),)
+
+
+def member(family, path):
+    """The error count of one member."""
+    match type(family).__name__:
+        case "Leaf":
+            return int(family.errors[path])
+        case "Product":
+            return sum(member(*both) for both in zip(family.factors, path, strict=True))
+    return member(family.options.at((path[0],)), path[1])
+
+
+# Whole fits under the same outputs
+
+GROWING = {
+    "labels": {"epsilon": 100_000},
+    "three labels": {"epsilon": 200_000, "n_classes": 3},
+    "pure": {"epsilon": 6000, "delta": 0},
+    "pure, three labels": {"epsilon": 20_000, "delta": 0, "n_classes": 3},
+    "no public rows": {"epsilon": 100_000, "public": None},
+    "labelled public rows": {"epsilon": 100_000, "labelled": True},
+    "persons": {"epsilon": 1_000_000, "k": 2},
+    "persons, pure, three labels": {"epsilon": 100_000, "k": 3, "delta": 0, "n_classes": 3},
+    "one round": {"epsilon": 100_000, "max_rounds": 1},
+    "drifted": {"epsilon": 100_000, "gap": 3.0},
+    "moments": {"epsilon": 100_000, "method": "moments"},
+    "few rounds of moments": {"epsilon": 100_000, "method": "moments", "max_rounds": 1},
+    "little": {"epsilon": 1000},
+}
+
+
+def paid(uses):
+    """All that was spent, as it adds up: ε if there is Laplace noise, else μ²."""
+    pure = {not use.gaussian for use in uses if use.kind == "noise"}
+    assert len(pure) == 1
+    if pure == {True}:
+        return sum(use.cost for use in uses)
+    return sum(DRAW_RATE * use.cost**2 if use.kind == "draw" else use.cost for use in uses)
+
+
+def held(epsilon, delta):
+    epsilon, delta = Fraction(epsilon), Fraction(delta)
+    return gaussian_mu_squared(epsilon, delta) if delta else epsilon
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name):
+    options = GROWING[name]
+    trees = []
+
+    def watch(*args, **kwargs):
+        """Also what public rows, and where the budget goes, may depend on."""
+        with pytest.MonkeyPatch.context() as patch:
+            steps, ended = [], []
+            for kind, method in ((Growth, "visit"), (Halving, "run")):
+                noted(patch, kind, method, steps)
+            patch.setattr(Growth, "model", property(lambda self: ended.append(self) or true(self)))
+            clf, seen = watched(*args, **kwargs)
+        (grown,) = ended
+        # margins that private rows have are those of the model
+        margins = clf._model.margins(grown._cells.codes)
+        np.testing.assert_array_equal(grown._margins, margins)
+        codes = grown._cells.features.encoded_codes(grown_rows.X)
+        np.testing.assert_array_equal(grown._cells.codes, codes)
+        trees.append([len(tree.scores[0]) for tree in clf.trees_])
+        return clf, seen + pickle.dumps(steps)
+
+    true = Growth.model.fget
+    grown_rows = SimpleNamespace(X=None)
+    init = Learner.__init__
+
+    def started(self, rows, *args, **kwargs):
+        grown_rows.X = rows.X
+        init(self, rows, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "__init__", started)
+        clf, uses = neighbours_compared(watch=watch, **options)
+    names = Counter(use.name for use in uses)
+    assert names["noisy sums of residuals and slopes over cells"] >= 2
+    if name != "little":
+        assert names["noisy sums of residuals and slopes over halves of cells"] == 6
+    assert (set(trees[0]) >= {4, 8}) == (options.get("method") != "moments")
+    whole, spent = held(options["epsilon"], options.get("delta", 1e-6)), paid(uses)
+    assert whole * (1 - Fraction(1, 10**6)) < spent <= whole
+    assert clf.privacy_.epsilon == options["epsilon"]
+
+
+def noted(patch, kind, method, steps):
+    """Note what a method is asked for."""
+    true = getattr(kind, method)
+
+    def noting(self, *args):
+        steps.append((method, [arg for arg in args if isinstance(arg, int | Budget)]))
+        return true(self, *args)
+
+    patch.setattr(kind, method, noting)
+
+
+def test_private_rows_are_not_kept():
+    """Neither their cells nor their margins: nothing that is stored is as long as the table."""
+    X, y = some_rows(1, 157)
+    clf = fitted(X, y, epsilon=50_000)
+    todo, seen, sizes = [vars(clf)], set(), []
+    while todo:
+        thing = todo.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, np.ndarray):
+            sizes.append(thing.shape)
+            todo += [thing.base] if thing.base is not None else []
+            todo += list(thing.flat) if thing.dtype == object else []
+        elif isinstance(thing, dict):
+            todo += thing.values()
+        elif isinstance(thing, list | tuple | set):
+            todo += thing
+        elif hasattr(thing, "__dict__"):
+            todo.append(vars(thing))
+    assert len(sizes) > 20
+    assert not any(157 in shape for shape in sizes)
+
+
+# Every branch that released numbers may lead to, whether or not they ever do
+
+
+def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **parameters):
+    """Return the uses of a fit whose decisions are made as if what is released had led to them."""
+    X, y = some_rows(5, n, n_classes)
+    learn, evenness, visit = AdditiveFit.learn, Learner._evenness, Growth.visit
+    rounds, explained = itertools.count(1), itertools.cycle(gains)
+
+    def learned(self, noisy):
+        learn(self, noisy)
+        self.drift, self.drifted = (9.0, True) if unlike else (1.0, False)
+        self.stopped = next(rounds) == stop
+
+    def visited(self, which, budget):
+        found = copy.copy(visit(self, which, budget))
+        found.gain = next(explained)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch, Tape() as tape:
+        patch.setattr(AdditiveFit, "learn", learned)
+        patch.setattr(Learner, "_evenness", lambda *args: (evenness(*args), even)[1])
+        patch.setattr(Growth, "visit", visited)
+        if worth is not None:
+            patch.setattr(Halving, "worth", lambda *args: worth)
+        fitted(X, y, n_classes=n_classes, **{"public": PUBLIC[:25], **parameters})
+    return tape.uses
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"epsilon": 400},
+        {"epsilon": 400, "n_classes": 3, "delta": 1e-9},
+        {"epsilon": 900, "delta": 0},
+        {"epsilon": 400, "method": "moments"},
+        {"epsilon": 2000, "k": 3},
+        {"epsilon": 400, "public": None},
+        {"epsilon": 400, "max_rounds": 1},
+    ],
+)
+def test_shares_of_growth_add_up_on_every_path(parameters):
+    whole = held(parameters["epsilon"], parameters.get("delta", 1e-6))
+    n_draws, lengths = set(), set()
+    paths = itertools.product(
+        (1.0, 0.5, 0.02), (True, False), (0, 1), ((0,), (9,), (9, 9, 0)), (True, False)
+    )
+    for path in paths:
+        uses = dictated(*path, **parameters)
+        spent = paid(uses)
+        assert spent <= whole
+        assert spent > whole * (1 - Fraction(1, 10**6))  # and nothing is left over
+        n_draws.add(sum(use.kind == "draw" for use in uses))
+        lengths.add(len(uses))
+    assert len(lengths) > 5
+    if parameters.get("method") == "moments":
+        assert n_draws == {0}
+    else:
+        assert len(n_draws) > 2
+        assert max(n_draws) >= 8
+
+
+@pytest.mark.parametrize("accountant", ["auto", "pure", "zcdp", "gdp"])
+def test_a_budget_is_charged_no_less_than_growth_spends(accountant):
+    budget = PrivacyBudget(100_000, 1e-3, accountant=accountant)
+    for path in ((1.0, False, 0, (0,), True), (0.5, True, 0, (9,), False)):
+        uses = dictated(*path, epsilon=400, budget=budget)
+        charged = budget.ledger[-1].event
+        if accountant != "pure":
+            assert paid(uses) <= charged.mu_squared
+            assert sum(use.kind == "draw" for use in uses) > 1
+    assert len(budget.ledger) == 2
+    assert budget.spent().epsilon <= 800
+
+
+def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
+    """Shares that add up to more than the whole end in an error, not in a release."""
+    monkeypatch.setattr(growth, "TREE_COST", Fraction(2))
+    monkeypatch.setattr(learner, "HALVING_SHARE", Fraction(-8, 100))
+    with pytest.raises(PrivacyBudgetError, match="more was asked for than the ledger"):
+        fitted(*some_rows(1), epsilon=100_000)
+
+
+def test_growth_goes_on_where_trees_have_been():
+    """Each tree is drawn on the next rows, the same ones whatever is in them."""
+    X, y = some_rows(5, 150)
+    chosen = []
+    with pytest.MonkeyPatch.context() as patch:
+        drawn = Growth._draw
+        patch.setattr(growth, "TREE_ROWS", 64)
+        patch.setattr(
+            Growth, "_draw", lambda self, *args: (chosen.append(args[-1]), drawn(self, *args))[1]
+        )
+        visit = Growth.visit
+        patch.setattr(
+            Growth,
+            "visit",
+            lambda self, *args: SimpleNamespace(gain=9.0 if visit(self, *args) else 0.0),
+        )
+        fitted(X, y, epsilon=4000)
+    assert len(chosen) > 3
+    for number, rows in enumerate(chosen[:3]):
+        np.testing.assert_array_equal(rows, np.arange(64 * number, 64 * number + 64) % 150)
+    assert all(len(set(rows.tolist())) == 64 for rows in chosen)
+
+
+# What it comes to
+
+
+def xor(n, seed, columns=3):
+    X = np.random.default_rng(seed).normal(size=(n, 4))
+    return X, (X[:, :columns] > 0).sum(axis=1) % 2
+
+
+def test_three_columns_together_are_found():
+    X, y = xor(20_000, 0)
+    clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0).fit(
+        X, y, X_public=xor(300, 1)[0]
+    )
+    assert clf.score(*xor(5000, 2)) > 0.88
+    assert max(len(tree.scores[0]) for tree in clf.trees_) == 8
+
+
+def bent(n, seed):
+    """Rows of a sum of curves, and the log-odds."""
+    X = np.random.default_rng(seed).normal(size=(n, 4))
+    return X, 2 * np.sin(2 * X[:, 0]) - np.abs(X[:, 1]) + 0.7 * X[:, 2] + 0.8
+
+
+def loss_of(epsilon, n=6000, m=300, seeds=2, **parameters):
+    """Expected loss on new rows beyond the least there is."""
+    new, log_odds = bent(3000, 99)
+    truth, losses = 1 / (1 + np.exp(-log_odds)), []
+    for seed in range(seeds):
+        X, known = bent(n, seed)
+        y = np.random.default_rng(seed).random(n) < 1 / (1 + np.exp(-known))
+        clf = SemiPrivateBoostingClassifier(epsilon=epsilon, random_state=seed, **parameters)
+        found = clf.fit(X, y, X_public=bent(m, 50 + seed)[0]).predict_proba(new)[:, 1]
+        found = found.clip(1e-6, 1 - 1e-6)
+        parts = [truth * np.log(truth / found), (1 - truth) * np.log((1 - truth) / (1 - found))]
+        losses.append(sum(parts).mean())
+    return np.mean(losses)
+
+
+def test_more_budget_and_more_rows_do_not_hurt():
+    by_budget = [loss_of(epsilon) for epsilon in (0.1, 1, 10, 100)]
+    by_rows = [loss_of(3, n) for n in (500, 4000, 30_000)]
+    for losses in (by_budget, by_rows):
+        for worse, better in itertools.pairwise(losses):
+            assert better < worse + 0.005
+    assert by_budget[-1] < 0.02 < 0.05 < by_budget[0]
+    assert by_rows[-1] < 0.015
+
+
+def test_few_public_rows_and_much_budget():
+    """Where growth has all the budget, 30 public rows say where cells are and little else."""
+    few = [loss_of(epsilon, m=30) for epsilon in (1, 10, 100)]
+    assert few[2] < few[1] + 0.005
+    assert few[2] < few[0]

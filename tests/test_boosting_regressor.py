@@ -1,0 +1,412 @@
+"""SemiPrivateBoostingRegressor: what it learns, how sure it is, and what a row may tell."""
+
+import pickle
+import warnings
+from fractions import Fraction
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skpublicdp import PrivacyBudget, SemiPrivateBoostingRegressor
+from skpublicdp.accounting import gaussian_mu_squared
+from skpublicdp.boosting.residuals import EDGES, residual_quantiles, residual_shares
+from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError
+from skpublicdp.plotting import ShapeDisplay
+from tests.kit import Tape
+
+matplotlib.use("Agg")
+
+no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+may_drift = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
+
+
+def rows(n, seed):
+    """Rows of four numbers, their mean outcomes, and outcomes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    means = 100 + 3 * X[:, 0] + 2 * np.sin(2 * X[:, 1]) + (X[:, 2] > 0)
+    return X, means, means + rng.normal(0, 2, n)
+
+
+X, MEANS, Y = rows(5000, 0)
+PUBLIC, _, PUBLIC_Y = rows(300, 1)
+NEW, NEW_MEANS, NEW_Y = rows(4000, 2)
+REG = SemiPrivateBoostingRegressor(random_state=0, outcome_bounds=(85, 115))
+
+
+def fitted(X=X, y=Y, *, public=PUBLIC, y_public=None, is_public=None, groups=None, **parameters):
+    reg = clone(REG).set_params(**parameters)
+    return reg.fit(X, y, X_public=public, y_public=y_public, is_public=is_public, groups=groups)
+
+
+def same(one, other):
+    return pickle.dumps(vars(one)) == pickle.dumps(vars(other))
+
+
+# What it learns
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_more_budget_explains_more(delta):
+    found = [fitted(epsilon=epsilon, delta=delta).score(NEW, NEW_Y) for epsilon in (0.1, 1, 10)]
+    assert found == sorted(found)
+    best = 1 - 4 / NEW_Y.var()  # of one who knows the law
+    assert found[1] > 0.8 * best
+    assert found[2] > 0.9 * best
+
+
+def test_tables_of_mixed_columns_with_missing_values():
+    rng = np.random.default_rng(0)
+
+    def people(n):
+        frame = pd.DataFrame({"age": rng.normal(50, 10, n), "job": rng.choice(["a", "b"], n)})
+        wage = 1000 + 20 * (frame["age"] - 50) + 400 * (frame["job"] == "a")
+        frame.loc[rng.random(n) < 0.1, "age"] = np.nan
+        return frame, wage + rng.normal(0, 100, n)
+
+    X, y = people(4000)
+    reg = fitted(X, y, public=people(250)[0], outcome_bounds=(0, 2000), epsilon=3)
+    assert reg.score(*people(2000)) > 0.6
+    assert reg.feature_names_in_.tolist() == ["age", "job"]
+    job = dict(zip(reg.shapes_[1].cells, reg.shapes_[1].scores[0], strict=True))
+    assert job["a"] - job["b"] == pytest.approx(400, abs=100)
+    assert reg.intercept_ == pytest.approx(1200, abs=60)
+    assert np.isfinite(reg.predict(pd.DataFrame({"age": [np.nan], "job": ["c"]}))).all()
+    assert "job (importance" in reg.explain()
+    assert "log-odds" not in reg.explain()
+
+
+def test_predictions_are_sums_over_cells_in_units_of_the_outcome():
+    reg = fitted(epsilon=10, method="moments")
+    assert reg.trees_ == ()
+    total = np.full(len(NEW), reg.intercept_)
+    for shape, column in zip(reg.shapes_, NEW.T, strict=True):
+        total += shape.scores[0][np.searchsorted(shape.cuts, column)]
+    np.testing.assert_allclose(reg.predict(NEW), np.clip(total, 85, 115), rtol=1e-12)
+    scaled = fitted(y=1e6 * Y, epsilon=10, method="moments", outcome_bounds=(85e6, 115e6))
+    np.testing.assert_allclose(scaled.predict(NEW), 1e6 * reg.predict(NEW))
+    np.testing.assert_allclose(scaled.interval(NEW), 1e6 * reg.interval(NEW))
+    np.testing.assert_allclose(scaled.feature_importances_, 1e6 * reg.feature_importances_)
+
+
+def test_trees_find_what_columns_do_together():
+    def law(X):
+        return 100 + 5 * np.sign(X[:, 0] * X[:, 1])
+
+    reg = fitted(y=law(X), epsilon=8)
+    assert (
+        reg.score(NEW, law(NEW))
+        > 0.8
+        > 0.3
+        > fitted(y=law(X), epsilon=8, method="moments").score(NEW, law(NEW))
+    )
+    assert "predict higher" in reg.trees_[0].rule
+    assert np.abs(reg.trees_[0].scores).max() > 2
+    assert reg.trees_[0].rule.splitlines()[0] in reg.explain()
+
+
+def test_display():
+    display = ShapeDisplay.from_estimator(fitted())
+    assert display.axes_[0].get_title() == "x0"
+    assert display.axes_[0].get_ylabel() == "mean outcome"
+    with pytest.raises(ValueError, match="a regressor has none"):
+        ShapeDisplay.from_estimator(fitted(), target=1)
+
+
+# How sure it is
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "most"),
+    # with little budget what rows say is taken for less sure than it is
+    [(5000, 1, 0.995), (5000, 10, 0.95), (50_000, 1, 0.95), (50_000, 10, 0.95)],
+)
+def test_intervals_cover(n, epsilon, most):
+    found = []
+    for seed in range(2):
+        X, _, y = rows(n, 10 + seed)
+        reg = fitted(X, y, epsilon=epsilon, random_state=seed)
+        ends, of_mean = reg.interval(NEW), reg.interval(NEW, of="mean")
+        assert (of_mean[:, 0] <= reg.predict(NEW)).all()
+        assert (reg.predict(NEW) <= of_mean[:, 1]).all()
+        found.append(
+            [
+                np.mean((ends[:, 0] <= NEW_Y) & (ends[:, 1] >= NEW_Y)),
+                np.mean((of_mean[:, 0] <= NEW_MEANS) & (of_mean[:, 1] >= NEW_MEANS)),
+            ]
+        )
+    assert (np.mean(found, axis=0) > 0.87).all()
+    assert (np.mean(found, axis=0) < most).all()
+
+
+def test_levels_are_nested_and_bounds_hold():
+    reg = fitted(epsilon=10)
+    half, most = reg.interval(NEW, level=0.5), reg.interval(NEW, level=0.99)
+    assert (most[:, 0] <= half[:, 0]).all()
+    assert (half[:, 1] <= most[:, 1]).all()
+    inside = np.mean((half[:, 0] <= NEW_Y) & (half[:, 1] >= NEW_Y))
+    assert inside == pytest.approx(0.5, abs=0.06)
+    ends = fitted(epsilon=0.02).interval(NEW, level=0.999)
+    assert (ends.min(), ends.max()) >= (85, 0)
+    assert ends.max() <= 115
+    for wrong in ({"level": 1.0}, {"level": 90}, {"of": "median"}):
+        with pytest.raises(ValueError, match="parameter of"):
+            reg.interval(NEW, **wrong)
+
+
+def test_shares_are_the_nearest_and_quantiles_are_theirs():
+    counts = np.diff(10_000 * norm.cdf(EDGES / 0.1))
+    shares = residual_shares(counts, 10_000)
+    levels = np.array([0.05, 0.5, 0.95])
+    np.testing.assert_allclose(
+        residual_quantiles(shares, levels), 0.1 * norm.ppf(levels), atol=2e-3
+    )
+    noisy = counts + np.random.default_rng(0).normal(0, 50, len(counts))
+    shares = residual_shares(noisy, 10_000)
+    assert shares.min() == 0
+    assert shares.sum() == pytest.approx(1)
+    # nothing else with these properties is nearer
+    slope = shares - noisy / 10_000
+    np.testing.assert_allclose(slope[shares > 0], slope[shares > 0][0])
+    assert (slope[shares == 0] >= slope[shares > 0][0] - 1e-12).all()
+
+
+# What goes in
+
+
+def test_outcomes_are_clipped():
+    reg = fitted(outcome_bounds=(99, 101), epsilon=10)
+    same_ends = fitted(y=np.clip(Y, 99, 101), outcome_bounds=(99, 101), epsilon=10)
+    assert same(reg.set_params(random_state=0), same_ends)
+    assert reg.predict(NEW).min() >= 99
+    assert reg.predict(NEW).max() <= 101
+    wild = fitted(y=np.where(Y > 101, 1e300, Y), outcome_bounds=(99, 101), epsilon=10)
+    np.testing.assert_array_equal(wild.predict(NEW), reg.predict(NEW))
+
+
+def test_public_outcomes_tell_bounds():
+    reg = fitted(outcome_bounds=None, y_public=PUBLIC_Y)
+    assert reg.outcome_bounds_ == tuple(np.quantile(PUBLIC_Y, [0.005, 0.995]))
+    few = np.where(np.arange(300) < 50, PUBLIC_Y, np.nan)
+    reg = fitted(outcome_bounds=None, y_public=few)
+    low, high = PUBLIC_Y[:50].min(), PUBLIC_Y[:50].max()
+    assert reg.outcome_bounds_ == pytest.approx((1.1 * low - 0.1 * high, 1.1 * high - 0.1 * low))
+    assert reg.privacy_.n_public == 300
+    mask = np.arange(5300) >= 5000
+    whole = np.concatenate([X, PUBLIC])
+    masked = fitted(whole, np.append(Y, few), public=None, is_public=mask, outcome_bounds=None)
+    np.testing.assert_array_equal(masked.predict(NEW), reg.predict(NEW))
+
+
+def test_public_rows_with_outcomes_count_like_private_ones():
+    alone = fitted(X[:200], Y[:200], epsilon=0.5)
+    more_X, _, more_y = rows(20_000, 5)
+    helped = fitted(X[:200], Y[:200], epsilon=0.5, public=more_X, y_public=more_y)
+    assert helped.score(NEW, NEW_Y) > alone.score(NEW, NEW_Y) + 0.2
+    assert helped.privacy_.n_private == 200
+
+
+@no_public
+def test_no_public_rows():
+    with pytest.warns(NoPublicDataWarning):
+        reg = fitted(public=None, bounds=(-3, 3), epsilon=10)
+    assert reg.score(NEW, NEW_Y) > 0.55
+    assert reg.drift_ is None
+    weak = fitted(public=None, bounds=(-3, 3), epsilon=0.5)
+    assert weak.score(NEW, NEW_Y) > 0.1
+    with pytest.raises(ValueError, match=r"Outcomes need bounds .* pass outcome_bounds="):
+        fitted(public=None, outcome_bounds=None)
+
+
+@no_public
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"outcome_bounds": None}, "pass outcome_bounds="),
+        ({"outcome_bounds": None, "y_public": np.full(300, np.nan)}, "pass outcome_bounds="),
+        ({"outcome_bounds": None, "y_public": np.full(300, 7.0)}, "do not tell bounds"),
+        ({"outcome_bounds": (3, 1)}, "low < high"),
+        ({"outcome_bounds": (0, np.inf)}, "low < high"),
+        ({"outcome_bounds": 3.0}, "outcome_bounds"),
+        ({"y": np.where(np.arange(5000) == 3, np.nan, Y)}, "outcomes must be finite"),
+        ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "outcomes must be finite"),
+        ({"y": np.where(np.arange(5000) == 3, "a secret", "1")}, "outcomes must be finite"),
+        ({"y": np.stack([Y, Y], axis=1)}, "1d array"),
+        ({"y": Y[:9]}, "inconsistent numbers of samples"),
+        ({"y": None}, "requires y to be passed"),
+        ({"y_public": np.full(300, np.inf)}, "outcomes must be finite"),
+        ({"y_public": Y[:3]}, "one label per row of X_public"),
+        ({"method": "votes"}, "The 'method' parameter of SemiPrivateBoostingRegressor"),
+        ({"epsilon": 1e-9}, "epsilon = 1e-09 is so small .* use a larger one.$"),
+        ({"epsilon": 1e-9, "delta": 0, "public": None}, "is so small"),
+    ],
+)
+def test_errors_are_a_sentence_without_private_values(arguments, message):
+    budget = PrivacyBudget(1, 1e-6)
+    with pytest.raises(ValueError, match=message) as caught:
+        fitted(**{"budget": budget, **arguments})
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert budget.ledger == []
+
+
+# How it gets on elsewhere
+
+
+def test_pipelines_and_searches():
+    whole, outcomes, mask = X, Y, np.arange(5000) % 16 == 0
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(FunctionTransformer(), clone(REG))
+        search = GridSearchCV(pipe, {"semiprivateboostingregressor__epsilon": [0.05, 5.0]}, cv=3)
+        search.fit(whole, outcomes, is_public=mask)
+        assert search.best_params_ == {"semiprivateboostingregressor__epsilon": 5.0}
+        scores = cross_val_score(clone(REG), X, Y, cv=3, params={"X_public": PUBLIC})
+    assert scores.min() > 0.4
+
+
+def test_persons_are_protected():
+    groups = np.arange(5000) % 1000
+    reg = fitted(max_rows_per_group=2, groups=groups)
+    assert reg.privacy_.n_private == 2000
+    assert reg.privacy_.unit == "replace one person, up to 2 private rows"
+    surplus = np.where(np.arange(5000) >= 2000, np.nan, Y)
+    np.testing.assert_array_equal(
+        fitted(y=surplus, max_rows_per_group=2, groups=groups).predict(NEW), reg.predict(NEW)
+    )
+    with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+        fitted(max_rows_per_group=2)
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            clone(REG).set_params(max_rows_per_group=5), {"epsilon": [1.0]}, cv=GroupKFold(3)
+        )
+        search.fit(X, Y, X_public=PUBLIC, groups=groups)
+    assert search.best_estimator_.privacy_.unit == "replace one person, up to 5 private rows"
+
+
+@pytest.mark.parametrize("epsilon", [1, 8])
+def test_a_budget_is_charged_once(epsilon):
+    budget = PrivacyBudget(epsilon, 1e-6)
+    reg = fitted(epsilon=Fraction(epsilon), budget=budget)
+    assert reg.privacy_.entry == 1
+    assert len(budget.ledger) == 1
+    assert 0.9 * epsilon < budget.spent().epsilon <= epsilon
+    with pytest.raises(PrivacyBudgetError, match="is left of the budget"):
+        reg.fit("no rows at all", None)
+    reg.interval(NEW[:5])
+    assert len(budget.ledger) == 1
+
+
+def test_receipts_list_every_stage():
+    receipt = fitted(epsilon=8).privacy_
+    names = [use.name for use in receipt.mechanisms]
+    for name in ("sum of the outcomes", "sum of squared residuals", "counts of residuals"):
+        assert sum(name in used for used in names) == 1
+    assert "labels" not in str(receipt)
+    assert (receipt.epsilon, receipt.delta, receipt.n_private) == (8, 1e-6, 5000)
+
+
+# What a row may tell
+
+
+def few(seed, n=60, gap=0.0):
+    generator = np.random.default_rng(seed)
+    X = np.column_stack([generator.normal(gap, 1, n), generator.integers(0, 3, n)])
+    return X, X[:, 0] + X[:, 1] - gap + generator.normal(size=n)
+
+
+FEW_PUBLIC, FEW_PUBLIC_Y = few(99, 30)
+CONFIGURATIONS = {
+    "grown": {"epsilon": 400},
+    "grown, pure": {"epsilon": 600, "delta": 0},
+    "grown, persons": {"epsilon": 2000, "k": 2},
+    "grown from nothing": {"epsilon": 400, "public": None},
+    "rounds": {"epsilon": 5},
+    "rounds, pure": {"epsilon": 5, "delta": 0},
+    "drifted": {"epsilon": 40, "gap": 3.0},
+    "no public rows": {"epsilon": 5, "public": None},
+    "public outcomes": {"epsilon": 400, "y_public": FEW_PUBLIC_Y, "outcome_bounds": None},
+}
+
+
+def watched(X, y, *, k=None, gap=0.0, public=FEW_PUBLIC, **parameters):
+    """Fit, and return all that is to be seen of it."""
+    parameters = {"outcome_bounds": (-3, 5), "max_rows_per_group": k} | parameters
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        reg = fitted(X, y, public=public, groups=None if k is None else persons(k), **parameters)
+        reg.interval(X[:1])
+    return reg, pickle.dumps([vars(reg), [(w.category, str(w.message)) for w in caught]])
+
+
+def persons(k):
+    return np.arange(60) % (60 // (k + 1))
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
+    options = CONFIGURATIONS[name]
+    k, gap = options.get("k"), options.get("gap", 0.0)
+    X, y = few(1, gap=gap)
+    with Tape() as tape:
+        _, seen = watched(X, y, **options)
+    assert (options["epsilon"] > 100) == any("slopes" in use.name for use in tape.uses)
+    assert affordable(tape.uses, options["epsilon"], options.get("delta", 1e-6))
+    generator = np.random.default_rng(2)
+    odd_ones = [
+        ([1e300, -np.inf], -1e300),
+        ([np.nan, np.nan], 1e300),
+        ([0, 0], 5.0),
+        ([0, 2], -3.0),
+    ]
+    for position, (new, outcome) in enumerate(odd_ones):
+        replaced = [position] if k is None else persons(k) == position
+        other_X, other_y = X.copy(), y.copy()
+        other_X[replaced], other_y[replaced] = new, outcome
+        if position == 2:  # the outcome alone
+            other_X = X
+        with Tape(tape.outcomes) as other_tape:
+            _, also_seen = watched(other_X, other_y, **options)
+        assert also_seen == seen
+        for use, again in zip(tape.uses, other_tape.uses, strict=True):
+            paid = (use.kind, use.event, use.sensitivity, use.spread)
+            assert paid == (again.kind, again.event, again.sensitivity, again.spread)
+            if use.kind == "noise":
+                away = np.abs(use.answer - again.answer)
+                if use.gaussian:
+                    assert (away**2).sum() <= use.sensitivity.squared
+                else:
+                    assert away.sum() <= use.sensitivity.absolute
+                continue
+            for seed in generator.integers(1 << 30, size=20):
+                assert abs(some_errors(use, seed) - some_errors(again, seed)) <= use.sensitivity
+
+
+def affordable(uses, epsilon, delta):
+    """Whether steps fit a budget: ε adds up, or μ², draws being noise of μ² = (π/8) ε²."""
+    if not delta:
+        return sum(use.cost for use in uses) <= epsilon
+    costs = [use.cost if use.kind == "noise" else np.pi / 8 * use.cost**2 for use in uses]
+    return float(sum(costs)) <= float(gaussian_mu_squared(Fraction(epsilon), Fraction(delta)))
+
+
+def some_errors(use, seed):
+    """The error count of the member that a seed leads to."""
+    todo, errors, generator = [use.answer], 0, np.random.default_rng(seed)
+    while todo:
+        family = todo.pop()
+        match type(family).__name__:
+            case "Leaf":
+                errors += int(family.errors[generator.integers(len(family.errors))])
+            case "Product":
+                todo += family.factors
+            case "Choice":
+                todo.append(family.options.at((int(generator.integers(family.options.batch[-1])),)))
+    return errors
