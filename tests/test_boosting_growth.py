@@ -16,7 +16,7 @@ from skpublicdp.boosting.blocks import (
     MOST_SCORE,
     SCALES,
     Block,
-    smooth_kernels,
+    smooth_kernel,
 )
 from skpublicdp.boosting.door import Cells
 from skpublicdp.boosting.features import Feature, FeatureMap, carried, feature_map, refined
@@ -176,8 +176,8 @@ def test_a_model_of_each_label_becomes_one_of_all():
 class Naive:
     """A block, computed with matrices as they are in books."""
 
-    def __init__(self, kernels, scores, public_rows, stretch):
-        self.kernels, self.scores, self.first = kernels, scores, scores
+    def __init__(self, kernel, scores, public_rows, stretch):
+        self.kernel, self.scores, self.first = kernel, scores, scores
         self.public_rows, self.stretch = public_rows, stretch
         self.seen = []
 
@@ -201,7 +201,8 @@ class Naive:
         """Average posteriors over all priors; z = H scores + noise of each target."""
         centers = [self.first, 0 * self.first] if self.first.any() else [self.first]
         found = []
-        for center, K, scale in itertools.product(centers, self.kernels, SCALES):
+        K = self.kernel
+        for center, scale in itertools.product(centers, SCALES):
             evidence, means, covariances = 0.0, [], []
             for t in range(len(z)):
                 S = scale * np.outer(H[t], H[t]) * K + np.diag(noise[t])
@@ -224,11 +225,11 @@ class Naive:
 @pytest.mark.parametrize("number", [True, False])
 def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number):
     rng = np.random.default_rng(7)
-    kernels = smooth_kernels(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)[None]
+    kernel = smooth_kernel(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)
     scores = begun * rng.normal(0, 0.4, (targets, 4))
     public_rows = np.array([30.0, 12.0, 4.0, 0.0])
-    block = Block(kernels, scores, public_rows, 1.2)
-    naive = Naive(kernels, scores, public_rows, 1.2)
+    block = Block(kernel, scores, public_rows, 1.2)
+    naive = Naive(kernel, scores, public_rows, 1.2)
     for variance in (30.0, 9.0, 100.0):
         expected = rng.uniform(5, 60, (targets, 4))
         sums, slopes = rng.normal(0, 25, (targets, 4)), expected * rng.uniform(0.5, 1.5, 4)
@@ -244,7 +245,7 @@ def test_sums_that_say_nothing_leave_scores_near_nothing():
     expected, public_rows = np.full((1, 12), 200.0), np.full(12, 20.0)
     largest, gains = [], []
     for _ in range(50):
-        block = Block(np.eye(12)[None], np.zeros((1, 12)), public_rows, 1.0)
+        block = Block(np.eye(12), np.zeros((1, 12)), public_rows, 1.0)
         noise = rng.normal(size=(2, 1, 12))
         sums = noise[0] * np.sqrt(400 + 0.8 * expected)
         block.learn(sums, expected + 20 * noise[1], 400.0, expected, 0.8)

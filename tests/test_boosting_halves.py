@@ -26,7 +26,6 @@ from skpublicdp.boosting.plan import (
     LOUDEST_LOOK,
     MOST_LOOK_SHARE,
     RATE_SHARE,
-    SECOND_LOOK,
     Budget,
     look_share,
     moments_budget,
@@ -287,7 +286,7 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         look, spent = fit._look(1.0, Fraction(1))
     share = look_share(fit._budget, len(X), Sensitivity(4, 4))
     looks = 2 if found else 1
-    assert spent == (1 + SECOND_LOOK * (looks - 1)) * share
+    assert spent == looks * share
     assert spent == sum(use.event.mu_squared for use in tape.uses) / fit._budget.amount
     assert look.drift == 2.0
     np.testing.assert_array_equal(look.weights, weights[len(found) - 1] if found else None)
@@ -296,7 +295,7 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         np.testing.assert_array_equal(used, wanted)
     # no more than may be spent
     seen.clear()
-    assert fit._look(1.0, 2 * share)[1] == share
+    assert fit._look(1.0, share * 3 / 2)[1] == share
     assert fit._look(1.0, share / 2) == (None, 0)
 
 

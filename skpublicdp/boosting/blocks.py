@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ROUGHNESS = (0.0, 0.03, 0.1, 0.3, 1.0)
-"""How much of a number's scores may be rough, beside a smooth part; evidence weighs them."""
+ROUGHNESS = 0.1
+"""How much of the variance of a number's scores is rough, beside a smooth part."""
 
 SCALES = np.exp(np.linspace(-9, 2, 23))
 """Prior variances of scores; evidence weighs these and 0."""
@@ -22,8 +22,8 @@ class Block:
 
     Parameters
     ----------
-    kernels : ndarray of float64, shape (n_kernels, n_cells, n_cells)
-        Prior covariances of the scores, of scale 1.
+    kernel : ndarray of float64, shape (n_cells, n_cells)
+        Prior covariance of the scores, of scale 1.
     scores : ndarray of float64, shape (n_targets, n_cells)
         Scores to begin with; the prior is centred at these or at 0, as evidence has it.
     public_rows : ndarray of float64, shape (n_cells,)
@@ -41,14 +41,12 @@ class Block:
         Logarithm of the evidence for any scores over that for none.
     """
 
-    def __init__(
-        self, kernels: Floats, scores: Floats, public_rows: Floats, stretch: float
-    ) -> None:
+    def __init__(self, kernel: Floats, scores: Floats, public_rows: Floats, stretch: float) -> None:
         shape = scores.shape
         self.scores = scores
         self.covariance = np.zeros((*shape, shape[1]))
         self.gain = 0.0
-        self._kernels = kernels
+        self._kernel = kernel
         self._centers = np.stack([scores, np.zeros(shape)]) if scores.any() else scores[None]
         self._public_rows = public_rows
         self._stretch = stretch
@@ -95,32 +93,31 @@ class Block:
 
     def _posterior(self, A: Floats, z: Floats) -> Floats:
         """Return posterior means for z = A scores + N(0, 1), averaged over priors by evidence."""
-        whitened = A[:, None, :, None] * self._kernels * A[:, None, None, :]
-        values, axes = np.linalg.eigh(whitened)  # (n_targets, n_kernels, n_cells)
+        values, axes = np.linalg.eigh(A[:, :, None] * self._kernel * A[:, None, :])
         left = z - A * self._centers
-        along = np.einsum("tkij,cti->ctkj", axes, left)
-        ratios = SCALES * np.maximum(values, 0.0)[..., None]
+        along = np.einsum("tij,cti->ctj", axes, left)
+        ratios = SCALES * np.maximum(values, 0.0)[..., None]  # (n_targets, n_cells, n_scales)
         explained = along[..., None] ** 2 * (ratios / (1 + ratios)) - np.log1p(ratios)
-        misses = (left**2).sum(axis=(1, 2))[:, None, None]
-        evidence = (explained.sum(axis=(1, 3)) - misses) / 2  # (n_centers, n_kernels, n_scales)
+        misses = (left**2).sum(axis=(1, 2))[:, None]
+        evidence = (explained.sum(axis=(1, 2)) - misses) / 2  # (n_centers, n_scales)
         none = -float((z**2).sum()) / 2
         top = max(float(evidence.max()), none)
         weights = np.exp(evidence - top)
         self.gain = float(np.log(weights.mean())) + top - none
         # no scores at all are one prior more
         weights /= weights.sum() + np.exp(none - top)
-        parts = np.einsum("cks,s,tkjs->ctkj", weights, SCALES, 1 / (1 + ratios))
-        spread = (self._kernels * A[:, None, None, :]) @ axes  # K A in the axes of A K A
-        scores: Floats = np.einsum("tkij,ctkj->ti", spread, parts * along)
-        scores += np.einsum("cks,cti->ti", weights, self._centers)
-        known = np.einsum("cks,s,tkjs->tkj", weights, SCALES**2, 1 / (1 + ratios))
-        prior = np.einsum("cks,s,kij->ij", weights, SCALES, self._kernels)
-        self.covariance = prior - ((spread * known[:, :, None]) @ spread.swapaxes(2, 3)).sum(axis=1)
+        parts = np.einsum("cs,s,tjs->ctj", weights, SCALES, 1 / (1 + ratios))
+        spread = (self._kernel * A[:, None, :]) @ axes  # K A in the axes of A K A
+        scores: Floats = np.einsum("tij,ctj->ti", spread, parts * along)
+        scores += np.einsum("cs,cti->ti", weights, self._centers)
+        known = np.einsum("cs,s,tjs->tj", weights, SCALES**2, 1 / (1 + ratios))
+        prior = float((weights @ SCALES).sum()) * self._kernel
+        self.covariance = prior - (spread * known[:, None]) @ spread.swapaxes(1, 2)
         return scores
 
 
-def smooth_kernels(ranks: Floats) -> Floats:
-    """Return prior covariances of the scores of a number's cells, that for missing values last.
+def smooth_kernel(ranks: Floats) -> Floats:
+    """Return the prior covariance of a number's scores, of scale 1; missing values come last.
 
     Parameters
     ----------
@@ -131,7 +128,6 @@ def smooth_kernels(ranks: Floats) -> Floats:
     line = 6 * np.outer(ranks - 0.5, ranks - 0.5)
     smooth = line + 0.5 * np.exp(-((gap / 0.25) ** 2) / 2) + 0.1 * np.eye(len(ranks))
     rough = 0.5 * np.exp(-gap / 0.06) + 0.5 * np.eye(len(ranks))
-    kernels = np.tile(np.eye(len(ranks) + 1), (len(ROUGHNESS), 1, 1))
-    for kernel, roughness in zip(kernels, ROUGHNESS, strict=True):
-        kernel[:-1, :-1] = smooth + roughness * rough
-    return kernels
+    kernel = np.eye(len(ranks) + 1)
+    kernel[:-1, :-1] = smooth + ROUGHNESS * rough
+    return kernel

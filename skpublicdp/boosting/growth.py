@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.blocks import Block, smooth_kernels
+from skpublicdp.boosting.blocks import Block, smooth_kernel
 from skpublicdp.boosting.door import Cells
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.moments import PROOF
-from skpublicdp.boosting.plan import Budget, n_sweeps, tree_share
+from skpublicdp.boosting.plan import SWEEPS, Budget, tree_share
 from skpublicdp.boosting.questions import Questions, tree_cover
 from skpublicdp.boosting.scores import HALF, UNIT, Model
 from skpublicdp.hypotheses.base import CHUNK_ROWS
@@ -30,19 +30,10 @@ from skpublicdp.ledger import Ledger
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-FIRST_SWEEP = Fraction(2, 5)
-"""Most of the budget that the first sweep over all columns may have."""
-
 MOST_TREES = 30
-
-TREE_GAIN = 1.5
-"""No tree follows one whose scores have no more evidence, as a logarithm."""
 
 LAST_SWEEPS = Fraction(1, 4)
 """Share of the budget that trees leave for visits."""
-
-TREE_COST = Fraction(1, 2)
-"""Share of the budget of a later visit to a column that one to a tree has."""
 
 TREE_ROWS = 1 << 17
 """A tree is drawn on so many rows at most, each tree on the next ones."""
@@ -98,11 +89,11 @@ class Growth:
         starts = cells.features.offsets
         for position, feature in enumerate(cells.features.features):
             line = cells.public_codes[position]
-            kernels = np.eye(feature.size)[None]
+            kernel = np.eye(feature.size)
             if not feature.column.categorical:
-                kernels = smooth_kernels(self._ranks(line, feature.size - 1))
+                kernel = smooth_kernel(self._ranks(line, feature.size - 1))
             scores = model.scores[:, starts[position] : starts[position + 1]] / UNIT
-            self._add(kernels, scores, cells.codes[position], line)
+            self._add(kernel, scores, cells.codes[position], line)
         self._n_columns = len(self._blocks)
 
     @property
@@ -137,12 +128,10 @@ class Growth:
         most : int, optional
             Most sweeps over all columns.
         """
-        moved = self._ledger.for_person(self._loss.moved)
-        sweeps = n_sweeps(budget, effective * 2 * HALF, moved, self._n_columns)
-        sweeps = min(sweeps, most or sweeps)
+        # after trees there is one more sweep at least
+        sweeps = max(min(SWEEPS, most or SWEEPS), 1 if asked is None else 2)
         order = np.random.default_rng(0)
-        left = Fraction(1)
-        first = min(Fraction(1, sweeps), FIRST_SWEEP) if sweeps > 1 or asked else left
+        left, first = Fraction(1), Fraction(1, sweeps)
         for which in order.permutation(self._n_columns).tolist():
             self.visit(which, budget.part(first / self._n_columns))
         left -= first
@@ -150,12 +139,10 @@ class Growth:
             persons = effective / self._ledger.rows_per_person
             for cover in self._covers(asked):
                 left = self._grow_trees(budget, left, persons, cover)
-        trees = len(self._blocks) - self._n_columns
-        costs = [Fraction(1)] * self._n_columns + [TREE_COST] * trees
-        later = max(sweeps - 1, 1) if left else 0
-        for _ in range(later):
+        visits = (sweeps - 1) * len(self._blocks)
+        for _ in range(sweeps - 1):
             for which in order.permutation(len(self._blocks)).tolist():
-                self.visit(which, budget.part(left * costs[which] / (later * sum(costs))))
+                self.visit(which, budget.part(left / visits))
 
     def visit(self, which: int, budget: Budget) -> Block:
         """Release the sums of a block, and move its scores."""
@@ -211,10 +198,10 @@ class Growth:
             line = [tree.apply(codes[:, chunk].T).astype(np.int8) for chunk in self._chunks()]
             self._trees.append(tree)
             none = np.zeros((self._loss.n_targets, leaves))
-            self._add(np.eye(leaves)[None], none, np.concatenate(line), tree.apply(public_codes.T))
+            self._add(np.eye(leaves), none, np.concatenate(line), tree.apply(public_codes.T))
             block = self.visit(len(self._blocks) - 1, budget.part(share / 3))
             left -= share * Fraction(4, 3)
-            if block.gain < TREE_GAIN:
+            if block.gain <= 0:
                 break
         return left
 
@@ -258,15 +245,15 @@ class Growth:
 
     def _add(
         self,
-        kernels: Floats,
+        kernel: Floats,
         scores: Floats,
         line: NDArray[np.integer[Any]],
         public_line: NDArray[np.integer[Any]],
     ) -> None:
-        size = kernels.shape[-1]
+        size = len(kernel)
         rows = np.bincount(public_line, self._row_weights, minlength=size) * self._n_public
         stretch = self._loss.stretch
-        self._blocks.append(Block(kernels, scores, rows.astype(np.float64), stretch))
+        self._blocks.append(Block(kernel, scores, rows.astype(np.float64), stretch))
         self._lines.append(line)
         self._public_lines.append(public_line)
 

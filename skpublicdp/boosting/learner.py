@@ -20,7 +20,6 @@ from skpublicdp.boosting.moments import PROOF
 from skpublicdp.boosting.plan import (
     ATTEMPTS,
     EVEN_ENOUGH,
-    GAIN,
     LEAF_SHARE,
     MAX_VOTES,
     RATE_SHARE,
@@ -235,7 +234,7 @@ class Learner(Stages):
         """Try a tree; let another follow if it explains something, else a round of sums."""
         voters = self._voters(fit.model, self._ledger)
         gain = self._grow(voters, fit, attempt.probe)
-        if gain > GAIN or fit.stopped:
+        if gain > 0 or fit.stopped:
             self._grow(voters, fit, attempt.rest)
             return voters.model
         self._round(fit, measured, self._budget.part(attempt.rest))

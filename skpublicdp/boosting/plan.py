@@ -29,9 +29,6 @@ LOOK_SHARE, MOST_LOOK_SHARE = Fraction(1, 100), Fraction(1, 15)
 LOUDEST_LOOK = 1 / 8
 """Most standard deviation of the noise in the share of rows that are in a half of a column."""
 
-SECOND_LOOK = 2
-"""How many times the share of the first look a second one has, if the first one says so."""
-
 LOOKS_TO_SUMS = Fraction(1, 2)
 """Most of what is left for looks and sums together that looks may take."""
 
@@ -58,9 +55,6 @@ GROWTH = Fraction(3, 2)
 LEAF_SHARE = Fraction(1, 4)
 """Share of a tree's budget for the scores of its leaves."""
 
-GAIN = 0.5
-"""Logarithm of the evidence beyond which another tree follows."""
-
 MAX_VOTES = 32
 
 
@@ -74,8 +68,8 @@ MOST_WARM = Fraction(1, 2)
 LOUD = 2
 """There is no growth if the first fit would then have so many times that noise."""
 
-SWEEP, MOST_SWEEPS = 2600, 8
-"""Growth makes as many sweeps, from 2, as leave noise of one over so many of the rows in each."""
+SWEEPS = 4
+"""How often growth visits each column."""
 
 TREE_QUALITY, LEAST_QUALITY = 100.0, 8.0
 """The `quality` that a draw in growth should have, and the least that is worth its visit."""
@@ -208,30 +202,13 @@ def warm_share(budget: Budget, effective: float, moved: Sensitivity) -> Fraction
     Fraction or None
         What it needs, in millionths; ``None`` if nothing would be left to grow with.
     """
-    if WARM * math.sqrt(budget.part(MOST_WARM).variance(moved)) > LOUD * effective:
+    # noise of visits that add up their ε grows with the number of visits, not with its root
+    loudest = LOUD / SWEEPS if budget.pure else LOUD
+    if WARM * math.sqrt(budget.part(MOST_WARM).variance(moved)) > loudest * effective:
         return None
     needed = WARM * math.sqrt(budget.variance(moved)) / effective
     needed = needed if budget.pure else needed**2
     return min(Fraction(math.ceil(1e6 * needed), 10**6), MOST_WARM)
-
-
-def n_sweeps(budget: Budget, effective: float, moved: Sensitivity, columns: int) -> int:
-    """Choose how often growth visits each column.
-
-    Parameters
-    ----------
-    budget : Budget
-        All of it.
-    effective : float
-        How many rows with even labels would say as much, in units of the sums.
-    moved : Sensitivity
-        Of the sums of one column.
-    columns : int
-        Number of columns.
-    """
-    found = effective / (SWEEP * math.sqrt(budget.variance(moved)))
-    found = found / columns if budget.pure else found**2 / columns
-    return min(max(round(found), 2), MOST_SWEEPS)
 
 
 def tree_share(budget: Budget, persons: float, size: int) -> Fraction | None:

@@ -22,7 +22,6 @@ from skpublicdp.boosting.plan import (
     LOOK_ROUNDS,
     LOOKS_TO_SUMS,
     MAX_ROUNDS,
-    SECOND_LOOK,
     Budget,
     look_share,
     moments_budget,
@@ -189,11 +188,11 @@ class Stages:
         share = look_share(self._budget, n, moved)
         if share is None or share > most:
             return None, Fraction(0)
-        first, spent = self._counted(design, share, UNLIKELY), share * (1 + SECOND_LOOK)
+        first, spent = self._counted(design, share, UNLIKELY), 2 * share
         if first.weights is None or spent > most:
             return first, share
         self.cells = self._rows.cut(FINE, first.weights)
-        second = self._counted(self._design(first.weights), share * SECOND_LOOK, 0.0)
+        second = self._counted(self._design(first.weights), share, 0.0)
         return Look(first.drift, first.weights if second.weights is None else second.weights), spent
 
     def _counted(self, design: PublicDesign, share: Fraction, unlikely: float) -> Look:

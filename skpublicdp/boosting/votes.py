@@ -28,8 +28,8 @@ Floats = NDArray[np.float64]
 HEAVIEST = 16
 """Weight of a row that the model gets wrong: weights are from 0 to this."""
 
-LEAF_SCALES = (0.4, 0.8, 1.6)
-"""What the scores of leaves may be a priori, as may their standard deviation; evidence chooses."""
+LEAF_SCALE = 0.8
+"""What the scores of leaves are expected to be, and their standard deviation."""
 
 
 class Voters:
@@ -176,5 +176,5 @@ def _leaf_scores(
         return update(Scores(mean, np.diag(mean**2)), design, released, offset)
 
     _, without = with_scale(0.0)
-    best, evidence = max((with_scale(s) for s in LEAF_SCALES), key=lambda found: found[1])
+    best, evidence = with_scale(LEAF_SCALE)
     return best.mean[:-1], evidence - without
