@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -208,7 +209,9 @@ class PrivacyReceipt:
         return cls(**fields | changed)
 
     def __repr__(self) -> str:
-        spent = (f"{m.name} (ε = {m.epsilon:g}, δ = {m.delta:g})" for m in self.mechanisms)
+        spent = (
+            f"{_times(k)}{m.name} (ε = {m.epsilon:g}, δ = {m.delta:g})" for m, k in self._alike()
+        )
         return "\n".join(
             [
                 f"PrivacyReceipt: ε = {self.epsilon:g}, δ = {self.delta:g}",
@@ -221,9 +224,9 @@ class PrivacyReceipt:
         table = [
             "<tr><th>mechanism</th><th>ε</th><th>δ</th><th>proof</th></tr>",
             *(
-                f"<tr><td>{escape(m.name)}</td><td>{m.epsilon:g}</td><td>{m.delta:g}</td>"
-                f"<td>{escape(m.reference)}</td></tr>"
-                for m in self.mechanisms
+                f"<tr><td>{_times(k)}{escape(m.name)}</td><td>{m.epsilon:g}</td>"
+                f"<td>{m.delta:g}</td><td>{escape(m.reference)}</td></tr>"
+                for m, k in self._alike()
             ),
         ]
         notes = (f"<li><b>{name}</b> {escape(text)}</li>" for name, text in lines if text)
@@ -232,6 +235,10 @@ class PrivacyReceipt:
             f"{escape(self.in_words())}</p><table>{''.join(table)}</table>"
             f"<ul>{''.join(notes)}</ul></div>"
         )
+
+    def _alike(self) -> Iterable[tuple[Mechanism, int]]:
+        """Return the mechanisms, equal ones once, and how often each was used."""
+        return Counter(self.mechanisms).items()
 
     def _lines(self, spent: str) -> Iterable[tuple[str, str]]:
         randomness = (
@@ -250,3 +257,7 @@ class PrivacyReceipt:
             ("scope", scope),
             *(("assumes", assumption) for assumption in self.assumptions),
         ]
+
+
+def _times(count: int) -> str:
+    return f"{count} × " if count > 1 else ""
