@@ -13,13 +13,15 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
 from skpublicdp.base_learner import fit_silently, spends
+from skpublicdp.data.columns import check_bounds
+from skpublicdp.data.door import check_rows, feature_names
+from skpublicdp.data.labelled import split_labelled
+from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.labelled import split_labelled
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
-from skpublicdp.public import check_bounds, check_rows, feature_names, reference_sample
 from skpublicdp.rounds import NAME, draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer
 

@@ -10,13 +10,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.data.door import check_rows, feature_names, split_by_status
+from skpublicdp.data.reference import warn_no_public
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import n_ppm
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
-from skpublicdp.public import check_rows, feature_names, split_by_status, warn_no_public
 from skpublicdp.rounds import draw_in_rounds
 
 LARGEST_DENOMINATOR = 16

@@ -11,17 +11,10 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skpublicdp.data.door import check_mask, declared_kinds, read_array, take, warn_if_sliced
+from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.guard import guarded
 from skpublicdp.parameters import check_parameters
-from skpublicdp.public import (
-    check_mask,
-    declared_kinds,
-    read_array,
-    reference_sample,
-    take,
-    warn_if_sliced,
-    warn_no_public,
-)
 
 
 def _inner_has(method):

@@ -9,18 +9,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.data.columns import check_bounds
+from skpublicdp.data.door import check_rows, feature_names, split_rows
+from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
-from skpublicdp.public import (
-    check_bounds,
-    check_rows,
-    feature_names,
-    reference_sample,
-    split_rows,
-    warn_no_public,
-)
 from skpublicdp.rounds import draw_in_rounds
 
 

@@ -26,14 +26,10 @@ FLOORS = {
     "parameters": {"budget"},
     "ledger": {"accounting", "budget", "exceptions", "mechanisms", "tickets"},
     "guard": set(),
-    "labels": {"exceptions", "guard"},
-    "public": {"exceptions", "guard", "labels"},
-    "labelled": {"exceptions", "labels", "public"},
-    "schema": {"guard", "public"},
-    "tables": {"public", "schema"},
-    "base_learner": {"accounting", "exceptions", "public"},
+    "data": {"data", "exceptions", "guard"},
+    "base_learner": {"accounting", "data", "exceptions"},
     "sanitizers": {
-        *("sanitizers", "accounting", "exceptions", "ledger", "mechanisms", "parameters", "public"),
+        *("sanitizers", "accounting", "data", "exceptions", "ledger", "mechanisms", "parameters"),
     },
     "rounds": {"accounting", "guarantees", "hypotheses", "ledger"},
 }

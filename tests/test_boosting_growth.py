@@ -25,8 +25,8 @@ from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.plan import Budget
 from skpublicdp.boosting.questions import carried_questions, questions
 from skpublicdp.boosting.scores import HALF, LIMIT, OUTCOMES, UNIT, Model, probabilities
+from skpublicdp.data.columns import Column
 from skpublicdp.ledger import Ledger
-from skpublicdp.schema import Column
 from tests.kit import Tape
 
 # Losses: what one row adds to the cell that it is in

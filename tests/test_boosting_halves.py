@@ -31,9 +31,9 @@ from skpublicdp.boosting.plan import (
     moments_budget,
 )
 from skpublicdp.boosting.posterior import PublicDesign
+from skpublicdp.data.binning import cut_points
 from skpublicdp.exceptions import DriftWarning
 from skpublicdp.ledger import Ledger
-from skpublicdp.schema import cut_points
 from tests.kit import Tape
 from tests.test_boosting_privacy import grid
 

@@ -41,9 +41,9 @@ from skpublicdp.boosting.questions import questions, tree_cover
 from skpublicdp.boosting.scores import HALF, LIMIT, UNIT, Model, nothing, residuals, weights
 from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
 from skpublicdp.boosting.votes import HEAVIEST, Voters, leaf_sums
+from skpublicdp.data.columns import Column
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
-from skpublicdp.schema import Column
 from tests.helpers import assert_private
 from tests.kit import Tape
 

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skpublicdp import PAPQueryRelease
+from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import AmbiguousLabelWarning, NoPublicDataWarning
 from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.hypotheses import (
@@ -28,7 +29,6 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.public import reference_sample
 from skpublicdp.query_release import RectangleQueries
 from skpublicdp.rounds import draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer

@@ -21,8 +21,8 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import exact_fraction
+from skpublicdp.data.labelled import split_labelled
 from skpublicdp.hypotheses import Stumps
-from skpublicdp.labelled import split_labelled
 from skpublicdp.sanitizers import QuantileSanitizer, quantile_sanitizer
 from skpublicdp.sanitizers.candidates import Candidates
 from tests.kit import Run, Tape, by_release, every_run, worst_ratio

@@ -20,11 +20,11 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
+from skpublicdp.data.columns import build_schema
 from skpublicdp.guard import guarded
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.schema import build_schema
 from tests.kit import Tape
 
 SIGNALLING = np.array([0x7FF0000000000001], dtype=np.uint64).view(np.float64)

@@ -16,11 +16,11 @@ import pytest
 from scipy.optimize import linprog
 
 from skpublicdp.accounting import subsampled_epsilon
+from skpublicdp.data.labelled import LabelledRows
 from skpublicdp.hypotheses import Stumps, Thresholds
 from skpublicdp.label_boost.plan import Plan, Round, affordable, relabelled_epsilon, rounds_epsilon
 from skpublicdp.label_boost.procedure import boosted_rows
 from skpublicdp.label_boost.relabel import dichotomies
-from skpublicdp.labelled import LabelledRows
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.selection import probabilities

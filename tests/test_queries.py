@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from skpublicdp.data.binning import cut_points
+from skpublicdp.data.columns import MISSING, OTHER, build_schema
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -16,7 +18,6 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.schema import MISSING, OTHER, build_schema, cut_points
 
 INF = np.inf
 

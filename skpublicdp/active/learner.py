@@ -24,11 +24,11 @@ from skpublicdp.base_learner import (
     spends,
     with_all_labels,
 )
+from skpublicdp.data.door import check_rows, kept_rows, take
+from skpublicdp.data.labels import encode_labels, is_unlabelled, label_column
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.labels import encode_labels, is_unlabelled, label_column
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, EPSILON, FIT, ROWS, check_parameters
-from skpublicdp.public import check_rows, kept_rows, take
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
 

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.explain import describe, importances, shapes
 from skpublicdp.boosting.learner import Learner
+from skpublicdp.data.tables import check_table
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
-from skpublicdp.tables import check_table
 
 
 class SemiPrivateBoosting(BaseEstimator):

@@ -11,9 +11,9 @@ from sklearn.utils import check_consistent_length
 
 from skpublicdp.boosting.features import Codes, FeatureMap, feature_map
 from skpublicdp.boosting.outcomes import Kind, Labels
-from skpublicdp.public import warn_no_public
-from skpublicdp.schema import Rows, Schema
-from skpublicdp.tables import reference_rows, split_tables
+from skpublicdp.data.columns import Rows, Schema
+from skpublicdp.data.reference import reference_rows, warn_no_public
+from skpublicdp.data.tables import split_tables
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.schema import MISSING, OTHER, Column, Schema, cut_points, split_columns
+from skpublicdp.data.binning import cut_points
+from skpublicdp.data.columns import MISSING, OTHER, Column, Schema, split_columns
 
 Codes = NDArray[np.int16]
 Floats = NDArray[np.float64]

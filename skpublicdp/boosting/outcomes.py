@@ -12,9 +12,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
 from skpublicdp.boosting.scores import OUTCOMES
+from skpublicdp.data.labels import encode_labels, label_column
 from skpublicdp.exceptions import warn
 from skpublicdp.guard import ANYTHING, guarded
-from skpublicdp.labels import encode_labels, label_column
 
 Floats = NDArray[np.float64]
 

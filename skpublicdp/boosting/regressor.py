@@ -15,7 +15,7 @@ from skpublicdp.boosting.explain import summary
 from skpublicdp.boosting.outcomes import Outcomes
 from skpublicdp.boosting.residuals import residual_quantiles, residual_shares
 from skpublicdp.boosting.spread import Spread
-from skpublicdp.schema import split_columns
+from skpublicdp.data.columns import split_columns
 
 
 class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):

@@ -21,6 +21,8 @@ from skpublicdp.base_learner import (
     spends,
     with_all_labels,
 )
+from skpublicdp.data.columns import check_bounds
+from skpublicdp.data.labelled import split_labelled
 from skpublicdp.guarantees import vc_dimension
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.procedure import boosted_rows
@@ -34,10 +36,8 @@ from skpublicdp.label_boost.receipts import (
 )
 from skpublicdp.label_boost.relabel import check_relabelling, check_rows_of, log_size
 from skpublicdp.label_boost.schedules import paper_plan, tight_plan
-from skpublicdp.labelled import split_labelled
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, check_parameters
-from skpublicdp.public import check_bounds
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 

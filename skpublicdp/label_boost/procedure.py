@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpublicdp.data.labelled import LabelledRows
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import Codes, Rows
 from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.relabel import relabel
-from skpublicdp.labelled import LabelledRows
 from skpublicdp.ledger import Ledger
 
 

@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skpublicdp.data.binning import cut_points
+from skpublicdp.data.columns import MISSING, OTHER
 from skpublicdp.plotting.cdf import released_label
 from skpublicdp.plotting.style import PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release.listed import MarginalQueries
-from skpublicdp.schema import MISSING, OTHER, cut_points
 
 BINS = 16
 """Most bins of a numeric column, where the release has none of its own."""
@@ -216,7 +217,7 @@ def describe(column, cuts):
 
     Examples
     --------
-    >>> from skpublicdp.schema import Column
+    >>> from skpublicdp.data.columns import Column
     >>> describe(Column("age", np.empty(0), False, integral=True), np.array([30.5, 31.5, 60.0]))
     ['≤ 30', '31', '32 to 60', '≥ 61']
     >>> describe(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))

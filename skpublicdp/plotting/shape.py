@@ -8,8 +8,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp.data.columns import MISSING, OTHER
 from skpublicdp.plotting.style import LIGHT, RELEASED, check_matplotlib
-from skpublicdp.schema import MISSING, OTHER
 
 PANELS = 6
 """Most features that are drawn unless they are named."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.binning import Bins
+from skpublicdp.data.columns import Codes, Column, Schema, is_missing
 from skpublicdp.query_release.queries import flat_queries
-from skpublicdp.schema import Bins, Codes, Column, Schema, is_missing
 
 Objects = NDArray[np.object_]
 

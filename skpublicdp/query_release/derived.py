@@ -9,6 +9,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from skpublicdp.data.binning import Bins, cut_columns
+from skpublicdp.data.columns import Codes, Rows, Schema
 from skpublicdp.hypotheses.base import CHUNK_ROWS
 from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.line import LineRelease
@@ -16,7 +18,6 @@ from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
 from skpublicdp.query_release.spending import PER_CELL
-from skpublicdp.schema import Bins, Codes, Rows, Schema
 
 Floats = NDArray[np.float64]
 
@@ -184,7 +185,7 @@ def derive(
     n_features = len(schema.columns)
     match queries:
         case MarginalQueries():
-            bins = schema.bins(X_public, int(queries.bins))
+            bins = cut_columns(schema, X_public, int(queries.bins))
             return Binned(schema, bins, queries.tables(schema), X_public)
         case StumpQueries() | RectangleQueries() | HalfspaceQueries():
             tables = tables_over_lines(queries, n_features)

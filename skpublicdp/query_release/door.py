@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.public import warn_no_public
-from skpublicdp.schema import Rows, Schema
-from skpublicdp.tables import reference_rows, split_tables
+from skpublicdp.data.columns import Rows, Schema
+from skpublicdp.data.reference import reference_rows, warn_no_public
+from skpublicdp.data.tables import split_tables
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows

@@ -12,11 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp.data.binning import cut_columns
+from skpublicdp.data.columns import Schema
 from skpublicdp.guard import attempt
 from skpublicdp.query_release.arrangements import LARGEST_INCIDENCE, Listed, check_listed, halved
 from skpublicdp.query_release.asking import describe_cells, read_cells
 from skpublicdp.query_release.queries import Answers, QueryClass, Rows
-from skpublicdp.schema import Schema
 
 MOST_CELLS = 1 << 14
 """The most cells of all columns together that are listed, whether public rows are there or not."""
@@ -131,7 +132,7 @@ class MarginalQueries(QueryClass):
         """Return the class as it works on rows encoded by a schema."""
         other = copy.copy(self)
         other._schema = schema
-        other._bins = schema.bins(X_public, int(self.bins))
+        other._bins = cut_columns(schema, X_public, int(self.bins))
         return other
 
     def growth(self, m: int, n_features: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp.data.columns import Codes, Rows
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.custom import release_answers
 from skpublicdp.query_release.derived import (
@@ -30,7 +31,6 @@ from skpublicdp.query_release.released import Released, bind
 from skpublicdp.query_release.spending import all_noise, noise_on, part_of, room_for
 from skpublicdp.query_release.table_answers import ColumnAnswers, TableAnswers
 from skpublicdp.query_release.weighted import WeightedRows
-from skpublicdp.schema import Codes, Rows
 
 
 def release_auto(

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.columns import Rows
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
-from skpublicdp.schema import Rows
 
 PROBES = 256
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from skpublicdp.data.columns import Schema
 from skpublicdp.guarantees import growth_function
 from skpublicdp.query_release.arrangements import BLOCK, Arrangement, Places
 from skpublicdp.query_release.grids import Grid
-from skpublicdp.schema import Schema
 
 Rows = NDArray[np.float64]
 Answers = NDArray[np.bool_]

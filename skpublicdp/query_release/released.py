@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.line import NORMAL_95, LineRelease
@@ -17,7 +18,6 @@ from skpublicdp.query_release.probes import probes
 from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.table_answers import TableAnswers, intervals
 from skpublicdp.query_release.weighted import WeightedRows
-from skpublicdp.schema import Rows, Schema
 
 BAND_LEVEL = 0.95
 """How often the bands of lines hold."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from skpublicdp.accounting import Gaussian, Pure, Steps
 from skpublicdp.accounting.decimals import written_below
+from skpublicdp.data.door import check_mask
 from skpublicdp.ledger import Ledger
-from skpublicdp.public import check_mask
 
 Noise = Gaussian | Pure
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from skpublicdp.data.columns import Codes, Rows
 from skpublicdp.exceptions import UnmeasuredWarning, warn
 from skpublicdp.query_release.derived import Binned, Derived, Lined
 from skpublicdp.query_release.line import NORMAL_95, LineRelease
@@ -18,7 +19,6 @@ from skpublicdp.query_release.marginal_rows import rake, rows_with_tables
 from skpublicdp.query_release.marginals import MarginalRelease
 from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.weighted import WeightedRows, spread_over
-from skpublicdp.schema import Codes, Rows
 
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.columns import Codes, Rows
 from skpublicdp.query_release.queries import QueryClass
-from skpublicdp.schema import Codes, Rows
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Pure, exact_fraction
+from skpublicdp.data.columns import check_bounds
+from skpublicdp.data.door import check_rows, kept_rows
+from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import FIT, ROWS, check_parameters
-from skpublicdp.public import check_bounds, check_rows, kept_rows, reference_sample
 from skpublicdp.sanitizers.candidates import candidates
 from skpublicdp.sanitizers.first_look import (
     FEWEST,

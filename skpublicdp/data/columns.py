@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.guard import NotNumbersError, guarded
-from skpublicdp.public import check_bounds
 
 Rows = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -215,101 +214,6 @@ class Schema:
             f"got {column!r}, and there are {names}."
         )
 
-    def bins(self, X_public: Rows, n_bins: int) -> Bins:
-        """Cut numeric columns at public values; categories are bins of their own.
-
-        Parameters
-        ----------
-        X_public : ndarray of float64
-            Encoded public rows.
-        n_bins : int
-            A numeric column with at most so many public values has a bin around each, others have
-            about so many quantiles.
-        """
-        cuts = [
-            None if column.categorical else cut_points(X_public[:, position], n_bins)
-            for position, column in enumerate(self.columns)
-        ]
-        sizes = tuple(
-            column.n_categories if cut is None else len(cut) + 1
-            for column, cut in zip(self.columns, cuts, strict=True)
-        )
-        return Bins(tuple(cuts), sizes)
-
-
-def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
-    """Return increasing cuts (a value is in the bin of cuts below it), from public values only."""
-    distinct, which = np.unique(values, return_inverse=True)
-    mass = np.bincount(which, np.ones(len(values)) if weights is None else weights)
-    halfway = (distinct[:-1] + distinct[1:]) / 2  # no public value is on a cut
-    if len(distinct) <= n_bins:
-        return halfway
-    ends = np.searchsorted(
-        np.cumsum(mass), np.arange(1, n_bins) * (mass.sum() / n_bins), side="left"
-    )
-    cuts: Rows = halfway[np.unique(np.clip(ends, 0, len(halfway) - 1))]
-    return cuts
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """Integer codes of encoded rows.
-
-    Attributes
-    ----------
-    cuts : tuple of ndarray or None
-        Cuts of each column, or None where the column is coded already.
-    sizes : tuple of int
-        Number of codes of each column.
-    """
-
-    cuts: tuple[Rows | None, ...]
-    sizes: tuple[int, ...]
-
-    def codes(self, rows: Rows) -> Codes:
-        """Return the codes of encoded rows; each row on its own."""
-        codes = np.empty(rows.shape, dtype=np.int64, order="F")
-        for position, cut in enumerate(self.cuts):
-            column = rows[:, position]
-            codes[:, position] = (
-                column.astype(np.int64) if cut is None else np.searchsorted(cut, column)
-            )
-        return codes
-
-    def representatives(self, codes: Codes, X_public: Rows, schema: Schema) -> Rows:
-        """Return an encoded row for each row of codes: public medians of bins, or their middles."""
-        rows = np.empty(codes.shape)
-        for position, cut in enumerate(self.cuts):
-            if cut is None:
-                rows[:, position] = codes[:, position]
-                continue
-            column = schema.columns[position]
-            ends = np.concatenate([[max(column.low, -1e300)], cut, [min(column.high, 1e300)]])
-            middles = (ends[:-1] + ends[1:]) / 2
-            of_public = np.searchsorted(cut, X_public[:, position])
-            for code in np.unique(of_public):
-                inside = X_public[of_public == code, position]
-                middles[code] = np.quantile(inside, 0.5, method="inverted_cdf")
-            if column.integral:
-                middles = np.ceil(middles)
-            rows[:, position] = middles[codes[:, position]]
-        return rows
-
-    def scattered(self, codes: Codes, X_public: Rows, schema: Schema) -> Rows:
-        """Return an encoded row for each row of codes: public values of its bins, mixed anew."""
-        rows = self.representatives(codes, X_public, schema)
-        generator = np.random.default_rng(0)  # part of the method, and of public rows only
-        for position, cut in enumerate(self.cuts):
-            if cut is None:
-                continue
-            values = np.sort(X_public[:, position])
-            starts = np.searchsorted(np.searchsorted(cut, values), np.arange(len(cut) + 2))
-            counts = np.diff(starts)[codes[:, position]]
-            chosen = (generator.random(len(codes)) * counts).astype(np.intp)
-            place = starts[codes[:, position]] + chosen
-            rows[counts > 0, position] = values[place[counts > 0]]
-        return rows
-
 
 def split_columns(X: Any) -> list[NDArray[Any]]:
     """Return the columns of a frame or an array."""
@@ -446,3 +350,19 @@ def _limits(bounds: Any, names: Sequence[str]) -> dict[int, tuple[float, float]]
         return limits
     lows, highs = check_bounds(bounds, len(names))
     return dict(enumerate(zip(lows.tolist(), highs.tolist(), strict=True)))
+
+
+def check_bounds(
+    bounds: ArrayLike, n_features: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Validate bounds as (low, high), two arrays of shape (n_features,)."""
+    limits = np.asarray(bounds, dtype=np.float64)
+    if limits.shape not in {(2,), (n_features, 2)}:
+        raise ValueError(
+            f"bounds must be one pair (low, high) or one per feature, shape ({n_features}, 2); "
+            f"got shape {limits.shape}."
+        )
+    low, high = np.broadcast_to(limits, (n_features, 2)).T
+    if not (np.isfinite(limits).all() and (low < high).all()):
+        raise ValueError("bounds must be finite with low < high for every feature.")
+    return low, high

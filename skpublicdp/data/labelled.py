@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
+from skpublicdp.data.door import check_mask, check_rows, kept_rows, take
+from skpublicdp.data.labels import encode_labels, is_unlabelled, label_column
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
-from skpublicdp.labels import encode_labels, is_unlabelled, label_column
-from skpublicdp.public import check_mask, check_rows, kept_rows, take
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows

@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from skpublicdp.public import (
+from skpublicdp.data.columns import Schema, build_schema
+from skpublicdp.data.door import (
     check_mask,
     declared_kinds,
     kept_rows,
     read_array,
-    reference_sample,
     take,
     warn_if_sliced,
 )
-from skpublicdp.schema import Rows, Schema, build_schema
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -100,15 +99,3 @@ def check_table(estimator: Any, X: Any, *, reset: bool, nullable: bool = False) 
         )
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return X
-
-
-def reference_rows(schema: Schema, bounds: ArrayLike | None, size: int = 1000) -> Rows:
-    """Return encoded rows that look at no data: numbers from the bounds, all categories alike."""
-    rows = reference_sample(len(schema.columns), None, size)
-    uniform = reference_sample(len(schema.columns), (0, 1), size)
-    for position, column in enumerate(schema.columns):
-        if column.categorical:
-            rows[:, position] = np.floor(uniform[:, position] * len(column.values))
-        elif bounds is not None:
-            rows[:, position] = column.low + uniform[:, position] * (column.high - column.low)
-    return rows

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
-from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning, warn
+from skpublicdp.data.labels import encode_labels, label_column
+from skpublicdp.exceptions import SlicedPublicDataWarning, warn
 from skpublicdp.guard import ANYTHING, NotNumbersError, guarded
-from skpublicdp.labels import encode_labels, label_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,66 +317,6 @@ def warn_if_sliced(n: int, n_public: int) -> None:
             "or an X_public of another length.",
             SlicedPublicDataWarning,
         )
-
-
-def reference_sample(
-    n_features: int, bounds: ArrayLike | None = None, size: int = 1000
-) -> NDArray[np.float64]:
-    """Rows that stand in for public ones, and look at no data.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of columns.
-    bounds : array-like of float, shape (2,) or (n_features, 2), optional
-        Lowest and highest value of every column, or of each: the reference is then uniform
-        between them; otherwise it is standard normal.
-    size : int, default=1000
-        Number of rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (size, n_features)
-        A Latin hypercube: each column holds the `size` mid-quantiles in a fixed shuffled order.
-
-    Raises
-    ------
-    ValueError
-        If the bounds have another shape, are not finite or not increasing.
-
-    Examples
-    --------
-    >>> np.sort(reference_sample(1, bounds=(0, 10), size=5)[:, 0])
-    array([1., 3., 5., 7., 9.])
-    """
-    generator = np.random.default_rng(0)  # fixed: the reference is part of the method, not random
-    quantiles = np.tile((np.arange(size) + 0.5)[:, None] / size, (1, n_features))
-    quantiles = generator.permuted(quantiles, axis=0)
-    if bounds is None:
-        return norm.ppf(quantiles)
-    low, high = check_bounds(bounds, n_features)
-    return low * (1 - quantiles) + high * quantiles
-
-
-def check_bounds(
-    bounds: ArrayLike, n_features: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Validate bounds as (low, high), two arrays of shape (n_features,)."""
-    limits = np.asarray(bounds, dtype=np.float64)
-    if limits.shape not in {(2,), (n_features, 2)}:
-        raise ValueError(
-            f"bounds must be one pair (low, high) or one per feature, shape ({n_features}, 2); "
-            f"got shape {limits.shape}."
-        )
-    low, high = np.broadcast_to(limits, (n_features, 2)).T
-    if not (np.isfinite(limits).all() and (low < high).all()):
-        raise ValueError("bounds must be finite with low < high for every feature.")
-    return low, high
-
-
-def warn_no_public(remedy: str) -> None:
-    """Say that a data-independent structure stands in for the missing public rows."""
-    warn(f"No public rows were given, so {remedy}.", NoPublicDataWarning)
 
 
 def _check_public(

@@ -1,0 +1,1 @@
+"""Rows: which are private, which are public, and what their columns are."""
