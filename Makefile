@@ -32,7 +32,7 @@ types: $(VENV)/.ready
 $(OLDEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --editable . \
-		'scikit-learn==1.7.0' 'numpy==2.0.0' 'scipy==1.13.0' 'joblib==1.3.0' \
+		'scikit-learn==1.7.0' 'numpy==2.0.0' 'scipy==1.13.0' 'joblib==1.3.0' 'narwhals==2.0.1' \
 		'pandas==2.2.2' 'matplotlib==3.9.0' 'pyparsing<3.2' 'pytest>=8' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	touch $@
 
@@ -52,6 +52,7 @@ bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/resul
 	$(BIN)/python benchmarks/bench_ppm.py
 	$(BIN)/python benchmarks/bench_accuracy.py
 	$(BIN)/python benchmarks/bench_labels.py
+	$(BIN)/python benchmarks/bench_search.py
 	$(BIN)/python benchmarks/bench_boosting.py
 	$(BIN)/python benchmarks/bench_regression.py
 

@@ -5,6 +5,7 @@ from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoosti
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.label_boost import LabelBoostClassifier
+from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.ppm import PPMHalfspaceClassifier
 from skpublicdp.preprocessing import PublicFit
 from skpublicdp.query_release import PAPQueryRelease
@@ -22,6 +23,7 @@ __all__ = [
     "SemiPrivateBoostingClassifier",
     "SemiPrivateBoostingRegressor",
     "SemiPrivateClassifier",
+    "SemiPrivateSearchCV",
     "SubsamplingActiveLearner",
     "__version__",
 ]

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.decimals import written_below
-from skpublicdp.data.door import check_rows, warn_if_sliced
+from skpublicdp.data.masks import warn_if_sliced
+from skpublicdp.data.reading import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
 

@@ -49,3 +49,7 @@ class LargeDeltaWarning(UserWarning):
 
 class UnmeasuredWarning(UserWarning):
     """An answer comes from a model of released tables, none of which was about the question."""
+
+
+class ReadError(RuntimeError):
+    """Rows could not be read or counted; what failed is not quoted, as it may quote a value."""

@@ -14,8 +14,8 @@ from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
 from skpublicdp.base_learner import fit_silently, spends
 from skpublicdp.data.columns import check_bounds
-from skpublicdp.data.door import check_rows, feature_names
 from skpublicdp.data.labelled import split_labelled
+from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample

@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 
 
-class NotNumbersError(ValueError, TypeError):
+class RefusedError(ValueError):
+    """Something in private rows will not do; what it is, is not quoted."""
+
+
+class NotNumbersError(RefusedError, TypeError):
     """Some value is no number; Python and numpy call some of those a type, others a value."""
 
 

@@ -10,7 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.door import check_rows, feature_names, split_by_status
+from skpublicdp.data.door import split_by_status
+from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import warn_no_public
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import n_ppm

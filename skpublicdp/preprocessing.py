@@ -11,7 +11,9 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpublicdp.data.door import check_mask, declared_kinds, read_array, take, warn_if_sliced
+from skpublicdp.data.frames import BOOLEAN, NUMBER, Table, is_frame, stack
+from skpublicdp.data.masks import check_mask, take, warn_if_sliced
+from skpublicdp.data.reading import declared_kinds, read_array, read_table
 from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.guard import guarded
 from skpublicdp.parameters import check_parameters
@@ -136,7 +138,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
             labels = None
         if not parts:
             parts.append(self._reference(self._checked(X, reset=False)))
-        self.transformer_ = clone(self._inner()).fit(_stack(parts), labels)
+        self.transformer_ = clone(self._inner()).fit(stacked(parts), labels)
         return self
 
     def transform(self, X):
@@ -203,9 +205,8 @@ class PublicFit(TransformerMixin, BaseEstimator):
 
     def _checked(self, X, *, reset):
         """Check the shape, the names and, for plain arrays, the values; keep a frame a frame."""
-        if hasattr(X, "iloc") or hasattr(X, "__dataframe__"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
+        if is_frame(X):
+            return read_table(self, X, reset=reset, numeric=False).native
         tags = get_tags(self._inner()).input_tags
         if (tags.string or tags.categorical) and not declared_kinds(X) <= set("biuf"):
             dtype = object
@@ -233,26 +234,21 @@ class PublicFit(TransformerMixin, BaseEstimator):
 
     def _reference(self, X):
         warn_no_public("the transformer is fitted on a standard-normal reference")
-        dtypes = getattr(X, "dtypes", [getattr(X, "dtype", None)])
-        if not all(isinstance(t, np.dtype) and t.kind in "fiub" for t in dtypes):
+        table = Table(X)
+        if not all(type_.kind in (NUMBER, BOOLEAN) for type_ in table.types):
             raise ValueError(
                 "PublicFit needs public rows to fit a transformer of columns that are not "
                 "numeric; pass X_public or is_public."
             )
-        reference = reference_sample(X.shape[1])
-        if hasattr(X, "iloc"):
-            return type(X)(reference, columns=X.columns)
-        return reference
+        return table.container.build(reference_sample(X.shape[1]).T)
 
 
-def _stack(parts):
+def stacked(parts):
     """Put public rows of one container below each other."""
     if len(parts) == 1:
         return parts[0]
-    if all(hasattr(part, "iloc") for part in parts):
-        import pandas as pd  # only reached with a DataFrame in hand
-
-        return pd.concat(parts)
+    if all(map(is_frame, parts)):
+        return stack(parts)
     if any(sparse.issparse(part) for part in parts):
         return sparse.vstack(parts).tocsr()
     return np.concatenate([np.asarray(part) for part in parts])

@@ -9,8 +9,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.columns import check_bounds
-from skpublicdp.data.door import check_rows, feature_names, split_rows
+from skpublicdp.data.door import read
+from skpublicdp.data.labels import Labels
+from skpublicdp.data.reading import encode_rows, feature_names
 from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
@@ -200,23 +201,11 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
-        rows = split_rows(
-            self,
-            X,
-            y,
-            X_public=X_public,
-            y_public=y_public,
-            is_public=is_public,
-            groups=groups,
-            classes=self.classes,
-        )
-        if self.bounds is not None:
-            check_bounds(self.bounds, self.n_features_in_)
-        ledger.read(len(rows.X_private), len(rows.X_public))
-        hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
-        cover = hypotheses.build_cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)
+        rows = self._read(X, y, X_public, y_public, is_public, groups)
+        ledger.read(rows.n_private, rows.n_public)
+        cover = self._cover(rows)
 
-        scored = len(rows.y_private) + int(self.public_weight) * len(rows.y_labelled)
+        scored = rows.n_private + int(self.public_weight) * len(rows.targets.labelled)
         drawn = draw_in_rounds(
             cover,
             lambda cover: self._table(cover, rows),
@@ -226,16 +215,12 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             beta=self.beta,
         )
 
-        self.classes_ = rows.classes
-        self.hypothesis_ = drawn.hypothesis
-        self.cover_size_ = drawn.cover.size
-        self.cover_radius_ = drawn.cover.radius
         labels = "" if self.classes is not None else " and the set of labels in y"
-        self.privacy_ = ledger.receipt(
-            assumptions=(f"the number of private rows{labels} may be known",)
+        receipt = ledger.receipt(
+            assumptions=(f"the number of private rows{labels} may be known", *rows.assumptions)
         )
         self.certificate_ = drawn.certificate
-        return self
+        return self._keep(rows, drawn.hypothesis, drawn.cover, receipt)
 
     def predict(self, X):
         """Predict labels.
@@ -251,14 +236,45 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             A label of `classes_` for each row.
         """
         check_is_fitted(self)
-        return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
+        X = encode_rows(self, self._schema, X, numeric=True)
+        return self.classes_[self.hypothesis_.predict(X)]
+
+    # a search reads, covers and keeps as fit does, with one draw for many classifiers
+
+    def _read(self, X, y, X_public=None, y_public=None, is_public=None, groups=None):
+        return read(
+            self,
+            X,
+            y,
+            Labels(self.classes),
+            X_public=X_public,
+            y_public=y_public,
+            is_public=is_public,
+            groups=groups,
+            numeric=True,
+        )
+
+    def _cover(self, rows):
+        hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
+        return hypotheses.build_cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)
+
+    def _keep(self, rows, hypothesis, cover, receipt):
+        """Keep a rule drawn from a cover."""
+        self.classes_ = rows.targets.classes
+        self._schema = rows.schema
+        self.hypothesis_ = hypothesis
+        self.cover_size_ = cover.size
+        self.cover_radius_ = cover.radius
+        self.privacy_ = receipt
+        return self
 
     def _table(self, cover, rows):
         """Tabulate the private rows, and the labelled public ones at their weight."""
-        table = tabulate(cover, rows.X_private, rows.y_private, n_jobs=self.n_jobs)
-        if self.public_weight and len(rows.y_labelled):
+        table = rows.fold(lambda X, y: tabulate(cover, X, y), n_jobs=self.n_jobs)
+        labelled = rows.targets.labelled
+        if self.public_weight and len(labelled):
             table = table + int(self.public_weight) * tabulate(
-                cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs
+                cover, rows.X_labelled, labelled, n_jobs=self.n_jobs
             )
         return table
 
@@ -269,4 +285,4 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
             size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_sample(self.n_features_in_, self.bounds, size)
-        return PublicSample(X_public, rows.classes, feature_names(self))
+        return PublicSample(X_public, rows.targets.classes, feature_names(self))

@@ -639,7 +639,7 @@ class TestFit:
 
     def test_public_rows_must_be_usable(self):
         learner = SubsamplingActiveLearner(Recorder(), n_labels=5)
-        with pytest.raises(ValueError, match="X_public is not usable: Input X contains NaN"):
+        with pytest.raises(ValueError, match=r"X_public is not usable: .* contains NaN"):
             learner.fit(X_FEW, Y_FEW, X_public=np.array([[np.nan]]))
         with pytest.warns(SlicedPublicDataWarning, match="exactly as many rows as X"):
             learner.fit(X_FEW, Y_FEW, X_public=X_FEW)

@@ -32,8 +32,19 @@ FLOORS = {
         *("sanitizers", "accounting", "data", "exceptions", "ledger", "mechanisms", "parameters"),
     },
     "rounds": {"accounting", "guarantees", "hypotheses", "ledger"},
+    "model_selection": {
+        *("model_selection", "accounting", "base_learner", "data", "exceptions", "guarantees"),
+        *("guard", "hypotheses", "ledger", "mechanisms", "parameters", "preprocessing", "rounds"),
+        "semi_private",
+    },
+    "metrics": {
+        *("metrics", "accounting", "budget", "guard", "ledger", "parameters", "query_release"),
+    },
 }
-LATE = {"budget": {"plotting"}}  # what may be imported inside a function, too
+LATE = {
+    "budget": {"plotting"},
+    "metrics": {"plotting"},
+}  # what may be imported inside a function, too
 ESTIMATORS = {
     "semi_private",
     "boosting",

@@ -449,7 +449,7 @@ def secretive(frame):
         ({"classes": ["no", "maybe"]}, "only labels listed in classes"),
         (
             {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
-            "Column age must hold",
+            "age.* must hold numbers only",
         ),
         ({"rows": FRAME, "y": FRAME_Y, "X_public": None}, "only public rows may say which"),
         ({"epsilon": 0}, "The 'epsilon' parameter of SemiPrivateBoostingClassifier"),

@@ -12,21 +12,24 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial import ConvexHull
 from scipy.special import logsumexp
 
+from skpublicdp.accounting import Sensitivity, gaussian_mu_squared
 from skpublicdp.boosting.blocks import (
     MOST_SCORE,
     SCALES,
     Block,
     smooth_kernel,
 )
-from skpublicdp.boosting.door import Cells
+from skpublicdp.boosting.door import BoostingRows
 from skpublicdp.boosting.features import Feature, FeatureMap, carried, feature_map, refined
 from skpublicdp.boosting.halving import LEVELS, Halving
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
-from skpublicdp.boosting.plan import Budget
+from skpublicdp.boosting.plan import MAX_ROUNDS, Budget, round_shares, warm_share
 from skpublicdp.boosting.questions import carried_questions, questions
+from skpublicdp.boosting.rows import CodedRows
 from skpublicdp.boosting.scores import HALF, LIMIT, OUTCOMES, UNIT, Model, probabilities
+from skpublicdp.boosting.strategy import ONE, Strategy
 from skpublicdp.data.columns import Column
-from skpublicdp.ledger import Ledger
+from skpublicdp.ledger import Ledger, drawable
 from tests.kit import Tape
 
 # Losses: what one row adds to the cell that it is in
@@ -327,19 +330,20 @@ def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
     ]
 
 
-class Rows(SimpleNamespace):
-    """What `Halving` looks at."""
-
-
-def halving(X, public, cells, ledger, budget):
-    rows = Rows(X=X, X_public=public)
-    return Halving(rows, cells, LOGISTIC, ledger, budget, 0.8)
-
-
-def as_cells(X, public, max_bins=4):
+def halving(X, y, public, ledger, budget):
+    """Halving, and cells to begin with."""
     columns = tuple(Column(f"x{k}", np.arange(3.0), categorical=False) for k in range(X.shape[1]))
-    features = feature_map(SimpleNamespace(columns=columns), public, max_bins)
-    return Cells(features, features.encoded_codes(X), features.encoded_codes(public))
+    schema = SimpleNamespace(columns=columns)
+    grid = feature_map(schema, public, None)
+    coded = CodedRows.encode(grid, [(X, y)], len(X), np.uint8)
+    rows = BoostingRows(schema, coded, public, len(X), len(public), np.arange(2))
+    return Halving(rows, rows.cut(4), LOGISTIC, ledger, budget, 0.8)
+
+
+def cells_are(cells, X, public):
+    """Whether all rows are in the cells that their values are in."""
+    for rows, codes in ((X, cells.codes(slice(None))), (public, cells.public_codes)):
+        np.testing.assert_array_equal(codes, cells.features.encoded_codes(rows))
 
 
 def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
@@ -348,15 +352,14 @@ def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
     X[rng.random(20_000) < 0.1, 1] = np.nan
     public[:, 2] = rng.integers(0, 3, 300)  # numbers of few values are left alone
     y = (np.abs(X[:, 0] - 0.3) < 0.15).astype(int)
-    before = as_cells(X, public)
-    halves = halving(X, public, before, Ledger(30, 1e-6, 0), Budget(Fraction(100), pure=False))
+    halves = halving(X, y, public, Ledger(30, 1e-6, 0), Budget(Fraction(100), pure=False))
+    before = halves.cells
     assert halves.worth(20_000)
     assert not halves.worth(20)
     with Tape() as tape:
-        after = halves.run(np.zeros((1, 20_000), dtype=np.int64), y)
+        after = halves.run(np.zeros((1, 20_000), dtype=np.int32))
     assert len(tape.uses) == LEVELS
-    np.testing.assert_array_equal(after.codes, after.features.encoded_codes(X))
-    np.testing.assert_array_equal(after.public_codes, after.features.encoded_codes(public))
+    cells_are(after, X, public)
     cuts = [feature.cuts for feature in after.features.features]
     for found, old in zip(cuts, before.features.features, strict=True):
         assert np.isin(old.cuts, found).all()
@@ -368,14 +371,20 @@ def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
 
 def test_halves_are_summed_row_by_row():
     rng = np.random.default_rng(1)
-    X, public = rng.normal(size=(50, 2)), rng.normal(size=(40, 2))
+    X, public = rng.normal(size=(5000, 2)), rng.normal(size=(40, 2))
     X[:5, 0] = np.nan
-    y, margins = rng.integers(0, 2, 50), rng.integers(-3000, 3000, (1, 50))
-    cells = as_cells(X, public)
+    y, margins = rng.integers(0, 2, 5000), rng.integers(-3000, 3000, (1, 5000))
+    halves = halving(X, y, public, Ledger(30, 1e-6, 0), Budget(Fraction(1), pure=False))
+    cells = halves.cells
+    between, cuts = halves._between, []
+
+    def noted(*args):
+        cuts.append(between(*args))
+        return cuts[-1]
+
+    halves._between = noted
     with Tape() as tape:
-        found = halving(X, public, cells, Ledger(30, 1e-6, 0), Budget(Fraction(1), pure=False)).run(
-            margins, y
-        )
+        found = halves.run(margins)
     assert found.features.sizes != cells.features.sizes  # small noise cuts here and there
     total = np.vstack([part.sum(axis=1) for part in LOGISTIC.parts(margins, y)])
     for use in tape.uses:
@@ -384,8 +393,24 @@ def test_halves_are_summed_row_by_row():
         assert use.sensitivity.squared == 2 * LOGISTIC.moved.squared
     first = tape.uses[0].answer[:, : 2 * cells.features.sizes[0]]
     residuals = LOGISTIC.parts(margins, y)[0][0]
-    by_cell = np.bincount(cells.codes[0], residuals, minlength=cells.features.sizes[0])
-    np.testing.assert_array_equal(first[0].reshape(-1, 2).sum(axis=1), by_cell)
+    line, size = cells.codes(slice(None))[0], cells.features.sizes[0]
+    above = X[:, 0] > np.append(cuts[0], np.inf)[line]
+    expected = [np.bincount(line, residuals * side, minlength=size) for side in (~above, above)]
+    np.testing.assert_array_equal(first[0].reshape(-1, 2), np.array(expected).T)
+
+
+def test_a_first_fit_has_noise_that_can_be_drawn_however_many_rows_there_are():
+    least = min(round_shares(MAX_ROUNDS, pure=False))
+    cells = Strategy((ONE * np.eye(9, dtype=int),) * 20, (True,) * 20, ONE, HALF)
+    grown = 0
+    for n, epsilon in itertools.product((10**6, 10**8, 10**11), (1e-5, 1e-3, 0.1, 10)):
+        budget = Budget(gaussian_mu_squared(Fraction(epsilon), Fraction(1e-12)), pure=False)
+        share = warm_share(budget, n, Sensitivity(20, 20))
+        if share is not None:
+            part = budget.part(share * least)
+            assert drawable(part.event, cells.sensitivity(counts=True))
+            grown += 1
+    assert grown >= 6
 
 
 @pytest.mark.parametrize("ends", [(-np.inf, np.inf), (-1.7e308, 1.7e308)])
@@ -395,13 +420,11 @@ def test_public_rows_without_end_leave_every_row_in_a_cell(ends):
     X, public = rng.normal(size=(300, 2)), rng.normal(size=(60, 2))
     public[:20], public[40:] = ends
     X[:9, 0], X[9:20, 1] = np.nan, np.inf
-    cells = as_cells(X, public)
     budget = Budget(Fraction(1, 100), pure=False)
     for seed in range(20):
         ledger = Ledger(30, 1e-6, seed)
-        found = halving(X, public, cells, ledger, budget).run(
-            np.zeros((1, 300), dtype=np.int64), rng.integers(0, 2, 300)
-        )
-        np.testing.assert_array_equal(found.codes, found.features.encoded_codes(X))
-        assert (found.codes.max(axis=1) < found.features.sizes).all()
+        halves = halving(X, rng.integers(0, 2, 300), public, ledger, budget)
+        found = halves.run(np.zeros((1, 300), dtype=np.int32))
+        cells_are(found, X, public)
+        assert (found.codes(slice(None)).max(axis=1) < found.features.sizes).all()
         assert all(np.isfinite(f.cuts[1:-1]).all() for f in found.features.features)

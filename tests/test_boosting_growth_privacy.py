@@ -15,19 +15,20 @@ from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.accounting.events import DRAW_RATE
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, growth, learner
 from skpublicdp.boosting.additive import AdditiveFit
-from skpublicdp.boosting.door import Cells
 from skpublicdp.boosting.growth import Growth
 from skpublicdp.boosting.halving import Halving
 from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.plan import Budget
 from skpublicdp.boosting.questions import questions, tree_cover
+from skpublicdp.boosting.rows import CodedRows
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
 from tests.kit import Tape
 from tests.test_boosting_privacy import (
     PUBLIC,
     allowed,
+    cells_of,
     every_row,
     fitted,
     grid,
@@ -63,8 +64,8 @@ def of_one_row(loss, outcomes, model, ledger):
     codes = every_row(FEATURES, 1)[0]
     weights = np.full(codes.shape[1], 1 / codes.shape[1])
     for position, y in itertools.product(range(codes.shape[1]), outcomes):
-        cells = Cells(FEATURES, codes[:, [position]], codes)
-        yield Growth(model, cells, np.array([y]), weights, 30.0, loss, ledger, 0.8)
+        cells = cells_of(FEATURES, codes[:, [position]], [y], codes)
+        yield Growth(model, cells, cells.margins(model), weights, 30.0, loss, ledger, 0.8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -119,9 +120,10 @@ def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
         public = every_row(FEATURES, 1)[0]
         y = np.resize(outcomes, 700)[rng.permutation(700)]
         *_, model = itertools.islice(some_models(FEATURES, loss.n_targets), 2)
-        cells = Cells(FEATURES, codes, public)
+        cells = cells_of(FEATURES, codes, y, public)
         weights = np.full(public.shape[1], 1 / public.shape[1])
-        grown = Growth(model, cells, y, weights, 30.0, loss, Ledger(9, 0, 0), 0.8)
+        margins = cells.margins(model)
+        grown = Growth(model, cells, margins, weights, 30.0, loss, Ledger(9, 0, 0), 0.8)
         labels = np.arange(max(2, loss.n_targets))
         cover = tree_cover(questions(FEATURES, public), public, ("a", "b"), labels, depth)
         chosen = rng.permutation(700)[:500]
@@ -201,23 +203,25 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
             clf, seen = watched(*args, **kwargs)
         (grown,) = ended
         # margins that private rows have are those of the model
-        margins = clf._model.margins(grown._cells.codes)
-        np.testing.assert_array_equal(grown._margins, margins)
-        codes = grown._cells.features.encoded_codes(grown_rows.X)
-        np.testing.assert_array_equal(grown._cells.codes, codes)
+        codes = grown._cells.codes(slice(None))
+        np.testing.assert_array_equal(grown._margins, clf._model.margins(codes))
+        X = np.concatenate([chunk for chunk, _ in grown_rows.chunks])
+        np.testing.assert_array_equal(codes, grown._cells.features.encoded_codes(X))
         trees.append([len(tree.scores[0]) for tree in clf.trees_])
         return clf, seen + pickle.dumps(steps)
 
     true = Growth.model.fget
-    grown_rows = SimpleNamespace(X=None)
-    init = Learner.__init__
+    grown_rows = SimpleNamespace(chunks=None)
+    encode = CodedRows.encode
 
-    def started(self, rows, *args, **kwargs):
-        grown_rows.X = rows.X
-        init(self, rows, *args, **kwargs)
+    def encoded(grid, chunks, n, dtype, *args):
+        chunks = list(chunks)
+        if args:  # those of public rows are for nobody's threads
+            grown_rows.chunks = chunks
+        return encode(grid, chunks, n, dtype, *args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "__init__", started)
+        patch.setattr(CodedRows, "encode", encoded)
         clf, uses = neighbours_compared(watch=watch, **options)
     names = Counter(use.name for use in uses)
     assert names["noisy sums of residuals and slopes over cells"] >= 2
@@ -347,8 +351,7 @@ def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
 
 
 def test_growth_goes_on_where_trees_have_been():
-    """Each tree is drawn on the next rows, the same ones whatever is in them."""
-    X, y = some_rows(5, 150)
+    """Each tree is drawn on other rows, evenly spread, the same ones whatever is in them."""
     chosen = []
     with pytest.MonkeyPatch.context() as patch:
         drawn = Growth._draw
@@ -362,11 +365,15 @@ def test_growth_goes_on_where_trees_have_been():
             "visit",
             lambda self, *args: SimpleNamespace(gain=9.0 if visit(self, *args) else 0.0),
         )
-        fitted(X, y, epsilon=4000)
-    assert len(chosen) > 3
-    for number, rows in enumerate(chosen[:3]):
-        np.testing.assert_array_equal(rows, np.arange(64 * number, 64 * number + 64) % 150)
-    assert all(len(set(rows.tolist())) == 64 for rows in chosen)
+        fitted(*some_rows(5, 150), epsilon=4000)
+        n_trees = len(chosen)
+        fitted(*some_rows(6, 150), epsilon=4000)
+    assert n_trees > 3
+    for one, other in zip(chosen[:n_trees], chosen[n_trees:], strict=False):
+        np.testing.assert_array_equal(one, other)
+    for one, other in itertools.pairwise(chosen[:n_trees]):
+        assert len(np.union1d(one, other)) == 128  # no row again before all had their turn
+        assert np.diff(one).max() <= 8
 
 
 # What it comes to

@@ -30,7 +30,8 @@ from skpublicdp.accounting import (
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.boosting import moments, stages, votes
+from skpublicdp.boosting import rows as coded_rows
+from skpublicdp.boosting import stages
 from skpublicdp.boosting.additive import AdditiveFit
 from skpublicdp.boosting.features import Feature, FeatureMap
 from skpublicdp.boosting.halves import Look
@@ -38,6 +39,7 @@ from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.moments import moment_table, release
 from skpublicdp.boosting.posterior import PublicDesign, kernels
 from skpublicdp.boosting.questions import questions, tree_cover
+from skpublicdp.boosting.rows import Cells, CodedRows
 from skpublicdp.boosting.scores import HALF, LIMIT, UNIT, Model, nothing, residuals, weights
 from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
 from skpublicdp.boosting.votes import HEAVIEST, Voters, leaf_sums
@@ -64,6 +66,17 @@ def grid(*sizes):
         column = Column(f"x{position}", np.arange(size - 1.0), categorical=False)
         features.append(Feature(column, cuts, size, np.empty(0, dtype=np.int16)))
     return FeatureMap(tuple(features))
+
+
+def cells_of(features, codes, y, public=None):
+    """Rows as cells that are not cut any further."""
+    public = codes if public is None else public
+    parts = []
+    for lines, of in ((codes, np.asarray(y)), (public, np.zeros(public.shape[1]))):
+        rows = CodedRows(features, lines.shape[1], of.dtype)
+        rows.columns[:], rows.y[:] = [line.astype(np.uint8) for line in lines], of
+        parts.append(rows)
+    return Cells(features, *parts)
 
 
 def every_row(features, n_classes):
@@ -137,7 +150,9 @@ def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(pure, n_classes, co
         for model in some_models(features, targets):
             with Tape() as tape:
                 for row in range(len(y)):
-                    table = moment_table(model, codes[:, [row]], y[[row]], pure=pure)
+                    table = moment_table(
+                        model, cells_of(features, codes[:, [row]], y[[row]]), pure=pure
+                    )
                     release(table, strategy, of_one(pure), rich_ledger(), counts=counts)
             spread = tape.uses[0].spread
             answers = [use.answer for use in tape.uses]
@@ -164,7 +179,8 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
         for model in itertools.islice(some_models(features, 1), 2):
             with Tape() as tape:
                 for rows in map(list, everybody):
-                    table = moment_table(model, codes[:, rows], y[rows], pure=pure)
+                    cells = cells_of(features, codes[:, rows], y[rows])
+                    table = moment_table(model, cells, pure=pure)
                     release(table, strategy, of_one(pure), rich_ledger(2), counts=counts)
             answers = np.array([use.answer.ravel() for use in tape.uses])
             away = answers[:, None] - answers
@@ -222,8 +238,9 @@ def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
         monkeypatch.setattr(Voters, "_draw", lambda self, drawn, tree=tree: tree)
         with Tape() as tape:
             for row in range(len(y)):
-                voters = Voters(model, None, codes[:, [row]], y[[row]], rich_ledger())
-                voters.grow(Draw(Fraction(1)), of_one(pure), design, codes)
+                cells = cells_of(features, codes[:, [row]], y[[row]], codes)
+                voters = Voters(model, None, cells, rich_ledger())
+                voters.grow(Draw(Fraction(1)), of_one(pure), design)
                 assert voters._margins.tolist() == voters.model.margins(codes[:, [row]]).tolist()
         answers = [use.answer for use in tape.uses]
         most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
@@ -249,17 +266,17 @@ def test_tables_add_up_and_rows_count_for_themselves(seed, n, n_classes, pure):
     parts = np.array_split(np.arange(n), generator.integers(1, n + 1))
 
     def tables(rows, n_jobs=None):
-        margins = model.margins(codes[:, rows])
+        cells = cells_of(features, codes[:, rows], y[rows])
+        cells.rows.n_jobs = n_jobs
         return [
-            moment_table(model, codes[:, rows], y[rows], pure=pure, n_jobs=n_jobs),
-            leaf_sums(tree, codes[:, rows], margins, y[rows], pure=pure),
+            moment_table(model, cells, pure=pure),
+            leaf_sums(tree, cells, cells.margins(model), pure=pure),
         ]
 
     whole = tables(np.arange(n))
     by_part = [tables(part) for part in parts]
     with pytest.MonkeyPatch.context() as patch:
-        for module in (moments, votes):
-            patch.setattr(module, "CHUNK_ROWS", int(generator.integers(1, 6)))
+        patch.setattr(coded_rows, "CHUNK_ROWS", int(generator.integers(1, 6)))
         chunked = tables(np.arange(n), n_jobs=2)
     for table, other, *added in zip(whole, chunked, *by_part, strict=True):
         assert table.dtype == np.int64

@@ -15,6 +15,7 @@ from skpublicdp import PrivacyBudget, PublicFit, SemiPrivateClassifier
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.hypotheses import Stumps
+from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests.kit import Tape
 
 # fits
@@ -59,7 +60,9 @@ def estimators():
 @pytest.mark.parametrize("kind", estimators(), ids=lambda kind: kind.__name__)
 def test_a_fit_is_refused_before_rows_are_read(kind):
     budget = PrivacyBudget(0.001)
-    estimator = kind(budget=budget, epsilon=1.0)
+    search = {"estimator": SemiPrivateClassifier(), "param_grid": {"alpha": [0.1, 0.2]}}
+    required = search if kind is SemiPrivateSearchCV else {}
+    estimator = kind(**required, budget=budget, epsilon=1.0)
     if "delta" in estimator.get_params():
         estimator.set_params(delta=0.0)
     rows = (Untouchable(),) if kind.__name__ == "PAPQueryRelease" else (Untouchable(),) * 2

@@ -14,6 +14,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
+from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
 
 ESTIMATORS = [
@@ -33,6 +34,8 @@ ESTIMATORS = [
     PAPQueryRelease(),
     PAPQueryRelease(method="pmw"),
     PAPQueryRelease(method="public"),
+    SemiPrivateSearchCV(SemiPrivateClassifier(), {"alpha": [0.05, 0.2]}),
+    SemiPrivateSearchCV(SemiPrivateBoostingClassifier(), {"max_rounds": [2, 3]}, delta=1e-6),
 ]
 
 

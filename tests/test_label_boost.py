@@ -213,7 +213,7 @@ def test_fit_base_hands_over_what_fits():
     with pytest.warns(NoPublicDataWarning):
         base = fit_base(SemiPrivateClassifier(), 0.5, X[:99], TRUTH[:99], random_state=3)
     assert (base.epsilon, base.random_state) == (0.5, 3)
-    public = fit_base(Constant(), 0.5, X, TRUTH, classes=np.array(["a"]), X_public=X[:7])
+    public = fit_base(Constant(), 0.5, X, TRUTH, classes=np.array(["a"]), X_public=X[:7].copy())
     assert public.n_public == 7
     assert public.classes_.tolist() == ["a"]
     wider = Constant(classes=["a", "b"])
@@ -228,11 +228,11 @@ def test_fit_base_hands_over_what_fits():
 
 
 def test_public_rows_reach_the_base_learner():
-    clf = fitted(Constant(), X_public=X[:70])
+    clf = fitted(Constant(), X_public=X[:70].copy())
     assert clf.estimator_.n_public == 70
     assert clf.privacy_.n_public == 70
     with pytest.warns(SlicedPublicDataWarning, match=rf"\({N}\)"):
-        fitted(Constant(), X_public=X)
+        fitted(Constant(), X_public=X.copy())
 
 
 def test_released_labeler():
@@ -248,7 +248,7 @@ def test_released_labeler():
     assert (clf.privacy_.epsilon, clf.privacy_.delta) == (1.0, 1e-6)
     assert "do not add up" in repr(clf.privacy_)
     assert (clf.predict(X) == TRUTH).mean() > 0.9
-    public = fitted(release_labeler=True, X_public=X[:300], hypotheses=Stumps())
+    public = fitted(release_labeler=True, X_public=X[:300].copy(), hypotheses=Stumps())
     assert public.labeler_.cover_size_ < 100
     assert not hasattr(public.set_params(release_labeler=False).fit(X, Y), "labeler_")
     with pytest.raises(ValueError, match="needs unlabelled rows"):
@@ -326,7 +326,7 @@ class TestBaseLearners:
 
         class Shows(SemiPrivateClassifier):
             def fit(self, X, y):
-                return super().fit(X, y, X_public=X[:9])
+                return super().fit(X, y, X_public=X[:9].copy())
 
         self.refused(Shows(), "the receipt of Shows counts some of them as public or not at all")
 
@@ -351,7 +351,7 @@ class TestBaseLearners:
         self.refused(GenericLearnerClassifier(sanitizer=Sanitizer()), "GenericLearner.* says that")
 
     def test_public_rows_that_were_handed_on_may_be_counted(self):
-        clf = fitted(X_public=X[:70])
+        clf = fitted(X_public=X[:70].copy())
         assert clf.estimator_.privacy_.n_public == 70
 
     def test_our_own_may_be_base_learners(self):

@@ -298,7 +298,7 @@ def test_release_displays_say_what_is_wrong(hours, people):
         with pytest.raises(ValueError, match="name or by its position below 3"):
             MarginalDisplay.from_estimator(people, column)
     with pytest.raises(ValueError, match="feature names"):
-        MarginalDisplay.from_estimator(people, "job", PEOPLE[["age", "job", "wage"]])
+        MarginalDisplay.from_estimator(people, "job", PEOPLE[["age", "job"]])
     for cls, arguments in ((CDFDisplay, ()), (MarginalDisplay, (0,))):
         with pytest.raises(ValueError, match="not fitted"):
             cls.from_estimator(PAPQueryRelease(), *arguments)

@@ -103,10 +103,12 @@ def test_frames_in_and_out():
     assert list(out.columns) == ["city_Oslo", "city_Rome", "age"]
     assert out.index.equals(FRAME.index)
     assert public.feature_names_in_.tolist() == ["age", "city"]
-    stacked = PublicFit(Recorder()).fit(FRAME, is_public=MASK, X_public=FRAME[:100])
+    stacked = PublicFit(Recorder()).fit(FRAME, is_public=MASK, X_public=FRAME[:100].copy())
     assert stacked.transformer_.seen_[0].shape == (150 + 100, 2)
-    with pytest.raises(ValueError, match="feature names"):
-        public.transform(FRAME[["city", "age"]])
+    turned = public.transform(FRAME[["city", "age"]])
+    assert turned.equals(out)
+    with pytest.raises(ValueError, match=r"feature names should match.*city is missing"):
+        public.transform(FRAME[["age"]])
 
 
 def test_sparse_rows():
@@ -144,7 +146,7 @@ def test_no_public_rows():
         ({"X_public": PUBLIC[:, :2]}, r"3 columns of X; got shape \(150, 2\)"),
         ({"X_public": PUBLIC[0]}, r"got shape \(3,\)"),
         ({"is_public": MASK[:-1]}, "one boolean per row"),
-        ({"is_public": MASK.astype(int)}, "array of booleans"),
+        ({"is_public": 2 * MASK.astype(int)}, "of unknown status is private"),
     ],
 )
 def test_bad_input(arguments, message):
@@ -160,7 +162,7 @@ def test_errors_do_not_quote_values():
 
 def test_equal_lengths_are_loud():
     with pytest.warns(SlicedPublicDataWarning):
-        PublicFit().fit(X, X_public=X)
+        PublicFit().fit(X, X_public=X.copy())
 
 
 def pipeline(**parameters):

@@ -113,7 +113,7 @@ def test_a_certificate_is_nearly_used_up():
     clf = SemiPrivateClassifier(models, epsilon=1, beta=BETA, classes=(0, 1))
     failures = 0
     for trial in range(trials):
-        clf.set_params(random_state=trial).fit(X, np.zeros(n, dtype=int), X_public=X[:1])
+        clf.set_params(random_state=trial).fit(X, np.zeros(n, dtype=int), X_public=X[:1].copy())
         failures += clf.predict(X).mean() > clf.certificate_.excess_error
     assert failures > BETA * trials / 2  # and so a certificate of half the size would be refuted
     assert_failures_allowed(failures, trials, BETA)

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from skpublicdp.data.binning import cut_points
 from skpublicdp.data.columns import MISSING, OTHER, build_schema
+from skpublicdp.data.frames import Table
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -179,7 +180,7 @@ class TestSchema:
 
     def schema(self, public=None, **settings):
         public = self.FRAME if public is None else public
-        return build_schema(self.FRAME, [public], names=list(self.FRAME.columns), **settings)
+        return build_schema(Table(self.FRAME), list(map(Table, [public])), **settings)
 
     def test_columns(self):
         schema = self.schema()
@@ -193,7 +194,7 @@ class TestSchema:
 
     def test_encode_and_decode(self):
         schema = self.schema()
-        codes = schema.encode(self.FRAME)
+        codes = schema.encode(Table(self.FRAME))
         assert codes[:, 1].tolist() == [0, 1, 3, 0]
         back = schema.decode(codes)
         assert back["job"].tolist() == ["a", "b", MISSING, "a"]
@@ -203,14 +204,14 @@ class TestSchema:
     def test_only_public_rows_decide(self):
         schema = self.schema(self.FRAME.iloc[:1])
         assert schema.columns[1].values.tolist() == ["a"]
-        assert schema.columns[2].values.tolist() == ["m"]
-        decoded = schema.decode(schema.encode(self.FRAME))
+        assert schema.columns[2].values.tolist() == ["f", "m"]  # declared by its type
+        decoded = schema.decode(schema.encode(Table(self.FRAME)))
         assert decoded["job"].tolist() == ["a", OTHER, MISSING, "a"]
-        assert decoded["sex"].tolist() == ["m", OTHER, "m", OTHER]
+        assert decoded["sex"].tolist() == ["m", "f", "m", "f"]
 
     def test_bounds(self):
         schema = self.schema(bounds={"age": (25, 45)})
-        assert schema.encode(self.FRAME)[:, 0].tolist() == [25, 30, 40, 45]
+        assert schema.encode(Table(self.FRAME))[:, 0].tolist() == [25, 30, 40, 45]
         with pytest.raises(ValueError, match="does not have: 'ages'"):
             self.schema(bounds={"ages": (0, 1)})
         with pytest.raises(ValueError, match="finite with low < high"):
@@ -218,30 +219,45 @@ class TestSchema:
 
     def test_missing_numbers(self):
         spoilt = self.FRAME.assign(age=[1.0, np.nan, 2.0, 3.0])
-        with pytest.raises(ValueError, match="NaN in column age"):
-            self.schema().encode(spoilt)
+        with pytest.raises(ValueError, match=r"Column age .* none missing"):
+            self.schema().encode(Table(spoilt))
         nullable = self.FRAME.assign(age=pd.array([1, None, 2, 3], dtype="Int64"))
-        with pytest.raises(ValueError, match="NaN in column age"):
-            self.schema().encode(nullable)
+        with pytest.raises(ValueError, match=r"Column age .* none missing"):
+            self.schema().encode(Table(nullable))
 
     def test_text_where_numbers_belong(self):
         rows = np.array([[1.0], ["Alice"]], dtype=object)
-        schema = build_schema(rows, [rows[:1]], names=["x0"])
+        schema = build_schema(Table(rows), [Table(rows[:1])])
         with pytest.raises(ValueError, match="Column x0 must hold numbers only") as caught:
-            schema.encode(rows)
+            schema.encode(Table(rows))
         assert "Alice" not in str(caught.value)
         assert caught.value.__context__ is None
 
     @pytest.mark.parametrize("dtype", ["string", "category", object])
     def test_kinds_of_text(self, dtype):
         frame = pd.DataFrame({"job": pd.Series(["a", "b", None], dtype=dtype)})
-        schema = build_schema(frame, [frame], names=["job"])
-        assert schema.encode(frame)[:, 0].tolist() == [0, 1, 3]
+        schema = build_schema(Table(frame), [Table(frame)])
+        assert schema.encode(Table(frame))[:, 0].tolist() == [0, 1, 3]
 
-    def test_dates_are_refused(self):
-        frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])})
-        with pytest.raises(ValueError, match="dates"):
-            build_schema(frame, [frame], names=["day"])
+    def test_dates(self):
+        days = ["2020-01-01", "2020-01-31 12:00", None]
+        frame = pd.DataFrame({"day": pd.to_datetime(days, format="mixed")})
+        schema = build_schema(Table(frame), [Table(frame)], nullable=True)
+        (column,) = schema.columns
+        encoded = schema.encode(Table(frame), clamp=False)[:, 0]
+        assert [column.text(number) for number in encoded[:2]] == [
+            "2020-01-01",
+            "2020-01-31 12:00:00",
+        ]
+        assert encoded[1] - encoded[0] == 30.5 * 24 * 3600e6
+        assert np.isnan(encoded[2])
+        assert schema.decode(encoded[:2, None])["day"].tolist() == frame["day"].tolist()[:2]
+
+    def test_large_whole_numbers_stay_apart(self):
+        rows = 2**60 + np.arange(5)[:, None]
+        schema = build_schema(Table(rows), [Table(rows[:3])])
+        assert np.diff(schema.encode(Table(rows))[:, 0]).tolist() == [1, 1, 1, 1]
+        assert schema.decode(schema.encode(Table(rows)))[:, 0].tolist() == rows[:, 0].tolist()
 
     def test_cuts(self):
         few = cut_points(np.array([1.0, 2.0, 2.0, 5.0]), 4)

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from skpublicdp.accounting import Gaussian, Measurement, gaussian_epsilon, gaussian_mu_squared
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cells import build_line
+from skpublicdp.query_release.cells import Sorted, build_line
 from skpublicdp.query_release.fit import (
     NO_DRIFT,
     Drift,
@@ -114,7 +114,7 @@ def test_replacing_any_row_moves_the_measurements_by_at_most_the_sensitivity(x_p
     strategy = prefix_strategy(len(line.edges) + 1, BUDGET)
     domain = [-7.0, 0.0, 0.25, 1.0, 1.7, 2.5, 3.0, np.nextafter(3.0, 0), 50.0]
     exact = {
-        rows: strategy.matrix @ line.tabulate(np.array(rows))
+        rows: strategy.matrix @ line.tabulate(Sorted(np.array(rows), line.low, line.high))
         for rows in itertools.product(domain, repeat=2)
     }
     moved = [
@@ -156,10 +156,16 @@ def test_the_table_adds_up_and_looks_at_each_row_alone(data):
     line = build_line(x_public, -10.0, 10.0, data.draw(st.integers(2, 40)))
     one = np.array(data.draw(st.lists(numbers, max_size=20)))
     two = np.array(data.draw(st.lists(numbers, max_size=20)))
-    table = line.tabulate(np.concatenate([two, one]))
-    assert np.array_equal(table, line.tabulate(one) + line.tabulate(two))
-    alone = sum((line.tabulate(x) for x in one[:, None]), np.zeros_like(table))
-    assert np.array_equal(line.tabulate(one), alone)
+    table = line.tabulate(Sorted(np.concatenate([two, one]), line.low, line.high))
+    assert np.array_equal(
+        table,
+        line.tabulate(Sorted(one, line.low, line.high))
+        + line.tabulate(Sorted(two, line.low, line.high)),
+    )
+    alone = sum(
+        (line.tabulate(Sorted(x, line.low, line.high)) for x in one[:, None]), np.zeros_like(table)
+    )
+    assert np.array_equal(line.tabulate(Sorted(one, line.low, line.high)), alone)
     assert table.sum() == len(one) + len(two)
 
 
@@ -172,7 +178,9 @@ def test_cells_end_at_the_numbers_at_or_below_their_edge(x_public, resolution):
     assert line.edges[0] == line.low
     assert line.edges[-1] < line.high
     at_or_below = (np.clip(x_public, line.low, line.high)[:, None] <= line.edges).sum(axis=0)
-    assert np.array_equal(np.cumsum(line.tabulate(x_public))[:-1], at_or_below)
+    assert np.array_equal(
+        np.cumsum(line.tabulate(Sorted(x_public, line.low, line.high)))[:-1], at_or_below
+    )
     for curve in (line.base, line.wide):
         assert np.all(np.diff(curve.knots) > 0)
         assert np.all(np.diff(curve.heights) >= 0)
@@ -371,7 +379,7 @@ def test_a_band_is_as_wide_as_paths_on_a_sphere_say():
 
 def test_without_noise_the_private_prefix_sums_are_returned():
     line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
-    counts = line.tabulate(NORMAL)
+    counts = line.tabulate(Sorted(NORMAL, line.low, line.high))
     for strategy in (
         prefix_strategy(len(counts), BUDGET),
         histogram_strategy(len(counts)),
@@ -435,7 +443,7 @@ def test_the_linear_model_has_the_slopes_of_the_tilt():
 def test_a_release_may_be_fitted_again():
     line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
     strategy = prefix_strategy(len(line.edges) + 1, BUDGET)
-    counts = line.tabulate(NORMAL)
+    counts = line.tabulate(Sorted(NORMAL, line.low, line.high))
     measurement = measure(strategy, counts, Gaussian(BUDGET), Ledger(*GAUSSIAN, 0))
     looks = [Look(strategy, measurement)]
     one, other = (fit_line(line, looks, NORMAL_PUBLIC, 3000) for _ in range(2))

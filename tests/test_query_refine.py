@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cells import before, build_line
+from skpublicdp.query_release.cells import Sorted, before, build_line
 from skpublicdp.query_release.line import release_line
 from skpublicdp.query_release.refine import (
     ASIDE,
@@ -109,7 +109,14 @@ def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
 
     def answers(rows, outcomes=None):
         with Tape(outcomes) as tape:
-            look_closer(line, masses, np.array(rows), noise, Ledger(10_000, delta, 0), 16)
+            look_closer(
+                line,
+                masses,
+                Sorted(np.array(rows), line.low, line.high),
+                noise,
+                Ledger(10_000, delta, 0),
+                16,
+            )
         return tape
 
     tape = answers((0.25, 0.25, 1.7))
@@ -144,7 +151,7 @@ def test_the_counts_are_those_of_the_pieces(n):
     with Tape() as tape:
         masses = np.ones(len(line.edges) + 1)
         ledger = Ledger(10_000, 1e-6, 0)
-        look_closer(line, masses, x, all_noise(ledger), ledger, 16)
+        look_closer(line, masses, Sorted(x, line.low, line.high), all_noise(ledger), ledger, 16)
     first = tape.uses[0].answer
     whole = Pieces(
         np.append(before(np.array([0.0])), line.edges), np.append(line.edges, 3.0), masses

@@ -200,11 +200,11 @@ class TestOneRowDoesNotRecodeTheOthers:
         for classes in (list(range(40)), None):
             with pytest.raises(ValueError, match="all text or all numbers"):
                 SemiPrivateClassifier(Stumps(), classes=classes).fit(
-                    rows, labels, X_public=rows[::50]
+                    rows, labels, X_public=rows[::50].copy()
                 )
         with pytest.raises(ValueError, match="all text or all numbers"):
             SemiPrivateClassifier(Stumps(), classes=list(range(40))).fit(
-                rows, np.array(labels), X_public=rows[::50]
+                rows, np.array(labels), X_public=rows[::50].copy()
             )
 
     def test_numbers_that_floats_confuse(self):
@@ -296,7 +296,7 @@ def test_workers_do_not_change_the_result():
     rules = {
         str(
             SemiPrivateClassifier(n_jobs=n_jobs, random_state=0)
-            .fit(rows, labels, X_public=rows[:100])
+            .fit(rows, labels, X_public=rows[:100].copy())
             .hypothesis_
         )
         for n_jobs in (None, 2)
@@ -368,18 +368,26 @@ def private_rows():
         ({}, {"random_state": -3}, "random_state"),
         ({}, {"classes": ["sick"]}, "only labels listed in classes"),
         ({"X": np.where(X > 3, np.nan, X)}, {}, "X contains NaN"),
-        ({"X": np.where(X > 2, np.inf, X)}, {}, "X contains infinity"),
+        ({"X": np.where(X > 2, np.inf, X)}, {}, "X contains NaN, infinity"),
         ({"X": sparse.csr_matrix(X)}, {}, "[Ss]parse"),
         ({"X": X[:, 0]}, {}, "Reshape your data"),
         ({"X": X.astype(str).astype(object) + "?"}, {}, "numbers only"),
-        ({"X": pd.DataFrame({"name": [f"Alice{i}" for i in range(N)]})}, {}, "numbers only"),
+        (
+            {"X": pd.DataFrame({"name": [f"Alice{i}" for i in range(N)]})},
+            {},
+            "Column name must hold numbers",
+        ),
         ({"X": X.astype(complex)}, {}, "Complex data not supported"),
         ({"X_public": PUBLIC[:, :2]}, {}, "X_public must have the columns of X; got 2"),
-        ({"X_public": np.where(PUBLIC > 2, np.nan, PUBLIC)}, {}, "X_public is not usable.*NaN"),
+        (
+            {"X_public": np.where(PUBLIC > 2, np.nan, PUBLIC)},
+            {},
+            "in public rows.* column x0",
+        ),
         ({"X_public": PUBLIC[0]}, {}, "X_public is not usable"),
         ({"is_public": np.zeros(N - 1, dtype=bool)}, {}, r"shape \(1500,\); got shape \(1499,\)"),
-        ({"is_public": np.zeros(N, dtype=int)}, {}, "array of booleans; got int64"),
-        ({"is_public": np.full(N, "no")}, {}, "array of booleans"),
+        ({"is_public": np.full(N, 2)}, {}, "is_public must hold True or False"),
+        ({"is_public": np.full(N, "no")}, {}, "of unknown status is private"),
         ({"is_public": np.ones(N, dtype=bool)}, {}, "at least one private row"),
         ({"y": None}, {}, "requires y"),
         ({"y": Y[:-1]}, {}, "inconsistent numbers of samples"),
@@ -427,7 +435,7 @@ def test_a_foreign_label_is_not_quoted():
 
 def test_feature_names_of_public_rows_must_match():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    public = pd.DataFrame(PUBLIC, columns=["a", "c", "b"])
+    public = pd.DataFrame(PUBLIC, columns=["a", "c", "d"])
     with pytest.raises(ValueError, match="X_public is not usable: The feature names"):
         SemiPrivateClassifier().fit(frame, Y, X_public=public)
 

@@ -24,8 +24,9 @@ from skpublicdp.base_learner import (
     spends,
     with_all_labels,
 )
-from skpublicdp.data.door import check_rows, kept_rows, take
 from skpublicdp.data.labels import encode_labels, is_unlabelled, label_column
+from skpublicdp.data.masks import kept_rows, take
+from skpublicdp.data.reading import check_rows
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, EPSILON, FIT, ROWS, check_parameters

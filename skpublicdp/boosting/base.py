@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.explain import describe, importances, shapes
 from skpublicdp.boosting.learner import Learner
-from skpublicdp.data.tables import check_table
+from skpublicdp.data.reading import read_table
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
@@ -75,7 +75,6 @@ class SemiPrivateBoosting(BaseEstimator):
             ledger,
             max_rounds=self.max_rounds,
             learning_rate=learning_rate,
-            n_jobs=self.n_jobs,
         )
         learned = stages(learner)
         unit, labels = 1.0, rows.classes
@@ -106,7 +105,7 @@ class SemiPrivateBoosting(BaseEstimator):
 
     def _table(self, X):
         check_is_fitted(self)
-        return check_table(self, X, reset=False, nullable=True)
+        return read_table(self, X, reset=False, numeric=False)
 
     def _margins(self, X):
         table = self._table(X)

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.explain import summary
-from skpublicdp.boosting.outcomes import Labels
 from skpublicdp.boosting.scores import UNIT
+from skpublicdp.data.labels import Labels
 
 
 class SemiPrivateBoostingClassifier(ClassifierMixin, SemiPrivateBoosting):
@@ -198,7 +198,7 @@ class SemiPrivateBoostingClassifier(ClassifierMixin, SemiPrivateBoosting):
         """
         known = "" if self.classes is not None else " and the set of labels in y"
         rows, _ = self._learn(
-            Labels(self.classes),
+            Labels(self.classes, least=2),
             self._stages,
             X,
             y,

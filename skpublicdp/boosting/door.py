@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_consistent_length
 
-from skpublicdp.boosting.features import Codes, FeatureMap, feature_map
-from skpublicdp.boosting.outcomes import Kind, Labels
+from skpublicdp.boosting.features import FeatureMap, feature_map
+from skpublicdp.boosting.rows import Cells, CodedRows
 from skpublicdp.data.columns import Rows, Schema
-from skpublicdp.data.reference import reference_rows, warn_no_public
-from skpublicdp.data.tables import split_tables
+from skpublicdp.data.door import read
+from skpublicdp.data.labels import Kind, Labels
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
-class Cells:
-    """Rows as cells.
-
-    Attributes
-    ----------
-    features : FeatureMap
-        The cells.
-    codes, public_codes : ndarray of int16, shape (n_columns, n)
-        Those of the rows that are learned from, and of the public ones.
-    """
-
-    features: FeatureMap
-    codes: Codes
-    public_codes: Codes
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -43,9 +27,9 @@ class BoostingRows:
     ----------
     schema : Schema
         The columns, from public rows.
-    X, y
-        Encoded rows that are learned from, and the codes of their labels: private ones, then public
-        ones with a label.
+    coded : CodedRows
+        Rows that are learned from, with the codes of their labels: private ones, then public ones
+        with a label.
     X_public
         Encoded public rows, or a reference where there are none.
     n_private, n_public : int
@@ -57,20 +41,26 @@ class BoostingRows:
     """
 
     schema: Schema
-    X: Rows
-    y: NDArray[Any]
+    coded: CodedRows
     X_public: Rows
     n_private: int
     n_public: int
     classes: NDArray[Any] | None
     outcome_bounds: tuple[float, float] | None = None
 
+    @cached_property
+    def public(self) -> CodedRows:
+        """The public rows; nothing is learned from these."""
+        m = len(self.X_public)
+        return CodedRows.encode(self.coded.grid, [(self.X_public, np.zeros(m))], m, np.uint8)
+
     def cut(self, max_bins: int, weights: Floats | None = None) -> Cells:
         """Cut the columns into cells, by public rows alone, which may be weighed."""
-        features = feature_map(self.schema, self.X_public, max_bins, weights)
-        return Cells(
-            features, features.encoded_codes(self.X), features.encoded_codes(self.X_public)
-        )
+        return self.cells(feature_map(self.schema, self.X_public, max_bins, weights))
+
+    def cells(self, features: FeatureMap) -> Cells:
+        """Return the rows as given cells, or the nearest there may be."""
+        return Cells.cut(features, self.coded, self.public)
 
 
 def read_rows(
@@ -88,42 +78,35 @@ def read_rows(
 
     What `y` holds is a `kind` of thing: labels unless said otherwise.
     """
-    kind = kind or Labels(estimator.classes)
-    if y is None:
-        name = type(estimator).__name__
-        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    split = split_tables(
-        estimator, X, X_public=X_public, is_public=is_public, groups=groups, nullable=True
+    kind = kind or Labels(estimator.classes, least=2)
+    data = read(
+        estimator,
+        X,
+        y,
+        kind,
+        X_public=X_public,
+        y_public=y_public,
+        is_public=is_public,
+        groups=groups,
+        nullable=True,
+        stand_in=True,
     )
-    y = kind.column(y)
-    check_consistent_length(split.mask, y)
-    given = [y[split.mask]]
-    if y_public is not None:
-        if X_public is None:
-            raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-        given.append(kind.column(y_public))
-        if len(given[1]) != len(X_public):
-            raise ValueError(
-                "y_public must hold one label per row of X_public; "
-                f"got {len(given[1])} labels for {len(X_public)} rows."
-            )
-    found = kind.targets(y[split.kept], given)
-
-    schema = split.schema
-    if split.X_public:
-        encoded = np.concatenate([schema.encode(part, clamp=False) for part in split.X_public])
-    else:
-        where = "standard-normal columns" if estimator.bounds is None else "the given bounds"
-        warn_no_public(f"the cells come from a data-independent reference over {where}")
-        encoded = reference_rows(schema, estimator.bounds)
-    private = schema.encode(split.X_private, clamp=False)
+    schema, found = data.schema, data.targets
+    assert found is not None
+    encoded = data.X_public
+    grid = feature_map(schema, encoded, None)
+    dtype = (
+        found.private.dtype if found.classes is None else np.min_scalar_type(len(found.classes) - 1)
+    )
+    labelled = data.X_labelled, found.labelled
+    chunks = chain(data.map(lambda X, y: (X, y), estimator.n_jobs), [labelled])
+    n = data.n_private + len(found.labelled)
     return BoostingRows(
         schema=schema,
-        X=np.concatenate([private, encoded[: len(found.which)][found.which]]),
-        y=np.concatenate([found.private, found.labelled]),
+        coded=CodedRows.encode(grid, chunks, n, dtype, estimator.n_jobs),
         X_public=encoded,
-        n_private=len(found.private),
-        n_public=len(encoded) if split.X_public else 0,
+        n_private=data.n_private,
+        n_public=data.n_public,
         classes=found.classes,
         outcome_bounds=found.bounds,
     )

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.binning import cut_points
-from skpublicdp.data.columns import MISSING, OTHER, Column, Schema, split_columns
+from skpublicdp.boosting.plan import FINE
+from skpublicdp.data.binning import count_below, cut_points, fine_edges
+from skpublicdp.data.columns import MISSING, OTHER, Column, Schema
+from skpublicdp.data.frames import Table
 
-Codes = NDArray[np.int16]
+Codes = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -50,10 +52,24 @@ class Feature:
     def encoded_codes(self, encoded: Floats) -> Codes:
         """Return the cell of each encoded value; each on its own."""
         if self.column.categorical:
-            return self.own[encoded.astype(np.intp)]
-        codes = np.searchsorted(self.cuts, encoded).astype(np.int16)
+            return np.take(self.own, encoded.astype(np.intp)).astype(self.dtype)
+        codes = count_below(self.cuts, encoded).astype(self.dtype)
         codes[np.isnan(encoded)] = self.size - 1
         return codes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest type that holds its cells."""
+        return np.min_scalar_type(self.size - 1)
+
+    def of_finer(self, finer: Feature) -> Codes:
+        """Return the cell that has each of the finer cells, whose cuts include all of these."""
+        if self.column.categorical:
+            return np.arange(self.size).astype(self.dtype)
+        # a finer cell is in the one that has its upper end
+        ends = np.searchsorted(self.cuts, np.append(finer.cuts, np.inf))
+        ends[-1] = len(self.cuts)
+        return np.append(ends, self.size - 1).astype(self.dtype)
 
     @property
     def labels(self) -> list[str]:
@@ -62,7 +78,7 @@ class Feature:
             names = [*map(str, self.column.values.tolist()), OTHER, MISSING]
             kept = np.flatnonzero(self.own < self.size - 2)
             return [*(names[code] for code in kept), OTHER, MISSING]
-        ends = [f"{cut:.6g}" for cut in self.cuts]
+        ends = [self.column.text(cut) for cut in self.cuts]
         if not ends:
             return ["any", MISSING]
         inner = [f"{low} to {high}" for low, high in pairwise(ends)]
@@ -96,24 +112,28 @@ class FeatureMap:
         """Where the cells of each column begin among all cells, and their number at the end."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
 
-    def codes(self, X: Any) -> Codes:
+    def codes(self, X: Table) -> Codes:
         """Return the cells of rows.
 
         Parameters
         ----------
-        X : DataFrame or ndarray, shape (n, n_features)
+        X : Table, shape (n, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of int16, shape (n_features, n)
+        ndarray of int, shape (n_features, n)
             One line per column.
         """
-        columns = split_columns(X)
-        codes = np.empty((len(columns), X.shape[0]), dtype=np.int16)
-        for line, feature, values in zip(codes, self.features, columns, strict=True):
-            line[:] = feature.codes(values)
+        codes = np.empty((len(self.features), X.shape[0]), dtype=self.dtype)
+        for position, feature in enumerate(self.features):
+            codes[position] = feature.codes(X.column(position))
         return codes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest type that holds the cells of any column."""
+        return np.min_scalar_type(max(self.sizes) - 1)
 
     def encoded_codes(self, rows: Floats) -> Codes:
         """Return the cells of encoded rows, shape (n_features, n)."""
@@ -166,21 +186,14 @@ def refined(features: FeatureMap, X_public: Floats, weights: Floats) -> FeatureM
 
 def carried(scores: Integers, features: FeatureMap, finer: FeatureMap) -> Integers:
     """Return the scores of cells that were cut further, shape (n_targets, n_cells)."""
-    lines = []
-    for start, old, new in zip(features.offsets, features.features, finer.features, strict=False):
-        which = np.arange(old.size)
-        if not old.column.categorical:
-            # a cell is in the one that has its upper end
-            which = np.searchsorted(old.cuts, np.append(new.cuts, np.inf))
-            which = np.append(which, old.size - 1)
-        lines.append(scores[:, start + which])
-    return np.hstack(lines)
+    pairs = zip(features.offsets, features.features, finer.features, strict=False)
+    return np.hstack([scores[:, start + old.of_finer(new)] for start, old, new in pairs])
 
 
 def feature_map(
-    schema: Schema, X_public: Floats, max_bins: int, weights: Floats | None = None
+    schema: Schema, X_public: Floats, max_bins: int | None, weights: Floats | None = None
 ) -> FeatureMap:
-    """Cut columns at quantiles of the public rows.
+    """Cut columns at quantiles of the public rows, or wherever they may be cut later.
 
     Parameters
     ----------
@@ -188,8 +201,9 @@ def feature_map(
         The columns, from public rows.
     X_public : ndarray of float64, shape (m, n_features)
         Encoded public rows; missing numbers are NaN.
-    max_bins : int
-        Most cells of a numeric column, that for missing values aside.
+    max_bins : int or None
+        Most cells of a numeric column, that for missing values aside; ``None`` for all there may
+        ever be.
     weights : ndarray of float64, shape (m,), optional
         Weights of the public rows, if they count differently.
 
@@ -209,7 +223,10 @@ def feature_map(
             features.append(Feature(column, np.empty(0), len(common) + 2, own))
         else:
             known = ~np.isnan(values)
-            mass = None if weights is None else weights[known]
-            cuts = cut_points(values[known], max_bins, mass) if known.any() else np.empty(0)
+            if max_bins is None:
+                cuts = fine_edges(values[known], integral=column.integral, few=FINE)
+            else:
+                mass = None if weights is None else weights[known]
+                cuts = cut_points(values[known], max_bins, mass) if known.any() else np.empty(0)
             features.append(Feature(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
     return FeatureMap(tuple(features))

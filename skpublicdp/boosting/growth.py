@@ -6,24 +6,23 @@ is, may depend on all that was released (docs/proofs/moments.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.blocks import Block, smooth_kernel
-from skpublicdp.boosting.door import Cells
-from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.loss import Loss, sums_over
 from skpublicdp.boosting.moments import PROOF
 from skpublicdp.boosting.plan import SWEEPS, Budget, tree_share
-from skpublicdp.boosting.questions import Questions, tree_cover
+from skpublicdp.boosting.questions import Questions, explained, leaves, tree_cover
+from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF, UNIT, Model
-from skpublicdp.hypotheses.base import CHUNK_ROWS
-from skpublicdp.hypotheses.joint import joint_table
-from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.ledger import Ledger
 
@@ -36,7 +35,7 @@ LAST_SWEEPS = Fraction(1, 4)
 """Share of the budget that trees leave for visits."""
 
 TREE_ROWS = 1 << 17
-"""A tree is drawn on so many rows at most, each tree on the next ones."""
+"""A tree is drawn on so many rows at most, evenly spread; each tree on the next ones."""
 
 QUESTIONS = {2: 600, 3: 48}
 """How many questions trees of a depth may ask: tables grow with a power of that."""
@@ -51,8 +50,8 @@ class Growth:
         Where to begin.
     cells : Cells
         Private and public rows as cells.
-    y : ndarray, shape (n,)
-        Outcomes, as `loss` takes them.
+    margins : ndarray of int32, shape (n_targets, n)
+        Those of the private rows, which move along with the scores.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, of sum 1.
     n_public : float
@@ -69,23 +68,22 @@ class Growth:
         self,
         model: Model,
         cells: Cells,
-        y: NDArray[Any],
+        margins: NDArray[np.int32],
         row_weights: Floats,
         n_public: float,
         loss: Loss,
         ledger: Ledger,
         sampling: float,
     ) -> None:
-        self._model, self._cells, self._y = model, cells, y
+        self._model, self._cells, self._margins = model, cells, margins
         self._row_weights, self._n_public = row_weights, n_public
         self._loss, self._ledger, self._sampling = loss, ledger, sampling
-        self._margins = model.margins(cells.codes).astype(np.int32)
         self._public_margins = model.margins(cells.public_codes)
         self._trees: list[DecisionTree] = []
         self._blocks: list[Block] = []
         # the cell of each row, for each block
-        self._lines: list[NDArray[np.integer[Any]]] = []
-        self._public_lines: list[NDArray[np.integer[Any]]] = []
+        self._lines: list[Callable[[slice], Codes]] = []
+        self._public_lines: list[Codes] = []
         starts = cells.features.offsets
         for position, feature in enumerate(cells.features.features):
             line = cells.public_codes[position]
@@ -93,7 +91,7 @@ class Growth:
             if not feature.column.categorical:
                 kernel = smooth_kernel(self._ranks(line, feature.size - 1))
             scores = model.scores[:, starts[position] : starts[position + 1]] / UNIT
-            self._add(kernel, scores, cells.codes[position], line)
+            self._add(kernel, scores, partial(cells.line, position), line)
         self._n_columns = len(self._blocks)
 
     @property
@@ -147,16 +145,14 @@ class Growth:
     def visit(self, which: int, budget: Budget) -> Block:
         """Release the sums of a block, and move its scores."""
         block, line = self._blocks[which], self._lines[which]
-        targets, size = block.scores.shape
-        table = np.zeros((2, targets, size), dtype=np.int64)
-        for chunk in self._chunks():
-            found = self._loss.parts(self._margins[:, chunk], self._y[chunk])
-            for sums, values in zip(table, found, strict=True):
-                for total, value in zip(sums, values, strict=True):
-                    # sums of integers far below 2^53
-                    total += np.bincount(line[chunk], value, minlength=size).astype(np.int64)
+        size = block.scores.shape[1]
+        rows, margins = self._cells.rows, self._margins
+
+        def of_chunk(at: slice) -> Integers:
+            return sums_over(line(at), size, self._loss.packed(margins[:, at], rows.y[at]))
+
         measured = self._ledger.add_noise(
-            table,
+            rows.fold(of_chunk),
             self._loss.moved,
             budget.event,
             name="noisy sums of residuals and slopes over cells",
@@ -166,9 +162,8 @@ class Growth:
         before = _integers(block)
         variance = measured.variance / (2 * HALF) ** 2
         block.learn(sums, slopes, variance, self._expected(which, size), self._sampling)
-        change = (_integers(block) - before).astype(np.int32)
-        for chunk in self._chunks():
-            self._margins[:, chunk] += change[:, line[chunk]]
+        change = _integers(block) - before
+        self._cells.move(margins, change, line)
         self._public_margins += change[:, self._public_lines[which]]
         return block
 
@@ -178,27 +173,29 @@ class Growth:
         weighed, line = self._row_weights * slopes / (2 * HALF), self._public_lines[which]
         found = np.array([np.bincount(line, of_target, minlength=size) for of_target in weighed])
         found += 0.3 / max(self._n_public, 1.0) * weighed.sum(axis=1, keepdims=True) + 1e-9
-        return len(self._y) * found
+        return self._cells.rows.n * found
 
     def _grow_trees(
         self, budget: Budget, left: Fraction, persons: float, cover: TreeCover
     ) -> Fraction:
         """Draw trees until one explains nothing; return what is left of the budget."""
-        rows = min(len(self._y), TREE_ROWS)
-        share = tree_share(budget, persons * rows / len(self._y), cover.size)
+        n = self._cells.rows.n
+        rows = min(n, TREE_ROWS)
+        share = tree_share(budget, persons * rows / n, cover.size)
         if share is None:
             return left
+        step = next(k for k in range(int(0.618 * n), n + 2) if math.gcd(k, n) == 1)
         for number in range(MOST_TREES):
             if left - share * Fraction(4, 3) < LAST_SWEEPS:
                 break
-            chosen = np.arange(number * rows, (number + 1) * rows) % len(self._y)
+            # steps that have no factor in common with n lead to all rows, evenly, before any again
+            chosen = np.sort(np.arange(number * rows, (number + 1) * rows) * step % n)
             tree = self._draw(cover, budget.part(share), chosen)
-            leaves = len(tree.leaves)
-            codes, public_codes = self._cells.codes, self._cells.public_codes
-            line = [tree.apply(codes[:, chunk].T).astype(np.int8) for chunk in self._chunks()]
             self._trees.append(tree)
-            none = np.zeros((self._loss.n_targets, leaves))
-            self._add(np.eye(leaves), none, np.concatenate(line), tree.apply(public_codes.T))
+            none = np.zeros((self._loss.n_targets, len(tree.leaves)))
+            public_line = leaves(tree.splits, self._cells.public_codes)
+            line = self._cells.leaf_lines(tree.splits)
+            self._add(np.eye(len(tree.leaves)), none, line, public_line)
             block = self.visit(len(self._blocks) - 1, budget.part(share / 3))
             left -= share * Fraction(4, 3)
             if block.gain <= 0:
@@ -207,17 +204,10 @@ class Growth:
 
     def _draw(self, cover: TreeCover, budget: Budget, chosen: NDArray[np.intp]) -> DecisionTree:
         """Draw a tree with large sums of residuals in its leaves, each towards its label."""
-        residuals, _ = self._loss.parts(self._margins[:, chosen], self._y[chosen])
-        splits: Predicates = cover.splits
-        X: NDArray[Any] = self._cells.codes[:, chosen].T
-        alike = np.zeros(len(chosen), dtype=np.intp)
-        table = np.concatenate(
-            [
-                joint_table(
-                    splits.above, len(splits), X, alike, line.astype(np.int64), 1, cover.max_depth
-                )
-                for line in residuals
-            ]
+        residuals, _ = self._loss.parts(self._margins[:, chosen], self._cells.rows.y[chosen])
+        codes, sizes = self._cells.codes(chosen), self._cells.features.sizes
+        table = np.array(
+            [explained(cover.splits, cover.max_depth, codes, sizes, line) for line in residuals]
         )
         if len(table) == 1:
             table = np.concatenate([-table, table])
@@ -247,8 +237,8 @@ class Growth:
         self,
         kernel: Floats,
         scores: Floats,
-        line: NDArray[np.integer[Any]],
-        public_line: NDArray[np.integer[Any]],
+        line: Callable[[slice], Codes],
+        public_line: Codes,
     ) -> None:
         size = len(kernel)
         rows = np.bincount(public_line, self._row_weights, minlength=size) * self._n_public
@@ -257,7 +247,7 @@ class Growth:
         self._lines.append(line)
         self._public_lines.append(public_line)
 
-    def _ranks(self, public_line: NDArray[np.integer[Any]], bins: int) -> Floats:
+    def _ranks(self, public_line: Codes, bins: int) -> Floats:
         """Return where cells lie: half by public mass, half by their number.
 
         By mass alone all others would be neighbours of a cell that has nearly all rows.
@@ -266,10 +256,6 @@ class Growth:
         mass = mass / max(mass.sum(), 1e-9)
         ranks: Floats = (np.cumsum(mass) - mass / 2 + (np.arange(bins) + 0.5) / bins) / 2
         return ranks
-
-    def _chunks(self) -> Iterator[slice]:
-        for start in range(0, len(self._y), CHUNK_ROWS):
-            yield slice(start, start + CHUNK_ROWS)
 
 
 def _integers(block: Block) -> Integers:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.door import BoostingRows, Cells
+from skpublicdp.boosting.door import BoostingRows
 from skpublicdp.boosting.features import Feature, FeatureMap
-from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.loss import Loss, sums_over
 from skpublicdp.boosting.moments import PROOF
 from skpublicdp.boosting.plan import FINE, Budget
+from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF
-from skpublicdp.hypotheses.base import CHUNK_ROWS
+from skpublicdp.data.binning import snapped
 from skpublicdp.ledger import Ledger
 
 Floats = NDArray[np.float64]
@@ -83,19 +83,13 @@ class Halving:
         variance = self._level.variance(self._ledger.for_person(self._moved))
         return effective * 2 * HALF >= WORTH * math.sqrt(variance)
 
-    def run(self, margins: NDArray[Any], y: NDArray[Any]) -> Cells:
-        """Spend all levels, and return the cells that came of it."""
+    def run(self, margins: NDArray[np.int32]) -> Cells:
+        """Spend all levels, and return the cells that came of it, for rows of such margins."""
         places = np.random.default_rng(0)
-        X_public = self._rows.X_public
         for _ in range(LEVELS):
-            cuts = {
-                position: _between(
-                    self.cells.features.features[position].cuts, X_public[:, position], places
-                )
-                for position in self._columns
-            }
+            cuts = {position: self._between(position, places) for position in self._columns}
             measured = self._ledger.add_noise(
-                self._sums(cuts, margins, y),
+                self._sums(cuts, margins),
                 self._moved,
                 self._level.event,
                 name="noisy sums of residuals and slopes over halves of cells",
@@ -105,27 +99,45 @@ class Halving:
             self._cut(cuts, measured.values / (2 * HALF), noise)
         return self.cells
 
-    def _sums(self, cuts: dict[int, Floats], margins: NDArray[Any], y: NDArray[Any]) -> Integers:
+    def _between(self, position: int, places: np.random.Generator) -> Floats:
+        """Return the fine cut nearest to a public random place in each cell.
+
+        The outer cells end with the public rows.
+        """
+        cuts, public = self.cells.features.features[position].cuts, self._rows.X_public[:, position]
+        known = public[np.isfinite(public)]
+        edges = np.concatenate(
+            [np.minimum(known.min(), cuts[:1]), cuts, np.maximum(known.max(), cuts[-1:])]
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            inside = edges[:-1] + places.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
+        return snapped(self.cells.rows.grid.features[position].cuts, inside)
+
+    def _sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
         """Add up residuals and slopes over both halves of each cell."""
-        sizes = [2 * (len(between) + 1) for between in cuts.values()]
-        edges = np.concatenate([[0], np.cumsum(sizes)])
-        table = np.zeros((2 * self._loss.n_targets, edges[-1]), dtype=np.int64)
-        for start in range(0, len(y), CHUNK_ROWS):
-            chunk = slice(start, start + CHUNK_ROWS)
-            values = np.concatenate(self._loss.parts(margins[:, chunk], y[chunk]))
-            for position, low, high in zip(cuts, edges, edges[1:], strict=False):
-                line = self.cells.codes[position, chunk]
-                above = self._rows.X[chunk, position] > np.append(cuts[position], np.inf)[line]
-                half = 2 * line.astype(np.intp) + above
-                for total, value in zip(table, values, strict=True):
-                    found = np.bincount(half, value, minlength=high - low)
-                    total[low:high] += found.astype(np.int64)
-        return table
+        rows, halves = self.cells.rows, []
+        for position, between in cuts.items():
+            # a fine cell is above a place if it begins there
+            begins = np.append(-np.inf, rows.grid.features[position].cuts)
+            line = self.cells.of_fine[position].astype(np.intp)
+            line *= 2
+            line[:-1] += begins >= np.append(between, np.inf)[line[:-1] // 2]
+            halves.append(line.astype(np.min_scalar_type(line[-1] + 1)))
+
+        def of_chunk(at: slice) -> Integers:
+            packed = self._loss.packed(margins[:, at], rows.y[at])
+            found = [
+                sums_over(np.take(line, rows.columns[position][at]), int(line[-1]) + 2, packed)
+                for position, line in zip(cuts, halves, strict=True)
+            ]
+            return np.concatenate(found, axis=2)
+
+        table: Integers = rows.fold(of_chunk)
+        return table.reshape(-1, table.shape[-1])
 
     def _cut(self, cuts: dict[int, Floats], noisy: Floats, noise: float) -> None:
         """Keep the cuts whose halves differ."""
         features = list(self.cells.features.features)
-        codes = self.cells.codes.copy()
         targets = self._loss.n_targets
         start = 0
         for position, between in cuts.items():
@@ -141,21 +153,4 @@ class Halving:
             kept[:-1] &= np.isfinite(between) & ~np.isin(between, feature.cuts)
             found = np.union1d(feature.cuts, between[kept[:-1]])
             features[position] = Feature(feature.column, found, len(found) + 2, feature.own)
-            line = codes[position]
-            above = self._rows.X[:, position] > np.append(between, np.inf)[line]
-            # each cut that is kept moves the cells above it on
-            moved = np.arange(size) + np.cumsum(kept) - kept
-            codes[position] = moved[line] + (above & kept[line])
-        finer = FeatureMap(tuple(features))
-        self.cells = Cells(finer, codes, finer.encoded_codes(self._rows.X_public))
-
-
-def _between(cuts: Floats, public: Floats, places: np.random.Generator) -> Floats:
-    """Return a public random place within each cell; the outer ones end with the public rows."""
-    known = public[np.isfinite(public)]
-    edges = np.concatenate(
-        [np.minimum(known.min(), cuts[:1]), cuts, np.maximum(known.max(), cuts[-1:])]
-    )
-    with np.errstate(over="ignore", invalid="ignore"):
-        inside: Floats = edges[:-1] + places.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
-    return inside
+        self.cells = self._rows.cells(FeatureMap(tuple(features)))

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Steps
 from skpublicdp.boosting.additive import AdditiveFit
-from skpublicdp.boosting.door import Cells
 from skpublicdp.boosting.features import FeatureMap, carried, refined
 from skpublicdp.boosting.growth import Growth
 from skpublicdp.boosting.halves import Look
@@ -37,6 +36,7 @@ from skpublicdp.boosting.plan import (
 )
 from skpublicdp.boosting.questions import carried_questions
 from skpublicdp.boosting.residuals import SPREAD_SHARE, residual_counts, residual_variance
+from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import Model, nothing, probabilities
 from skpublicdp.boosting.stages import Stages
 from skpublicdp.boosting.strategy import Strategy
@@ -114,7 +114,7 @@ class Learner(Stages):
         if self._grows:
             return self._grown(trees=trees)
         columns = self._columns
-        n, m = len(self._y), len(self._rows.X_public)
+        n, m = self._n, len(self._rows.X_public)
         self._budget, outcomes = self._whole, self._rows.classes is None
         pure = self._budget.pure
         attempt = None if pure or outcomes or not trees else self._attempt(self._persons)
@@ -151,13 +151,13 @@ class Learner(Stages):
     @property
     def _grows(self) -> bool:
         """Tell whether something is left to grow with."""
-        return warm_share(self._whole, len(self._y), self._columns) is not None
+        return warm_share(self._whole, self._n, self._columns) is not None
 
     def _grown(self, *, trees: bool) -> Learned:
         """Let an additive fit have what it needs, and grow with what is left."""
         whole, columns = self._whole, self._columns
         evenness = self._evenness(whole.part(RATE_SHARE))
-        effective = len(self._y) * min(1.0, evenness / EVEN_ENOUGH)
+        effective = self._n * min(1.0, evenness / EVEN_ENOUGH)
         loss, fit, look, left = self._loss, None, None, 1 - RATE_SHARE
         model, size = nothing(self.cells.features.offsets, self._targets), 0.0
         design = self._design()
@@ -171,30 +171,27 @@ class Learner(Stages):
                 return self._learned(fit.model, fit, look)
         # the cells so far are cut further
         coarse, weights = self.cells.features, design.weights
-        self._cut_further(refined(coarse, self._rows.X_public, weights))
+        self.cells = self._rows.cells(refined(coarse, self._rows.X_public, weights))
         model = self._carried(model, coarse)
         model = loss.converted(model, self.cells.public_codes, weights)
         budget = whole.part(left)
         sampling = loss.sampling
         if sampling is None:
             sampling = residual_variance(
-                model, self.cells, self._y, weights, loss, self._ledger, budget.part(RATE_SHARE)
+                model, self.cells, weights, loss, self._ledger, budget.part(RATE_SHARE)
             )
             budget = budget.part(1 - RATE_SHARE)
+        margins = self.cells.margins(model)
         halving = Halving(self._rows, self.cells, loss, self._ledger, budget, sampling)
         if halving.worth(effective):
             before = self.cells.features
-            self.cells = halving.run(model.margins(self.cells.codes), self._y)
+            self.cells = halving.run(margins)
             model = self._carried(model, before)
             budget = budget.part(1 - HALVING_SHARE)
-        growth = Growth(model, self.cells, self._y, weights, size, loss, self._ledger, sampling)
+        growth = Growth(model, self.cells, margins, weights, size, loss, self._ledger, sampling)
         asked = carried_questions(self._asked, coarse, self.cells.features) if trees else None
         growth.run(budget, effective, asked, self._most)
         return self._learned(growth.model, fit, look, growth.covariances)
-
-    def _cut_further(self, finer: FeatureMap) -> None:
-        rows = self._rows
-        self.cells = Cells(finer, finer.encoded_codes(rows.X), finer.encoded_codes(rows.X_public))
 
     def _carried(self, model: Model, before: FeatureMap) -> Model:
         """Return a model of cells that were cut further since."""
@@ -223,7 +220,7 @@ class Learner(Stages):
         left = None
         if self._rows.classes is None:
             budget = moments_budget(self._ledger, trees=False).part(SPREAD_SHARE)
-            left = residual_counts(model, self.cells, self._y, self._loss, self._ledger, budget)
+            left = residual_counts(model, self.cells, self._loss, self._ledger, budget)
         return Learned(model, self.cells, self._loss, covariances, drift, drifted, left)
 
     def _attempt(self, effective: float) -> Attempt | None:
@@ -243,7 +240,7 @@ class Learner(Stages):
     def _grow(self, voters: Voters, fit: AdditiveFit, share: Fraction) -> float:
         drawn = self._budget.part(share * (1 - LEAF_SHARE))
         leaves = self._budget.part(share * LEAF_SHARE)
-        return voters.grow(drawn.draw, leaves.event, fit.design, self.cells.public_codes)
+        return voters.grow(drawn.draw, leaves.event, fit.design)
 
     def _voted_instead(self, model: Model, share: Fraction) -> Model:
         """Let trees vote with what is left of the budget, as if they were noise."""
@@ -263,4 +260,4 @@ class Learner(Stages):
         return voters.model
 
     def _voters(self, model: Model, ledger: Ledger) -> Voters:
-        return Voters(model, self._cover, self.cells.codes, self._y, ledger, self._n_jobs)
+        return Voters(model, self._cover, self.cells, ledger)

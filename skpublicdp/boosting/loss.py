@@ -22,6 +22,9 @@ from skpublicdp.boosting.scores import HALF, LIMIT, SIGMOID, UNIT, Model, probab
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
+SHIFT = float(1 << 28)
+"""Sums of residuals are far below this: sums of slopes times it are added up in the same float."""
+
 DECAY = np.exp(-np.arange(2 * LIMIT + 1) / UNIT)
 """e to the power of minus a margin, looked up so that it depends on the margin alone."""
 
@@ -69,6 +72,12 @@ class Loss(ABC):
     def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
         """Return residuals (0 without outcomes) and slopes, integers, both (n_targets, n)."""
 
+    def packed(self, margins: Integers, y: NDArray[Any]) -> Floats:
+        """Return residuals and `SHIFT` times slopes in one number: there is but one to sum."""
+        residuals, slopes = self.parts(margins, y)
+        slopes *= SHIFT
+        return np.add(residuals, slopes, out=slopes)
+
     def converted(self, model: Model, codes: Codes, row_weights: Floats) -> Model:
         """Turn a logistic model of each target into one of this loss.
 
@@ -76,7 +85,7 @@ class Loss(ABC):
         ----------
         model : Model
             Its margins are log-odds of each target.
-        codes : ndarray of int16, shape (n_columns, m)
+        codes : ndarray of int, shape (n_columns, m)
             Public rows, over which mean outcomes stay what they are.
         row_weights : ndarray of float64, shape (m,)
             Their weights, of sum 1.
@@ -119,19 +128,19 @@ class MeanLoss(Loss):
 
     def mean(self, margins: Integers) -> Floats:
         """Return the mean outcome, shape (1, n)."""
-        found: Floats = self._mean[np.clip(margins, -LIMIT, LIMIT) + LIMIT]
+        found: Floats = np.take(self._mean, np.clip(margins, -LIMIT, LIMIT) + LIMIT)
         return found
 
     def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
         """Return the residual and its slope."""
-        position = np.clip(margins, -LIMIT, LIMIT)
+        position = np.clip(margins, -LIMIT, LIMIT).astype(np.intp)
         position += LIMIT
-        slopes = self._slope[position]
+        slopes = np.take(self._slope, position)
         if y is None:
             return np.zeros(slopes.shape), slopes
-        residuals = self._mean[position]
+        residuals = np.take(self._mean, position)
         np.subtract(y, residuals, out=residuals)
-        residuals *= self._factor[position]
+        residuals *= np.take(self._factor, position)
         return np.rint(residuals, out=residuals), slopes
 
 
@@ -140,6 +149,16 @@ class LogisticLoss(MeanLoss):
 
     def __init__(self) -> None:
         super().__init__(SIGMOID, SIGMOID * (1 - SIGMOID))
+        margins = np.tile(np.arange(-LIMIT, LIMIT + 1), 2)
+        self._packed = super().packed(margins, np.repeat([0, 1], len(SIGMOID)))
+
+    def packed(self, margins: Integers, y: NDArray[Any]) -> Floats:
+        """Return both parts: a row's margin and label say all of them."""
+        position = np.clip(margins, -LIMIT, LIMIT)
+        position += np.multiply(y, len(SIGMOID), dtype=np.int32)
+        position += LIMIT
+        found: Floats = np.take(self._packed, position)
+        return found
 
     def link(self, means: Floats) -> Floats:
         """Return log-odds."""
@@ -234,3 +253,10 @@ class MultinomialLoss(Loss):
 
 
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()
+
+
+def sums_over(line: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDArray[np.int64]:
+    """Add up what `Loss.packed` returns over the rows of each cell, (2, n_targets, size)."""
+    totals = np.array([np.bincount(line, value, minlength=size) for value in packed])
+    slopes = np.rint(totals / SHIFT)
+    return np.array([totals - SHIFT * slopes, slopes]).astype(np.int64)

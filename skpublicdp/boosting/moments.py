@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Event
 from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF, Integers, Model, residuals
 from skpublicdp.boosting.strategy import ONE, Strategy
-from skpublicdp.hypotheses.base import CHUNK_ROWS
 from skpublicdp.ledger import Ledger
 
 Floats = NDArray[np.float64]
@@ -20,23 +20,17 @@ Floats = NDArray[np.float64]
 PROOF = "docs/proofs/moments.md"
 
 
-def moment_table(
-    model: Model, codes: Codes, y: NDArray[np.intp], *, pure: bool, n_jobs: int | None = None
-) -> Integers:
+def moment_table(model: Model, cells: Cells, *, pure: bool) -> Integers:
     """Sum residuals over cells, and count rows.
 
     Parameters
     ----------
     model : Model
         What the residuals are left by.
-    codes : ndarray of int16, shape (n_columns, n)
-        Cells of the rows.
-    y : ndarray of intp, shape (n,)
-        Codes of their labels.
+    cells : Cells
+        Rows as cells.
     pure : bool
         How residuals are scaled.
-    n_jobs : int, optional
-        Number of joblib threads.
 
     Returns
     -------
@@ -44,18 +38,16 @@ def moment_table(
         The residuals of each target, and the rows.
     """
 
-    def of_chunk(start: int) -> Integers:
-        chunk = codes[:, start : start + CHUNK_ROWS]
-        values = residuals(model.margins(chunk), y[start : start + CHUNK_ROWS], pure)
-        return cell_sums(values, chunk, model.offsets)
+    def of_chunk(at: slice) -> Integers:
+        codes = cells.codes(at)
+        values = residuals(model.margins(codes), cells.rows.y[at], pure)
+        return cell_sums(values, codes, model.offsets)
 
-    starts = range(0, max(len(y), 1), CHUNK_ROWS)
-    tables = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(of_chunk)(s) for s in starts)
-    total: Integers = np.sum(tables, axis=0)
-    return total
+    table: Integers = cells.rows.fold(of_chunk)
+    return table
 
 
-def cell_sums(values: Integers, codes: Codes, offsets: NDArray[np.intp]) -> Integers:
+def cell_sums(values: NDArray[Any], codes: Codes, offsets: NDArray[np.intp]) -> Integers:
     """Add up integers over the rows of each cell, and count rows, (n_targets + 1, n_cells)."""
     table = np.empty((len(values) + 1, int(offsets[-1])), dtype=np.int64)
     for line, low, high in zip(codes, offsets[:-1], offsets[1:], strict=True):

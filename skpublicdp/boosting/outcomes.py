@@ -1,8 +1,7 @@
-"""What rows are learned from: labels as codes, or outcomes as multiples of 1 / OUTCOMES."""
+"""Outcomes as multiples of 1 / OUTCOMES."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,67 +11,14 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
 from skpublicdp.boosting.scores import OUTCOMES
-from skpublicdp.data.labels import encode_labels, label_column
+from skpublicdp.data.labels import Kind, Targets
 from skpublicdp.exceptions import warn
-from skpublicdp.guard import ANYTHING, guarded
+from skpublicdp.guard import ANYTHING, RefusedError, guarded
 
 Floats = NDArray[np.float64]
 
 ENOUGH, TAIL = 200, 0.005
 """So many public outcomes or more have bounds at these quantiles, fewer beyond their ends."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
-class Targets:
-    """What is to be learned of rows.
-
-    Attributes
-    ----------
-    private, labelled : ndarray
-        Of private rows, and of public rows that have any.
-    which : ndarray of bool
-        Which of the given public ones these are.
-    classes : ndarray or None
-        The sorted labels; ``None`` for outcomes.
-    bounds : tuple of float, or None
-        What outcomes of 0 and 1 were.
-    """
-
-    private: NDArray[Any]
-    labelled: NDArray[Any]
-    which: NDArray[np.bool_]
-    classes: NDArray[Any] | None = None
-    bounds: tuple[float, float] | None = None
-
-
-class Kind(ABC):
-    """Reads `y` as one kind of thing."""
-
-    @abstractmethod
-    def column(self, y: Any) -> NDArray[Any]:
-        """Return `y`, or `y_public`, of any container as a one-dimensional array."""
-
-    @abstractmethod
-    def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return what is to be learned, from parts that `column` read."""
-
-
-@dataclass(frozen=True)
-class Labels(Kind):
-    """Labels, all of them in `classes` if these are given."""
-
-    classes: ArrayLike | None
-
-    def column(self, y: Any) -> NDArray[Any]:
-        """Read labels."""
-        return label_column(y)
-
-    def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Encode labels."""
-        found = Targets(*encode_labels(private, public, self.classes))
-        if found.classes is not None and len(found.classes) < 2:
-            raise ValueError("y must hold at least two classes; got one class only.")
-        return found
 
 
 @dataclass(frozen=True)
@@ -83,7 +29,7 @@ class Outcomes(Kind):
 
     def column(self, y: Any) -> Floats:
         """Read numbers, NaN included."""
-        y = guarded(check_array, y, dtype=np.float64, error=ValueError(_NUMBERS), **ANYTHING)
+        y = guarded(check_array, y, dtype=np.float64, error=RefusedError(_NUMBERS), **ANYTHING)
         if y.shape[1:] == (1,):
             warn(
                 "A column-vector y was passed when a 1d array was expected. Please change the "
@@ -102,15 +48,27 @@ class Outcomes(Kind):
         which = ~np.isnan(given)
         labelled = given[which]
         if not np.isfinite(private).all() or not np.isfinite(labelled).all():
-            raise ValueError(_NUMBERS)
+            raise RefusedError(_NUMBERS)
         low, high = _bounds(self.bounds, labelled)
+        codes = _scaled(private, low, high), _scaled(labelled, low, high)
+        return Targets(*codes, which, bounds=(low, high))
 
-        def scaled(outcomes: Floats) -> NDArray[np.float32]:
-            shares = (np.clip(outcomes, low, high) - low) / (high - low)
-            # float32 holds these exactly
-            return (np.rint(OUTCOMES * np.clip(shares, 0, 1)) / OUTCOMES).astype(np.float32)
+    def seen(self, y: Floats) -> Floats:
+        """Return none: bounds are declared or public."""
+        return y[:0]
 
-        return Targets(scaled(private), scaled(labelled), which, bounds=(low, high))
+    def encode(self, y: Floats, targets: Targets) -> NDArray[np.float32]:
+        """Clip, scale and round outcomes."""
+        assert targets.bounds is not None
+        if not np.isfinite(y).all():
+            raise RefusedError(_NUMBERS)
+        return _scaled(y, *targets.bounds)
+
+
+def _scaled(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
+    shares = (np.clip(outcomes, low, high) - low) / (high - low)
+    # float32 holds these exactly
+    return (np.rint(OUTCOMES * np.clip(shares, 0, 1)) / OUTCOMES).astype(np.float32)
 
 
 _NUMBERS = (

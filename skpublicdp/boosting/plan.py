@@ -62,6 +62,9 @@ WARM = 1000
 """The first fit may have noise of one over so many of the rows in a sum over one cell of each
 column: it then knows enough for growth to begin."""
 
+MANY = 5e6
+"""It takes no larger noise where there are more rows: there is a largest that can be drawn."""
+
 MOST_WARM = Fraction(1, 2)
 """The most it may take of the budget, where there is growth."""
 
@@ -202,6 +205,7 @@ def warm_share(budget: Budget, effective: float, moved: Sensitivity) -> Fraction
     Fraction or None
         What it needs, in millionths; ``None`` if nothing would be left to grow with.
     """
+    effective = min(effective, MANY)
     # noise of visits that add up their ε grows with the number of visits, not with its root
     loudest = LOUD / SWEEPS if budget.pure else LOUD
     if WARM * math.sqrt(budget.part(MOST_WARM).variance(moved)) > loudest * effective:

@@ -15,7 +15,6 @@ from skpublicdp.boosting.explain import summary
 from skpublicdp.boosting.outcomes import Outcomes
 from skpublicdp.boosting.residuals import residual_quantiles, residual_shares
 from skpublicdp.boosting.spread import Spread
-from skpublicdp.data.columns import split_columns
 
 
 class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):
@@ -197,7 +196,7 @@ class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):
         low, high = self.outcome_bounds_ = rows.outcome_bounds
         # a margin of 0 is in the middle
         self.intercept_ = float((low + high) / 2 + self.intercept_[0])
-        self._shares = residual_shares(learned.residuals, len(rows.y))
+        self._shares = residual_shares(learned.residuals, rows.coded.n)
         self._spread = Spread(learned, (high - low) / 4)
         public = self._spread.variances(learned.cells.public_codes, rows.X_public)
         self._average_variance = float(public.mean())
@@ -245,8 +244,9 @@ class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):
         ndarray of float64, shape (n, 2)
             Low and high ends, within `outcome_bounds_`.
         """
-        columns = zip(self._features.features, split_columns(self._table(X)), strict=True)
-        rows = np.array([of.column.encode(values, clamp=False) for of, values in columns]).T
+        table = self._table(X)
+        of_columns = enumerate(self._features.features)
+        rows = np.array([of.column.encode(table.column(i), clamp=False) for i, of in of_columns]).T
         codes = self._features.encoded_codes(rows)
         variances = self._spread.variances(codes, rows)
         means = self._means(self._model.margins(codes))[:, None]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.door import Cells
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.moments import PROOF
 from skpublicdp.boosting.plan import Budget
+from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF, Model
-from skpublicdp.hypotheses.base import CHUNK_ROWS
 from skpublicdp.ledger import Ledger
 
 Floats = NDArray[np.float64]
@@ -36,31 +33,31 @@ LEAST_VARIANCE = 1e-4
 def residual_variance(
     model: Model,
     cells: Cells,
-    y: NDArray[Any],
     row_weights: Floats,
     loss: Loss,
     ledger: Ledger,
     budget: Budget,
 ) -> float:
     """Release the sum of squared residuals; return it over that of slopes among public rows."""
-    total = 0
-    for chunk, margins in _margins(model, cells, len(y)):
-        residuals, _ = loss.parts(margins, y[chunk])
-        total += int((residuals**2).sum())
+
+    def squared(at: slice) -> Integers:
+        residuals, _ = loss.parts(model.margins(cells.codes(at)), cells.rows.y[at])
+        return np.array([(residuals**2).sum()]).astype(np.int64)
+
     squares = ledger.add_noise(
-        np.array([total]),
+        cells.rows.fold(squared),
         Sensitivity(HALF**2, HALF**4),
         budget.event,
         name="noisy sum of squared residuals",
         proof=PROOF,
     ).values[0]
     _, slopes = loss.parts(model.margins(cells.public_codes))
-    expected = len(y) * float((slopes @ row_weights).sum()) * 2 * HALF
+    expected = cells.rows.n * float((slopes @ row_weights).sum()) * 2 * HALF
     return float(np.clip(squares / expected, LEAST_VARIANCE, 1.0))
 
 
 def residual_counts(
-    model: Model, cells: Cells, y: NDArray[Any], loss: Loss, ledger: Ledger, budget: Budget
+    model: Model, cells: Cells, loss: Loss, ledger: Ledger, budget: Budget
 ) -> Integers:
     """Release how many outcomes lie how far from what is predicted, from -1 to 1.
 
@@ -69,10 +66,14 @@ def residual_counts(
     ndarray of int64, shape (len(EDGES) - 1,)
         Noisy counts.
     """
-    counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
-    for chunk, margins in _margins(model, cells, len(y)):
-        bins = np.searchsorted(EDGES, y[chunk] - loss.mean(margins)[0], side="right") - 1
-        counts += np.bincount(bins.clip(0, len(counts) - 1), minlength=len(counts))
+    size = len(EDGES) - 1
+
+    def counted(at: slice) -> Integers:
+        left = cells.rows.y[at] - loss.mean(model.margins(cells.codes(at)))[0]
+        bins = np.searchsorted(EDGES, left, side="right") - 1
+        return np.bincount(bins.clip(0, size - 1), minlength=size)
+
+    counts = cells.rows.fold(counted)
     # a row that moves is missing in one bin and counts in another one
     moved, name = Sensitivity(2, 2), "noisy counts of residuals"
     return ledger.add_noise(counts, moved, budget.event, name=name, proof=PROOF).values
@@ -98,9 +99,3 @@ def residual_quantiles(shares: Floats, levels: Floats) -> Floats:
     places = np.linspace(-1.0, 1.0, 1 << 14)
     found: Floats = np.interp(levels, below(places), places)
     return found
-
-
-def _margins(model: Model, cells: Cells, n: int) -> Iterator[tuple[slice, Integers]]:
-    for start in range(0, n, CHUNK_ROWS):
-        chunk = slice(start, start + CHUNK_ROWS)
-        yield chunk, model.margins(cells.codes[:, chunk])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.questions import leaves
 from skpublicdp.hypotheses.trees import DecisionTree
 
 Floats = NDArray[np.float64]
@@ -58,9 +60,9 @@ class Model:
         """Return integer margins, shape (n_targets, n); each row on its own."""
         margins = np.repeat(self.intercepts[:, None], codes.shape[1], axis=1)
         for line, start, stop in zip(codes, self.offsets[:-1], self.offsets[1:], strict=True):
-            margins += self.scores[:, start:stop][:, line]
+            margins += np.take(self.scores[:, start:stop], line, axis=1)
         for tree, scores in zip(self.trees, self.leaf_scores, strict=True):
-            margins += scores[:, tree.apply(codes.T)]
+            margins += np.take(scores, leaves(tree.splits, codes), axis=1)
         return margins
 
     def with_tree(self, tree: DecisionTree, scores: Integers) -> Model:
@@ -76,9 +78,9 @@ def nothing(offsets: NDArray[np.intp], targets: int) -> Model:
     return Model(scores, np.full(targets, center, dtype=np.int64), offsets)
 
 
-def probabilities(margins: Integers) -> Floats:
+def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
     """Return the probability of each target, shape (n_targets, n)."""
-    looked_up: Floats = SIGMOID[np.clip(margins, -LIMIT, LIMIT) + LIMIT]
+    looked_up: Floats = np.take(SIGMOID, np.clip(margins, -LIMIT, LIMIT) + LIMIT)
     return looked_up
 
 
@@ -107,7 +109,7 @@ def scale(probability: Floats, pure: bool) -> Floats:
     return scaled
 
 
-def residuals(margins: Integers, y: NDArray[np.intp], pure: bool) -> Integers:
+def residuals(margins: NDArray[np.integer[Any]], y: NDArray[np.intp], pure: bool) -> Integers:
     """Return v(x) (1[y] - probability) as integers, shape (n_targets, n); y itself for one target.
 
     No row's residual is longer than `HALF` (by the sum of the targets where `pure`).
@@ -122,7 +124,7 @@ def residuals(margins: Integers, y: NDArray[np.intp], pure: bool) -> Integers:
     return rounded
 
 
-def weights(margins: Integers, y: NDArray[np.intp], heaviest: int) -> Integers:
+def weights(margins: NDArray[np.integer[Any]], y: NDArray[np.intp], heaviest: int) -> Integers:
     """Return what a row weighs in the next tree: min(1, 2 (1 - p)), p being that of its label.
 
     Returns
@@ -134,7 +136,7 @@ def weights(margins: Integers, y: NDArray[np.intp], heaviest: int) -> Integers:
         own = np.where(y == 1, margins[0], -margins[0])
     else:
         # against the strongest other label
-        others = margins.copy()
+        others = margins.astype(np.int64)
         others[y, np.arange(len(y))] = np.iinfo(np.int64).min // 2
         own = margins[y, np.arange(len(y))] - others.max(axis=0)
     wrong = probabilities(-own)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from skpublicdp.boosting.explain import centred_deviations
 from skpublicdp.boosting.features import Codes, Feature
 from skpublicdp.boosting.learner import Learned
+from skpublicdp.boosting.questions import leaves
 from skpublicdp.boosting.scores import UNIT
 from skpublicdp.hypotheses.trees import DecisionTree
 
@@ -94,7 +95,7 @@ class Spread:
             for feature, of_cells in zip(features.features, scores, strict=True)
         ]
         self._trees: tuple[DecisionTree, ...] = learned.model.trees
-        lines = [*codes, *(tree.apply(codes.T) for tree in self._trees)]
+        lines = [*codes, *(leaves(tree.splits, codes) for tree in self._trees)]
         self._variances = []
         for line, covariances in zip(lines, learned.covariances, strict=True):
             shares = np.bincount(line, minlength=covariances.shape[-1]) / len(line)
@@ -105,13 +106,13 @@ class Spread:
 
         Parameters
         ----------
-        codes : ndarray of int16, shape (n_columns, n)
+        codes : ndarray of int, shape (n_columns, n)
             Cells of rows.
         rows : ndarray of float64, shape (n, n_columns)
             The same rows, encoded.
         """
         found = np.zeros(len(rows))
-        lines = [*codes, *(tree.apply(codes.T) for tree in self._trees)]
+        lines = [*codes, *(leaves(tree.splits, codes) for tree in self._trees)]
         for line, variances in zip(lines, self._variances, strict=True):
             found += variances[line]
         for line, values, slopes in zip(codes, rows.T, self._lines, strict=True):

@@ -52,8 +52,6 @@ class Stages:
         Most rounds of sums, or number of trees that vote; chosen by rule otherwise.
     learning_rate : float, optional
         What a vote adds on either side of the margin; chosen by rule otherwise.
-    n_jobs : int, optional
-        Number of joblib threads.
     """
 
     def __init__(
@@ -63,17 +61,14 @@ class Stages:
         *,
         max_rounds: int | None = None,
         learning_rate: float | None = None,
-        n_jobs: int | None = None,
     ) -> None:
-        self._rows = rows
-        self._y = rows.y
+        self._rows, self._n = rows, rows.coded.n
         self._targets = 1 if rows.classes is None or len(rows.classes) == 2 else len(rows.classes)
         self._ledger = ledger
-        self._persons = len(rows.y) / ledger.rows_per_person  # as many as count for a draw
+        self._persons = self._n / ledger.rows_per_person  # as many as count for a draw
         self._most = max_rounds
         self._rate = learning_rate
         self._budget = self._whole  # of the stages that follow, which may be less
-        self._n_jobs = n_jobs
         self._cut(FINE)
 
     def _cut(self, max_bins: int, weights: Floats | None = None) -> None:
@@ -93,7 +88,7 @@ class Stages:
     @property
     def _columns(self) -> Sensitivity:
         """How far a person moves one count for each column."""
-        return self._ledger.for_person(once(self._rows.X.shape[1]))
+        return self._ledger.for_person(once(len(self._rows.coded.columns)))
 
     @property
     def _loss(self) -> Loss:
@@ -118,7 +113,7 @@ class Stages:
             The share that is left: all but the first round's if public rows are of no use, and
             `stop` says to end there.
         """
-        n, pure = len(self._y), self._budget.pure
+        n, pure = self._n, self._budget.pure
         look, share = self._look(evenness, left * LOOKS_TO_SUMS)
         left -= share
         bins = COARSE if evenness < EVEN else FINE
@@ -161,7 +156,7 @@ class Stages:
         """Return the public rows as they are cut now."""
         X = self.cells.features.indicators(self.cells.public_codes)
         weights = np.full(len(X), 1 / len(X)) if weights is None else weights
-        return PublicDesign(X, weights, len(self._y))
+        return PublicDesign(X, weights, self._n)
 
     def _look(self, evenness: float, most: Fraction) -> tuple[Look | None, Fraction]:
         """Compare public rows with private ones, and if they look unlike once more when weighed.
@@ -180,7 +175,7 @@ class Stages:
         Fraction
             The share of the budget that was spent.
         """
-        n, design = len(self._y), self._design()
+        n, design = self._n, self._design()
         cells = cell_strategy(self.cells.features, design.X, pure=self._budget.pure)
         if n_rounds(n * evenness, design.size, self._variance(cells)) > LOOK_ROUNDS:
             return None, Fraction(0)
@@ -199,10 +194,10 @@ class Stages:
         """Count the rows in a half of each column, and compare them with public rows."""
         cells = self.cells
         chosen = halves(cells.features, design)
-        none = np.empty((0, len(self._y)), dtype=np.int64)
-        rows = cell_sums(none, cells.codes, cells.features.offsets)[-1]
+        none, offsets = np.empty((0, 0)), cells.features.offsets
+        rows = cells.rows.fold(lambda at: cell_sums(none, cells.codes(at), offsets))
         counts = self._ledger.add_noise(
-            chosen @ rows,
+            chosen @ rows[-1],
             once(len(chosen)),
             self._budget.part(share).event,
             name="noisy counts of halves of columns",
@@ -213,7 +208,7 @@ class Stages:
 
     def _measurable(self) -> bool:
         """Tell whether the noise of the smallest release is within what can be drawn."""
-        columns = self._rows.X.shape[1] + 1
+        columns = len(self._rows.coded.columns) + 1
         # a column moves by less than 4 HALF entries of at most ONE each, counts included
         most = 4 * HALF * ONE
         moved = self._ledger.for_person(Sensitivity(columns * most, columns * most**2))
@@ -229,19 +224,22 @@ class Stages:
         one = self._targets == 1
         # of outcomes their sum, in units in which each is an integer
         unit = OUTCOMES if self._rows.classes is None else 1
+
+        def counted(at: slice) -> Integers:
+            y = self._rows.coded.y[at]
+            if one:
+                return np.array([np.rint(unit * y).sum(dtype=np.int64)])
+            return np.bincount(y, minlength=self._targets)
+
         counts = self._ledger.add_noise(
-            (
-                np.rint(unit * self._y).sum(dtype=np.int64).reshape(1)
-                if one
-                else np.bincount(self._y, minlength=self._targets)
-            ),
+            self._rows.coded.fold(counted),
             # of more than two labels one has a row less, another one a row more
             Sensitivity(unit, unit**2) if one else Sensitivity(2, 2),
             budget.event,
             name="noisy counts of the labels" if unit == 1 else "noisy sum of the outcomes",
             proof=PROOF,
         ).values
-        n = len(self._y)
+        n = self._n
         shares = np.clip(counts / (unit * n), min(3 / n, 0.5), max(1 - 3 / n, 0.5))
         if one:
             return float(4 * shares[0] * (1 - shares[0]))
@@ -253,7 +251,7 @@ class Stages:
     ) -> None:
         """Release the residuals that the model leaves, or again those of none; learn from them."""
         pure, model = budget.pure, fit.nothing if again else fit.model
-        table = moment_table(model, self.cells.codes, self._y, pure=pure, n_jobs=self._n_jobs)
+        table = moment_table(model, self.cells, pure=pure)
         counts = not pure or fit.drift is None  # with Laplace noise they cost
         noisy = release(table, measured, budget.event, self._ledger, counts=counts)
         (fit.add if again else fit.learn)(noisy)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
-from skpublicdp.boosting.features import Codes
-from skpublicdp.boosting.moments import PROOF
+from skpublicdp.boosting.moments import PROOF, cell_sums
 from skpublicdp.boosting.posterior import PublicDesign, Release, Scores, update
+from skpublicdp.boosting.questions import leaves
+from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import (
     HALF,
     UNIT,
@@ -19,7 +22,6 @@ from skpublicdp.boosting.scores import (
     scale,
     weights,
 )
-from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate_chunks
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.ledger import Ledger
 
@@ -41,32 +43,16 @@ class Voters:
         The model to begin with.
     cover : TreeCover
         The trees.
-    codes : ndarray of int16, shape (n_columns, n)
-        Cells of the private rows.
-    y : ndarray of intp, shape (n,)
-        Codes of their labels.
+    cells : Cells
+        Private rows as cells.
     ledger : Ledger
         Pays.
-    n_jobs : int, optional
-        Number of joblib threads.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        cover: TreeCover,
-        codes: Codes,
-        y: NDArray[np.intp],
-        ledger: Ledger,
-        n_jobs: int | None = None,
-    ) -> None:
+    def __init__(self, model: Model, cover: TreeCover, cells: Cells, ledger: Ledger) -> None:
         self.model = model
-        self._cover = cover
-        self._codes = codes
-        self._y = y
-        self._ledger = ledger
-        self._n_jobs = n_jobs
-        self._margins = model.margins(codes)
+        self._cover, self._cells, self._ledger = cover, cells, ledger
+        self._margins = cells.margins(model)
 
     def vote(self, drawn: Draw, rate: float) -> None:
         """Draw a tree; each leaf gets `rate` on either side of the margin."""
@@ -79,9 +65,7 @@ class Voters:
             scores[tree.leaves, np.arange(len(tree.leaves))] = 2 * votes
         self._add(tree, scores)
 
-    def grow(
-        self, drawn: Draw, noise: Gaussian | Pure, design: PublicDesign, public_codes: Codes
-    ) -> float:
+    def grow(self, drawn: Draw, noise: Gaussian | Pure, design: PublicDesign) -> float:
         """Draw a tree, release the residuals in its leaves and score these.
 
         Parameters
@@ -92,8 +76,6 @@ class Voters:
             What the residuals cost.
         design : PublicDesign
             Weights of the public rows.
-        public_codes : ndarray of int16, shape (n_columns, m)
-            Their cells.
 
         Returns
         -------
@@ -102,9 +84,9 @@ class Voters:
         """
         pure = isinstance(noise, Pure)
         tree = self._draw(drawn)
-        leaves = len(tree.leaves)
+        n_leaves = len(tree.leaves)
         measured = self._ledger.add_noise(
-            leaf_sums(tree, self._codes, self._margins, self._y, pure=pure),
+            leaf_sums(tree, self._cells, self._margins, pure=pure),
             # one column of cells: a label that turns moves 2 HALF, a row HALF in two leaves
             Sensitivity(2 * HALF, (2 * HALF) ** 2),
             noise,
@@ -113,13 +95,14 @@ class Voters:
         )
         totals = measured.values / (2 * HALF)
 
+        public_codes = self._cells.public_codes
         margins = self.model.margins(public_codes)
         baseline = probabilities(margins)
         factor = scale(baseline, pure)
-        Z = np.eye(leaves)[tree.apply(public_codes.T)]
-        covariance = measured.variance / (2 * HALF) ** 2 * np.eye(leaves)
+        Z = np.eye(n_leaves)[leaves(tree.splits, public_codes)]
+        covariance = measured.variance / (2 * HALF) ** 2 * np.eye(n_leaves)
         at = PublicDesign(Z, design.weights, design.n)
-        scores = np.zeros((len(totals), leaves), dtype=np.int64)
+        scores = np.zeros((len(totals), n_leaves), dtype=np.int64)
         gain = 0.0
         for target, total in enumerate(totals):
             released = Release(total, covariance, Z, factor, baseline[target])
@@ -132,10 +115,15 @@ class Voters:
 
     def _draw(self, drawn: Draw) -> DecisionTree:
         """Draw a tree by its weighted errors; a row's weight is of its own and released things."""
-        weight = weights(self._margins, self._y, HEAVIEST)
-        table = tabulate_chunks(self._cover, self._codes.T, self._y, weight, self._n_jobs)
+        cells, y = self._cells, self._cells.rows.y
+
+        def tabulated(at: slice) -> Integers:
+            weight = weights(self._margins[:, at], y[at], HEAVIEST)
+            X: NDArray[Any] = cells.codes(at).T
+            return self._cover.tabulate(X, y[at], weight)
+
         path = self._ledger.draw(
-            self._cover.family(table),
+            self._cover.family(cells.rows.fold(tabulated)),
             drawn,
             HEAVIEST,
             name="exponential mechanism, exact draw of a tree",
@@ -145,20 +133,21 @@ class Voters:
 
     def _add(self, tree: DecisionTree, scores: Integers) -> None:
         self.model = self.model.with_tree(tree, scores)
-        self._margins += scores[:, tree.apply(self._codes.T)]
+        self._cells.move(self._margins, scores, self._cells.leaf_lines(tree.splits))
 
 
 def leaf_sums(
-    tree: DecisionTree, codes: Codes, margins: Integers, y: NDArray[np.intp], *, pure: bool
+    tree: DecisionTree, cells: Cells, margins: NDArray[np.int32], *, pure: bool
 ) -> Integers:
     """Add up residuals over the rows of each leaf, shape (n_targets, n_leaves)."""
-    total = np.zeros((len(margins), len(tree.leaves)), dtype=np.int64)
-    for start in range(0, len(y), CHUNK_ROWS):
-        chunk = slice(start, start + CHUNK_ROWS)
-        leaf = tree.apply(codes[:, chunk].T)
-        values = residuals(margins[:, chunk], y[chunk], pure)
-        for sums, value in zip(total, values, strict=True):
-            sums += np.bincount(leaf, weights=value, minlength=len(sums)).astype(np.int64)
+    line = cells.leaf_lines(tree.splits)
+
+    def of_chunk(at: slice) -> Integers:
+        values = residuals(margins[:, at], cells.rows.y[at], pure)
+        ends = np.array([0, len(tree.leaves)])
+        return cell_sums(values, line(at)[None], ends)[:-1]
+
+    total: Integers = cells.rows.fold(of_chunk)
     return total
 
 

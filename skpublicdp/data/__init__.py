@@ -1,1 +1,5 @@
-"""Rows: which are private, which are public, and what their columns are."""
+"""Rows: where they are, which are public, and what their columns are."""
+
+from skpublicdp.data.description import describe_columns
+
+__all__ = ["describe_columns"]

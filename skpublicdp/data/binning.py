@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp.data.columns import Codes, Rows, Schema
 
@@ -21,6 +22,90 @@ def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
     )
     cuts: Rows = halfway[np.unique(np.clip(ends, 0, len(halfway) - 1))]
     return cuts
+
+
+MOST_EDGES = 65_000
+"""Most edges of a fine grid: its codes, that of missing values included, have 16 bits."""
+
+PLACES = 8192
+"""Between fewer public values more edges are put, so that there are about so many."""
+
+
+def fine_edges(values: Rows, *, integral: bool, few: int) -> Rows:
+    """Return the edges of a grid on which a column may be cut later, from public values only.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        Public values, none missing.
+    integral : bool
+        Whether they are whole numbers: further edges are then put half-way between such.
+    few : int
+        Columns of no more distinct values have no further edges.
+
+    Returns
+    -------
+    ndarray of float64
+        Increasing: all cuts that `cut_points` may choose, quantiles of these if they are too many,
+        and places evenly between neighbouring values.
+    """
+    distinct = np.unique(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        edges = cut_points(values, MOST_EDGES)
+        known = distinct[np.isfinite(distinct)]
+        parts = min(64, PLACES // max(len(known), 1))
+        if len(distinct) > few and parts > 1:
+            inside = known[:-1, None] + np.diff(known)[:, None] * (np.arange(parts) + 0.5) / parts
+            places = np.floor(inside) + 0.5 if integral else inside
+            edges = np.union1d(edges, places[np.isfinite(places)])
+    found: Rows = edges[~np.isnan(edges)]
+    return found
+
+
+def snapped(edges: Rows, places: Rows) -> Rows:
+    """Return the edge nearest to each place; those that are no numbers stay what they are."""
+    if not len(edges):
+        return places
+    above = np.searchsorted(edges, places).clip(1 - (len(edges) == 1), len(edges) - 1)
+    below = np.maximum(above - 1, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        nearer = places - edges[below] <= edges[above] - places
+    nearest: Rows = np.where(np.isnan(places), places, edges[np.where(nearer, below, above)])
+    return nearest
+
+
+def count_below(edges: Rows, values: Rows) -> NDArray[np.intp]:
+    """Return how many of increasing edges are below each value, as `searchsorted` does; 0 for NaN.
+
+    Buckets of equal width tell how many are below for certain: since a value's bucket never falls
+    when the value grows, only the edges of its own bucket need be compared with it.
+    """
+    finite = edges[np.isfinite(edges)]
+    n_buckets = 1 << min(max(10, (4 * len(edges)).bit_length()), 16)
+    with np.errstate(all="ignore"):
+        width = np.ptp(finite) / n_buckets if len(finite) > 1 else 0.0
+        scale = 1 / width if width else np.inf
+    if 8 * len(values) < n_buckets or not np.isfinite(scale) or not scale:
+        return np.where(np.isnan(values), 0, np.searchsorted(edges, values))
+
+    def bucket(numbers: Rows) -> NDArray[np.intp]:
+        with np.errstate(over="ignore"):
+            place = (numbers - finite[0]) * scale
+        # fmax takes NaN for the least
+        found: NDArray[np.intp] = np.fmin(np.fmax(place, -1.0), n_buckets).astype(np.intp)
+        return found + 1
+
+    inside = np.bincount(bucket(edges), minlength=n_buckets + 2)
+    first = np.cumsum(inside) - inside
+    which = bucket(values)
+    found = np.take(first, which)
+    ends = np.append(edges, np.nan)  # nothing is above NaN
+    for _ in range(2):
+        found += values > np.take(ends, found)
+    crowded = np.flatnonzero(np.take(inside > 2, which))
+    found[crowded] = np.searchsorted(edges, values[crowded])
+    found[np.isnan(values)] = 0
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Columns as public rows describe them: numbers within bounds, categories, and bins of both."""
+"""Columns as public rows describe them: numbers and dates within bounds, and categories."""
 
 from __future__ import annotations
 
@@ -10,13 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skpublicdp.guard import NotNumbersError, guarded
+from skpublicdp.data.frames import (
+    ANYTHING,
+    BOOLEAN,
+    DATE,
+    NUMBER,
+    ColumnType,
+    Container,
+    Table,
+)
+from skpublicdp.guard import NotNumbersError, RefusedError, guarded
 
 Rows = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 OTHER, MISSING = "(other)", "(missing)"
 """How a category that no public row has, and a missing value, are written out."""
+
+EXACT = 2**53
+"""Floats hold all whole numbers up to this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +49,10 @@ class Column:
         Whether all public values of a numeric column, and its bounds, are whole numbers.
     nullable : bool
         Whether a numeric column may have missing values.
+    dated : bool
+        Whether numbers are microseconds since 1970.
+    origin : int
+        Numbers are counted from here, so that floats hold whole ones that are too large for them.
     """
 
     name: str
@@ -46,6 +62,8 @@ class Column:
     high: float = np.inf
     integral: bool = False
     nullable: bool = False
+    dated: bool = False
+    origin: int = 0
 
     @property
     def n_categories(self) -> int:
@@ -56,12 +74,12 @@ class Column:
         """Return numbers within the bounds, or codes of categories; each value on its own."""
         if self.categorical:
             values = np.asarray(values, dtype=object)
-            refusal = ValueError(f"Column {self.name} could not be read.")
+            refusal = RefusedError(f"Column {self.name} could not be read.")
             codes: Rows = guarded(self._codes, values, error=refusal)
             return codes
-        numbers = to_numbers(values, self.name)
+        numbers = to_numbers(values, self.name, self.origin)
         if not self.nullable and not np.isfinite(numbers).all():
-            raise NotNumbersError(_numbers_only([self.name], self.nullable))
+            raise NotNumbersError(not_numbers([self.name]))
         return np.clip(numbers, self.low, self.high) if clamp else numbers
 
     def _codes(self, values: NDArray[Any]) -> Rows:
@@ -86,15 +104,28 @@ class Column:
 
     def decode(self, numbers: Rows) -> NDArray[Any]:
         """Undo `encode`, `OTHER` and `MISSING` being written out."""
+        if self.dated:
+            return self._dates(numbers)
         if self.integral:
             # up: as many are at or below each integer as before
-            return np.ceil(numbers).astype(np.int64)
+            return np.ceil(numbers).astype(np.int64) + self.origin
         if not self.categorical:
             return numbers
         names = np.empty(self.n_categories, dtype=object)
         names[:] = self.names
         decoded: NDArray[Any] = names[numbers.astype(np.intp)]
         return decoded
+
+    def text(self, number: float) -> str:
+        """Write out an encoded number or date."""
+        if not self.dated:
+            return str(self.origin + round(number)) if self.origin else f"{number:.6g}"
+        day, time = str(self._dates(np.array([number]))[0]).split("T")
+        return day if time == "00:00:00.000000" else f"{day} {time.partition('.')[0]}"
+
+    @staticmethod
+    def _dates(numbers: Rows) -> NDArray[np.datetime64]:
+        return np.ceil(numbers).astype(np.int64).astype("datetime64[us]")
 
     @property
     def names(self) -> list[Any]:
@@ -113,19 +144,29 @@ def is_missing(value: Any) -> bool:
     return bool(value != value)
 
 
-def to_numbers(values: NDArray[Any], name: str) -> Rows:
-    """Convert a column to floats; an error quotes no value."""
-    numbers: Rows = guarded(_floats, values, error=NotNumbersError(_numbers_only([name], True)))
+def to_numbers(values: NDArray[Any], name: str, origin: int = 0) -> Rows:
+    """Convert a column to floats, each value on its own; an error quotes no value."""
+    refusal = NotNumbersError(not_numbers([name]))
+    numbers: Rows = guarded(_floats, values, origin, error=refusal)
     return numbers
 
 
-def _floats(values: NDArray[Any]) -> Rows:
+def _floats(values: NDArray[Any], origin: int) -> Rows:
+    missing = np.ma.getmaskarray(values)
+    values = np.ma.getdata(values)
+    if values.dtype.kind == "M":
+        missing = missing | np.isnat(values)
+        values = values.astype("datetime64[us]").astype(np.int64)
     parts = values.tolist() if values.dtype == object else [values]
     # numpy would take the real part and warn
     if any(isinstance(part, complex) or _kind(part) == "c" for part in parts):
         raise TypeError("complex")
-    numbers = np.asarray(values, dtype=np.float64)
-    return np.where(np.isnan(numbers), np.nan, numbers)  # a signalling NaN is heard again and again
+    if origin and values.dtype.kind in "iu":  # wraps around where it is too far for a float anyway
+        numbers = (values.astype(np.int64) - np.int64(origin)).astype(np.float64)
+    else:
+        numbers = np.asarray(values, dtype=np.float64) - origin
+    # a signalling NaN is heard again and again
+    return np.where(missing | np.isnan(numbers), np.nan, numbers)
 
 
 def _kind(values: Any) -> str:
@@ -133,15 +174,23 @@ def _kind(values: Any) -> str:
     return str(getattr(getattr(values, "dtype", None), "kind", "O"))
 
 
-def _numbers_only(names: list[str], nullable: bool) -> str:
-    """Return what is said of numeric columns, whichever of them is wrong, and whatever with it."""
-    first = names[0] if names else "x0"
-    others = ", and so must all other numeric columns (which does not is withheld)"
+def not_numbers(names: Sequence[str], nullable: bool = False) -> str:
+    """Return what is said of private values of some columns, whichever of them will not do.
+
+    Which of them it is, is withheld.
+    """
+    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} others" if len(names) > 5 else "")
+    columns = f"Column {listed}" if len(names) == 1 else f"Columns {listed}"
+    if nullable:
+        return (
+            f"{columns} must hold numbers only, as among the public rows, and some value is "
+            "neither a number nor missing (where is withheld); convert such values, or drop it."
+        )
     return (
-        f"Column {first} must hold numbers only, as it does among the public rows"
-        f"{others if len(names) > 1 else ''}: each argument must be a string that is a number, or "
-        "a number"
-        + ("." if nullable else f". There may be no infinity and no NaN in column {first}.")
+        f"{columns} must hold numbers only, none missing or infinite (each argument must be a "
+        "string that is a number, or a number), and some value is not (where is withheld): X "
+        "contains NaN, infinity, a value too large for float64, or text; drop such rows, fill "
+        "them in, or use SemiPrivateBoostingClassifier, which takes missing values as they are."
     )
 
 
@@ -153,15 +202,12 @@ class Schema:
     ----------
     columns : tuple of Column
         One per column.
-    frame : type or None
-        The class of data frames rows came as; None for arrays.
-    labels : tuple
-        Column labels of the frame.
+    container : Container
+        What rows came in.
     """
 
     columns: tuple[Column, ...]
-    frame: type | None
-    labels: tuple[Any, ...]
+    container: Container
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -173,33 +219,57 @@ class Schema:
         """Which columns are numeric."""
         return np.array([not column.categorical for column in self.columns])
 
-    def encode(self, X: Any, *, clamp: bool = True) -> Rows:
-        """Return rows as floats; each row on its own, and an error names no single column."""
-        names = [column.name for column in self.columns if not column.categorical]
-        refusal = NotNumbersError(_numbers_only(names, any(c.nullable for c in self.columns)))
-        parts = guarded(split_columns, X, error=refusal)
-        try:
-            encoded = [
-                column.encode(values, clamp=clamp)
-                for column, values in zip(self.columns, parts, strict=True)
-            ]
-        except NotNumbersError:
-            encoded = None
-        if encoded is None:
+    def encode(self, table: Table, *, clamp: bool = True) -> Rows:
+        """Return rows as floats, column by column in memory; each row on its own."""
+        encoded = np.empty(table.shape, order="F")
+        refusal = NotNumbersError(not_numbers(*self._doubtful(table)))
+        failed = False
+        for position, column in enumerate(self.columns):
+            values = guarded(table.column, position, error=refusal)
+            try:
+                encoded[:, position] = column.encode(values, clamp=clamp)
+            except NotNumbersError:
+                failed = True
+        if failed:
             raise refusal
-        return np.ascontiguousarray(np.array(encoded).reshape(len(encoded), -1).T)
+        return encoded
+
+    def check(self, table: Table) -> int:
+        """Refuse numbers that are none, where none may be missing; nothing else comes of it."""
+        failed = False
+        for position, column in enumerate(self.columns):
+            if not column.categorical and (table.types[position].nullable or not table.is_frame):
+                values = table.column(position)
+                if values.dtype.kind in "iub" and not np.ma.isMaskedArray(values):
+                    continue
+                try:
+                    failed |= not np.isfinite(to_numbers(values, column.name)).all()
+                except NotNumbersError:
+                    failed = True
+        if failed:
+            raise NotNumbersError(not_numbers(*self._doubtful(table)))
+        return 0
+
+    def _doubtful(self, table: Table) -> tuple[list[str], bool]:
+        """Return the columns of numbers whose type allows for values that will not do."""
+        numeric = [
+            (column, type_)
+            for column, type_ in zip(self.columns, table.types, strict=True)
+            if not column.categorical
+        ]
+        nullable = any(column.nullable for column, _ in numeric)
+        names = [
+            column.name
+            for column, type_ in numeric
+            if type_.nullable and not (nullable and type_.kind == NUMBER)
+        ]
+        return names or [column.name for column, _ in numeric], nullable
 
     def decode(self, rows: Rows) -> Any:
         """Return rows in the container they came in."""
-        parts = [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
-        if self.frame is not None:
-            return self.frame(dict(enumerate(parts))).set_axis(list(self.labels), axis=1)
-        if self.numeric.all():
-            return np.column_stack(parts)
-        decoded = np.empty(rows.shape, dtype=object)
-        for position, part in enumerate(parts):
-            decoded[:, position] = part
-        return decoded
+        return self.container.build(
+            [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
+        )
 
     def position(self, column: Any) -> int:
         """Return the position of a column given by its name or its position."""
@@ -215,138 +285,160 @@ class Schema:
         )
 
 
-def split_columns(X: Any) -> list[NDArray[Any]]:
-    """Return the columns of a frame or an array."""
-    if hasattr(X, "iloc"):
-        return [_values(X.iloc[:, position]) for position in range(X.shape[1])]
-    return [X[:, position] for position in range(X.shape[1])]
-
-
-def _values(series: Any) -> NDArray[Any]:
-    """Return a column of a frame; a missing number becomes NaN."""
-    dtype = series.dtype
-    if isinstance(dtype, np.dtype):
-        return np.asarray(series)
-    if getattr(dtype, "kind", "O") in "fiu" and dtype.name != "category":
-        values: NDArray[Any] = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return values
-    return np.asarray(series.astype(object), dtype=object)
-
-
 def build_schema(
-    X: Any,
-    public: Sequence[Any],
+    X: Table,
+    public: Sequence[Table],
     *,
-    names: Sequence[str],
     bounds: ArrayLike | Mapping[Any, Any] | None = None,
     nullable: bool = False,
+    numeric: bool = False,
 ) -> Schema:
     """Describe columns by public rows, and by the types of the columns of `X`.
 
     Parameters
     ----------
-    X : DataFrame or ndarray
+    X : Table
         All rows, looked at for column types only: which columns may be categorical.
-    public : sequence of DataFrame or ndarray
+    public : sequence of Table
         Parts of the public rows, of the columns of `X`; may be empty.
-    names : sequence of str
-        Names of the columns.
     bounds : array-like of shape (2,) or (n_features, 2), or mapping of column to pair, optional
         Bounds of numeric columns, by default the public range widened by itself on each side.
     nullable : bool, default=False
         Whether numeric columns may have missing values and infinities.
+    numeric : bool, default=False
+        Whether all columns are.
 
     Returns
     -------
     Schema
         The columns.
     """
-    parts = [split_columns(part) for part in public]
-    limits = _limits(bounds, names)
+    names = column_names(X)
+    limits = _limits(bounds, names, X.types)
     columns = []
     for position, name in enumerate(names):
-        of_public = [part[position] for part in parts]
-        values = np.concatenate(of_public) if of_public else np.empty(0)
-        if _is_categorical(X, position, values):
-            columns.append(_categorical(X, position, name, values))
+        parts = [part.column(position) for part in public]
+        given = [X.types[position], *(part.types[position] for part in public)]
+        if not numeric and _is_categorical(given, X.is_frame, parts):
+            columns.append(_categorical(name, given, parts))
         else:
-            numbers = to_numbers(values, name)
-            if nullable:
-                numbers = numbers[np.isfinite(numbers)]
-            described = _numeric(name, numbers, limits.get(position))
+            described = _numeric(name, given[0], parts, limits.get(position), nullable)
             columns.append(replace(described, nullable=nullable))
-    frame = type(X) if hasattr(X, "iloc") else None
-    labels = tuple(X.columns) if frame is not None else tuple(range(len(names)))
-    return Schema(tuple(columns), frame, labels)
+    return Schema(tuple(columns), X.container)
 
 
-def _is_categorical(X: Any, position: int, public: NDArray[Any]) -> bool:
-    """Decide by the type of the column and, where it may hold anything, by the public values."""
-    dtype = X.iloc[:, position].dtype if hasattr(X, "iloc") else X.dtype
-    kind = getattr(dtype, "kind", "O")
-    if kind in "iuf" and getattr(dtype, "name", "") != "category":
+def column_names(X: Table) -> list[str]:
+    """Return the names of columns, or x0, x1 and so on for those of arrays."""
+    return [str(label) if X.is_frame else f"x{label}" for label in X.labels]
+
+
+def _is_categorical(types: Sequence[ColumnType], frame: bool, public: Sequence[Any]) -> bool:
+    """Decide by the types of the column and, where it may hold anything, by the public values."""
+    kind = types[0].kind
+    if kind in (NUMBER, DATE):
         return False
-    if kind in "mM":
-        raise ValueError("A column of dates must be turned into numbers first.")
-    if kind == "b":
-        return hasattr(X, "iloc")
-    if hasattr(X, "iloc") and not isinstance(dtype, np.dtype):
+    if frame and (kind != ANYTHING or not public):
         return True
-    if hasattr(X, "iloc") and not len(public):
-        return True
-    return any(isinstance(value, str | bool) for value in public.tolist())
+    if kind == BOOLEAN:
+        return False
+    return any(isinstance(value, str | bool) for part in public for value in part.tolist())
 
 
-def _categorical(X: Any, position: int, name: str, values: NDArray[Any]) -> Column:
-    kept = [value for value in values.tolist() if not is_missing(value)]
-    declared = hasattr(X, "iloc") and _kind(X.iloc[:, position]) == "b"
-    if (kept or declared) and all(isinstance(value, bool | np.bool_) for value in kept):
-        kept = [False, True]  # known without looking at a row
-    if not len(values) and not kept:
+def _categorical(name: str, types: Sequence[ColumnType], public: Sequence[Any]) -> Column:
+    values = [value for part in public for value in np.asarray(part, dtype=object).tolist()]
+    kept = [value for value in values if not is_missing(value)]
+    declared = [value for type_ in types for value in type_.categories or ()]
+    booleans = all(isinstance(value, bool | np.bool_) for value in kept + declared)
+    if booleans and (kept or types[0].kind == BOOLEAN):
+        declared = [False, True]  # known without looking at a row
+    if not values and not declared:
         raise ValueError(
             f"Column {name} is categorical, and only public rows may say which categories there "
-            "are; pass X_public or is_public."
+            "are; pass X_public or is_public, or declare them in the type of the column."
         )
     try:
-        distinct = sorted(set(kept))
+        distinct = sorted({*kept, *declared})
     except TypeError:
-        distinct = sorted(set(kept), key=lambda value: (type(value).__name__, str(value)))
+        distinct = sorted({*kept, *declared}, key=lambda value: (type(value).__name__, str(value)))
     categories = np.empty(len(distinct), dtype=object)
     categories[:] = distinct
     return Column(name, categories, categorical=True)
 
 
-def _numeric(name: str, values: Rows, limits: tuple[float, float] | None) -> Column:
-    if not np.isfinite(values).all():
+def _numeric(
+    name: str,
+    type_: ColumnType,
+    public: Sequence[Any],
+    limits: tuple[float, float] | None,
+    nullable: bool,
+) -> Column:
+    origin = _origin(public)
+    values = np.concatenate([np.empty(0), *(_public_numbers(p, name, origin) for p in public)])
+    if nullable:
+        values = values[np.isfinite(values)]
+    elif not np.isfinite(values).all():
         raise ValueError(
-            f"Input X contains NaN or infinity in public rows of the numeric column {name}."
+            f"Input X contains NaN or infinity in public rows of the numeric column {name}; drop "
+            "these rows or fill them in."
         )
     distinct = np.unique(values)
-    if limits is None:
-        if not len(distinct):
-            limits = -8.0, 8.0  # of standard-normal reference rows
-        else:
-            width = distinct[-1] - distinct[0] or max(1.0, abs(distinct[0]))
-            limits = distinct[0] - width, distinct[-1] + width
-    low, high = map(float, limits)
+    if limits is not None:
+        low, high = limits[0] - origin, limits[1] - origin
+    elif not len(distinct):
+        low, high = -8.0, 8.0  # of standard-normal reference rows
+    else:
+        width = distinct[-1] - distinct[0] or max(1.0, abs(distinct[0]))
+        low, high = float(distinct[0] - width), float(distinct[-1] + width)
     # not by the type of the column, which one missing private number makes another
     ends = np.array([low, high])
-    whole = (distinct % 1 == 0).all() and (ends % 1 == 0).all() and np.abs(ends).max() < 2**53
-    integral = bool(len(distinct) and whole)
-    return Column(name, distinct, categorical=False, low=low, high=high, integral=integral)
+    whole = (distinct % 1 == 0).all() and (ends % 1 == 0).all() and np.abs(ends).max() < EXACT
+    return Column(
+        name,
+        distinct,
+        categorical=False,
+        low=low,
+        high=high,
+        integral=bool(len(distinct) and whole),
+        dated=type_.kind == DATE,
+        origin=origin,
+    )
 
 
-def _limits(bounds: Any, names: Sequence[str]) -> dict[int, tuple[float, float]]:
+def _public_numbers(values: NDArray[Any], name: str, origin: int) -> Rows:
+    try:
+        return to_numbers(values, name, origin)
+    except NotNumbersError:
+        raise NotNumbersError(
+            f"Column {name} must hold numbers only, as its type or other public rows say; some "
+            "public value is none: convert it, or declare the column as text."
+        ) from None
+
+
+def _origin(public: Sequence[Any]) -> int:
+    """Return a public number from which floats count all whole numbers near the public ones."""
+    whole = [np.ma.getdata(part) for part in public if np.ma.getdata(part).dtype.kind in "iu"]
+    kept = [part for part in whole if len(part)]
+    if not kept or len(whole) != len(public):
+        return 0
+    low, high = min(int(part.min()) for part in kept), max(int(part.max()) for part in kept)
+    return 0 if -EXACT < low <= high < EXACT else (low + high) // 2
+
+
+def _limits(
+    bounds: Any, names: Sequence[str], types: Sequence[ColumnType]
+) -> dict[int, tuple[float, float]]:
     if bounds is None:
         return {}
     if isinstance(bounds, Mapping):
-        unknown = [column for column in bounds if column not in names]
-        if unknown:
-            raise ValueError(f"bounds names a column that X does not have: {unknown[0]!r}.")
         limits = {}
         for column, pair in bounds.items():
+            if column not in names:
+                raise ValueError(f"bounds names a column that X does not have: {column!r}.")
+            position = list(names).index(column)
+            if types[position].kind == DATE:
+                pair = np.asarray(pair, dtype="datetime64[us]").astype(np.int64)
             (low,), (high,) = check_bounds([pair], 1)
-            limits[list(names).index(column)] = float(low), float(high)
+            limits[position] = float(low), float(high)
         return limits
     lows, highs = check_bounds(bounds, len(names))
     return dict(enumerate(zip(lows.tolist(), highs.tolist(), strict=True)))

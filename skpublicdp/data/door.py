@@ -1,94 +1,261 @@
-"""The door: which rows are private, which are public, checked once and for all."""
+"""The door: one reading of what `fit` gets, for every estimator whose rows may be many."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite, check_array, check_consistent_length
-from sklearn.utils.validation import validate_data
+from sklearn.utils import check_consistent_length
 
-from skpublicdp.data.labels import encode_labels, label_column
-from skpublicdp.exceptions import SlicedPublicDataWarning, warn
-from skpublicdp.guard import ANYTHING, NotNumbersError, guarded
+from skpublicdp.data.columns import Rows, Schema, build_schema
+from skpublicdp.data.description import DescribedRows
+from skpublicdp.data.frames import Table
+from skpublicdp.data.labels import Kind, Targets, encode_labels, label_column
+from skpublicdp.data.masks import check_mask, kept_rows
+from skpublicdp.data.reading import check_columns, check_rows, read_public, read_table
+from skpublicdp.data.reference import reference_rows
+from skpublicdp.data.rows import Chunk, RowSource, as_rows, is_rows
+
+R = TypeVar("R")
 
 
-@dataclass(frozen=True, eq=False)
-class SplitRows:
-    """Rows as they come through the door.
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class Dataset:
+    """Private rows, read in chunks, and public ones.
 
     Attributes
     ----------
-    X_private, y_private
-        Private rows, float64, and the codes of their labels.
-    X_public
-        All public rows, float64.
-    X_labelled, y_labelled
-        Those public rows that carry a label, and its code.
-    classes
-        The sorted labels.
+    schema : Schema
+        The columns, from public rows.
+    X_public : ndarray of float64, shape (m, n_features)
+        Encoded public rows: those that the mask marks, then the separate ones; or a reference.
+    targets : Targets or None
+        What is to be learned; its private part only if rows are in memory.
+    n_private, n_public : int
+        Number of private rows that count, and of true public rows.
+    assumptions : tuple of str
+        What is taken for granted of the columns, for the receipt.
     """
 
-    X_private: NDArray[np.float64]
-    y_private: NDArray[np.intp]
-    X_public: NDArray[np.float64]
-    X_labelled: NDArray[np.float64]
-    y_labelled: NDArray[np.intp]
-    classes: NDArray[Any]
+    schema: Schema
+    X_public: Rows
+    targets: Targets | None
+    n_private: int
+    n_public: int
+    assumptions: tuple[str, ...]
+    _source: RowSource
+    _kept: NDArray[np.bool_] | None
+    _encode: Callable[[Any], NDArray[Any]] | None
+    _clamp: bool
+
+    @property
+    def X_labelled(self) -> Rows:
+        """Encoded public rows that are learned from."""
+        assert self.targets is not None
+        which = self.targets.which
+        labelled: Rows = self.X_public[: len(which)][which]
+        return labelled
+
+    def map(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
+        """Call a function with the encoded rows and the targets of each chunk, in order."""
+        return self._source.map(self._on_chunk(f), columns=self._columns, n_jobs=n_jobs)
+
+    def fold(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> R:
+        """Add up what a function makes of the encoded rows and the targets of each chunk."""
+        total: R = self._source.fold(self._on_chunk(f), columns=self._columns, n_jobs=n_jobs)
+        return total
+
+    def in_memory(self) -> tuple[Rows, NDArray[Any]]:
+        """Return all encoded private rows and their targets."""
+        parts = list(self.map(lambda X, y: (X, y)))
+        return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+
+    @property
+    def _columns(self) -> list[Any] | None:
+        return list(self.schema.container.labels) if self._source.names is not None else None
+
+    def _on_chunk(self, f: Callable[[Rows, NDArray[Any]], R]) -> Callable[[Chunk], R]:
+        schema, kept, encode, clamp = self.schema, self._kept, self._encode, self._clamp
+
+        def call(chunk: Chunk) -> R:
+            table, y = Table(chunk.X), chunk.y
+            if table.is_frame:
+                table = table.ordered(schema.container.labels)
+            n = table.shape[0]
+            y = np.zeros(n, dtype=np.intp) if y is None else y if encode is None else encode(y)
+            if kept is not None:
+                here = kept[chunk.start : chunk.start + n]
+                table, y = table.rows(here), y[here]
+            return f(schema.encode(table, clamp=clamp), y)
+
+        return call
 
 
-def split_rows(
-    estimator: BaseEstimator,
-    X: ArrayLike,
-    y: ArrayLike | None,
+@dataclass(frozen=True, eq=False, repr=False)
+class Numbers:
+    """The private values of one numeric column, which are only counted."""
+
+    rows: Dataset
+    position: int
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return self.rows.n_private
+
+    def at_or_below(self, ends: Rows) -> NDArray[np.int64]:
+        """Return how many are at or below each end."""
+        position = self.position
+
+        def count(X: Rows, _: NDArray[Any]) -> NDArray[np.int64]:
+            return np.searchsorted(np.sort(X[:, position]), ends, side="right").astype(np.int64)
+
+        return self.rows.fold(count)
+
+
+def read(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    kind: Kind | None = None,
     *,
-    X_public: ArrayLike | None = None,
-    y_public: ArrayLike | None = None,
-    is_public: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-) -> SplitRows:
-    """Check what a classifier's `fit` was given and part private from public rows.
+    X_public: Any = None,
+    y_public: Any = None,
+    is_public: Any = None,
+    groups: Any = None,
+    numeric: bool = False,
+    nullable: bool = False,
+    clamp: bool = False,
+    stand_in: bool = False,
+) -> Dataset:
+    """Check what `fit` was given, part private from public rows and describe the columns.
 
-    `X_public` without `y_public` has no labels. Elsewhere a public label of -1 means "no label",
-    unless -1 is one of the real labels: one of `classes`, or, where these are not declared, the
-    label of some private row.
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `fit` it is.
+    X, y, X_public, y_public, is_public, groups
+        What it was given.
+    kind : Kind, optional
+        How `y` is read; without it there is none.
+    numeric : bool
+        Whether text and categories are refused.
+    nullable : bool
+        Whether numbers may be missing or infinite.
+    clamp : bool
+        Whether numbers beyond the bounds are moved to the nearer one.
+    stand_in : bool
+        Whether a reference takes the place of public rows where there are none.
+
+    Returns
+    -------
+    Dataset
+        The rows.
     """
-    name = type(estimator).__name__
-    if y is None:
+    if kind is not None and y is None:
+        name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    X = check_rows(estimator, X, reset=True)
-    mask = check_mask(is_public, len(X))
-    y = label_column(y)
-    check_consistent_length(X, y)
+    if is_rows(X):
+        if is_public is not None:
+            raise ValueError(
+                "is_public marks rows of a table in memory; pass the public rows apart from "
+                "streamed ones, as X_public."
+            )
+        source: RowSource | None = as_rows(X, y)
+        empty = Table(source.empty())
+        table, n = check_columns(estimator, empty, reset=True, numeric=numeric), source.n_rows
+        if not n:
+            raise ValueError("X must hold at least one private row; it is empty.")
+    else:
+        source, table = None, read_table(estimator, X, reset=True, numeric=numeric)
+        n = table.shape[0]
+    mask = check_mask(is_public, n)
     if mask.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
-    separate = _check_public(estimator, X, X_public)
-    y_given = [y[mask]]
+    public = [table.rows(mask)] if mask.any() else []
+    streamed = None if source is None else n
+    separate = read_public(estimator, table, X_public, numeric=numeric, n_rows=streamed)
+    if separate is not None:
+        public.append(separate)
+    bounds = getattr(estimator, "bounds", None)
+    schema = build_schema(table, public, bounds=bounds, nullable=nullable, numeric=numeric)
+    kept = kept_rows(estimator, groups, ~mask)
+    targets, encode = None, None
+    if kind is not None:
+        targets, encode, y = _targets(kind, source, y, kept, mask, X_public, y_public)
+    if source is None:
+        source = as_rows(table.native, y if kind is not None else None)
+        if not nullable:  # before anything is spent
+            source.fold(lambda chunk: schema.check(Table(chunk.X)))
+    parts = [schema.encode(part, clamp=clamp) for part in public]
+    encoded = np.concatenate([np.empty((0, table.shape[1])), *parts])
+    return Dataset(
+        schema=schema,
+        X_public=reference_rows(schema, bounds) if stand_in and not public else encoded,
+        targets=targets,
+        n_private=int(kept.sum()),
+        n_public=len(encoded),
+        assumptions=_assumptions(schema, table, X_public),
+        _source=source,
+        _kept=None if kept.all() else kept,
+        _encode=encode,
+        _clamp=clamp,
+    )
+
+
+def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]:
+    described = (
+        ("the public rows were written from a description that owes nothing to the private ones",)
+        if isinstance(X_public, DescribedRows)
+        else ()
+    )
+    declared = [
+        column.name
+        for column, type_ in zip(schema.columns, table.types, strict=True)
+        if column.categorical and type_.categories
+    ]
+    if not declared:
+        return described
+    return (*described, f"the categories that the types of {', '.join(declared)} list may be known")
+
+
+def _targets(
+    kind: Kind,
+    source: RowSource | None,
+    y: Any,
+    kept: NDArray[np.bool_],
+    mask: NDArray[np.bool_],
+    X_public: Any,
+    y_public: Any,
+) -> tuple[Targets, Callable[[Any], NDArray[Any]] | None, NDArray[Any] | None]:
+    """Return what is to be learned, how targets of a chunk are read, or those of all rows."""
+    given = []
+    if source is None:
+        y = kind.column(y)
+        check_consistent_length(mask, y)
+        given.append(y[mask])
     if y_public is not None:
         if X_public is None:
             raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-        y_given.append(label_column(y_public))
-        if len(y_given[1]) != len(separate):
+        given.append(kind.column(y_public))
+        if len(given[-1]) != np.shape(X_public)[0]:
             raise ValueError(
                 "y_public must hold one label per row of X_public; "
-                f"got {len(y_given[1])} labels for {len(separate)} rows."
+                f"got {len(given[-1])} labels for {np.shape(X_public)[0]} rows."
             )
-    private = kept_rows(estimator, groups, ~mask)
-    y_private, y_labelled, labelled, known = encode_labels(y[private], y_given, classes)
-    X_all_public = np.concatenate([X[mask], separate])
-    return SplitRows(
-        X_private=X[private],
-        y_private=y_private,
-        X_public=X_all_public,
-        X_labelled=X_all_public[: len(labelled)][labelled],
-        y_labelled=y_labelled,
-        classes=known,
-    )
+    if source is None:
+        targets = kind.targets(y[kept], given)
+        whole = np.zeros(len(y), dtype=targets.private.dtype)
+        whole[kept] = targets.private
+        return targets, None, whole
+    seen = list(source.map(lambda chunk: kind.seen(kind.column(chunk.y)), columns=[]))
+    seen = kind.column(np.concatenate([part.astype(object) for part in seen]))
+    targets = kind.targets(seen, given or [seen[:0]])
+    return targets, lambda part: kind.encode(kind.column(part), targets), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,188 +319,3 @@ def split_by_status(
     mask = private == 0 if is_public is None else check_mask(is_public, len(X))
     kept = kept_rows(estimator, groups, ~mask)
     return MixedRows(X[kept], private[kept], X[mask], private[mask], classes, private_code)
-
-
-def check_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
-    """Validate rows as float64; an error never quotes a value."""
-    rows: NDArray[np.float64] = read_array(estimator, X, np.float64)
-    named = X if hasattr(X, "columns") else rows
-    validate_data(estimator, named, reset=reset, skip_check_array=True)
-    return rows
-
-
-def read_array(
-    estimator: BaseEstimator,
-    X: Any,
-    dtype: Any,
-    *,
-    accept_sparse: bool = False,
-    ensure_all_finite: bool | str = True,
-) -> Any:
-    """Convert rows to an array; an error depends on their shape and their declared types alone.
-
-    The arguments are those of scikit-learn's `check_array`.
-    """
-    refusal = _refusal(X, dtype)
-    if not sparse.issparse(X):
-        X = guarded(check_array, X, dtype=dtype, error=refusal, **ANYTHING)
-    try:
-        X = check_array(
-            X,
-            accept_sparse=accept_sparse,
-            dtype=None,
-            ensure_all_finite=False,
-            estimator=estimator,
-            input_name="X",
-        )
-    except ValueError as error:
-        shape = str(error).split("\n")[0]  # the whole array is quoted below
-    else:
-        if ensure_all_finite:
-            allow_nan = ensure_all_finite == "allow-nan"
-            guarded(assert_all_finite, X, allow_nan=allow_nan, error=refusal)
-        return X
-    if shape.startswith("Expected 2D"):
-        shape = shape.rstrip(":") + (
-            ". Reshape your data with array.reshape(-1, 1) if it has a single feature or "
-            "array.reshape(1, -1) if it is a single row."
-        )
-    raise ValueError(shape)
-
-
-def _refusal(X: Any, dtype: Any) -> ValueError:
-    """Return what is said of values that will not do, whichever they are."""
-    kinds = declared_kinds(X)
-    if "c" in kinds:
-        return ValueError("Complex data not supported: X must hold real numbers.")
-    if kinds <= set("biuf"):
-        return ValueError(
-            "Input X contains NaN, or X contains infinity or a value too large for float64."
-        )
-    if dtype is object:
-        return ValueError("Input X contains NaN, or something that cannot be compared.")
-    return NotNumbersError(
-        "X must hold numbers only, none missing or infinite: each argument must be a string that "
-        "is a number, or a number. Encode text first, for instance with "
-        "PublicFit(OneHotEncoder(sparse_output=False))."
-    )
-
-
-def declared_kinds(X: Any) -> set[str]:
-    """Return the kinds of the types of the columns; "O" if they may hold anything."""
-    dtypes = getattr(X, "dtypes", [None]) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
-    return {str(getattr(dtype, "kind", "O")) for dtype in dtypes}
-
-
-def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
-    """Return the names of the columns seen in `fit`, or x0, x1 and so on."""
-    numbered = [f"x{column}" for column in range(estimator.n_features_in_)]
-    return tuple(map(str, getattr(estimator, "feature_names_in_", numbered)))
-
-
-def check_mask(is_public: ArrayLike | None, n: int, name: str = "is_public") -> NDArray[np.bool_]:
-    """Validate a mask: a boolean per row, False by default."""
-    if is_public is None:
-        return np.zeros(n, dtype=bool)
-    mask = np.asarray(is_public)
-    if mask.dtype == object and all(isinstance(status, bool | np.bool_) for status in mask.flat):
-        mask = mask.astype(bool)  # pandas' nullable booleans
-    if mask.dtype != bool:
-        raise ValueError(
-            f"{name} must be an array of booleans; got {mask.dtype} values: "
-            f"write {name}.astype(bool) if they are 0 and 1."
-        )
-    if mask.shape != (n,):
-        raise ValueError(
-            f"{name} must hold one boolean per row of X, shape ({n},); got shape {mask.shape}."
-        )
-    return mask
-
-
-def take(X: Any, positions: NDArray[np.intp]) -> Any:
-    """Select rows of a container before anything of it is converted."""
-    if isinstance(X, list | tuple):
-        return [X[position] for position in positions]
-    if hasattr(X, "iloc"):
-        return X.iloc[positions]
-    return X[positions]
-
-
-def is_missing_person(person: Any) -> bool:
-    """Tell whether a group is None, NaN or another mark that does not equal itself."""
-    try:
-        return person is None or bool(person != person)
-    except TypeError:  # pandas.NA does not say
-        return True
-
-
-def kept_rows(estimator: Any, groups: Any, private: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which private rows count: the first few of each person.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Its `max_rows_per_group` says how many.
-    groups : array-like, shape (n,), or None
-        Whose row each is; who has which rows is public.
-    private : ndarray of bool, shape (n,)
-        Which rows are private.
-    """
-    most = estimator.max_rows_per_group
-    if groups is None:
-        if most is None:
-            return private
-        raise ValueError(
-            f"max_rows_per_group={most} needs groups, whose row each row of X is; pass groups to "
-            "fit, by metadata routing inside a pipeline or a search."
-        )
-    if most is None:
-        raise ValueError(
-            "groups needs max_rows_per_group, the most rows of one person that count; set it."
-        )
-    persons = np.asarray(groups)
-    if persons.shape != private.shape:
-        raise ValueError(
-            f"groups must name one person per row of X, shape {private.shape}; got shape "
-            f"{persons.shape}."
-        )
-    seen: dict[Any, int] = {}
-    kept = private.copy()
-    for position in np.flatnonzero(private).tolist():
-        person = persons[position]
-        if is_missing_person(person):
-            raise ValueError("groups must name a person for every private row; one is missing.")
-        seen[person] = seen.get(person, 0) + 1
-        kept[position] = seen[person] <= most
-    return kept
-
-
-def warn_if_sliced(n: int, n_public: int) -> None:
-    """Make it loud that a cross-validation may have cut `X_public` together with `X`."""
-    if n == n_public:
-        warn(
-            f"X_public has exactly as many rows as X ({n}): scikit-learn's cross-validation slices "
-            "every such argument with X, silently. Pass the rows in one X with an is_public mask, "
-            "or an X_public of another length.",
-            SlicedPublicDataWarning,
-        )
-
-
-def _check_public(
-    estimator: BaseEstimator, X: NDArray[np.float64], X_public: ArrayLike | None
-) -> NDArray[np.float64]:
-    if X_public is None:
-        return np.empty((0, X.shape[1]))
-    shape = np.shape(X_public)
-    if len(shape) == 2 and shape[1] != X.shape[1]:
-        raise ValueError(
-            f"X_public must have the columns of X; got {shape[1]} columns where X has {X.shape[1]}."
-        )
-    if len(shape) == 2 and shape[0] == 0:
-        return np.empty((0, X.shape[1]))
-    try:
-        separate = check_rows(estimator, X_public, reset=False)
-    except ValueError as error:
-        raise ValueError(f"X_public is not usable: {error}") from None
-    warn_if_sliced(len(X), len(separate))
-    return separate

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
-from skpublicdp.data.door import check_mask, check_rows, kept_rows, take
 from skpublicdp.data.labels import encode_labels, is_unlabelled, label_column
+from skpublicdp.data.masks import check_mask, kept_rows, take
+from skpublicdp.data.reading import check_rows
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 
 
@@ -58,7 +59,7 @@ def split_labelled(
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     X = check_rows(estimator, X, reset=True)
     if is_labelled is not None:
-        labelled = check_mask(is_labelled, len(X), name="is_labelled")
+        labelled = check_mask(is_labelled, len(X), "is_labelled", "unlabelled")
         check_consistent_length(X, y)
         # a label that is not asked for must not even choose the type of the others
         given = label_column(take(y, np.flatnonzero(labelled)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
 from skpublicdp.exceptions import warn
-from skpublicdp.guard import ANYTHING, guarded
+from skpublicdp.guard import ANYTHING, RefusedError, guarded
 
 UNLABELLED = -1
 """Marks a public row without a label, as in `sklearn.semi_supervised`."""
@@ -22,7 +24,7 @@ def label_column(labels: Any) -> NDArray[Any]:
     No label changes how another one is read. What has no type of numpy's, or that of objects, gets
     that of its set of labels.
     """
-    refusal = ValueError(_LABELS)
+    refusal = RefusedError(_LABELS)
     text = object if hasattr(labels, "__array__") else str  # lists become arrays of text
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
         labels = guarded(np.asarray, labels, dtype=object, error=refusal)
@@ -55,7 +57,7 @@ def _plain_labels(labels: NDArray[Any], text: type) -> NDArray[Any]:
         plain = [_plain(label) for label in labels.tolist()]
         kinds = {type(label) for label in plain if label != UNLABELLED}
         if len(kinds) > 1:
-            raise ValueError(_LABELS)
+            raise RefusedError(_LABELS)
         if str in kinds:
             return np.array([str(label) for label in plain], dtype=text)
         marked = UNLABELLED in plain
@@ -63,7 +65,7 @@ def _plain_labels(labels: NDArray[Any], text: type) -> NDArray[Any]:
     numbers = labels.astype(np.float64)
     whole = (numbers % 1 == 0) & (np.abs(numbers) < 2**53)
     if labels.dtype.kind not in "biuf" or not whole.all():
-        raise ValueError(_LABELS)
+        raise RefusedError(_LABELS)
     return labels
 
 
@@ -77,7 +79,7 @@ def _plain(label: Any) -> str | bool | int:
         return int(label)
     if isinstance(label, float | np.floating) and float(label).is_integer():
         return int(label)
-    raise ValueError(_LABELS)
+    raise RefusedError(_LABELS)
 
 
 def encode_labels(
@@ -95,14 +97,14 @@ def encode_labels(
     given = [labels[~mark] for labels, mark in zip(public, marks, strict=True) if not mark.all()]
     parts = [private, *given] if declared is None else [declared, private, *given]
     if len({part.dtype.kind in "OU" for part in parts}) > 1:
-        raise ValueError(_LABELS)
+        raise RefusedError(_LABELS)
     together = np.concatenate([private, *given])
     known = np.unique(together if declared is None else declared)
     if known.dtype.kind == "U":
         known = np.array(known.tolist())  # as wide as its labels, not as what else was in the array
     codes = np.minimum(np.searchsorted(known, together), len(known) - 1)
     if not (known[codes] == together).all():
-        raise ValueError(_LABELS)
+        raise RefusedError(_LABELS)
     return codes[: len(private)], codes[len(private) :], ~np.concatenate(marks), known
 
 
@@ -112,3 +114,81 @@ def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
         # np.where(mask, -1, strings) turns the mark into text
         return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
     return np.asarray(labels == UNLABELLED)
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
+class Targets:
+    """What is to be learned of rows.
+
+    Attributes
+    ----------
+    private, labelled : ndarray
+        Of private rows, and of public rows that have any.
+    which : ndarray of bool
+        Which of the given public ones these are.
+    classes : ndarray or None
+        The sorted labels; ``None`` for outcomes.
+    bounds : tuple of float, or None
+        What outcomes of 0 and 1 were.
+    """
+
+    private: NDArray[Any]
+    labelled: NDArray[Any]
+    which: NDArray[np.bool_]
+    classes: NDArray[Any] | None = None
+    bounds: tuple[float, float] | None = None
+
+
+class Kind(ABC):
+    """Reads `y` as one kind of thing."""
+
+    @abstractmethod
+    def column(self, y: Any) -> NDArray[Any]:
+        """Return `y`, or `y_public`, of any container as a one-dimensional array."""
+
+    @abstractmethod
+    def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
+        """Return what is to be learned, from parts that `column` read."""
+
+    @abstractmethod
+    def seen(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return those of a chunk that `targets` has to see before it can read all."""
+
+    @abstractmethod
+    def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
+        """Return a chunk as `targets` has its private part."""
+
+
+@dataclass(frozen=True)
+class Labels(Kind):
+    """Labels, all of them in `classes` if these are given.
+
+    Parameters
+    ----------
+    classes : array-like or None
+        All possible labels.
+    least : int
+        How many there must be.
+    """
+
+    classes: ArrayLike | None
+    least: int = 1
+
+    def column(self, y: Any) -> NDArray[Any]:
+        """Read labels."""
+        return label_column(y)
+
+    def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
+        """Encode labels."""
+        found = Targets(*encode_labels(private, public, self.classes))
+        if found.classes is not None and len(found.classes) < self.least:
+            raise ValueError("y must hold at least two classes; got one class only.")
+        return found
+
+    def seen(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return the set of labels."""
+        return np.unique(y)
+
+    def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
+        """Return the codes of labels."""
+        return encode_labels(y, [y[:0]], targets.classes)[0]

@@ -52,11 +52,21 @@ def reference_sample(
 
 def warn_no_public(remedy: str) -> None:
     """Say that a data-independent structure stands in for the missing public rows."""
-    warn(f"No public rows were given, so {remedy}.", NoPublicDataWarning)
+    warn(
+        f"No public rows were given, so {remedy}; pass X_public or is_public (folds of a "
+        "cross-validation keep them with model_selection.PublicKFold), or rows written by "
+        "skpublicdp.data.describe_columns.",
+        NoPublicDataWarning,
+    )
 
 
 def reference_rows(schema: Schema, bounds: ArrayLike | None, size: int = 1000) -> Rows:
-    """Return encoded rows that look at no data: numbers from the bounds, all categories alike."""
+    """Return encoded rows that look at no data: numbers from the bounds, all categories alike.
+
+    Warns that they stand in for public rows.
+    """
+    where = "standard-normal columns" if bounds is None else "the given bounds"
+    warn_no_public(f"the cells come from a data-independent reference over {where}")
     rows = reference_sample(len(schema.columns), None, size)
     uniform = reference_sample(len(schema.columns), (0, 1), size)
     for position, column in enumerate(schema.columns):

@@ -20,6 +20,9 @@ from skpublicdp.hypotheses.base import (
 )
 from skpublicdp.mechanisms.families import Family, Leaf, OneOf, Path
 
+NEARLY_EQUAL = 1 << 10
+"""Masses of many classes are equal up to one part in so many."""
+
 
 class ListedCover(Cover):
     """A cover whose hypotheses are listed one by one.
@@ -214,6 +217,8 @@ class UnionCover(Cover):
             for family, rarity in zip(families, self.rarities, strict=True)
         ]
         common = math.lcm(*masses)
+        if common > max(masses) << 128:  # that of many may have hundreds of digits
+            common = NEARLY_EQUAL * max(masses)
         return OneOf(families, [common // mass for mass in masses])
 
     def hypothesis(self, path: Path) -> Hypothesis:

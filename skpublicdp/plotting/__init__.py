@@ -4,6 +4,14 @@ from skpublicdp.plotting.budget import BudgetDisplay
 from skpublicdp.plotting.cdf import CDFDisplay
 from skpublicdp.plotting.marginal import MarginalDisplay
 from skpublicdp.plotting.polytope import PolytopeDisplay
+from skpublicdp.plotting.scores import ScoresDisplay
 from skpublicdp.plotting.shape import ShapeDisplay
 
-__all__ = ["BudgetDisplay", "CDFDisplay", "MarginalDisplay", "PolytopeDisplay", "ShapeDisplay"]
+__all__ = [
+    "BudgetDisplay",
+    "CDFDisplay",
+    "MarginalDisplay",
+    "PolytopeDisplay",
+    "ScoresDisplay",
+    "ShapeDisplay",
+]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.data.binning import cut_points
 from skpublicdp.data.columns import MISSING, OTHER
+from skpublicdp.data.reading import read_table
 from skpublicdp.plotting.cdf import released_label
 from skpublicdp.plotting.style import PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release.listed import MarginalQueries
@@ -135,9 +136,8 @@ class MarginalDisplay:
             released = shares(described, cuts, of_release, carrier.weights)
         public = None
         if X_public is not None:
-            X_public = as_table(X_public)
-            validate_data(release, X_public, reset=False, skip_check_array=True)
-            rows = schema.encode(X_public)[:, position]
+            public_rows = read_table(release, X_public, reset=False, numeric=False)
+            rows = schema.encode(public_rows)[:, position]
             public = shares(described, cuts, rows, np.full(len(rows), 1 / len(rows)))
         labels = describe(described, cuts)
         # nobody need see that there might have been other categories
@@ -189,11 +189,6 @@ class MarginalDisplay:
         ax.set(xlabel="share", ylabel=self.name)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2, frameon=False)  # off the bars
         return self
-
-
-def as_table(rows):
-    """Leave frames as they are, and make the rest an array."""
-    return rows if hasattr(rows, "iloc") else np.asarray(rows)
 
 
 def find_cuts(release, position, values):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.binning import Bins
 from skpublicdp.data.columns import Codes, Column, Schema, is_missing
+from skpublicdp.data.frames import Table, is_frame
 from skpublicdp.query_release.queries import flat_queries
 
 Objects = NDArray[np.object_]
@@ -61,13 +62,14 @@ def _as_rows(Q: Any, schema: Schema) -> Objects:
             for name, value in row.items():
                 rows[place, schema.position(name)] = value
         return rows
-    if hasattr(Q, "iloc") and not hasattr(Q, "columns"):  # one question as a series
+    if hasattr(Q, "iloc") and Q.ndim == 1:  # one question as a series
         return _as_rows(dict(Q), schema)
-    if hasattr(Q, "iloc"):
+    if is_frame(Q):
+        frame = Table(Q)
         rows = np.full((len(Q), n_columns), None, dtype=object)
-        values = Q.astype(object).to_numpy(dtype=object)
-        for place, name in enumerate(Q.columns):
-            rows[:, schema.position(name)] = values[:, place]
+        for place, name in enumerate(frame.labels):
+            values = np.ma.filled(np.ma.asarray(frame.column(place)).astype(object), None)
+            rows[:, schema.position(name)] = values
         return rows
     array = np.asarray(Q)
     if array.dtype.kind == "f" and np.isnan(array).any():
@@ -108,6 +110,6 @@ def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any
     assert cuts is not None
     values = column.values
     if len(values) == len(cuts) + 1:  # a cell around each public value
-        return [int(value) if column.integral else float(value) for value in values]
+        return list(column.decode(values).tolist())
     ends = [column.low, *cuts.tolist(), column.high]
     return [f"{low:g} to {high:g}" for low, high in itertools.pairwise(ends)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,44 @@ class Curve:
         return numbers
 
 
+@runtime_checkable
+class Counted(Protocol):
+    """Private numbers that are only counted; those beyond the bounds are at the nearer one."""
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        ...
+
+    def at_or_below(self, ends: Floats) -> Integers:
+        """Return how many are at or below each end."""
+        ...
+
+
+class Sorted:
+    """Numbers in memory.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        The numbers.
+    low, high : float
+        Bounds.
+    """
+
+    def __init__(self, x: Floats, low: float = -np.inf, high: float = np.inf) -> None:
+        self._x = np.sort(np.clip(x, low, high))
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return len(self._x)
+
+    def at_or_below(self, ends: Floats) -> Integers:
+        """Return how many are at or below each end."""
+        return np.searchsorted(self._x, ends, side="right").astype(np.int64)
+
+
 @dataclass(frozen=True)
 class Line:
     """The cells of a line: those of edges e1 < e2 < ... are (.., e1], (e1, e2], ... up to `high`.
@@ -93,10 +132,10 @@ class Line:
     wide: Curve
     atoms: Floats
 
-    def tabulate(self, x: Floats) -> Integers:
+    def tabulate(self, x: Counted) -> Integers:
         """Count the rows in each cell; each row is looked at alone."""
-        cell = np.searchsorted(self.edges, np.clip(x, self.low, self.high), side="left")
-        return np.bincount(cell, minlength=len(self.edges) + 1).astype(np.int64)
+        counts: Integers = np.diff(x.at_or_below(self.edges), prepend=0, append=x.n)
+        return counts
 
 
 def build_line(x_public: Floats, low: float, high: float, resolution: int) -> Line:

@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression
 
 from skpublicdp.accounting import Gaussian
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cells import Curve, Line, before, build_line
+from skpublicdp.query_release.cells import Counted, Curve, Line, Sorted, before, build_line
 from skpublicdp.query_release.fit import (
     NO_DRIFT,
     Drift,
@@ -168,7 +168,7 @@ class LineRelease:
 
 
 def release_line(
-    x_private: ArrayLike,
+    x_private: ArrayLike | Counted,
     x_public: ArrayLike,
     *,
     bounds: tuple[float, float],
@@ -179,7 +179,7 @@ def release_line(
 
     Parameters
     ----------
-    x_private : array-like of shape (n_private,)
+    x_private : array-like of shape (n_private,), or Counted
         At least one finite number. Values outside the bounds are moved to the nearer one.
     x_public : array-like of shape (n_public,)
         Finite numbers; may be empty.
@@ -206,18 +206,23 @@ def release_line(
     >>> release.cdf([39, 40]).round(1)
     array([0.3, 0.7])
     """
-    private, public = _column("x_private", x_private), _column("x_public", x_public)
+    public = _column("x_public", x_public)
     low, high = float(bounds[0]), float(bounds[1])
     if not -LARGEST_BOUND <= low < high <= LARGEST_BOUND:
         raise ValueError(
             f"bounds must be at most {LARGEST_BOUND:g} in size, the lower below the upper; "
             f"got {bounds}."
         )
-    if not len(private):
+    private: Counted
+    if isinstance(x_private, Counted):
+        private = x_private
+    else:
+        private = Sorted(_column("x_private", x_private), low, high)
+    if not private.n:
         raise ValueError("There must be at least one private row.")
     if trust != "auto" and (isinstance(trust, str) or not 0 <= trust <= 1):
         raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
-    noise, n, k = all_noise(ledger), len(private), ledger.rows_per_person
+    noise, n, k = all_noise(ledger), private.n, ledger.rows_per_person
     cap = MOST_CELLS if isinstance(noise, Gaussian) else MOST_PURE
     most = int(np.clip(room_for(noise, n / k) / PER_CELL, FEWEST_CELLS, cap))
     line = build_line(public, low, high, most)

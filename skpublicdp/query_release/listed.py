@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.binning import cut_columns
 from skpublicdp.data.columns import Schema
-from skpublicdp.guard import attempt
+from skpublicdp.guard import RefusedError, attempt
 from skpublicdp.query_release.arrangements import LARGEST_INCIDENCE, Listed, check_listed, halved
 from skpublicdp.query_release.asking import describe_cells, read_cells
 from skpublicdp.query_release.queries import Answers, QueryClass, Rows
@@ -262,7 +262,7 @@ class CustomQueries(QueryClass):
             if found.ndim == 2 and listed in (None, len(answers)):
                 return answers
         if listed is not None:  # it has met the public rows, and these may be private
-            raise ValueError(
+            raise RefusedError(
                 "The function of CustomQueries must return booleans for all possible rows, one row "
                 "per row of X and as many columns as for public rows; what it does with these is "
                 "withheld."

@@ -10,13 +10,11 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Columns = tuple[int, ...]
 
-CHUNK_ROWS = 1 << 17
 MOST_CELLS = 10_000_000
 """Of one marginal; a table of more would be nearly empty anyway."""
 
@@ -77,11 +75,8 @@ def cells(codes: NDArray[np.integer], columns: Columns, sizes: Columns) -> Integ
 
 
 def marginal_tables(
-    codes: NDArray[np.integer],
-    workload: Sequence[Columns],
-    sizes: Columns,
-    n_jobs: int | None = None,
-) -> list[Integers]:
+    codes: NDArray[np.integer], workload: Sequence[Columns], sizes: Columns
+) -> Integers:
     """Count the rows in each cell of each marginal.
 
     Parameters
@@ -92,33 +87,23 @@ def marginal_tables(
         The columns of each marginal.
     sizes : tuple of int
         How many codes each column has.
-    n_jobs : int, optional
-        Threads.
 
     Returns
     -------
-    list of ndarray of int64
-        One flat table per marginal. Tables of two sets of rows add up to those of their union.
+    ndarray of int64
+        One flat table after the other. Those of two sets of rows add up to those of their union.
 
     Examples
     --------
     >>> import numpy as np
     >>> marginal_tables(np.array([[0, 1], [1, 1], [0, 1]]), [(0,), (0, 1)], (2, 2))
-    [array([2, 1]), array([0, 2, 0, 1])]
+    array([2, 1, 0, 2, 0, 1])
     """
+    codes = np.asfortranarray(codes)  # columns are read one by one
     tables = [
-        np.zeros(math.prod(sizes[column] for column in columns), dtype=np.int64)
+        np.bincount(
+            cells(codes, columns, sizes), minlength=math.prod(sizes[column] for column in columns)
+        )
         for columns in workload
     ]
-
-    def add(index: int, chunk: NDArray[np.integer]) -> None:
-        tables[index] += np.bincount(
-            cells(chunk, workload[index], sizes), minlength=len(tables[index])
-        )
-
-    with Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem") as parallel:
-        for start in range(0, len(codes), CHUNK_ROWS):
-            # columns are read one by one
-            chunk = np.asfortranarray(codes[start : start + CHUNK_ROWS])
-            parallel(delayed(add)(index, chunk) for index in range(len(workload)))
-    return tables
+    return np.concatenate(tables).astype(np.int64, copy=False)

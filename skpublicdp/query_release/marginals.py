@@ -8,7 +8,7 @@ docs/proofs/marginals.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -22,6 +22,7 @@ from skpublicdp.query_release.marginal_plan import plan_shares
 from skpublicdp.query_release.marginal_solver import Floats
 from skpublicdp.query_release.marginal_tables import (
     Columns,
+    Integers,
     check_codes,
     check_sizes,
     check_workload,
@@ -87,7 +88,6 @@ def release_marginals(
     *,
     ledger: Ledger,
     trust: str | float = "auto",
-    n_jobs: int | None = None,
 ) -> MarginalRelease:
     """Release marginals of private rows with the help of public ones.
 
@@ -105,8 +105,6 @@ def release_marginals(
         Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
     trust : "auto" or float, default="auto"
         How many records the public rows count for; "auto" estimates it from the noisy answers.
-    n_jobs : int, optional
-        Threads that count.
 
     Returns
     -------
@@ -131,19 +129,57 @@ def release_marginals(
     True
     """
     sizes = check_sizes(sizes)
-    workload = check_workload(workload, sizes)
     private = check_codes("codes_private", codes_private, sizes)
-    n_private = len(private)
+    public = check_codes("codes_public", codes_public, sizes).astype(np.int64)
+    workload = check_workload(workload, sizes)
+    return release_tables(
+        lambda tables: marginal_tables(private, tables, sizes),
+        len(private),
+        public,
+        sizes,
+        workload,
+        ledger=ledger,
+        trust=trust,
+    )
+
+
+def release_tables(
+    count: Callable[[list[Columns]], Integers],
+    n_private: int,
+    public: Integers,
+    sizes: Columns,
+    workload: Iterable[Sequence[int]],
+    *,
+    ledger: Ledger,
+    trust: str | float = "auto",
+) -> MarginalRelease:
+    """Release marginals of private rows that are only counted.
+
+    Parameters
+    ----------
+    count : callable
+        Returns what `marginal_tables` does of given tables of the private rows.
+    n_private : int
+        Their number.
+    public, sizes, workload, ledger, trust
+        As in `release_marginals`.
+
+    Returns
+    -------
+    MarginalRelease
+        The release.
+    """
+    workload = check_workload(workload, sizes)
     if n_private == 0:
         raise ValueError("codes_private must have at least one row.")
-    public = check_codes("codes_public", codes_public, sizes).astype(np.int64)
     if trust != "auto" and not (isinstance(trust, int | float) and 0 < trust < math.inf):
         raise ValueError(f"trust must be 'auto' or a positive number; got {trust!r}.")
     persons = n_private / ledger.rows_per_person
     model = MarginalModel(public, sizes, workload, persons, trust)
     tables = list(model.tables.values())
-    counts = marginal_tables(private, list(model.tables), sizes, n_jobs)
-    counts = [count.reshape(table.shape) for count, table in zip(counts, tables, strict=True)]
+    ends = np.cumsum([math.prod(table.shape) for table in tables])
+    flat = np.split(count(list(model.tables)), ends[:-1])
+    counts = [part.reshape(table.shape) for part, table in zip(flat, tables, strict=True)]
 
     def measure(noise: Noise, shares: Sequence[Fraction]) -> None:
         used = [place for place, share in enumerate(shares) if share]

@@ -8,8 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp.data.columns import Codes, Rows
+from skpublicdp.data.door import Dataset, Numbers
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.custom import release_answers
 from skpublicdp.query_release.derived import (
@@ -20,11 +22,11 @@ from skpublicdp.query_release.derived import (
     needs_lines,
     tables_over_lines,
 )
-from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.line import LineRelease, release_line
 from skpublicdp.query_release.marginal_model import closure
-from skpublicdp.query_release.marginals import PROOF, MarginalRelease, release_marginals
-from skpublicdp.query_release.pmw import release_pmw, tally
+from skpublicdp.query_release.marginal_tables import marginal_tables
+from skpublicdp.query_release.marginals import PROOF, MarginalRelease, release_tables
+from skpublicdp.query_release.pmw import release_pmw
 from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.regions import StumpQueries
 from skpublicdp.query_release.released import Released, bind
@@ -33,17 +35,13 @@ from skpublicdp.query_release.table_answers import ColumnAnswers, TableAnswers
 from skpublicdp.query_release.weighted import WeightedRows
 
 
-def release_auto(
-    estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger
-) -> Released:
+def release_auto(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger) -> Released:
     """Measure, and weigh that against the public rows."""
     one = isinstance(queries, ThresholdQueries | IntervalQueries)
     return (_auto_line if one else _auto_tables)(estimator, queries, rows, ledger)
 
 
-def release_public(
-    estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger
-) -> Released:
+def release_public(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger) -> Released:
     """Count public rows; private ones are not looked at, save for their number."""
     m = len(rows.X_public)
     table = WeightedRows(rows.X_public, np.full(m, 1 / m))
@@ -51,7 +49,7 @@ def release_public(
     return Released(bind(queries, rows), rows.schema, table, size)
 
 
-def _auto_line(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger) -> Released:
+def _auto_line(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger) -> Released:
     bound = bind(queries, rows)
     line = _line_of(0, estimator, rows, ledger)
     # a row from the middle of each cell stands for it
@@ -64,10 +62,10 @@ def _auto_line(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: L
     return Released(bound, rows.schema, table, size, line)
 
 
-def _line_of(position: int, estimator: Any, rows: ReleaseRows, ledger: Ledger) -> LineRelease:
+def _line_of(position: int, estimator: Any, rows: Dataset, ledger: Ledger) -> LineRelease:
     column = rows.schema.columns[position]
     return release_line(
-        rows.X_private[:, position],
+        Numbers(rows, position),
         rows.X_public[:, position] if rows.n_public else np.empty(0),
         bounds=(column.low, column.high),
         ledger=ledger,
@@ -75,9 +73,7 @@ def _line_of(position: int, estimator: Any, rows: ReleaseRows, ledger: Ledger) -
     )
 
 
-def _auto_tables(
-    estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger
-) -> Released:
+def _auto_tables(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger) -> Released:
     bound = bind(queries, rows)
     n_jobs, noise, left = estimator.n_jobs, all_noise(ledger), Fraction(1)
     lines, stumps = {}, isinstance(bound, StumpQueries)
@@ -94,7 +90,7 @@ def _auto_tables(
             lines[position] = _line_of(position, estimator, rows, paid)
             left -= share
     noise = part_of(noise, left) if left else noise
-    persons = len(rows.X_private) / ledger.rows_per_person
+    persons = rows.n_private / ledger.rows_per_person
     derived = derive(bound, rows.schema, rows.X_public, lines, room_for(noise, persons))
     codes_public = derived.codes_of_all(rows.X_public, n_jobs)
     workload = [columns for columns in derived.workload if not stumps or columns[0] not in lines]
@@ -104,7 +100,7 @@ def _auto_tables(
         release = _tables_of(
             derived,
             workload,
-            rows.X_private,
+            rows,
             codes_public[: rows.n_public],  # a reference only says what rows may look like
             ledger=ledger.child(noise, name=noise_on("tables", noise), proof=PROOF)
             if lines
@@ -127,7 +123,7 @@ def _auto_tables(
 def _tables_of(
     derived: Derived,
     workload: list[tuple[int, ...]],
-    X_private: Rows,
+    rows: Dataset,
     public: Codes,
     *,
     ledger: Ledger,
@@ -135,11 +131,18 @@ def _tables_of(
     n_jobs: int | None,
 ) -> MarginalRelease:
     if isinstance(derived, Listed):
-        counts = tally(derived.count, X_private, n_jobs)  # answers to all rows may not fit
-        return release_answers(counts, len(X_private), public, ledger=ledger, trust=trust)
-    private, sizes = derived.codes_of_all(X_private, n_jobs), derived.sizes
-    return release_marginals(
-        private, public, sizes, workload, ledger=ledger, trust=trust, n_jobs=n_jobs
+        counts = rows.fold(lambda X, _: derived.count(X), n_jobs)
+        return release_answers(counts, rows.n_private, public, ledger=ledger, trust=trust)
+    sizes = derived.sizes
+
+    def count(tables: list[tuple[int, ...]]) -> NDArray[np.int64]:
+        def of_chunk(X: Rows, _: NDArray[Any]) -> NDArray[np.int64]:
+            return marginal_tables(derived.codes(X), tables, sizes)
+
+        return rows.fold(of_chunk, n_jobs)
+
+    return release_tables(
+        count, rows.n_private, public, sizes, workload, ledger=ledger, trust=trust
     )
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from skpublicdp.data.door import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import n_query_release, vc_dimension
-from skpublicdp.hypotheses.base import CHUNK_ROWS
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.arrangements import Arrangement
-from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.multiplicative_weights import Plan, plan_rounds, play
 from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.released import Released, bind
@@ -38,12 +35,12 @@ class Projection:
         return np.clip(self.answers[self.queries.project(Q, self.members)], 0, 1)
 
 
-def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: Ledger) -> Released:
+def release_pmw(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger) -> Released:
     """Run A_PAP, Algorithm 3 of Bassily et al. (2020)."""
     bound = bind(queries, rows)
     X_public = np.random.default_rng(0).permutation(rows.X_public)  # public order means nothing
     arrangement = bound.arrange(X_public)
-    n = len(rows.X_private)
+    n = rows.n_private
     plan = plan_rounds(
         n,
         arrangement.n_queries,
@@ -52,7 +49,7 @@ def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: 
         beta=estimator.beta / 4,
         alpha=None if estimator.alpha is None else estimator.alpha / 2,
     )
-    cells = tally(arrangement.tally, rows.X_private, estimator.n_jobs)
+    cells = rows.fold(lambda X, _: arrangement.tally(X), estimator.n_jobs)
     weights = play(arrangement.answers(cells), n, arrangement, plan, ledger)
     table = WeightedRows(*arrangement.table(weights))
     projection = None
@@ -71,7 +68,7 @@ def release_pmw(estimator: Any, queries: QueryClass, rows: ReleaseRows, ledger: 
 def _guarantee(
     estimator: Any,
     queries: QueryClass,
-    rows: ReleaseRows,
+    rows: Dataset,
     arrangement: Arrangement,
     plan: Plan,
     ledger: Ledger,
@@ -79,7 +76,7 @@ def _guarantee(
     """Bound the error by the cover, the rounds and sampling; warn if that says nothing."""
     n_features = rows.X_public.shape[1]
     d = max(vc_dimension(queries, n_features), 1)
-    n, beta = len(rows.X_private), estimator.beta
+    n, beta = rows.n_private, estimator.beta
     persons = n / ledger.rows_per_person  # independent, which several rows of one need not be
     guarantee = plan.error + math.sqrt(math.log(8 * arrangement.n_queries / beta) / (2 * persons))
     guarantee += arrangement.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
@@ -98,15 +95,3 @@ def _guarantee(
             TooFewRowsWarning,
         )
     return guarantee
-
-
-def tally(
-    count: Callable[[Floats], NDArray[np.int64]], X: Floats, n_jobs: int | None
-) -> NDArray[np.int64]:
-    """Add up the tables of chunks of rows, counted by threads."""
-    starts = range(0, len(X), CHUNK_ROWS)
-    parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(count)(X[start : start + CHUNK_ROWS]) for start in starts
-    )
-    total: NDArray[np.int64] = np.sum(list(parts), axis=0)
-    return total

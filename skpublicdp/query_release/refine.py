@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Sensitivity, noise_of
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cells import Curve, Line, before
+from skpublicdp.query_release.cells import Counted, Curve, Line, before
 from skpublicdp.query_release.prefix import PROOF
 from skpublicdp.query_release.spending import PER_CELL, Noise, noise_on, part_of
 
@@ -79,7 +79,7 @@ def rows_to_tell(noise: Noise, aside: Fraction, ledger: Ledger) -> float:
 def look_closer(
     line: Line,
     masses: Floats,
-    x_private: Floats,
+    x_private: Counted,
     noise: Noise,
     ledger: Ledger,
     most_cells: int,
@@ -92,8 +92,8 @@ def look_closer(
         The cells.
     masses : ndarray of shape (n_cells,)
         Released fraction of the rows in each.
-    x_private : ndarray of shape (n_private,)
-        Only counted.
+    x_private : Counted
+        The private numbers.
     noise : Gaussian or Pure
         The whole budget.
     ledger : Ledger
@@ -108,8 +108,7 @@ def look_closer(
     spent : Fraction
         The share of the budget that this took.
     """
-    n, aside = len(x_private), ASIDE
-    ordered = np.sort(np.clip(x_private, line.low, line.high))
+    n, aside = x_private.n, ASIDE
     ends = np.append(line.edges, line.high)
     start = before(np.array([line.low]))
     pieces = Pieces(np.concatenate([start, ends[:-1]]), ends, np.maximum(masses, 0))
@@ -123,8 +122,8 @@ def look_closer(
         new = cut(whole)
         share = aside * A_LOOK
         aside -= share
-        at = np.searchsorted(ordered, np.concatenate([new.starts, new.ends]), side="right")
-        counts = np.diff(at.reshape(2, -1), axis=0)[0].astype(np.int64)
+        at = x_private.at_or_below(np.concatenate([new.starts, new.ends]))
+        counts = np.diff(at.reshape(2, -1), axis=0)[0]
         event = part_of(noise, share)
         name = noise_on(f"the pieces of full cells, look {look}", noise)
         found = ledger.add_noise(counts, ONE_PIECE, event, name=name, proof=PROOF)

@@ -7,11 +7,13 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp.data.door import read
+from skpublicdp.data.frames import is_frame
+from skpublicdp.data.reading import read_table
 from skpublicdp.ledger import public_seed
 from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, check_parameters
-from skpublicdp.query_release.door import read_rows
 from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.methods import METHODS
@@ -205,8 +207,16 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)
-        rows = read_rows(self, X, X_public=X_public, is_public=is_public, groups=groups)
-        ledger.read(len(rows.X_private), rows.n_public)
+        rows = read(
+            self,
+            X,
+            X_public=X_public,
+            is_public=is_public,
+            groups=groups,
+            clamp=True,
+            stand_in=True,
+        )
+        ledger.read(rows.n_private, rows.n_public)
         queries = self.queries
         if queries is None:
             one = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
@@ -221,7 +231,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         assumptions = ["the number of private rows, and the names and types of columns, are known"]
         if isinstance(queries, CustomQueries):
             assumptions.append("the function of CustomQueries looks at each row alone")
-        self.privacy_ = ledger.receipt(assumptions=tuple(assumptions))
+        self.privacy_ = ledger.receipt(assumptions=(*assumptions, *rows.assumptions))
         self.expected_error_ = released.expected_error
         return self
 
@@ -325,8 +335,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
             tables, or to the queries that tell these rows apart.
         """
         check_is_fitted(self)
-        table = X if hasattr(X, "iloc") else np.asarray(X)
-        validate_data(self, table, reset=False, skip_check_array=True)
+        table = read_table(self, X, reset=False, numeric=False)
         return -self._released.mean_error(self._schema.encode(table))
 
     def table(self, columns):
@@ -487,14 +496,14 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         """Check the columns of queries that look like rows."""
         if isinstance(Q, list | tuple):
             return Q
-        frame = hasattr(Q, "iloc")
+        frame = is_frame(Q)
         # a frame of questions about cells may leave columns out
         like_rows = ThresholdQueries if frame else ThresholdQueries | MarginalQueries
         array = Q if frame else np.asarray(Q)
         # numbers without names are no rows of a frame
         named = frame or not hasattr(self, "feature_names_in_")
         if isinstance(self.queries_, like_rows) and array.ndim > 1 and named:
-            validate_data(self, array, reset=False, skip_check_array=True)
+            return read_table(self, array, reset=False, numeric=False).native
         return Q
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.columns import Rows, Schema
+from skpublicdp.data.door import Dataset
 from skpublicdp.query_release.cells import before
-from skpublicdp.query_release.door import ReleaseRows
 from skpublicdp.query_release.line import NORMAL_95, LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
 from skpublicdp.query_release.probes import probes
@@ -128,7 +128,11 @@ class Released:
         found["fraction"] = answers
         if deviations is not None:
             found["low"], found["high"] = intervals(answers, deviations, 0.95, 1).T
-        return found if self.schema.frame is None else self.schema.frame(found)
+        if self.schema.container.library is None:
+            return found
+        return replace(self.schema.container, labels=tuple(found)).build(
+            [np.asarray(column) for column in found.values()]
+        )
 
     @property
     def rows(self) -> WeightedRows:
@@ -162,7 +166,7 @@ class Released:
         return self.rows.sample(n, generator)
 
 
-def bind(queries: QueryClass, rows: ReleaseRows) -> QueryClass:
+def bind(queries: QueryClass, rows: Dataset) -> QueryClass:
     """Check the class against the columns, and return it as it works on encoded rows."""
     queries.check_columns(rows.schema)
     return queries.bound(rows.schema, rows.X_public)

@@ -8,7 +8,7 @@ from typing import Any
 
 from skpublicdp.accounting import Gaussian, Pure, Steps
 from skpublicdp.accounting.decimals import written_below
-from skpublicdp.data.door import check_mask
+from skpublicdp.data.masks import check_mask
 from skpublicdp.ledger import Ledger
 
 Noise = Gaussian | Pure

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.data.columns import check_bounds
-from skpublicdp.data.door import check_rows, kept_rows
+from skpublicdp.data.masks import kept_rows
+from skpublicdp.data.reading import check_rows
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.ledger import Ledger

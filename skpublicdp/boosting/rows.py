@@ -1,0 +1,212 @@
+"""Rows as small integers, coded once; and the only loop over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import DTypeLike, NDArray
+
+from skpublicdp.boosting.features import Codes, Feature, FeatureMap
+from skpublicdp.boosting.questions import Questions, carried_questions, leaves
+from skpublicdp.boosting.scores import Integers, Model
+from skpublicdp.data.binning import snapped
+from skpublicdp.data.spool import store
+from skpublicdp.hypotheses.splits import Predicates
+
+CHUNK_ROWS = 1 << 15
+"""Rows that are worked on at a time: what is made of them stays in the caches of a processor."""
+
+MEMORY = 1 << 28
+"""Bytes that are held in memory for rows; what comes then goes to temporary files."""
+
+SPANS = 8
+"""Parts of the rows for each thread: enough that none waits long for the last."""
+
+At = slice | NDArray[np.intp]
+"""Which rows."""
+
+
+class CodedRows:
+    """Private or public rows: the fine cell of each column, and what is to be learned.
+
+    Parameters
+    ----------
+    grid : FeatureMap
+        The fine cells: columns are never cut elsewhere.
+    n : int
+        Number of rows.
+    dtype : dtype
+        That of `y`.
+    n_jobs : int, optional
+        Number of joblib threads; nothing else depends on it.
+
+    Attributes
+    ----------
+    columns : list of ndarray of uint8 or uint16, shape (n,)
+        Fine cells.
+    y : ndarray, shape (n,)
+        Codes of labels, or outcomes.
+    """
+
+    def __init__(
+        self, grid: FeatureMap, n: int, dtype: DTypeLike, n_jobs: int | None = None
+    ) -> None:
+        self.grid, self.n, self.n_jobs = grid, n, n_jobs
+        self._held = 0
+        self.columns = [self.store((n,), feature.dtype) for feature in grid.features]
+        self.y = self.store((n,), dtype)
+
+    @classmethod
+    def encode(
+        cls,
+        grid: FeatureMap,
+        chunks: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+        n: int,
+        dtype: DTypeLike,
+        n_jobs: int | None = None,
+    ) -> CodedRows:
+        """Code chunks of encoded rows, each with its `y`: the same rows whatever the chunks are.
+
+        Parameters
+        ----------
+        grid : FeatureMap
+            The fine cells.
+        chunks : iterable of (ndarray of float64, shape (k, n_columns), ndarray, shape (k,))
+            All rows, `n` together.
+        n : int
+            Number of rows.
+        dtype : dtype
+            That of `y`.
+        n_jobs : int, optional
+            Number of joblib threads.
+        """
+        rows, end = cls(grid, n, dtype, n_jobs), 0
+        for X, y in chunks:
+            start, end = end, end + len(y)
+            if end > n:
+                break
+            rows.y[start:end] = y
+            for low in range(0, len(y), CHUNK_ROWS):
+                part = X[low : low + CHUNK_ROWS]
+                for column, feature, values in zip(
+                    rows.columns, grid.features, part.T, strict=True
+                ):
+                    column[start + low : start + low + len(part)] = feature.encoded_codes(values)
+        if end != n:
+            raise ValueError(
+                f"X must hold {n} rows in all its chunks together, as was said before."
+            )
+        return rows
+
+    def store(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array with room for something of each row, in memory while that is little."""
+        found = store(shape, dtype, limit=MEMORY - self._held)
+        self._held += found.nbytes
+        return found
+
+    def fold(self, f: Callable[[slice], Any]) -> Any:
+        """Return the sum of ``f(chunk)`` over all chunks of rows."""
+
+        def over(start: int, stop: int) -> Any:
+            found = f(slice(start, min(start + CHUNK_ROWS, stop)))
+            for at in range(start + CHUNK_ROWS, stop, CHUNK_ROWS):
+                found = found + f(slice(at, min(at + CHUNK_ROWS, stop)))
+            return found
+
+        chunks = -(-self.n // CHUNK_ROWS)
+        jobs = min(effective_n_jobs(self.n_jobs), chunks)
+        if jobs < 2:
+            return over(0, self.n)
+        ends = [CHUNK_ROWS * end for end in np.linspace(0, chunks, SPANS * jobs + 1, dtype=int)]
+        sums = Parallel(n_jobs=jobs, require="sharedmem", return_as="generator")(
+            delayed(over)(start, min(stop, self.n))
+            for start, stop in pairwise(ends)
+            if start < stop
+        )
+        return sum(sums, start=np.int64(0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class Cells:
+    """Columns cut into cells, each of which is made of fine ones.
+
+    Attributes
+    ----------
+    features : FeatureMap
+        The cells.
+    rows, public : CodedRows
+        The rows that are learned from, and the public ones.
+    """
+
+    features: FeatureMap
+    rows: CodedRows
+    public: CodedRows
+
+    @classmethod
+    def cut(cls, features: FeatureMap, rows: CodedRows, public: CodedRows) -> Cells:
+        """Cut columns at the fine cuts nearest to those of `features`."""
+        moved = []
+        for feature, fine in zip(features.features, rows.grid.features, strict=True):
+            cuts = np.unique(snapped(fine.cuts, feature.cuts))
+            cuts = cuts[~np.isnan(cuts)]
+            size = feature.size + len(cuts) - len(feature.cuts)
+            moved.append(Feature(feature.column, cuts, size, feature.own))
+        return cls(FeatureMap(tuple(moved)), rows, public)
+
+    @cached_property
+    def of_fine(self) -> list[Codes]:
+        """The cell of each fine cell, column by column."""
+        pairs = zip(self.features.features, self.rows.grid.features, strict=True)
+        return [feature.of_finer(fine) for feature, fine in pairs]
+
+    @cached_property
+    def public_codes(self) -> Codes:
+        """The cells of public rows, shape (n_columns, m)."""
+        return self._codes(self.public, slice(None))
+
+    def codes(self, at: At) -> Codes:
+        """Return the cells of some of the rows that are learned from, shape (n_columns, k)."""
+        return self._codes(self.rows, at)
+
+    def _codes(self, rows: CodedRows, at: At) -> Codes:
+        lines = zip(self.of_fine, rows.columns, strict=True)
+        return np.array([np.take(cells, column[at]) for cells, column in lines])
+
+    def line(self, position: int, at: slice) -> Codes:
+        """Return the cells of some of the rows that are learned from, of one column."""
+        return np.take(self.of_fine[position], self.rows.columns[position][at])
+
+    def leaf_lines(self, asked: Predicates) -> Callable[[slice], Codes]:
+        """Return what says which leaf of a tree rows end in, its questions being asked of these."""
+        assert isinstance(asked, Questions)
+        fine = carried_questions(asked, self.features, self.rows.grid)
+        return lambda at: leaves(fine, [column[at] for column in self.rows.columns])
+
+    def move(
+        self, margins: NDArray[np.int32], scores: Integers, line: Callable[[slice], Codes]
+    ) -> None:
+        """Add to margins of all rows the score of each one's cell in a line of these."""
+        change = scores.astype(np.int32)
+
+        def moved(at: slice) -> int:
+            margins[:, at] += np.take(change, line(at), axis=1)
+            return 0
+
+        self.rows.fold(moved)
+
+    def margins(self, model: Model) -> NDArray[np.int32]:
+        """Return the margins of all rows, shape (n_targets, n): of 32 bits, whatever overflows."""
+        found = self.rows.store((len(model.intercepts), self.rows.n), np.int32)
+
+        def fill(at: slice) -> int:
+            found[:, at] = model.margins(self.codes(at))
+            return 0
+
+        self.rows.fold(fill)
+        return found

@@ -1,0 +1,280 @@
+"""What users hand over as rows, checked: tables with named columns of kinds that can be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.validation import validate_data
+
+from skpublicdp.data.columns import Rows, Schema, column_names, not_numbers, to_numbers
+from skpublicdp.data.description import DescribedRows
+from skpublicdp.data.frames import ANYTHING, CATEGORY, TEXT, Table, is_frame
+from skpublicdp.data.masks import warn_if_sliced
+from skpublicdp.exceptions import warn
+from skpublicdp.guard import ANYTHING as UNCHECKED
+from skpublicdp.guard import NotNumbersError, guarded
+
+
+def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool) -> Table:
+    """Check shape, names and types of columns; values are not looked at.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets, or has, the names and the number of columns.
+    X : array-like or DataFrame
+        Rows.
+    reset : bool
+        Whether its columns are those of `fit`; otherwise they are brought into that order.
+    numeric : bool
+        Whether text and categories are refused.
+
+    Returns
+    -------
+    Table
+        The rows, in the container that they came in.
+    """
+    if is_frame(X):
+        table = Table(X)
+        repeated = [label for label in table.labels if table.labels.count(label) > 1]
+        if repeated:
+            raise ValueError(f"Columns must have different names; got {repeated[0]!r} twice.")
+    else:
+        # a list has no type but that of its values, which a private one would decide
+        typed = isinstance(getattr(X, "dtype", None), np.dtype) or sparse.issparse(X)
+        dtype = None if typed else object
+        table = Table(read_array(estimator, X, dtype, ensure_all_finite=False))
+    for what, size in zip(("sample", "feature"), table.shape, strict=True):
+        if not size:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={table.shape}) while a minimum of 1 is "
+                "required."
+            )
+    return check_columns(estimator, table, reset=reset, numeric=numeric)
+
+
+def check_columns(estimator: Any, table: Table, *, reset: bool, numeric: bool) -> Table:
+    """Check names and types of columns, and bring the columns into the order of `fit`."""
+    table = _in_order(estimator, table, reset=reset)
+    for name, type_ in zip(column_names(table), table.types, strict=True):
+        if type_.kind == "complex numbers":
+            raise ValueError(f"Complex data not supported: column {name} must hold real numbers.")
+        if not type_.usable:
+            raise ValueError(
+                f"Column {name} must hold numbers, booleans, dates, text or categories; got "
+                f"{type_.kind}: convert or drop it."
+            )
+        if numeric and table.is_frame and type_.kind in (TEXT, CATEGORY):
+            raise NotNumbersError(
+                f"Column {name} must hold numbers for {type(estimator).__name__}; got "
+                f"{type_.kind}: encode it, for instance with PublicFit(OneHotEncoder("
+                "sparse_output=False, handle_unknown='ignore')), or use "
+                "SemiPrivateBoostingClassifier, which takes it as it is."
+            )
+    return table
+
+
+def _in_order(estimator: Any, table: Table, *, reset: bool) -> Table:
+    """Compare names with those of `fit` as scikit-learn does, whatever the library of frames."""
+    labels = table.labels if table.is_frame else ()
+    text = [isinstance(label, str) for label in labels]
+    if any(text) and not all(text):
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but X has "
+            "column labels of other types, too; rename the columns."
+        )
+    bare, named = np.empty((1, table.shape[1])), any(text)
+    if reset:
+        validate_data(estimator, bare, reset=True, skip_check_array=True)
+        if named:
+            estimator.feature_names_in_ = np.array(labels, dtype=object)
+        return table
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if fitted is None or not named:
+        validate_data(estimator, bare, reset=False, skip_check_array=True)
+        if named:
+            warn(
+                f"X has feature names, but {type(estimator).__name__} was fitted without feature "
+                "names",
+                UserWarning,
+            )
+        return table
+    lacking = [name for name in fitted if name not in labels]
+    unknown = [label for label in labels if label not in fitted]
+    if lacking or unknown:
+        raise ValueError(
+            "The feature names should match those that were passed during fit; "
+            + (f"{', '.join(lacking[:5])} is missing" if lacking else "")
+            + (" and " if lacking and unknown else "")
+            + (f"{', '.join(unknown[:5])} is unknown" if unknown else "")
+            + "."
+        )
+    return table.ordered(fitted.tolist())
+
+
+def read_public(
+    estimator: Any, X: Table, X_public: Any, *, numeric: bool, n_rows: int | None = None
+) -> Table | None:
+    """Check separate public rows, of the columns of `fit`; ``None`` if there are none.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the names and the number of columns.
+    X : Table
+        All other rows. Only their types and place in memory are looked at.
+    X_public : array-like, DataFrame, DescribedRows or None
+        Public rows.
+    numeric : bool
+        Whether text and categories are refused.
+    n_rows : int, optional
+        Number of other rows, where `X` is none of them.
+    """
+    if X_public is None or np.shape(X_public)[:1] == (0,):
+        return None
+    width = np.shape(X_public)[1:]
+    if len(width) == 1 and width != (estimator.n_features_in_,):
+        raise ValueError(
+            f"X_public must have the columns of X; got {width[0]} columns where X has "
+            f"{estimator.n_features_in_}."
+        )
+    if isinstance(X_public, DescribedRows):
+        X_public = X_public.like(X.container, getattr(estimator, "feature_names_in_", None))
+        if not X.is_frame:
+            return Table(X_public)
+    try:
+        public = read_table(estimator, X_public, reset=False, numeric=numeric)
+    except ValueError as error:
+        raise type(error)(f"X_public is not usable: {error}") from None
+    if n_rows is None and _overlap(X, public):
+        raise ValueError(
+            "X_public must hold rows of its own, and it shares memory with X, so that private "
+            "rows would be public; pass all rows as X once, and mark the public ones by is_public."
+        )
+    warn_if_sliced(X.shape[0] if n_rows is None else n_rows, public.shape[0])
+    check_kinds(X, public)
+    return public
+
+
+def _overlap(X: Table, public: Table) -> bool:
+    if X.native is public.native:
+        return True
+    both = zip(X.types, public.types, strict=True)
+    numbers = [i for i, (a, b) in enumerate(both) if a.kind == b.kind == "numbers"]
+    if not numbers:
+        return False
+    ours, theirs = X.column(numbers[0]), public.column(numbers[0])
+    return bool(np.may_share_memory(ours, theirs) and np.shares_memory(ours, theirs))
+
+
+def check_kinds(X: Table, public: Table) -> None:
+    """Refuse columns that hold one kind of thing here and another one there, by their types."""
+    both = zip(column_names(X), X.types, public.types, strict=True)
+    for name, ours, theirs in both:
+        kinds = {"text" if t.kind == CATEGORY else t.kind for t in (ours, theirs)}
+        plain = not X.is_frame and not public.is_frame and kinds == {"numbers", "booleans"}
+        if len(kinds) > 1 and ANYTHING not in kinds and not plain:
+            raise ValueError(
+                f"Column {name} must hold the same kind of values everywhere; got {ours.kind} in "
+                f"X and {theirs.kind} in X_public: convert one of them."
+            )
+
+
+def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Rows:
+    """Return rows of numbers as float64, all in memory; an error never quotes a value."""
+    return as_numbers(read_table(estimator, X, reset=reset, numeric=True))
+
+
+def as_numbers(table: Table) -> Rows:
+    """Return the columns of a table as floats."""
+    names = column_names(table)
+    doubtful = [name for name, t in zip(names, table.types, strict=True) if t.nullable] or names
+    refusal = NotNumbersError(not_numbers(doubtful))
+
+    def convert() -> Rows:
+        rows = np.empty(table.shape)
+        for position, name in enumerate(names):
+            rows[:, position] = to_numbers(table.column(position), name)
+        assert_all_finite(rows)
+        return rows
+
+    rows: Rows = guarded(convert, error=refusal)
+    return rows
+
+
+def encode_rows(estimator: Any, schema: Schema, X: Any, *, numeric: bool) -> Rows:
+    """Return rows as the schema of `fit` has them, numbers beyond its bounds included."""
+    return schema.encode(read_table(estimator, X, reset=False, numeric=numeric), clamp=False)
+
+
+def read_array(
+    estimator: BaseEstimator,
+    X: Any,
+    dtype: Any,
+    *,
+    accept_sparse: bool = False,
+    ensure_all_finite: bool | str = True,
+) -> Any:
+    """Convert rows to an array; an error depends on their shape and their declared types alone.
+
+    The arguments are those of scikit-learn's `check_array`.
+    """
+    refusal = _refusal(X, dtype)
+    if not sparse.issparse(X):
+        X = guarded(check_array, X, dtype=dtype, error=refusal, **UNCHECKED)
+    try:
+        X = check_array(
+            X,
+            accept_sparse=accept_sparse,
+            dtype=None,
+            ensure_all_finite=False,
+            estimator=estimator,
+            input_name="X",
+        )
+    except ValueError as error:
+        shape = str(error).split("\n")[0]  # the whole array is quoted below
+    else:
+        if ensure_all_finite:
+            allow_nan = ensure_all_finite == "allow-nan"
+            guarded(assert_all_finite, X, allow_nan=allow_nan, error=refusal)
+        return X
+    if shape.startswith("Expected 2D"):
+        shape = shape.rstrip(":") + (
+            ". Reshape your data with array.reshape(-1, 1) if it has a single feature or "
+            "array.reshape(1, -1) if it is a single row."
+        )
+    raise ValueError(shape)
+
+
+def _refusal(X: Any, dtype: Any) -> ValueError:
+    """Return what is said of values that will not do, whichever they are."""
+    kinds = declared_kinds(X)
+    if "c" in kinds:
+        return ValueError("Complex data not supported: X must hold real numbers.")
+    if kinds <= set("biuf"):
+        return ValueError(
+            "Input X contains NaN, or X contains infinity or a value too large for float64."
+        )
+    if dtype is object:
+        return ValueError("Input X contains NaN, or something that cannot be compared.")
+    return NotNumbersError(
+        "X must hold numbers only, none missing or infinite: each argument must be a string that "
+        "is a number, or a number. Encode text first, for instance with "
+        "PublicFit(OneHotEncoder(sparse_output=False))."
+    )
+
+
+def declared_kinds(X: Any) -> set[str]:
+    """Return the kinds of the types of the columns; "O" if they may hold anything."""
+    dtypes = getattr(X, "dtypes", [None]) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    return {str(getattr(dtype, "kind", "O")) for dtype in dtypes}
+
+
+def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
+    """Return the names of the columns seen in `fit`, or x0, x1 and so on."""
+    numbered = [f"x{column}" for column in range(estimator.n_features_in_)]
+    return tuple(map(str, getattr(estimator, "feature_names_in_", numbered)))

@@ -1,0 +1,198 @@
+"""Parquet files and other datasets of pyarrow, and record batches from anywhere."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+from skpublicdp.data.sources import extras
+from skpublicdp.data.sources.scan import CHUNK_ROWS, Scan, distinct, is_a
+from skpublicdp.exceptions import ReadError
+from skpublicdp.guard import attempt
+
+FILES = {"format": "parquet", "partitioning": "hive"}
+
+ONE_SHOT = (
+    "Rows are read in several passes, so record batches must come as a list or as a function that "
+    "returns a new iterator each time; got an iterator, which can be read only once."
+)
+
+
+class DatasetScan(Scan):
+    """A `pyarrow.dataset.Dataset`: columns are read as they are needed, a few batches ahead."""
+
+    kind = "the dataset"
+    remedy = "check that no file is damaged or cut short and that all have the same columns"
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self.names = tuple(dataset.schema.names)
+        self.n_columns = len(self.names)
+        distinct(self.names, self.kind)
+
+    def _count(self) -> int:
+        return int(self._dataset.count_rows())
+
+    def _empty(self) -> Any:
+        return plain(self._dataset.schema.empty_table())
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        assert self.names is not None
+        pa = extras.pyarrow()
+        ds = pa.dataset
+        options = {}
+        if isinstance(getattr(self._dataset, "format", None), ds.ParquetFileFormat):
+            # otherwise whole row groups, and several files, wait in memory
+            options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False)
+        batches = self._dataset.scanner(
+            columns=[self.names[c] for c in columns],
+            batch_size=CHUNK_ROWS,
+            batch_readahead=2,
+            fragment_readahead=1,
+            **options,
+        ).to_batches()
+        for batch in batches:
+            yield plain(pa.Table.from_batches([batch]))
+
+
+class ParquetScan(DatasetScan):
+    """Parquet files: a path, a glob, a directory or a list of files.
+
+    Parameters
+    ----------
+    source : path or list of paths
+        A directory is read with the columns that its folders are named for (`year=2024/`).
+    """
+
+    kind = "the Parquet files"
+
+    def __init__(self, source: Any) -> None:
+        ds = extras.pyarrow().dataset
+        paths = found(source)
+        dataset = self.reading(ds.dataset, paths if len(paths) > 1 else paths[0], **FILES)
+        for fragment in dataset.get_fragments():
+            self._check(fragment, dataset.schema)
+        super().__init__(dataset)
+
+    def _check(self, fragment: Any, schema: Any) -> None:
+        """Arrow fills columns that a file lacks, and casts types, without a word."""
+        own, failure = attempt(lambda: fragment.physical_schema)
+        if failure is not None:
+            raise ReadError(
+                f"The Parquet file {fragment.path} must be readable; it is damaged or cut short, "
+                "so write it again."
+            )
+        ds = extras.pyarrow().dataset
+        folders = ds.get_partition_keys(fragment.partition_expression)
+        wanted = {field.name: value_type(field.type) for field in schema}
+        given = {field.name: value_type(field.type) for field in own}
+        if {**{name: wanted.get(name) for name in folders}, **given} != wanted:
+            raise ReadError(
+                f"Parquet files must all have the columns of the first one, in the same types; "
+                f"those of {fragment.path} differ, so write it again with the same schema."
+            )
+
+
+class BatchScan(Scan):
+    """Arrow record batches, from a list or from a function that returns a new iterator.
+
+    Parameters
+    ----------
+    source : list or callable
+        As described.
+    """
+
+    kind = "the record batches"
+    remedy = "check that every iteration gives all batches, with the same columns and types"
+
+    def __init__(self, source: Any) -> None:
+        if isinstance(source, Iterator) or is_a(source, "pyarrow", "RecordBatchReader"):
+            raise ValueError(ONE_SHOT)
+        self._source, self._last = source, None
+        first = self.reading(self._first)
+        self._schema = first.schema
+        self.names = tuple(self._schema.names)
+        self.n_columns = len(self.names)
+        distinct(self.names, self.kind)
+
+    def _batches(self) -> Iterator[Any]:
+        batches = iter(self._source() if callable(self._source) else self._source)
+        if batches is self._last:
+            raise ReadError(ONE_SHOT)
+        self._last = batches
+        for batch in batches:
+            if not is_a(batch, "pyarrow", "RecordBatch", "Table"):
+                raise ReadError(
+                    "Record batches must be pyarrow.RecordBatch or pyarrow.Table; got "
+                    f"{type(batch).__name__}."
+                )
+            yield batch
+
+    def _first(self) -> Any:
+        for batch in self._batches():
+            return batch
+        raise ReadError("Record batches must be at least one, which may be without rows.")
+
+    def _count(self) -> int:
+        return sum(batch.num_rows for batch in self._batches())
+
+    def _empty(self) -> Any:
+        return plain(self._schema.empty_table())
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        pa = extras.pyarrow()
+        for batch in self._batches():
+            if not same_columns(batch.schema, self._schema):
+                raise ReadError(
+                    "Record batches must all have the columns of the first one, in its order and "
+                    "types; make them the same, for example by Table.cast(schema)."
+                )
+            table = pa.table(batch) if is_a(batch, "pyarrow", "RecordBatch") else batch
+            yield plain(table.select(list(columns)))
+
+
+def value_type(kind: Any) -> Any:
+    """Return the type of the values, also of those in a dictionary."""
+    types = extras.pyarrow().types
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def plain(table: Any) -> Any:
+    """Return a table without dictionaries: those of a stream list what private rows hold."""
+    pa = extras.pyarrow()
+    for position, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            decoded = table.column(position).cast(value_type(field.type))
+            table = table.set_column(position, field.name, decoded)
+    return table
+
+
+def same_columns(schema: Any, first: Any) -> bool:
+    """Tell whether names and types are the same, dictionaries counting as what they hold."""
+    return bool(plain(schema.empty_table()).schema.equals(plain(first.empty_table()).schema))
+
+
+def is_path(source: Any) -> bool:
+    """Tell whether something names files."""
+    return isinstance(source, str | os.PathLike)
+
+
+def found(source: Any) -> list[str]:
+    """Return the paths of files, or of one directory."""
+    paths: list[str] = []
+    for path in map(os.fspath, [source] if is_path(source) else source):
+        exact = "://" in path or os.path.exists(path)
+        matches = [path] if exact else sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise FileNotFoundError(
+                f"Parquet files must be where the path says; there is nothing at {path!r}."
+            )
+        paths += matches
+    if len(paths) > 1 and any(map(os.path.isdir, paths)):
+        raise ValueError(
+            "Several paths must all be files; got a directory among them, so open it alone or "
+            "name its files, as in 'people/*.parquet'."
+        )
+    return paths

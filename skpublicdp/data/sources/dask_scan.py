@@ -1,0 +1,272 @@
+"""Dask: rows stay where they are, the work goes to them, and only tables come back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from skpublicdp.data.sources import extras, native
+from skpublicdp.data.sources.job import Job, Outcome, Piece, summed
+from skpublicdp.data.sources.memory_scan import MemoryScan
+from skpublicdp.data.sources.scan import (
+    Column,
+    Scan,
+    distinct,
+    is_a,
+    rows_per_chunk,
+    texts,
+)
+from skpublicdp.exceptions import ReadError
+from skpublicdp.guard import attempt
+
+FAN_IN = 8
+"""Tables that one task adds."""
+
+
+class DaskScan(Scan):
+    """A Dask DataFrame, Series or Array, by its partitions.
+
+    Parameters
+    ----------
+    collection : dask.dataframe.DataFrame, dask.dataframe.Series or dask.array.Array
+        It must give the same rows in the same order whenever it is computed.
+    """
+
+    kind = "the Dask collection"
+    remedy = "compute it by itself and look at the logs of the workers"
+
+    def __init__(self, collection: Any) -> None:
+        self.flat = collection.ndim == 1
+        self._array = is_a(collection, "dask.array", "Array")
+        self.names = None
+        self.n_columns = 1 if self.flat else collection.shape[1]
+        if self._array and not self.flat:
+            collection = collection.rechunk({1: -1})
+        self._collection = collection
+        if not self._array and not self.flat:
+            distinct(collection.columns, self.kind)
+            self.names = texts(collection.columns)
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Rows of each partition, counted once, by the first column."""
+        if self._array and not np.isnan(self._collection.chunks[0]).any():
+            return tuple(map(int, self._collection.chunks[0]))
+        counts = [extras.dask().delayed(native.height)(part) for part in self._parts([0])]
+        return tuple(map(int, self._results(counts)))
+
+    def _count(self) -> int:
+        return sum(self.lengths)
+
+    def _parts(self, columns: Sequence[int]) -> list[Any]:
+        """Return each partition of these columns, to be computed."""
+        part = self._collection
+        if not self.flat:
+            part = (
+                part[:, list(columns)] if self._array else part[[part.columns[c] for c in columns]]
+            )
+        if self._array:
+            return list(np.ravel(part.to_delayed()))
+        # all of Dask's optimization would merge partitions when few columns are read
+        parts = list(part.simplify().to_delayed(optimize_graph=False))
+        if len(parts) != self._collection.npartitions:
+            raise ReadError(self.changed())
+        return parts
+
+    @cached_property
+    def _kinds(self) -> Any:
+        """No rows, as pandas holds them; undeclared categories are what private rows hold."""
+        if self._array:
+            return np.empty((0, *self._collection.shape[1:]), self._collection.dtype)
+        import pandas as pd
+
+        if self.flat:
+            return pd.Series([], dtype=declared(self._collection), name=self._collection.name)
+        series = {
+            c: pd.Series([], dtype=declared(self._collection[c])) for c in self._collection.columns
+        }
+        return pd.DataFrame(series)
+
+    def _empty(self) -> Any:
+        return self._kinds
+
+    def _kinds_of(self, columns: Sequence[int]) -> Any:
+        return self._kinds if self.flat else native.pick_columns(self._kinds, columns)
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        kinds = self._kinds_of(columns)
+        parts = zip(self._parts(columns), self.lengths, strict=True)
+        for table, failure in self._results(
+            [_task(checked, part, kinds, length) for part, length in parts if length]
+        ):
+            if failure is not None:
+                raise failure
+            yield table
+
+    def can_pair(self, labels: Column | None) -> bool:
+        """Tell whether labels lie in partitions like those of the rows, or can be sent there."""
+        if labels is None or isinstance(labels.scan, MemoryScan):
+            return True
+        return isinstance(labels.scan, DaskScan) and labels.scan.lengths == self.lengths
+
+    def run(
+        self, job: Job, columns: Sequence[int], labels: Column | None
+    ) -> Generator[Outcome, None, None]:
+        """Yield what comes of each chunk, in the order of rows, worked on where the rows are."""
+        for outcomes in self._results(self._tasks(each, job, columns, labels)):
+            yield from outcomes
+
+    def run_sum(self, job: Job, columns: Sequence[int], labels: Column | None) -> Outcome:
+        """Return the sum of the tables, added where the rows are."""
+        level = self._tasks(total, job, columns, labels)
+        while len(level) > 1:
+            groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+            level = [_task(summed, group) for group in groups]
+        (outcome,) = self._results(level)
+        return outcome  # type: ignore[no-any-return]
+
+    def _tasks(
+        self, work: Any, job: Job, columns: Sequence[int], labels: Column | None
+    ) -> list[Any]:
+        shared = extras.dask().delayed(job, pure=False, traverse=False)
+        kinds = self._kinds_of(columns)
+        starts = [int(start) for start in np.cumsum([0, *self.lengths])]
+        ys: list[Any] = [None] * len(self.lengths)
+        if labels is not None and isinstance(labels.scan, DaskScan):
+            ys = labels.scan._parts([labels.position])
+        elif labels is not None and isinstance(labels.scan, MemoryScan):
+            bounds = pairwise(starts)
+            ys = [labels.scan.part(labels.position, *bound) for bound in bounds]
+        parts = zip(self._parts(columns), ys, starts[:-1], self.lengths, strict=True)
+        return [
+            _task(work, shared, part, y, kinds, start, length)
+            for part, y, start, length in parts
+            if length
+        ]
+
+    def _results(self, tasks: Sequence[Any]) -> Generator[Any, None, None]:
+        """Yield results in order; only some tables at a time wait for whoever asks."""
+        client = _client()
+        if client is None:
+            ahead = 2 * (os.cpu_count() or 1)
+            for i in range(0, len(tasks), ahead):
+                yield from self.reading(extras.dask().compute, *tasks[i : i + ahead])
+            return
+        ahead = 2 + 2 * sum(self.reading(client.nthreads).values())
+        waiting: deque[Any] = deque()
+        try:
+            for task in tasks:
+                waiting.append(self.reading(client.compute, task))
+                if len(waiting) > ahead:
+                    yield self._result(waiting.popleft())
+            while waiting:
+                yield self._result(waiting.popleft())
+        finally:
+            for future in waiting:
+                future.release()
+
+    def _result(self, future: Any) -> Any:
+        try:
+            return self.reading(future.result)
+        finally:
+            future.release()  # a failure that is remembered would be that of the next pass
+
+
+def _client() -> Any:
+    """Return the client of a cluster if Dask would compute there."""
+    distributed = sys.modules.get("distributed")
+    scheduler = extras.dask().config.get("scheduler", None)
+    if distributed is None or scheduler not in (None, "dask.distributed", "distributed"):
+        return None
+    client, _ = attempt(distributed.default_client)  # raises where there is none
+    return client
+
+
+def _task(work: Any, *args: Any) -> Any:
+    return extras.dask().delayed(work, pure=False, traverse=False)(*args)
+
+
+def declared(series: Any) -> Any:
+    """Return the type of a column, with categories only if they are known before any row is."""
+    category = getattr(series.dtype, "categories", None) is not None
+    return series.dtype if not category or series.cat.known else np.dtype(object)
+
+
+def checked(table: Any, kinds: Any, length: int) -> Outcome:
+    """Return a partition, provided that it is what the collection says of it."""
+    if native.height(table) != length:
+        return None, ReadError(
+            "A Dask collection must hold the same rows whenever it is computed; the length of a "
+            "partition has changed, so write it to Parquet files first."
+        )
+    if table.ndim != kinds.ndim or not _same_kinds(table, kinds):
+        return None, ReadError(
+            "Every partition of a Dask collection must have the columns and types that the "
+            "collection says; one has others, so pass the right `meta` or use `astype`."
+        )
+    return _undeclared(table, kinds), None
+
+
+def _same_kinds(table: Any, kinds: Any) -> bool:
+    if not hasattr(table, "iloc"):
+        return _kind(table.dtype) == _kind(kinds.dtype)
+    if table.ndim == 1:
+        return table.name == kinds.name and _kind(table.dtype) == _kind(kinds.dtype)
+    return list(table.columns) == list(kinds.columns) and all(
+        _kind(a) == _kind(b) for a, b in zip(table.dtypes, kinds.dtypes, strict=True)
+    )
+
+
+def _kind(dtype: Any) -> str:
+    """Return what a type is, up to its width: a missing value makes floats of integers."""
+    return "number" if dtype.kind in "biuf" else dtype.kind if dtype.kind in "mM" else "other"
+
+
+def _undeclared(table: Any, kinds: Any) -> Any:
+    """Return a partition without categories that only its own rows declare."""
+    if not hasattr(table, "iloc"):
+        return table
+    if table.ndim == 1:
+        return table.astype(object) if _only_here(table.dtype, kinds.dtype) else table
+    pairs = zip(table.columns, table.dtypes, kinds.dtypes, strict=True)
+    return table.astype({name: object for name, own, said in pairs if _only_here(own, said)})
+
+
+def _only_here(own: Any, said: Any) -> bool:
+    return hasattr(own, "categories") and not hasattr(said, "categories")
+
+
+def _chunks(table: Any, y: Any, start: int) -> Iterator[Piece]:
+    """Yield parts of a partition, however large it is, so that little is held at once."""
+    rows, end = rows_per_chunk(native.width(table)), native.height(table)
+    for a in range(0, end, rows):
+        b = min(a + rows, end)
+        yield native.cut(table, a, b), None if y is None else native.cut(y, a, b), start + a
+
+
+def each(job: Job, table: Any, y: Any, kinds: Any, start: int, length: int) -> list[Outcome]:
+    """Return what comes of each chunk of a partition, up to the first failure."""
+    outcomes = []
+    table, failure = checked(table, kinds, length)
+    if failure is not None:
+        return [(None, failure)]
+    for piece in _chunks(table, y, start):
+        outcomes.append(job(piece))
+        if outcomes[-1][1] is not None:
+            break
+    return outcomes
+
+
+def total(job: Job, table: Any, y: Any, kinds: Any, start: int, length: int) -> Outcome:
+    """Return the sum over the chunks of a partition."""
+    table, failure = checked(table, kinds, length)
+    if failure is not None:
+        return None, failure
+    return summed(map(job, _chunks(table, y, start)))

@@ -1,0 +1,129 @@
+"""make_private_scorer: scores for searches and cross-validation that charge a budget."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from skpublicdp.budget import PrivacyBudget
+from skpublicdp.ledger import Ledger
+from skpublicdp.metrics.release import RESPONSES, check_parameters, labels_of
+from skpublicdp.metrics.rows import call, check_lengths
+from skpublicdp.metrics.values import accuracy_of, auc_of, balanced_accuracy_of
+
+METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
+
+
+class PrivateScorer:
+    """A metric with noise, as `scoring` takes it; `make_private_scorer` makes it."""
+
+    def __init__(
+        self,
+        metric: str,
+        epsilon: Any,
+        delta: Any,
+        random_state: Any,
+        budget: PrivacyBudget | None,
+    ) -> None:
+        self.metric, self.epsilon, self.delta = metric, epsilon, delta
+        self.random_state, self.budget = random_state, budget
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """Release the metric of a fitted estimator on private rows."""
+        who = f"private scorer of {self.metric}"
+        ledger = Ledger(self.epsilon, self.delta, self.random_state, self.budget, who=who)
+        n = check_lengths(X=X, y=y)
+        labels = labels_of(estimator, None)
+        if self.metric == "accuracy":
+            return float(accuracy_of(ledger, y, call(estimator, "predict", X, n)))
+        if self.metric == "balanced_accuracy":
+            predicted = call(estimator, "predict", X, n)
+            return float(balanced_accuracy_of(ledger, y, predicted, labels))
+        response = next((name for name in RESPONSES if hasattr(estimator, name)), None)
+        if len(labels) != 2 or response is None:
+            raise ValueError(
+                "roc_auc needs an estimator of two classes with predict_proba or "
+                f"decision_function; got a {type(estimator).__name__} of {len(labels)} classes."
+            )
+        width = 2 if response == RESPONSES[0] else None
+        scores = call(estimator, response, X, n, width)
+        scores = scores[:, 1] if width else scores
+        return float(auc_of(ledger, y, scores, labels[1], response))
+
+    def __repr__(self) -> str:
+        return f"make_private_scorer({self.metric!r}, epsilon={float(self.epsilon):g})"
+
+
+def make_private_scorer(
+    metric: str,
+    *,
+    epsilon: Any = 1.0,
+    delta: Any = 0.0,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> PrivateScorer:
+    """Return a scorer that releases a metric with noise, and charges a budget for each call.
+
+    Parameters
+    ----------
+    metric : {"accuracy", "balanced_accuracy", "roc_auc"}
+        What it releases.
+    epsilon, delta : float, default=1.0 and 0.0
+        What each call costs the rows that it scores.
+    random_state : int, Generator, RandomState or None, default=None
+        None for the randomness that the guarantee needs. Of a seed, calls in one process take new
+        noise each; parallel workers start from copies.
+    budget : PrivacyBudget, default=None
+        What each call charges, one entry for each, before a row is read. Copies of the scorer, as
+        searches make them, charge the same budget.
+
+    Returns
+    -------
+    PrivateScorer
+        Called as ``scorer(estimator, X, y)``; greater is better.
+
+    Raises
+    ------
+    ValueError
+        If there is no such metric.
+
+    See Also
+    --------
+    private_scores : All metrics of one model, with intervals, at one price.
+
+    Notes
+    -----
+    A search over 20 settings and 5 folds calls it 100 times. Folds share no rows, so a person pays
+    for 20 calls; the budget adds up all 100, since it does not know of the folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from skpublicdp import PrivacyBudget
+    >>> from skpublicdp.metrics import make_private_scorer
+    >>> X, y = np.zeros((1000, 1)), np.arange(1000) % 4 > 0
+    >>> budget = PrivacyBudget(5.0)
+    >>> scorer = make_private_scorer("accuracy", epsilon=1.0, budget=budget, random_state=0)
+    >>> found = cross_val_score(DummyClassifier(), X, y, scoring=scorer)
+    >>> bool((abs(found - 0.75) < 0.1).all())
+    True
+    >>> len(budget.ledger), budget.remaining()
+    (5, 0.0)
+    """
+    check_parameters(
+        "make_private_scorer",
+        {"metric": [StrOptions(set(METRICS))]},
+        metric=metric,
+        epsilon=epsilon,
+        delta=delta,
+        random_state=random_state,
+        budget=budget,
+    )
+    if isinstance(random_state, Integral):
+        random_state = np.random.default_rng(int(random_state))  # goes on from call to call
+    return PrivateScorer(metric, epsilon, delta, random_state, budget)

@@ -1,0 +1,154 @@
+"""The door of a search: rows as they were given, parted, and as each candidate's steps see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import check_consistent_length
+
+from skpublicdp.base_learner import n_rows
+from skpublicdp.data.labels import UNLABELLED, encode_labels, is_unlabelled, label_column
+from skpublicdp.data.masks import check_mask, kept_rows, take, warn_if_sliced
+from skpublicdp.data.reading import check_rows
+from skpublicdp.guard import guarded
+from skpublicdp.model_selection.candidates import Candidate
+from skpublicdp.preprocessing import PublicFit, stacked
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class Features:
+    """Rows as the learner of a candidate gets them.
+
+    Attributes
+    ----------
+    steps : list
+        Fitted steps before the learner, with their names.
+    X
+        Private rows that count.
+    X_public
+        All public rows, or None.
+    """
+
+    steps: list[tuple[str, Any]]
+    X: Any
+    X_public: Any
+
+
+class SearchRows:
+    """What `fit` was given.
+
+    Parameters
+    ----------
+    search : estimator
+        Its `classes` and `max_rows_per_group` are heeded.
+    X, y, X_public, y_public, is_public, groups
+        As in the estimators.
+
+    Attributes
+    ----------
+    classes : ndarray
+        The sorted labels.
+    y : ndarray
+        Labels of the private rows that count.
+    codes : ndarray of intp
+        Their codes.
+    y_public : ndarray or None
+        Labels of all public rows, -1 where there is none.
+    labelled, public_codes : ndarray of intp
+        Which public rows have a label, and its code.
+    n_public : int
+        Number of public rows.
+    """
+
+    def __init__(
+        self,
+        search: Any,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        y_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> None:
+        name = type(search).__name__
+        if y is None:
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        if sparse.issparse(X):
+            raise ValueError("Sparse input is not supported: X must be a dense array or a frame.")
+        if not hasattr(X, "shape"):
+            X = check_rows(search, X, reset=True)  # a list has no type but that of its values
+        self._X, self._X_public = X, None if X_public is None or not n_rows(X_public) else X_public
+        if self._X_public is not None:
+            warn_if_sliced(n_rows(X), n_rows(X_public))
+        self._mask = check_mask(is_public, n_rows(X))
+        self._y = label_column(y)
+        check_consistent_length(X, self._y)
+        if self._mask.all():
+            raise ValueError("X must hold at least one private row; is_public marks every row.")
+        given = [self._y[self._mask]]
+        if y_public is not None:
+            if X_public is None:
+                raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
+            given.append(label_column(y_public))
+            if len(given[1]) != n_rows(X_public):
+                raise ValueError(
+                    "y_public must hold one label per row of X_public; "
+                    f"got {len(given[1])} labels for {n_rows(X_public)} rows."
+                )
+        kept = kept_rows(search, groups, ~self._mask)
+        self._kept = np.flatnonzero(kept)
+        encoded = encode_labels(self._y[kept], given, search.classes)
+        self.codes, self.public_codes, marked, self.classes = encoded
+        self.y = self.classes[self.codes]
+        self.n_public = int(self._mask.sum()) + (0 if X_public is None else n_rows(X_public))
+        self.labelled = np.flatnonzero(marked)
+        self.y_public = self._public_labels()
+        self._views: dict[tuple[Any, ...], Features] = {}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def _public_labels(self) -> NDArray[Any] | None:
+        if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
+            # there is no mark for those without a label
+            self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
+        if not len(self.labelled):
+            return None
+        kind = self.classes.dtype.kind
+        mark = str(UNLABELLED) if kind in "OU" else UNLABELLED
+        labels = np.full(self.n_public, mark, dtype=object)
+        labels[self.labelled] = self.classes[self.public_codes]
+        return labels
+
+    def features(self, candidate: Candidate) -> Features:
+        """Fit the steps before a learner to the public rows, and transform all rows by them."""
+        if candidate.features not in self._views:
+            self._views[candidate.features] = self._transformed(candidate)
+        return self._views[candidate.features]
+
+    def _transformed(self, candidate: Candidate) -> Features:
+        X, X_public = self._X, self._X_public
+        steps = []
+        for name, step in candidate.steps:
+            fitted = clone(step)
+            if isinstance(step, PublicFit):
+                fitted.fit(X, self._y, X_public=X_public, is_public=self._mask)
+            elif not hasattr(fitted, "transform"):
+                raise ValueError(f"every step before the learner must transform; {name!r} cannot.")
+            refusal = ValueError(
+                f"step {name!r} failed to transform the rows, and what it says of them is withheld."
+            )
+            X = guarded(fitted.transform, X, error=refusal)  # it may warn of a row, and quote it
+            X_public = None if X_public is None else fitted.transform(X_public)
+            steps.append((name, fitted))
+        public = [take(X, np.flatnonzero(self._mask))] if self._mask.any() else []
+        if X_public is not None:
+            public.append(X_public)
+        kept = X if len(self._kept) == n_rows(X) else take(X, self._kept)
+        return Features(steps, kept, stacked(public) if public else None)  # type: ignore[no-untyped-call]

@@ -1,0 +1,362 @@
+"""SemiPrivateSearchCV: a search over settings that costs one ε."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.base_learner import is_seeded, spends
+from skpublicdp.ledger import Ledger
+from skpublicdp.model_selection.candidates import list_candidates
+from skpublicdp.model_selection.family import FamilyFit
+from skpublicdp.model_selection.public_trial import not_ruled_out
+from skpublicdp.model_selection.rows import SearchRows
+from skpublicdp.model_selection.trials import OneFit, fit_among
+from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
+
+
+def _best_has(method):
+    def check(self):
+        getattr(getattr(self, "best_estimator_", None) or self.estimator, method)
+        return True
+
+    return check
+
+
+class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
+    """Search over settings of private classifiers, for one ε in all.
+
+    Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`,
+    `public_weight`, `PublicFit` steps before it) are one family: a single exact draw picks the
+    setting *and* its rule. Candidates of several kinds, such as boosting, are tried with a share
+    of ε, one is drawn by the errors of its trial, and the rest of ε fits it. What labelled public
+    rows rule out is not tried: where they leave one candidate, nothing is spent on the choice.
+
+    Parameters
+    ----------
+    estimator : classifier or Pipeline
+        What is searched over: a private classifier of this package, or one that may be a base
+        learner of it. The steps before it in a pipeline must be `PublicFit`, or need no fit.
+    param_grid : dict or list of dict
+        Settings to try, as in `GridSearchCV`. What the search itself has, such as `epsilon`, is no
+        setting.
+    epsilon : float, default=1.0
+        Privacy budget ε > 0 of the whole `fit`, read as an exact fraction.
+    delta : float, default=0.0
+        δ of the whole `fit`; candidates with a `delta` need it, a single draw does not use it.
+    selection_share : float, default=0.23
+        Share of ε and δ, in (0, 1), that tries candidates of several kinds and chooses: the search
+        then costs 1.3 times the fit of the chosen one. A single draw needs no share.
+    cv : int, default=5
+        Number of folds of the labelled public rows in which candidates are tried first.
+    classes : array-like, default=None
+        All possible labels. By default those that occur in `y` and among the public labels, whose
+        set is then taken to be public knowledge.
+    n_jobs : int, default=None
+        Number of workers of public trials and of threads that tabulate rows; results do not depend
+        on it.
+    random_state : int, numpy Generator or RandomState, default=None
+        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
+        for tests and papers; the receipt then says so.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
+        many rows of a person count.
+    budget : PrivacyBudget, default=None
+        What the search is charged to, once; one that cannot pay refuses before a private row is
+        read.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The chosen setting.
+    best_index_ : int
+        Its place in ``cv_results_["params"]``.
+    best_estimator_ : classifier or Pipeline
+        The chosen candidate, fitted to all rows. Its receipt, where it has one, is that of the
+        search.
+    chosen_by_ : {"only candidate", "public rows", "one draw", "trials"}
+        What decided. After "trials" one draw may have decided among the settings of one kind.
+    n_candidates_ : int
+        Number of settings.
+    cv_results_ : dict
+        The settings, ``params`` and one masked column for each parameter. It holds no score: a
+        score is a private number.
+    classes_ : ndarray, shape (n_classes,)
+        The sorted labels.
+    privacy_ : PrivacyReceipt
+        What was spent on all of it.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Their names, where `X` has string column names.
+
+    See Also
+    --------
+    PublicKFold : Folds for scikit-learn's own searches, which are not private.
+    check_pipeline : Tells which steps of a pipeline see private rows.
+
+    Notes
+    -----
+    Neighbouring data sets differ by replacing one private row, features and label. The number of
+    private rows, the set of labels, the types of the columns and all public rows are not
+    protected. Proved in docs/proofs/search.md.
+
+    References
+    ----------
+    .. [1] F. McSherry and K. Talwar (2007). Mechanism design via differential privacy. FOCS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp import SemiPrivateClassifier
+    >>> from skpublicdp.hypotheses import DecisionTrees, Halfspaces
+    >>> from skpublicdp.model_selection import SemiPrivateSearchCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2))
+    >>> y = X[:, 0] + X[:, 1] > 0
+    >>> grid = {"hypotheses": [DecisionTrees(), Halfspaces()], "alpha": [0.05, 0.2]}
+    >>> search = SemiPrivateSearchCV(SemiPrivateClassifier(), grid, epsilon=1.0, random_state=0)
+    >>> search = search.fit(X, y, X_public=rng.normal(size=(200, 2)))
+    >>> search.best_params_["hypotheses"], search.privacy_.epsilon
+    (Halfspaces(), 1.0)
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
+        "estimator": [HasMethods(["fit", "predict"])],
+        "param_grid": [dict, list],
+        "delta": DELTA,
+        "selection_share": [Interval(Real, 0, 1, closed="neither")],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "classes": ["array-like", None],
+        "n_jobs": [Integral, None],
+        **FIT,
+        **ROWS,
+    }
+
+    # public rows are routed without being asked for: there is nothing else they could be meant for
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "y_public": True,
+        "is_public": True,
+        "groups": True,
+    }
+
+    protects_all_rows = True
+    """It may be a base learner."""
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        epsilon=1.0,
+        delta=0.0,
+        selection_share=0.23,
+        cv=5,
+        classes=None,
+        n_jobs=None,
+        random_state=None,
+        max_rows_per_group=None,
+        budget=None,
+    ):
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.selection_share = selection_share
+        self.cv = cv
+        self.classes = classes
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.max_rows_per_group = max_rows_per_group
+        self.budget = budget
+
+    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
+        """Choose a setting and fit it, for (ε, δ) in all.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n, n_features)
+            Rows, all private unless `is_public` says otherwise.
+        y : array-like, shape (n,)
+            Labels. Under the mask, -1 (or ``"-1"`` among text labels) means unlabelled, unless -1
+            is a label of some private row or one of `classes`.
+        X_public : array-like or DataFrame, shape (m, n_features), optional
+            Separate public rows. In cross-validation it must not have as many rows as `X`.
+        y_public : array-like, shape (m,), optional
+            Labels of `X_public`, -1 as above; without it `X_public` has no labels.
+        is_public : array-like of bool, shape (n,), optional
+            Marks the public rows of `X`. Safe in cross-validation.
+        groups : array-like, shape (n,), optional
+            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
+
+        Returns
+        -------
+        self : SemiPrivateSearchCV
+            The fitted search.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, a candidate or an input is not as described; no private value is quoted.
+        PrivacyBudgetError
+            If `budget` cannot pay.
+        """
+        check_parameters(self)
+        candidates = list_candidates(self.estimator, self.param_grid)
+        ledger = self._ledger(candidates)
+        rows = SearchRows(
+            self,
+            X,
+            y,
+            X_public=X_public,
+            y_public=y_public,
+            is_public=is_public,
+            groups=groups,
+        )
+        ledger.read(len(rows), rows.n_public)
+        known = {"classes": rows.classes, "epsilon": self.epsilon}
+        told = [one.with_learner(**known) if one.in_family else one for one in candidates]
+        positions, self.chosen_by_ = self._positions(told, rows)
+        fit = self._choose_and_fit(told, positions, rows, ledger)
+
+        chosen = told[fit.position]
+        receipt = ledger.receipt(
+            assumptions=self._assumptions(told), secure=not self._seeded(chosen, fit.learner)
+        )
+        if hasattr(fit.learner, "privacy_") or chosen.in_family:
+            fit.learner.privacy_ = receipt  # its own would leave out the choice
+        self.best_index_ = fit.position
+        self.best_params_ = chosen.params
+        self.best_estimator_ = chosen.assembled(rows.features(chosen).steps, fit.learner)
+        self.n_candidates_ = len(candidates)
+        self.cv_results_ = _settings([one.params for one in candidates])
+        self.classes_ = rows.classes
+        self.privacy_ = receipt
+        validate_data(self, X, reset=True, skip_check_array=True)  # notes the columns
+        return self
+
+    def predict(self, X):
+        """Predict labels with the chosen candidate.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @available_if(_best_has("predict_proba"))
+    def predict_proba(self, X):
+        """Predict probabilities with the chosen candidate.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n, n_classes)
+            One column for each label of `classes_`.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    @available_if(_best_has("decision_function"))
+    def decision_function(self, X):
+        """Return the decision function of the chosen candidate.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, n_classes)
+            Its values.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def __sklearn_tags__(self):
+        """Tell scikit-learn what rows the estimator takes, and how good to expect it to be."""
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags, tags.classifier_tags = inner.input_tags, inner.classifier_tags
+        return tags
+
+    def _ledger(self, candidates):
+        """Open the ledger: of a single draw, or of anything that (ε, δ) allows."""
+        epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
+        if all(one.in_family for one in candidates):
+            return Ledger.of(self, delta=0, event=Draw(epsilon))
+        return Ledger.of(self, event=spends(epsilon, delta))
+
+    def _positions(self, candidates, rows):
+        """Return which candidates are left when public rows have spoken, and what decides."""
+        if len(candidates) == 1:
+            return [0], "only candidate"
+        left = not_ruled_out(
+            candidates,
+            rows,
+            float(self.epsilon),
+            float(self.delta),
+            cv=int(self.cv),
+            n_jobs=self.n_jobs,
+        )
+        if len(left) == 1:
+            return left, "public rows"
+        one = all(candidates[place].in_family for place in left)
+        return left, "one draw" if one else "trials"
+
+    def _choose_and_fit(self, candidates, positions, rows, ledger):
+        """Spend the budget."""
+        members = [place for place in positions if candidates[place].in_family]
+        kinds = [
+            OneFit(place, candidates[place], rows) for place in positions if place not in members
+        ]
+        if members:
+            family = [candidates[place] for place in members]
+            kinds.insert(0, FamilyFit(members, family, rows, self.n_jobs))
+        if len(kinds) == 1 and members:
+            return kinds[0].fit(ledger)
+        return fit_among(kinds, rows, ledger, self.selection_share)
+
+    def _assumptions(self, candidates):
+        labels = "" if self.classes is not None else " and the set of labels in y"
+        assumptions = [f"the number of private rows{labels} may be known"]
+        if not all(one.in_family for one in candidates):
+            assumptions.append(
+                "each candidate is private with the budget it is given, whatever the rows"
+            )
+        return tuple(assumptions)
+
+    def _seeded(self, chosen, learner):
+        return not chosen.in_family and is_seeded(learner)
+
+
+def _settings(params):
+    """Return what `GridSearchCV` keeps of its candidates, without a score."""
+    results = {"params": params}
+    for name in sorted({name for setting in params for name in setting}):
+        # not empty: what memory held before may be private
+        column = np.ma.MaskedArray(np.full(len(params), None), mask=True, dtype=object)
+        for place, setting in enumerate(params):
+            if name in setting:
+                column[place] = setting[name]
+        results[f"param_{name}"] = column
+    return results

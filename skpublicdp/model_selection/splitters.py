@@ -1,0 +1,268 @@
+"""Folds that keep public rows in training and test on labelled private rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+
+from skpublicdp.base_learner import n_rows
+from skpublicdp.data.labels import is_unlabelled, label_column
+from skpublicdp.data.masks import check_mask, is_missing_person
+
+Positions = NDArray[np.intp]
+
+
+class _KeepsPublicRows(BaseCrossValidator):  # type: ignore[misc] # scikit-learn has no types
+    """Tests on labelled private rows, and trains on all rows that are not tested."""
+
+    # routed without being asked for: there is nothing else they could be meant for
+    __metadata_request__split = {  # noqa: RUF012
+        "groups": True,
+        "is_public": True,
+        "is_labelled": True,
+    }
+
+    n_splits: int
+    random_state: Any
+    is_public: Any
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **masks: Any) -> int:
+        """Return the number of splits; nothing that is given matters.
+
+        Returns
+        -------
+        int
+            `n_splits`.
+        """
+        return int(self.n_splits)
+
+    def split(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        is_public: Any = None,
+        is_labelled: Any = None,
+    ) -> Iterator[tuple[Positions, Positions]]:
+        """Yield positions for training and for testing.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features)
+            Rows; only their number matters.
+        y : array-like, shape (n,), optional
+            Labels. No fold depends on them; see Raises.
+        groups : array-like, shape (n,), optional
+            Whose row each is: the private rows of a person are tested together.
+        is_public : array-like of bool, shape (n,), optional
+            Marks the public rows, which are in training in every split.
+        is_labelled : array-like of bool, shape (n,), optional
+            Marks the labelled rows; others are in training in every split.
+
+        Yields
+        ------
+        train, test : ndarray of intp
+            Positions, increasing.
+
+        Raises
+        ------
+        ValueError
+            If there are too few rows to test on, or if `y` marks rows without a label and no mask
+            says which rows those are.
+        """
+        self._check()
+        n = n_rows(X)
+        given = self.is_public if is_public is None else is_public
+        if given is None and is_labelled is None and y is not None:
+            _refuse_marks(type(self).__name__, y)
+        tested = ~check_mask(given, n)
+        if is_labelled is not None:
+            tested &= check_mask(is_labelled, n, name="is_labelled")
+        rows = np.flatnonzero(tested)
+        for units in self._tests(*_units(rows, groups, n)):
+            test = np.sort(rows[units])
+            yield np.setdiff1d(np.arange(n), test), test
+
+    @abstractmethod
+    def _tests(self, unit_of_row: Positions, n_units: int) -> Iterator[Positions]:
+        """Yield which of the rows to test on are in each test.
+
+        Parameters
+        ----------
+        unit_of_row : ndarray of intp
+            Which rows stay together.
+        n_units : int
+            Number of persons, or of rows.
+        """
+
+    def _check(self) -> None:
+        whole = isinstance(self.n_splits, int | np.integer) and not isinstance(self.n_splits, bool)
+        if not whole or self.n_splits < self._LEAST:
+            raise ValueError(
+                f"n_splits must be an integer of at least {self._LEAST}; got {self.n_splits!r}."
+            )
+
+    _LEAST = 1
+
+    def _too_few(self, n_units: int, needed: int) -> ValueError:
+        return ValueError(
+            f"{type(self).__name__} needs at least {needed} private rows (or persons) with a label "
+            f"to test on; got {n_units}."
+        )
+
+
+class PublicKFold(_KeepsPublicRows):
+    """K folds of the labelled private rows; public rows are always in training.
+
+    scikit-learn's splitters put public rows into tests: folds may then train without any, and
+    those without a label, -1, count as errors. Its default for classifiers also makes folds by
+    private labels. These folds depend on the number of rows and on the masks alone.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    shuffle : bool, default=False
+        Whether rows, or persons, are put into folds at random.
+    random_state : int, RandomState or None, default=None
+        Of the shuffle.
+    is_public : array-like of bool, shape (n,), default=None
+        Marks the public rows where scikit-learn does not hand the mask to `split`: without metadata
+        routing.
+
+    See Also
+    --------
+    PublicShuffleSplit : Random tests of a given size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp.model_selection import PublicKFold
+    >>> is_public = np.array([True, False, False, True, False, False])
+    >>> for train, test in PublicKFold(2).split(np.zeros((6, 1)), is_public=is_public):
+    ...     print(train, test)
+    [0 3 4 5] [1 2]
+    [0 1 2 3] [4 5]
+    """
+
+    _LEAST = 2
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: Any = None,
+        is_public: Any = None,
+    ) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.is_public = is_public
+
+    def _tests(self, unit_of_row: Positions, n_units: int) -> Iterator[Positions]:
+        if n_units < self.n_splits:
+            raise self._too_few(n_units, self.n_splits)
+        order = np.arange(n_units)
+        if self.shuffle:
+            order = check_random_state(self.random_state).permutation(n_units)
+        sizes = np.bincount(unit_of_row, minlength=n_units)
+        fold_of_unit = np.empty(n_units, dtype=np.intp)
+        if sizes.max() == 1:
+            for fold, units in enumerate(np.array_split(order, self.n_splits)):
+                fold_of_unit[units] = fold
+        else:
+            # whoever has the most rows comes first, into the smallest fold
+            held = np.zeros(self.n_splits, dtype=np.intp)
+            for unit in order[np.argsort(-sizes[order], kind="stable")]:
+                smallest = int(held.argmin())
+                fold_of_unit[unit] = smallest
+                held[smallest] += sizes[unit]
+        for fold in range(self.n_splits):
+            yield np.flatnonzero(fold_of_unit[unit_of_row] == fold)
+
+
+class PublicShuffleSplit(_KeepsPublicRows):
+    """Random tests of labelled private rows; public rows are always in training.
+
+    Parameters
+    ----------
+    n_splits : int, default=10
+        Number of splits.
+    test_size : float, default=0.2
+        Share of the labelled private rows, or of their persons, in each test; in (0, 1).
+    random_state : int, RandomState or None, default=None
+        Of the tests.
+    is_public : array-like of bool, shape (n,), default=None
+        As in `PublicKFold`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp.model_selection import PublicShuffleSplit
+    >>> is_public = np.array([True, False, False, True, False, False])
+    >>> splits = PublicShuffleSplit(2, test_size=0.5, random_state=0)
+    >>> [len(test) for _, test in splits.split(np.zeros((6, 1)), is_public=is_public)]
+    [2, 2]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 10,
+        *,
+        test_size: float = 0.2,
+        random_state: Any = None,
+        is_public: Any = None,
+    ) -> None:
+        self.n_splits = n_splits
+        self.test_size = test_size
+        self.random_state = random_state
+        self.is_public = is_public
+
+    def _tests(self, unit_of_row: Positions, n_units: int) -> Iterator[Positions]:
+        if not 0 < self.test_size < 1:
+            raise ValueError(f"test_size must be in (0, 1); got {self.test_size!r}.")
+        if n_units < 2:
+            raise self._too_few(n_units, 2)
+        size = min(max(1, round(self.test_size * n_units)), n_units - 1)
+        random = check_random_state(self.random_state)
+        for _ in range(self.n_splits):
+            tested = random.permutation(n_units)[:size]
+            yield np.flatnonzero(np.isin(unit_of_row, tested))
+
+
+def _units(rows: Positions, groups: Any, n: int) -> tuple[Positions, int]:
+    """Return which of the rows to test on stay together, and how many such units there are."""
+    if groups is None:
+        return np.arange(len(rows)), len(rows)
+    persons = np.asarray(groups)
+    if persons.shape != (n,):
+        raise ValueError(
+            f"groups must name one person per row of X, shape ({n},); got shape {persons.shape}."
+        )
+    numbers: dict[Any, int] = {}
+    for person in persons[rows].tolist():
+        if is_missing_person(person):
+            raise ValueError("groups must name a person for every row to test on; one is missing.")
+        numbers.setdefault(person, len(numbers))
+    units = np.array([numbers[person] for person in persons[rows].tolist()], dtype=np.intp)
+    return units, len(numbers)
+
+
+def _refuse_marks(name: str, y: Any) -> None:
+    """Refuse -1 where it marks rows without a label: among two labels or more."""
+    labels = label_column(y)
+    marked = is_unlabelled(labels)
+    others = labels[~marked]
+    if marked.any() and len(others) and (others != others[0]).any():
+        raise ValueError(
+            f"y holds -1 beside two labels or more, and {name} was not told which rows are public: "
+            "enable metadata routing, which hands it is_public, or set its parameter is_public; "
+            "is_labelled=numpy.ones(len(y), dtype=bool) says that -1 is a label."
+        )

@@ -1,0 +1,123 @@
+"""ScoresDisplay: a released ROC curve with its band."""
+
+from __future__ import annotations
+
+from skpublicdp.plotting.style import LIGHT, RELEASED, axes_for, check_matplotlib
+
+GREY = "#808080"
+
+
+class ScoresDisplay:
+    """Picture of a released ROC curve; it is public, for the release is.
+
+    Make one with `from_scores`, or with `plot` of the release.
+
+    Parameters
+    ----------
+    fpr, tpr : ndarray of shape (n_points,)
+        False and true positive rates.
+    band : ndarray of shape (n_points, 2)
+        Ends between which the true positive rates are, all at once.
+    level : float
+        Probability of that.
+    label : str
+        What the legend calls the curve.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    line_ : matplotlib Line2D
+        The curve.
+    band_ : matplotlib PolyCollection
+        The band.
+
+    See Also
+    --------
+    skpublicdp.metrics.private_scores : Makes the release.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws without a display
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skpublicdp.metrics import private_scores
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2))
+    >>> y = X[:, 0] + rng.normal(size=3000) > 0
+    >>> clf = LogisticRegression().fit(X[:1000], y[:1000])
+    >>> display = private_scores(clf, X[1000:], y[1000:], random_state=0).plot()
+    >>> display.ax_.get_xlabel()
+    'false positive rate'
+    """
+
+    def __init__(self, fpr, tpr, band, *, level, label):
+        self.fpr = fpr
+        self.tpr = tpr
+        self.band = band
+        self.level = level
+        self.label = label
+
+    @classmethod
+    def from_scores(cls, scores, *, level=0.95, ax=None):
+        """Draw the ROC curve of a release.
+
+        Parameters
+        ----------
+        scores : PrivateScores
+            With a ROC curve.
+        level : float, default=0.95
+            Of the band.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        ScoresDisplay
+            The picture.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        check_matplotlib(f"{cls.__name__}.from_scores")
+        fpr, tpr, _ = scores.roc_curve()
+        low, high = scores.interval("roc_auc", level)
+        label = (
+            f"released, ε = {scores.privacy_.epsilon:g}\nAUC {scores.roc_auc:.3f} "
+            f"[{low:.3f}, {high:.3f}]"
+        )
+        band = scores.interval("roc_curve", level)
+        return cls(fpr, tpr, band, level=level, label=label).plot(ax=ax)
+
+    def plot(self, ax=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        ScoresDisplay
+            The display itself.
+        """
+        ax = axes_for(self, ax)
+        self.band_ = ax.fill_between(
+            self.fpr,
+            *self.band.T,
+            color=LIGHT,
+            linewidth=0,
+            label=f"{self.level:.0%} band, all points at once",
+        )
+        ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1)
+        (self.line_,) = ax.plot(self.fpr, self.tpr, color=RELEASED, label=self.label)
+        ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+        ax.set(xlabel="false positive rate", ylabel="true positive rate")
+        ax.legend(loc="lower right", frameon=False)
+        return self

@@ -1,0 +1,378 @@
+"""What goes wrong while rows are read: the same table, or one sentence that quotes no row."""
+
+import os
+import signal
+import sys
+import traceback
+import warnings
+from itertools import count
+
+import numpy as np
+import pytest
+
+from skpublicdp.data.rows import as_rows, open_rows
+from skpublicdp.data.sources import extras, source
+from skpublicdp.exceptions import ReadError
+from skpublicdp.guard import NotNumbersError
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+ds = pytest.importorskip("pyarrow.dataset")
+duckdb = pytest.importorskip("duckdb")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+
+SECRET = "73019"
+N = 600
+
+
+def table(start=0, stop=N):
+    return pa.table({"a": np.arange(start, stop), "b": np.arange(start, stop) % 7})
+
+
+def one_part(i):
+    return table(100 * i, 100 * i + 100).to_pandas()
+
+
+def dask_parts(make=one_part):
+    return dd.from_map(make, range(6), meta=table(0, 0).to_pandas())
+
+
+def sums(chunk):
+    return np.asarray(chunk.X).sum(axis=0)
+
+
+EXPECTED = [N * (N - 1) // 2, sum(i % 7 for i in range(N))]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(source, "rows_per_chunk", lambda columns: 64)
+    monkeypatch.setattr(source, "FEWEST", 16)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield cluster
+
+
+def refusal(call, kind=ReadError):
+    """What a call raises: one sentence, with nothing behind it."""
+    with pytest.raises(kind) as raised:
+        call()
+    error = raised.value
+    assert type(error) is kind
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    assert SECRET not in "".join(traceback.format_exception(error))
+    text = str(error)
+    assert text.endswith(".")
+    assert ". " not in text
+    return text
+
+
+class Killer:
+    """Kills the process that it works in, as often as it is told."""
+
+    def __init__(self, directory, times):
+        self.directory, self.times = directory, times
+
+    def __call__(self, chunk):
+        deaths = len(os.listdir(self.directory))
+        if chunk.start == 300 and deaths < self.times:
+            open(os.path.join(self.directory, str(deaths)), "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return sums(chunk)
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(cluster, tmp_path):
+    assert as_rows(dask_parts()).fold(Killer(tmp_path, 1)).tolist() == EXPECTED
+    assert len(os.listdir(tmp_path)) == 1
+
+
+def test_workers_that_are_killed_again_and_again_are_one_sentence(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+    rows = as_rows(dask_parts())
+    text = refusal(lambda: rows.fold(Killer(tmp_path, 9)))
+    assert text.startswith("All rows of the Dask collection must be readable; compute it")
+    assert rows.fold(sums).tolist() == EXPECTED
+
+
+def test_a_file_cut_short_is_named(tmp_path):
+    for name in "xy":
+        pq.write_table(table(), tmp_path / f"{name}.parquet")
+    os.truncate(tmp_path / "y.parquet", 900)
+    text = refusal(lambda: open_rows(str(tmp_path / "*.parquet")))
+    assert "y.parquet must be readable; it is damaged or cut short, so write it again" in text
+    refusal(lambda: open_rows([tmp_path / "y.parquet"]))
+
+
+def test_a_file_cut_short_after_it_was_opened(tmp_path):
+    pq.write_table(table(), tmp_path / "x.parquet", row_group_size=50)
+    rows = open_rows(tmp_path / "x.parquet")
+    assert rows.fold(sums).tolist() == EXPECTED
+    os.truncate(tmp_path / "x.parquet", os.path.getsize(tmp_path / "x.parquet") // 2)
+    text = refusal(lambda: rows.fold(sums))
+    assert text.startswith("All rows of the Parquet files must be readable; check that no file is")
+
+
+def failing_batches():
+    yield table(0, 300)
+    raise RuntimeError(f"cannot read {SECRET}")
+
+
+def failing_part(i):
+    if i == 3:
+        raise RuntimeError(f"cannot read {SECRET}")
+    return one_part(i)
+
+
+def text_column():
+    """DuckDB's own message would quote the value."""
+    connection = duckdb.connect()
+    connection.sql("create table t as select range::text as a from range(600)")
+    connection.sql(f"insert into t values ('x{SECRET}')")
+    return connection
+
+
+def test_a_source_that_fails_in_the_middle_is_one_sentence():
+    with dask.config.set(scheduler="threads"):
+        for broken, kind in [
+            (failing_batches, "the record batches"),
+            (dask_parts(failing_part), "the Dask collection"),
+            (text_column().sql("select a::int as a from t"), "the DuckDB relation"),
+        ]:
+            text = refusal(lambda broken=broken: as_rows(broken).fold(sums))
+            assert text.startswith(f"All rows of {kind} must be readable; ")
+            assert text.endswith(
+                "(what the reader said is withheld, as it may quote private values)."
+            )
+
+
+def test_labels_that_fail_in_the_middle():
+    def labels():
+        yield table(0, 300).select(["b"])
+        if next(passes) > 0:
+            raise RuntimeError(SECRET)
+        yield table(300, N).select(["b"])
+
+    passes = count()
+    rows = as_rows(table(), labels)
+    for n_jobs in (1, 2):
+        refusal(lambda n_jobs=n_jobs: rows.fold(sums, n_jobs=n_jobs))
+
+
+def test_duckdb_is_usable_after_a_failure():
+    connection = text_column()
+    rows = as_rows(connection.sql("select a::int as a from t"))
+    refusal(lambda: rows.fold(sums))
+    assert connection.sql("select 1 as one").fetchall() == [(1,)]
+
+
+def quoting(chunk):
+    warnings.warn(f"odd value {SECRET}", UserWarning, stacklevel=1)
+    if chunk.start >= 300:
+        raise ValueError(f"odd value {SECRET}")
+    return sums(chunk)
+
+
+def refusing(chunk):
+    raise NotNumbersError("Column 'a' must hold numbers.")
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    "make", [table, lambda: [table()], dask_parts], ids=["all", "stream", "dask"]
+)
+def test_a_chunk_that_fails_is_one_sentence(make, n_jobs, request):
+    if make is dask_parts:
+        request.getfixturevalue("cluster")
+    rows = as_rows(make())
+    text = refusal(lambda: rows.fold(quoting, n_jobs=n_jobs))
+    assert text.startswith("Every chunk of rows must hold what its columns promise; ")
+    given = refusal(lambda: list(rows.map(refusing, n_jobs=n_jobs)), NotNumbersError)
+    assert given == "Column 'a' must hold numbers."
+    assert rows.fold(sums, n_jobs=n_jobs).tolist() == EXPECTED
+
+
+def test_the_first_failure_in_the_order_of_rows_counts():
+    """Which thread is faster must not show in the message."""
+
+    def slow_first(chunk):
+        if chunk.start == 0:
+            for _ in range(10**5):
+                pass
+        raise NotNumbersError(f"Chunk {chunk.start} is bad.")
+
+    for _ in range(5):
+        with pytest.raises(NotNumbersError, match="Chunk 0 "):
+            as_rows(table()).fold(slow_first, n_jobs=4)
+
+
+def changed(**columns):
+    return pa.table({"a": np.arange(9), "b": np.arange(9)} | columns)
+
+
+OTHERS = {
+    "another type": changed(b=np.arange(9) / 2),
+    "text": changed(b=pa.array(list("abcdefghi"))),
+    "another name": changed().rename_columns(["a", "c"]),
+    "one fewer": changed().select(["a"]),
+    "one more": changed(c=np.arange(9)),
+}
+
+
+@pytest.mark.parametrize("other", [*OTHERS.values(), changed().select(["b", "a"])])
+def test_batches_of_another_schema(other):
+    text = refusal(lambda: as_rows([table(), other]).fold(sums))
+    assert text.startswith("Record batches must all have the columns of the first one")
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_files_of_another_schema(other, tmp_path):
+    pq.write_table(table(), tmp_path / "0.parquet")
+    pq.write_table(other, tmp_path / "1.parquet")
+    text = refusal(lambda: open_rows(str(tmp_path / "*.parquet")))
+    assert text.startswith("Parquet files must all have the columns of the first one")
+    assert "1.parquet differ" in text
+
+
+def test_files_may_have_their_columns_in_another_order(tmp_path):
+    pq.write_table(table(0, 300), tmp_path / "0.parquet")
+    pq.write_table(table(300, N).select(["b", "a"]), tmp_path / "1.parquet")
+    assert open_rows(str(tmp_path / "*.parquet")).fold(sums).tolist() == EXPECTED
+
+
+@pytest.mark.parametrize("name", ["text", "another name", "one fewer", "one more"])
+def test_partitions_of_another_schema(name):
+    def part(i):
+        return OTHERS[name].to_pandas() if i == 2 else one_part(i)
+
+    with dask.config.set(scheduler="sync"):
+        rows = as_rows(dask_parts(part))
+        text = refusal(lambda: rows.fold(sums))
+    assert text.startswith(
+        ("Every partition of a Dask collection must", "All rows of the Dask collection must")
+    )
+
+
+def shrinking():
+    calls = count()
+    return lambda: iter([table(), table(0, 9)][: 2 - (next(calls) > 1)])
+
+
+def growing():
+    calls = count()
+    return lambda: iter([table(), table(0, 9)][: 1 + (next(calls) > 1)])
+
+
+@pytest.mark.parametrize("make", [shrinking, growing])
+def test_rows_that_are_not_those_that_were_counted(make):
+    rows = as_rows(make())
+    text = refusal(lambda: rows.fold(sums))
+    assert text.startswith("The record batches must hold the same rows on every pass; ")
+
+
+def test_partitions_that_are_not_those_that_were_counted():
+    calls = count()
+
+    def part(i):
+        return one_part(i).iloc[: 100 - (i == 2 and next(calls) > 0)]
+
+    with dask.config.set(scheduler="sync"):
+        text = refusal(lambda: as_rows(dask_parts(part)).fold(sums))
+    assert "the length of a partition has changed" in text
+
+
+@pytest.mark.parametrize(
+    "once",
+    [
+        lambda: iter([table()]),
+        lambda: (part for part in [table()]),
+        lambda: table().to_reader(),
+        lambda: map(table, [0]),
+    ],
+)
+def test_what_can_be_read_only_once_is_refused(once):
+    for opened in (open_rows, as_rows):
+        text = refusal(lambda opened=opened: opened(once()), ValueError)
+        assert text.startswith("Rows are read in several passes, so record batches must come as")
+
+
+def test_a_function_that_returns_the_same_iterator_again_is_refused():
+    same = iter([table(), table()])
+    assert "only once" in refusal(lambda: as_rows(lambda: same).fold(sums))
+
+
+@pytest.mark.parametrize(
+    ("batches", "match"),
+    [
+        (lambda: iter([]), "must be at least one"),
+        (lambda: iter([{"a": SECRET}]), "must be pyarrow.RecordBatch or pyarrow.Table; got dict"),
+        (lambda: 3, "the record batches must be readable"),
+    ],
+)
+def test_what_gives_no_batches(batches, match):
+    assert match in refusal(lambda: open_rows(batches))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_passes(n_jobs):
+    def interrupted(chunk):
+        raise KeyboardInterrupt
+
+    def batches():
+        yield table()
+        if next(passes) > 0:
+            raise KeyboardInterrupt
+
+    passes = count()
+    with pytest.raises(KeyboardInterrupt):
+        as_rows(table()).fold(interrupted, n_jobs=n_jobs)
+    rows = as_rows(batches)
+    assert rows.n_rows == N
+    with pytest.raises(KeyboardInterrupt):
+        rows.fold(sums, n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize(
+    ("module", "load", "extra"),
+    [("pyarrow", extras.pyarrow, "arrow"), ("dask", extras.dask, "dask")],
+)
+def test_a_missing_package_is_one_sentence(module, load, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError) as raised:
+        load()
+    assert str(raised.value) == (
+        f"{module} must be installed to read these rows; run `pip install 'skpublicdp[{extra}]'`."
+    )
+
+
+def test_sources_that_are_none(tmp_path):
+    text = refusal(lambda: open_rows(tmp_path / "none*.parquet"), FileNotFoundError)
+    assert "there is nothing at" in text
+    (tmp_path / "sub").mkdir()
+    pq.write_table(table(), tmp_path / "x.parquet")
+    pq.write_table(table(), tmp_path / "sub" / "x.parquet")
+    assert "open it alone" in refusal(
+        lambda: open_rows([tmp_path / "x.parquet", tmp_path / "sub"]), ValueError
+    )
+    connection = duckdb.connect()
+    assert "run its query by itself" in refusal(
+        lambda: open_rows("select nothing", connection=connection)
+    )
+    assert "its SQL" in refusal(lambda: open_rows([table()], connection=connection), TypeError)
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    assert "'a' stands more than once" in refusal(lambda: as_rows([twice]), ValueError)
+    assert "y must be one column; got 2" in refusal(
+        lambda: as_rows([table()], [table()]), ValueError
+    )
