@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.data.door import read
 from skpublicdp.data.labels import Labels
-from skpublicdp.data.reading import encode_rows, feature_names
+from skpublicdp.data.reading import encode_rows
 from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
-from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.hypotheses.base import FeatureName, tabulate
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
 from skpublicdp.rounds import draw_in_rounds
@@ -285,4 +285,8 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
             warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
             size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_sample(self.n_features_in_, self.bounds, size)
-        return PublicSample(X_public, rows.targets.classes, feature_names(self))
+        names = tuple(
+            FeatureName(column.name, column.text) if column.counted else column.name
+            for column in rows.schema.columns
+        )
+        return PublicSample(X_public, rows.targets.classes, names)

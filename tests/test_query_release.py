@@ -655,3 +655,45 @@ def test_what_is_no_number_gets_one_sentence(value):
     X[:, 0] = [1, 2, 3, 4, value]
     with pytest.raises((ValueError, TypeError), match=r"numbers only|infinity|NaN"):
         PAPQueryRelease(random_state=0).fit(X, X_public=[[1.0], [2.0], [3.0]])
+
+
+class TestDatesAndLargeNumbers:
+    DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(4000) % 1000, unit="D")
+    ROWS = pd.DataFrame({"day": DAYS, "id": 2**60 + np.arange(4000) % 1000})
+    PUBLIC = ROWS[::13].copy()
+
+    @pytest.mark.parametrize("queries", [ThresholdQueries(), MarginalQueries(1)])
+    @pytest.mark.parametrize("name", ["day", "id"])
+    def test_one_column(self, queries, name):
+        release = PAPQueryRelease(queries, random_state=0)
+        release.fit(self.ROWS[[name]], X_public=self.PUBLIC[[name]])
+        middle = self.ROWS[name].to_numpy()[499]
+        assert release.cdf([middle])[0] == pytest.approx(0.5, abs=0.03)
+        near = np.timedelta64(30, "D") if name == "day" else 30
+        assert abs(release.quantile(0.5) - middle) <= near
+        assert release.sample(5)[name].dtype.kind == self.ROWS[name].dtype.kind
+        assert abs(np.asarray(release.mean(), middle.dtype) - middle) <= near
+
+    def test_queries_are_asked_in_dates_and_exact_numbers(self):
+        release = PAPQueryRelease(ThresholdQueries(), random_state=0)
+        release.fit(self.ROWS[["day"]], X_public=self.PUBLIC[["day"]])
+        asked = release.answer([["2021-05-14"]])
+        assert asked[0] == pytest.approx(0.5, abs=0.03)
+        stumps = PAPQueryRelease(StumpQueries(), random_state=0)
+        stumps.fit(self.ROWS, X_public=self.PUBLIC)
+        answers = stumps.answer([["day", "2021-05-14"], ["id", 2**60 + 499]])
+        np.testing.assert_allclose(answers, 0.5, atol=0.03)
+
+    def test_weights_of_dates_mean_nothing(self):
+        ordinal = PAPQueryRelease(ThresholdQueries(), random_state=0)
+        ordinal.fit(self.ROWS[["day"]], X_public=self.PUBLIC[["day"]])
+        with pytest.raises(ValueError, match="Column day holds dates"):
+            ordinal.cdf(["soon"])
+        for queries in (HalfspaceQueries(), RectangleQueries()):
+            with pytest.raises(ValueError, match="needs plain numbers and column day holds dates"):
+                PAPQueryRelease(queries, random_state=0).fit(self.ROWS, X_public=self.PUBLIC)
+
+    def test_tables_and_trees_are_written_in_dates(self):
+        release = PAPQueryRelease(MarginalQueries(1, bins=4), random_state=0)
+        table = release.fit(self.ROWS, X_public=self.PUBLIC).table("day")
+        assert all("20" in cell and "-" in cell for cell in table["day"])

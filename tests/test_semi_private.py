@@ -373,7 +373,7 @@ def private_rows():
         ({"X": X[:, 0]}, {}, "Reshape your data"),
         ({"X": X.astype(str).astype(object) + "?"}, {}, "numbers only"),
         (
-            {"X": pd.DataFrame({"name": [f"Alice{i}" for i in range(N)]})},
+            {"X": pd.DataFrame({"name": [f"Alice{i}" for i in range(N)]}, dtype="string")},
             {},
             "Column name must hold numbers",
         ),

@@ -155,13 +155,13 @@ def questions(features: FeatureMap, codes: Codes) -> Questions:
     """
     asked: list[tuple[int, int, int, str, str]] = []
     for position, feature in enumerate(features.features):
-        missing = feature.size - 1
-        if feature.column.categorical:
+        missing, column = feature.size - 1, feature.column
+        if column.categorical:
             for code, label in enumerate(feature.labels[:-1]):
                 asked.append((position, code, code, f"is {label}", f"is not {label}"))
         else:
             for code, cut in enumerate(feature.cuts.tolist()):
-                text = shown(cut)
+                text = column.text(cut) if column.counted else shown(cut)
                 asked.append((position, code + 1, missing - 1, f"> {text}", f"<= {text}"))
         asked.append((position, missing, missing, "is missing", "is known"))
     listed = Questions(

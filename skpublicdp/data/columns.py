@@ -116,12 +116,43 @@ class Column:
         decoded: NDArray[Any] = names[numbers.astype(np.intp)]
         return decoded
 
+    @property
+    def counted(self) -> bool:
+        """Whether encoded numbers are counted from somewhere, and not what they mean."""
+        return self.dated or self.origin != 0
+
     def text(self, number: float) -> str:
         """Write out an encoded number or date."""
+        if not self.counted:
+            return f"{number:.6g}"
         if not self.dated:
-            return str(self.origin + round(number)) if self.origin else f"{number:.6g}"
+            return str(self.origin + int(np.floor(number)))
         day, time = str(self._dates(np.array([number]))[0]).split("T")
         return day if time == "00:00:00.000000" else f"{day} {time.partition('.')[0]}"
+
+    def numbers(self, values: Any) -> Rows:
+        """Return numbers or dates that somebody asks about as encoded ones."""
+        if not self.counted:
+            return np.asarray(values, dtype=np.float64)
+        try:
+            if self.dated:
+                dates = np.asarray(values, dtype="datetime64[us]")
+                return np.where(np.isnat(dates), np.nan, dates.astype(np.float64))
+            return (np.asarray(values, dtype=object) - self.origin).astype(np.float64)
+        except (TypeError, ValueError):
+            kind = "dates" if self.dated else "whole numbers"
+            raise ValueError(
+                f"Column {self.name} holds {kind}, and what is asked of it must be such, too."
+            ) from None
+
+    def written(self, numbers: Rows) -> NDArray[Any]:
+        """Return encoded numbers as what they mean, not rounded to what public values are."""
+        if not self.counted:
+            return numbers
+        numbers = np.asarray(numbers, dtype=np.float64)
+        if self.dated:
+            return self._dates(numbers)
+        return np.ceil(numbers).astype(np.int64) + self.origin
 
     @staticmethod
     def _dates(numbers: Rows) -> NDArray[np.datetime64]:

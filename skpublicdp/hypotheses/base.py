@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,27 @@ CHUNK_ROWS = 1 << 16
 
 BLOCK_ERRORS = 1 << 22
 """Error counts held at a time while a table is arranged as a family."""
+
+
+class FeatureName(str):
+    """Name of a column whose numbers are written in a way of their own, such as dates.
+
+    Parameters
+    ----------
+    name : str
+        Name.
+    write : callable
+        Writes out a number.
+    """
+
+    write: Callable[[float], str]
+
+    def __new__(cls, name: str, write: Callable[[float], str] | None = None) -> FeatureName:
+        """Return the name; copies and pickles bring what writes numbers later."""
+        self = super().__new__(cls, name)
+        if write is not None:
+            self.write = write
+        return self
 
 
 @dataclass(frozen=True, eq=False)

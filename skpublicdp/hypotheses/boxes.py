@@ -72,10 +72,10 @@ class Box(Hypothesis):
 
 
 def _between(name: str, cuts: NDArray[np.float64], low: int, high: int) -> str:
-    lower = f"{shown(cuts[low - 1])} < {name}" if low > 0 else ""
+    lower = f"{shown(cuts[low - 1], name)} < {name}" if low > 0 else ""
     if high > len(cuts):
-        return lower and f"{name} > {shown(cuts[low - 1])}"
-    return f"{lower or name} <= {shown(cuts[high - 1])}"
+        return lower and f"{name} > {shown(cuts[low - 1], name)}"
+    return f"{lower or name} <= {shown(cuts[high - 1], name)}"
 
 
 class Grid:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.hypotheses.base import Codes, PublicSample, Table
+from skpublicdp.hypotheses.base import Codes, FeatureName, PublicSample, Table
 from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table
 
 
@@ -111,12 +111,15 @@ class Splits(Predicates):
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
         """Return one split as `name > threshold`, or its opposite as `name <= threshold`."""
         sign = ">" if above else "<="
-        return f"{names[self.features[predicate]]} {sign} {shown(self.thresholds[predicate])}"
+        name = names[self.features[predicate]]
+        return f"{name} {sign} {shown(self.thresholds[predicate], name)}"
 
 
-def shown(threshold: float) -> str:
-    """Return a threshold in full, and as short as it can be."""
+def shown(threshold: float, name: str = "") -> str:
+    """Return a threshold of a column in full, and as short as it can be."""
     number = float(threshold)
+    if isinstance(name, FeatureName):
+        return name.write(number)
     return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 

@@ -112,4 +112,5 @@ def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any
     if len(values) == len(cuts) + 1:  # a cell around each public value
         return list(column.decode(values).tolist())
     ends = [column.low, *cuts.tolist(), column.high]
-    return [f"{low:g} to {high:g}" for low, high in itertools.pairwise(ends)]
+    texts = [column.text(end) if column.counted else f"{end:g}" for end in ends]
+    return [f"{low} to {high}" for low, high in itertools.pairwise(texts)]

@@ -92,6 +92,12 @@ class QueryClass(BaseEstimator, ABC):
                 f"{type(self).__name__} needs numeric columns and column {name} is categorical; "
                 "StumpQueries and MarginalQueries take both."
             )
+        counted = [column.name for column in schema.columns if column.counted]
+        if counted and not isinstance(self, _OneColumn):
+            raise ValueError(
+                f"{type(self).__name__} needs plain numbers and column {counted[0]} holds dates or "
+                "numbers beyond 2**53; StumpQueries and MarginalQueries take both."
+            )
 
     def bound(self, schema: Schema, X_public: Rows) -> Self:
         """Return the class as it works on rows encoded by a schema."""
@@ -180,6 +186,11 @@ class _OneColumn(BoxQueries):
         """Refuse columns that the class cannot ask about."""
         super().check_columns(schema)
         self._check_one(len(schema.columns))
+
+    def resolve(self, Q: Any, schema: Schema) -> Rows:
+        """Check queries as a user gives them, and encode dates."""
+        (column,) = schema.columns
+        return self._checked(column.numbers(Q) if column.counted else Q, 1)
 
     def _checked(self, Q: Any, n_features: int) -> Rows:
         self._check_one(n_features)

@@ -178,7 +178,8 @@ class StumpQueries(QueryClass):
                 check_known(one, described)
                 resolved[place] = -1 - position, described.encode(one)[0]
             else:
-                resolved[place] = position, self._numbers(one, (), "the threshold")[0]
+                number = described.numbers(one) if described.counted else one
+                resolved[place] = position, self._numbers(number, (), "the threshold")[0]
         return resolved
 
     def growth(self, m: int, n_features: int) -> int:

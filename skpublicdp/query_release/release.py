@@ -386,7 +386,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        x : array-like of float
+        x : array-like of float or of dates
             Numbers.
         column : str or int, default=None
             Name or position of a numeric column; not needed if there is one.
@@ -396,7 +396,8 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         ndarray of the shape of x
             Fractions, increasing with x.
         """
-        return self._line(column).cdf(np.asarray(x, dtype=np.float64))
+        line, described = self._line(column)
+        return line.cdf(described.numbers(x))
 
     def quantile(self, p, column=None):
         """Estimate quantiles.
@@ -411,9 +412,10 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of the shape of p
-            Numbers, increasing with p.
+            Numbers or dates, increasing with p.
         """
-        return self._line(column).quantile(_fractions(p))
+        line, described = self._line(column)
+        return described.written(line.quantile(_fractions(p)))
 
     def quantile_interval(self, p, column=None):
         """Say within which numbers the population's quantiles should lie, 95 times out of 100.
@@ -436,13 +438,13 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
             Where the column was not released by itself, as it is for thresholds, intervals, stumps,
             boxes and halfspaces with ``method="auto"``.
         """
-        line = self._line(column)
+        line, described = self._line(column)
         if not isinstance(line, LineRelease):
             raise ValueError(
                 "There are quantile intervals for columns that were released by themselves, as "
                 'they are for ThresholdQueries and StumpQueries with method="auto".'
             )
-        return line.quantile_interval(_fractions(p))
+        return described.written(line.quantile_interval(_fractions(p)))
 
     def histogram(self, edges, column=None):
         """Estimate the fraction between edges.
@@ -459,8 +461,8 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         ndarray of shape (n_bins,)
             Fractions.
         """
-        edges = np.asarray(edges, dtype=np.float64)
-        if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
+        edges = np.asarray(edges)
+        if edges.ndim != 1 or len(edges) < 2 or not (edges[1:] > edges[:-1]).all():
             raise ValueError("edges must be two or more increasing numbers.")
         return np.diff(self.cdf(edges, column))
 
@@ -474,10 +476,12 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        float
+        float, or a datetime
             The mean, numbers outside the bounds being moved to the nearer one.
         """
-        return float(self.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS, column).mean())
+        line, described = self._line(column)
+        numbers = line.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS)
+        return described.written(np.array(numbers.mean())).item()
 
     def _line(self, column):
         check_is_fitted(self)
@@ -490,7 +494,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         if position not in numeric:
             name = self._schema.names[position]
             raise ValueError(f"Column {name} is categorical; only numbers have an order.")
-        return self._released.column(position)
+        return self._released.column(position), self._schema.columns[position]
 
     def _checked(self, Q):
         """Check the columns of queries that look like rows."""
