@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.explain import describe, importances, shapes
 from skpublicdp.boosting.learner import Learner
-from skpublicdp.data.reading import read_table
+from skpublicdp.data.predicting import ScoresRows
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
 
 
-class SemiPrivateBoosting(BaseEstimator):
+class SemiPrivateBoosting(ScoresRows, BaseEstimator):
     """Reads rows, runs the stages and keeps what was released."""
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
@@ -92,6 +92,7 @@ class SemiPrivateBoosting(BaseEstimator):
             assumptions=(
                 f"the number of private rows, the types of the columns{assumption} may be known",
                 "stages add up as docs/proofs/moments.md says, to less than the sum of their ε",
+                *rows.assumptions,
             )
         )
         if learned.drifted and rows.n_public:
@@ -103,13 +104,11 @@ class SemiPrivateBoosting(BaseEstimator):
             )
         return rows, learned
 
-    def _table(self, X):
+    def _of_margins(self, f):
+        """Return the rule that makes predictions of margins."""
         check_is_fitted(self)
-        return read_table(self, X, reset=False, numeric=False)
-
-    def _margins(self, X):
-        table = self._table(X)
-        return self._model.margins(self._features.codes(table))
+        model, features = self._model, self._features
+        return lambda table: f(model.margins(features.codes(table)))
 
     def __sklearn_tags__(self):
         """Tell scikit-learn that missing values and categories are welcome."""

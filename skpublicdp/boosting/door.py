@@ -38,6 +38,8 @@ class BoostingRows:
         The sorted labels; ``None`` if `y` holds outcomes from 0 to 1, multiples of 1 / OUTCOMES.
     outcome_bounds : tuple of float, or None
         What outcomes of 0 and 1 were.
+    assumptions : tuple of str
+        What is taken for granted of the columns, for the receipt.
     """
 
     schema: Schema
@@ -47,6 +49,7 @@ class BoostingRows:
     n_public: int
     classes: NDArray[Any] | None
     outcome_bounds: tuple[float, float] | None = None
+    assumptions: tuple[str, ...] = ()
 
     @cached_property
     def public(self) -> CodedRows:
@@ -109,4 +112,5 @@ def read_rows(
         n_public=data.n_public,
         classes=found.classes,
         outcome_bounds=found.bounds,
+        assumptions=data.assumptions,
     )

@@ -136,16 +136,16 @@ def read_public(
     """
     if X_public is None or np.shape(X_public)[:1] == (0,):
         return None
+    if isinstance(X_public, DescribedRows):
+        X_public = X_public.like(X.container, getattr(estimator, "feature_names_in_", None))
+        if not X.is_frame:
+            return Table(X_public)
     width = np.shape(X_public)[1:]
     if len(width) == 1 and width != (estimator.n_features_in_,):
         raise ValueError(
             f"X_public must have the columns of X; got {width[0]} columns where X has "
             f"{estimator.n_features_in_}."
         )
-    if isinstance(X_public, DescribedRows):
-        X_public = X_public.like(X.container, getattr(estimator, "feature_names_in_", None))
-        if not X.is_frame:
-            return Table(X_public)
     try:
         public = read_table(estimator, X_public, reset=False, numeric=numeric)
     except ValueError as error:

@@ -1,0 +1,104 @@
+"""Rows written from a description: where values lie, and which estimators take them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skpublicdp import (
+    PAPQueryRelease,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateClassifier,
+)
+from skpublicdp.data import describe_columns
+
+pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
+
+RNG = np.random.default_rng(0)
+STAFF = pd.DataFrame(
+    {
+        "age": RNG.integers(17, 70, size=3000),
+        "wage": RNG.lognormal(10, 0.5, size=3000),
+        "job": RNG.choice(["clerk", "nurse"], size=3000),
+        "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 900, 3000), unit="D"),
+    }
+)
+LATE = np.where(STAFF["age"] > 40, "yes", "no")
+DESCRIPTION = {
+    "job": ["clerk", "nurse"],
+    "day": ("2020-01-01", "2022-06-30"),
+    "age": (17, 70),
+    "wage": (0.0, 2e5, 22000.0),
+}
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.floats(0, 1), st.integers(4, 400))
+def test_half_of_the_values_lie_on_either_side_of_the_typical_one(low, width, share, size):
+    high = low + width
+    typical = low + share * width
+    values = describe_columns({"a": (low, high, typical)}, size=size).columns["a"]
+    assert low <= values.min() <= values.max() <= high
+    below, above = (values < typical).sum(), (values > typical).sum()
+    assert max(below, above) <= (size + 1) // 2
+    near = np.abs(values - typical) <= 0.25 * max(high - typical, typical - low)
+    assert near.mean() >= 0.45  # √.25 is half of them
+
+
+def test_shares_of_categories():
+    jobs = describe_columns({"job": {"a": 6, "b": 3, "c": 1}}, size=100).columns["job"]
+    assert {job: int((jobs == job).sum()) for job in "abc"} == {"a": 60, "b": 30, "c": 10}
+    even = describe_columns({"job": ["a", "b"]}, size=100).columns["job"]
+    assert (even == "a").sum() == 50
+
+
+def test_dates_and_whole_numbers_stay_such():
+    rows = describe_columns(DESCRIPTION)
+    assert rows.shape == (300, 4)
+    assert rows.columns["day"].dtype.kind == "M"
+    assert rows.columns["age"].dtype.kind == "i"
+    assert rows.columns["wage"].dtype.kind == "f"
+    assert repr(rows) == "<300 described rows of job, day, age, wage>"
+
+
+@pytest.mark.parametrize(
+    ("description", "sentence"),
+    [
+        ({}, "at least one column"),
+        ({"age": (90, 17)}, "Column age must be described by finite low < high"),
+        ({"age": (17, 90, 91)}, "the typical value between them"),
+        ({"age": ("old", "young")}, "Column age must be described by numbers or dates"),
+        ({"age": 17}, r"\(low, high\).*got 17"),
+        ({"job": {"a": 0}}, "Column job must be described by"),
+    ],
+)
+def test_bad_descriptions(description, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        describe_columns(description)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_they_take_the_place_of_public_rows(library):
+    rows = STAFF
+    if library != "pandas":
+        rows = pytest.importorskip("polars").from_pandas(STAFF)
+        rows = rows if library == "polars" else rows.to_arrow()
+    described = describe_columns(DESCRIPTION)
+    clf = SemiPrivateBoostingClassifier(epsilon=3.0, random_state=0)
+    clf.fit(rows, LATE, X_public=described)
+    assert clf.score(rows, LATE) > 0.95
+    assert "written from a description" in " ".join(clf.privacy_.assumptions)
+    release = PAPQueryRelease(random_state=0).fit(rows, X_public=described)
+    assert type(release.sample(2)) is type(rows)
+
+
+def test_order_is_that_of_names_in_frames_and_of_the_description_in_arrays():
+    numbers = STAFF[["age", "wage"]]
+    turned = describe_columns({"wage": (0.0, 2e5), "age": (17, 70)})
+    clf = SemiPrivateClassifier(epsilon=10.0, random_state=0)
+    assert clf.fit(numbers, LATE, X_public=turned).score(numbers, LATE) > 0.95
+    straight = describe_columns({"first": (17, 70), "second": (0.0, 2e5)})
+    clf.fit(numbers.to_numpy(), LATE, X_public=straight)
+    assert clf.score(numbers.to_numpy(), LATE) > 0.95
+    with pytest.raises(ValueError, match="'wage' is missing"):
+        clf.fit(numbers, LATE, X_public=describe_columns({"age": (17, 70)}))
