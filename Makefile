@@ -5,7 +5,7 @@ OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-oldest lint types docs bench bench-slow ablate clean
+.PHONY: demo test test-slow test-oldest lint types docs bench bench-scale bench-slow ablate clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -57,6 +57,9 @@ bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/resul
 	$(BIN)/python benchmarks/bench_search.py
 	$(BIN)/python benchmarks/bench_boosting.py
 	$(BIN)/python benchmarks/bench_regression.py
+
+bench-scale: $(VENV)/.ready  ## tables larger than memory: 10^6 to 10^8 rows from Parquet, minutes and 2 GB of disk
+	$(BIN)/python benchmarks/bench_scale.py
 
 bench-slow: $(VENV)/.ready  ## LabelBoost with the paper's constants: 26 million rows and a gigabyte
 	$(BIN)/python benchmarks/bench_label_boost_paper.py

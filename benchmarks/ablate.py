@@ -258,7 +258,6 @@ HALF, QUARTER, EIGHTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)
 
 QUERY_RELEASE = (
     # the cells of a column
-    Tuned("cells", "GRID_SHARE", "line", {"4": 4, "16": 16}),
     Tuned("cells", "PADDING", "line", {"0.025": 0.025, "0.1": 0.1}),
     Tuned("spending", "PER_CELL", "line", {"2": 2, "8": 8}),
     Tuned("line", "FEWEST_CELLS", "little", {"2": 2, "32": 32}),

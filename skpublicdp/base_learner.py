@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.decimals import written_below
-from skpublicdp.data.masks import warn_if_sliced
+from skpublicdp.data.containers import height
 from skpublicdp.data.reading import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
@@ -92,17 +92,6 @@ class DelegatesToBase:
         check_is_fitted(self, "estimator_")
         return getattr(self.estimator_, method)(check_rows(self, X, reset=False))
 
-    def _public_rows(self, X_public: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
-        """Check the public rows that the base learner gets, of `n` private ones."""
-        if X_public is None or np.shape(X_public) == (0, self.n_features_in_):
-            return None
-        try:
-            public = check_rows(self, X_public, reset=False)
-        except ValueError as error:
-            raise ValueError(f"X_public is not usable: {error}") from None
-        warn_if_sliced(n, len(public))
-        return public
-
 
 def spends(epsilon: Fraction, delta: Fraction) -> Event:
     """Return what a mechanism costs of which (ε, δ) is known."""
@@ -111,10 +100,7 @@ def spends(epsilon: Fraction, delta: Fraction) -> Event:
 
 def n_rows(X: Any) -> int:
     """Return how many rows a container has, which is public, or 0 if it has no rows at all."""
-    if isinstance(X, list | tuple):
-        return len(X)
-    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-    return int(shape[0]) if shape else 0
+    return height(X)
 
 
 def as_parameters(event: Event) -> tuple[float, float]:

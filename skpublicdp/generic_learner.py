@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods
@@ -13,7 +11,8 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
 from skpublicdp.base_learner import fit_silently, spends
-from skpublicdp.data.columns import check_bounds
+from skpublicdp.data.bounds import check_bounds
+from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled import split_labelled
 from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import reference_sample
@@ -21,7 +20,7 @@ from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
+from skpublicdp.parameters import FIT, N_JOBS, PROBABILITY, ROWS, all_or_nothing, check_parameters
 from skpublicdp.rounds import NAME, draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer
 
@@ -49,8 +48,9 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         `sanitizers.QuantileSanitizer()`. It is cloned; its `bounds` and `random_state`, where it
         has them and they are None, become those of the learner.
     alpha : float, default=0.05
-        Radius of the cover, in (0, 1): for splits, the spacing of the synthetic quantiles they are
-        put at.
+        Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
+        class on at most about this share of the synthetic and public rows. For splits it is the
+        spacing of the quantiles they are put at.
     beta : float, default=0.05
         Probability, in (0, 1), with which `certificate_` may fail.
     classes : array-like, default=None
@@ -72,14 +72,15 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     sanitized_ : ndarray of float64, shape (n_points, n_features)
-        The synthetic points that the cover is from. They are public now.
+        The synthetic points that the cover is from, together with public rows. They are public now.
+        None where there are public rows and too few unlabelled private ones.
     hypothesis_ : Hypothesis
         The drawn rule; ``print`` shows it in words.
     cover_size_ : int
         Number of hypotheses it was drawn from, in the last round where there are several.
     cover_radius_ : float or None
         Radius reached: each member of the class disagrees with some member of the cover on at most
-        this share of the synthetic points. ``None`` where no bound is known.
+        this share of the synthetic points and public rows. ``None`` where no bound is known.
     privacy_ : PrivacyReceipt
         What was spent.
     certificate_ : Certificate
@@ -92,8 +93,10 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
     Warns
     -----
     NoPublicDataWarning
-        If there are no unlabelled rows, or too few of them: the cover is then data-independent,
-        from `bounds` or for standard-normal features.
+        If there are no unlabelled rows, or too few of them, and no public ones: the cover is then
+        data-independent, from `bounds` or for standard-normal features.
+    SlicedPublicDataWarning
+        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
     AmbiguousLabelWarning
         If `y` holds -1 and one other value, and nothing says what -1 is.
 
@@ -103,9 +106,9 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one row, features and label. Which rows are labelled,
-    how many rows there are and the set of labels are not protected. Nothing that depends on the
-    rows is stored save `sanitized_` and `hypothesis_`.
+    Neighbouring data sets differ by replacing one private row, features and label. Which rows are
+    labelled, how many rows there are, the set of labels and all public rows are not protected.
+    Nothing that depends on private rows is stored save `sanitized_` and `hypothesis_`.
 
     References
     ----------
@@ -127,6 +130,8 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
     (1.0, 0.0)
     """
 
+    _in_memory_since = "the sanitizer gets all unlabelled rows as one array"
+
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "hypotheses": [HypothesisClass, None],
         "bounds": ["array-like", None],
@@ -134,13 +139,18 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         "alpha": PROBABILITY,
         "beta": PROBABILITY,
         "classes": ["array-like", None],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         **FIT,
         **ROWS,
     }
 
     # routed without being asked for: there is nothing else they could be meant for
-    __metadata_request__fit = {"is_labelled": True, "groups": True}  # noqa: RUF012
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "is_public": True,
+        "is_labelled": True,
+        "groups": True,
+    }
 
     protects_all_rows = True
     """It may be a base learner."""
@@ -172,16 +182,22 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
-    def fit(self, X, y, *, is_labelled=None, groups=None):
+    @all_or_nothing
+    def fit(self, X, y, *, X_public=None, is_public=None, is_labelled=None, groups=None):
         """Sanitize the unlabelled rows, then draw a rule by the labelled ones.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows, all private.
+            Rows, all private unless `is_public` says otherwise.
         y : array-like, shape (n,)
-            Labels; -1 (or ``"-1"`` among text labels) means unlabelled, unless it is one of
-            `classes` or one of only two values.
+            Labels, not looked at for public rows; -1 (or ``"-1"`` among text labels) means
+            unlabelled, unless it is one of `classes` or one of only two values.
+        X_public : array-like of float, shape (m, n_features), optional
+            Separate public rows, which join the synthetic ones at no cost. In cross-validation it
+            must not have as many rows as `X`.
+        is_public : array-like of bool, shape (n,), optional
+            Marks the public rows of `X`. Safe in cross-validation.
         is_labelled : array-like of bool, shape (n,), optional
             Marks the labelled rows; `y` is not looked at elsewhere. Safe in cross-validation.
         groups : array-like, shape (n,), optional
@@ -206,15 +222,23 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         epsilon = exact_fraction(self.epsilon)
         ledger = Ledger.of(self, event=spends(epsilon, delta), delta=delta)
         rows = split_labelled(
-            self, X, y, is_labelled=is_labelled, groups=groups, classes=self.classes
+            self,
+            X,
+            y,
+            is_labelled=is_labelled,
+            X_public=X_public,
+            is_public=is_public,
+            groups=groups,
+            classes=self.classes,
         )
-        ledger.read(len(rows.labelled))
+        ledger.read(len(rows.labelled), len(rows.X_public))
         if self.bounds is not None:
             check_bounds(self.bounds, self.n_features_in_)
         hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
         unlabelled, labelled = ledger.split(2)  # no row is used by both
-        sanitized, secure = self._sanitize(rows.X_unlabelled, sanitizer, unlabelled)
-        sample = PublicSample(sanitized, rows.classes, feature_names(self))
+        sanitized, secure = self._sanitize(rows, sanitizer, unlabelled)
+        points = np.concatenate([sanitized, rows.X_public])
+        sample = PublicSample(points, rows.classes, feature_names(self))
         cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
 
         scored = len(rows.y_labelled)
@@ -235,7 +259,11 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         self.cover_radius_ = drawn.cover.radius
         labels = "" if self.classes is not None else " and the set of labels in y"
         self.privacy_ = ledger.receipt(
-            assumptions=(f"which rows are labelled{labels} may be known",), secure=secure
+            assumptions=(
+                f"which rows are labelled{labels} may be known",
+                *assumed_of(X_public),
+            ),
+            secure=secure,
         )
         self.certificate_ = drawn.certificate
         return self
@@ -256,17 +284,19 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
 
-    def _sanitize(self, X, sanitizer, ledger):
+    def _sanitize(self, rows, sanitizer, ledger):
         """Return synthetic points, and whether their randomness is secure."""
         # Theorem 3.3 asks for thousands of points or millions; past this number a cover only grows
         size = int(min(max(1000, 2 / self.alpha), 20_000))
         name = f"on the others: {type(sanitizer).__name__}"
-        looked, secure = False, True
+        X, looked, secure = rows.X_unlabelled, False, True
         if len(X):
             self._settle(sanitizer, ledger)
             paid = ledger.child(ledger.event, name=name, proof="its own documentation")
             fit_silently(sanitizer, X)
             looked, secure = _checked(sanitizer, paid)
+        if not looked and len(rows.X_public):
+            return rows.X_public[:0], True
         if not looked:
             few = "Too few" if len(X) else "No"
             where = "standard-normal features" if self.bounds is None else "the given bounds"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -9,10 +11,17 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skpublicdp.budget import PrivacyBudget
+from skpublicdp.threads import one_blas_thread
 
 EPSILON = [Interval(Real, 0, 1 << 20, closed="right")]
 DELTA = [Interval(Real, 0, 1, closed="left")]
 PROBABILITY = [Interval(Real, 0, 1, closed="neither")]
+
+N_JOBS = [
+    Interval(Integral, 1, None, closed="left"),
+    Interval(Integral, None, -1, closed="right"),
+    None,
+]
 
 FIT: dict[str, Any] = {
     "epsilon": EPSILON,
@@ -37,3 +46,20 @@ def check_parameters(estimator: Any) -> None:
     validate_parameter_constraints(
         estimator._parameter_constraints, given, caller_name=type(estimator).__name__
     )
+
+
+def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method that fits leave its object as it was where it fails; BLAS has one thread."""
+
+    @wraps(fit)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            with one_blas_thread:
+                return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return method

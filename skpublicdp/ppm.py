@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import split_by_status
 from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import warn_no_public
@@ -18,7 +19,7 @@ from skpublicdp.guarantees import n_ppm
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
+from skpublicdp.parameters import FIT, N_JOBS, PROBABILITY, ROWS, all_or_nothing, check_parameters
 from skpublicdp.rounds import draw_in_rounds
 
 LARGEST_DENOMINATOR = 16
@@ -49,13 +50,17 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         private rows, the other one that of public rows. ``"balanced"`` gives both populations the
         same weight. Only the ratio counts, as a fraction of denominator up to 16. A public weight
         costs no privacy.
+    alpha : float, default=0.05
+        Target of approximation, in (0, 1): some halfspace of the pool disagrees with any given one
+        on at most about this share of the public rows. A smaller value takes more halfspaces, up to
+        `max_halfspaces`, and pays more for its choice.
     max_intersections : {1, 2, 3}, default=None
         The most halfspaces that are met; ``None`` means 2, or 1 for a single feature. The theorem
         needs one for each feature.
     pool : {"auto", "paper"}, default="auto"
         Where the halfspaces come from, see `hypotheses.HalfspaceIntersections`.
     max_halfspaces : int, default=1400
-        The most halfspaces of an automatic pool.
+        The most halfspaces of an automatic pool, whatever `alpha` asks for.
     beta : float, default=0.05
         Probability, in (0, 1), with which `certificate_` may fail.
     n_jobs : int, default=None
@@ -105,9 +110,10 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Neighbouring data sets differ by replacing one private row by another private one. Which rows
-    are private is public, and so is every public row with its label (Lemma 4.1). Without a mask a
-    row's label decides its status. With a mask the status may merely go along with the label, or
-    the public rows may have both labels: the privacy is the same.
+    are private is public, and so is every public row with its label (Lemma 4.1). Where nothing else
+    says which rows are public, a row's label decides its status. With a mask or `X_public` the
+    status may merely go along with the label, or the public rows may have both labels: the privacy
+    is the same.
 
     References
     ----------
@@ -128,20 +134,28 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     (2685, 1315)
     """
 
+    _in_memory_since = "halfspaces are made of all rows of the public label"
+
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "private_label": "no_validation",
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "alpha": PROBABILITY,
         "max_intersections": [Interval(Integral, 1, 3, closed="both"), None],
         "pool": [StrOptions({"auto", "paper"})],
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
         "beta": PROBABILITY,
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         **FIT,
         **ROWS,
     }
 
     # routed without being asked for
-    __metadata_request__fit = {"is_public": True, "groups": True}  # noqa: RUF012
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "y_public": True,
+        "is_public": True,
+        "groups": True,
+    }
 
     protects_all_rows = False
     """By default the rows of one label are public: it must not be given private ones of both."""
@@ -152,6 +166,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         epsilon=1.0,
         private_label=None,
         class_weight=None,
+        alpha=0.05,
         max_intersections=None,
         pool="auto",
         max_halfspaces=1400,
@@ -164,6 +179,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         self.epsilon = epsilon
         self.private_label = private_label
         self.class_weight = class_weight
+        self.alpha = alpha
         self.max_intersections = max_intersections
         self.pool = pool
         self.max_halfspaces = max_halfspaces
@@ -173,17 +189,24 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
-    def fit(self, X, y, *, is_public=None, groups=None):
+    @all_or_nothing
+    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
         """Spend ε on one draw, or on a few that share it.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows of both populations.
+            Rows of both populations, or the private ones where `X_public` holds the others.
         y : array-like, shape (n,)
-            Their labels, at most two.
+            Their labels, at most two together with those of `y_public`.
+        X_public : array-like of float, shape (m, n_features), optional
+            Separate public rows. All of `X` is then private unless `is_public` says otherwise. In
+            cross-validation it must not have as many rows as `X`.
+        y_public : array-like, shape (m,), optional
+            Labels of `X_public`. Rows without labels choose halfspaces and count nowhere else.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows. By default those whose label is not `private_label`.
+            Marks the public rows of `X`. Without it and without `X_public` these are the rows whose
+            label is not `private_label`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
             Whose row each is, for `max_rows_per_group`; not looked at for public rows.
 
@@ -204,14 +227,23 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         check_parameters(self)
         ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
         rows = split_by_status(
-            self, X, y, is_public=is_public, groups=groups, private_label=self.private_label
+            self,
+            X,
+            y,
+            X_public=X_public,
+            y_public=y_public,
+            is_public=is_public,
+            groups=groups,
+            private_label=self.private_label,
         )
         ledger.read(len(rows.X_private), len(rows.X_public))
         weights = self._weights(rows)
         if not len(rows.X_public):
             warn_no_public("all rows get the private label")
-        parts = [(rows.X_private, rows.y_private), (rows.X_public, rows.y_public)]
-        scored = weights[0] * len(rows.X_private) + weights[1] * len(rows.X_public)
+        n_labelled = len(rows.y_public)
+        parts = [(rows.X_private, rows.y_private), (rows.X_public[:n_labelled], rows.y_public)]
+        self._warn_if_too_few(len(rows.X_private) + n_labelled)
+        scored = weights[0] * len(rows.X_private) + weights[1] * n_labelled
         drawn = draw_in_rounds(
             self._cover(rows),
             lambda cover: sum(
@@ -234,10 +266,10 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
             assumptions=(
                 "it may be known which rows are private, and the set of labels in y",
                 "halfspaces are chosen by public rows, fixed randomness and what was drawn before",
+                *assumed_of(X_public),
             )
         )
         self.certificate_ = drawn.certificate
-        self._warn_if_too_few(len(rows.X_private) + len(rows.X_public))
         return self
 
     def predict(self, X):
@@ -266,7 +298,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _weights(self, rows):
         """Return the weights of a private and of a public row."""
-        sizes = len(rows.X_private), len(rows.X_public)
+        sizes = len(rows.y_private), len(rows.y_public)
         if self.class_weight is None or (self.class_weight == "balanced" and not all(sizes)):
             return 1, 1
         if self.class_weight == "balanced":
@@ -294,7 +326,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
         public = PublicSample(rows.X_public, rows.classes[order], feature_names(self))
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
-        return family.build_cover(public, alpha=0.5, beta=self.beta)
+        return family.build_cover(public, alpha=float(self.alpha), beta=self.beta)
 
     def _warn_if_too_few(self, n):
         # a smaller ε takes more rows than anybody has, and numbers too long to print

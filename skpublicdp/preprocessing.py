@@ -11,12 +11,21 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpublicdp.data.frames import BOOLEAN, NUMBER, Table, is_frame, stack
+from skpublicdp.data.columns import column_names
+from skpublicdp.data.containers import check_container
+from skpublicdp.data.description import DescribedRows
+from skpublicdp.data.frames import ANYTHING, BOOLEAN, NUMBER, Table, is_frame, stack
 from skpublicdp.data.masks import check_mask, take, warn_if_sliced
-from skpublicdp.data.reading import declared_kinds, read_array, read_table
+from skpublicdp.data.reading import (
+    check_apart,
+    check_types,
+    declared_kinds,
+    read_array,
+    read_table,
+)
 from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.guard import guarded
-from skpublicdp.parameters import check_parameters
+from skpublicdp.parameters import all_or_nothing, check_parameters
 
 
 def _inner_has(method):
@@ -81,6 +90,8 @@ class PublicFit(TransformerMixin, BaseEstimator):
            [2. ]])
     """
 
+    _in_memory_since = "transformers take whole tables"
+
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "transformer": [HasMethods(["fit", "transform"]), None],
     }
@@ -90,6 +101,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
     def __init__(self, transformer=None):
         self.transformer = transformer
 
+    @all_or_nothing
     def fit(self, X, y=None, *, X_public=None, is_public=None):
         """Fit the transformer on the public rows.
 
@@ -100,7 +112,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
         y : array-like, shape (n,), optional
             Labels. Those of the rows marked by `is_public` reach the transformer, when these are
             all the public rows there are.
-        X_public : array-like or DataFrame, shape (m, n_features), optional
+        X_public : array-like, DataFrame or DescribedRows, shape (m, n_features), optional
             Separate public rows, of the columns of `X`.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`.
@@ -116,7 +128,8 @@ class PublicFit(TransformerMixin, BaseEstimator):
             If an input is not as described, or if there are no public rows and `X` is not numeric.
         """
         check_parameters(self)
-        n = self._checked(X, reset=True).shape[0]
+        checked = self._checked(X, reset=True)
+        n, self._container = checked.shape[0], Table(checked).container
         mask = check_mask(is_public, n)
         parts, labels = [], None
         if mask.any():
@@ -126,19 +139,15 @@ class PublicFit(TransformerMixin, BaseEstimator):
             parts.append(self._checked(take(X, marked), reset=False))
             labels = None if y is None else take(y, marked)
         if X_public is not None:
-            width = np.shape(X_public)[1:]
-            if width != (self.n_features_in_,):
-                raise ValueError(
-                    f"X_public must be two-dimensional with the {self.n_features_in_} columns of "
-                    f"X; got shape {np.shape(X_public)}."
-                )
-            X_public = self._checked(X_public, reset=False)
-            warn_if_sliced(n, X_public.shape[0])
-            parts.append(X_public)
+            X_public = self._written_out(X_public)
+            parts.append(self._checked_public(checked, X_public))
             labels = None
         if not parts:
             parts.append(self._reference(self._checked(X, reset=False)))
-        self.transformer_ = clone(self._inner()).fit(stacked(parts), labels)
+        try:
+            self.transformer_ = clone(self._inner()).fit(stacked(parts), labels)
+        except Exception as error:
+            raise self._unfitted(parts[0], error) from None
         return self
 
     def transform(self, X):
@@ -146,7 +155,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or DataFrame, shape (n, n_features)
+        X : array-like, DataFrame or DescribedRows, shape (n, n_features)
             Rows, private or public.
 
         Returns
@@ -155,7 +164,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
             What the transformer returns.
         """
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
+        X = self._checked(self._written_out(X), reset=False)
         return self._silently("transform", X)
 
     @available_if(_inner_has("inverse_transform"))
@@ -203,22 +212,59 @@ class PublicFit(TransformerMixin, BaseEstimator):
     def _inner(self):
         return StandardScaler() if self.transformer is None else self.transformer
 
-    def _checked(self, X, *, reset):
+    def _written_out(self, X):
+        """Return rows that may be described in the container that `fit` got."""
+        if isinstance(X, DescribedRows):
+            return X.like(self._container, getattr(self, "feature_names_in_", None))
+        return X
+
+    def _checked_public(self, X, X_public):
+        """Check separate public rows, of the columns of checked rows."""
+        try:
+            public = self._checked(X_public, reset=False, name="X_public")
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"X_public is not usable: {error}") from None
+        if sparse.issparse(X) or sparse.issparse(public):
+            warn_if_sliced(X.shape[0], public.shape[0])
+        else:
+            check_apart(Table(X), Table(public))
+        return public
+
+    def _unfitted(self, public, error):
+        """Return what is said where the transformer cannot be fitted."""
+        name = type(self._inner()).__name__
+        told = str(error).split("\n")[0]
+        if not sparse.issparse(public):
+            table = Table(public)
+            for column, type_ in zip(column_names(table), table.types, strict=True):
+                if type_.kind not in (NUMBER, BOOLEAN):
+                    held = "objects" if type_.kind == ANYTHING else type_.kind
+                    told = (
+                        f"column {column} holds {held}, which it may not take; encode it, or "
+                        "choose the columns by a ColumnTransformer."
+                    )
+                    break
+        return ValueError(f"{name} could not be fitted to the public rows: {told}")
+
+    def _checked(self, X, *, reset, name="X"):
         """Check the shape, the names and, for plain arrays, the values; keep a frame a frame."""
-        if is_frame(X):
-            return read_table(self, X, reset=reset, numeric=False).native
         tags = get_tags(self._inner()).input_tags
+        check_container(self, X, name, accept_sparse=tags.sparse)
+        if is_frame(X):
+            return read_table(self, X, reset=reset, numeric=False, name=name).native
+        if isinstance(X, np.ndarray) and X.ndim == 2:
+            check_types(Table(X))
         if (tags.string or tags.categorical) and not declared_kinds(X) <= set("biuf"):
             dtype = object
         else:
             # a list has no type but that of its values, which a private one would decide
             dtype = "numeric" if hasattr(X, "dtype") else np.float64
         X = read_array(
-            self,
             X,
             dtype,
             accept_sparse=tags.sparse,
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
+            name=name,
         )
         validate_data(self, X, reset=reset, skip_check_array=True)
         return X

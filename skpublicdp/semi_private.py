@@ -11,16 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.data.door import read
 from skpublicdp.data.labels import Labels
-from skpublicdp.data.reading import encode_rows
+from skpublicdp.data.predicting import ScoresRows, each_row
 from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import FeatureName, tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, PROBABILITY, ROWS, check_parameters
+from skpublicdp.parameters import FIT, N_JOBS, PROBABILITY, ROWS, all_or_nothing, check_parameters
 from skpublicdp.rounds import draw_in_rounds
 
 
-class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
+class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier, helped by public rows.
 
     Public rows, labelled or not, choose a finite cover of a hypothesis class; one exact draw of
@@ -34,8 +34,9 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     alpha : float, default=0.05
-        Radius of the cover, in (0, 1): for splits, the spacing of the public quantiles they are
-        put at. A smaller value approximates the class better and pays more for its choice.
+        Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
+        class on at most about this share of the public rows. For splits it is the spacing of the
+        quantiles they are put at. A smaller value pays more for its choice.
     beta : float, default=0.05
         Probability, in (0, 1), with which `certificate_` may fail.
     public_weight : int, default=1
@@ -123,7 +124,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         "public_weight": [Interval(Integral, 0, 1 << 20, closed="both")],
         "classes": ["array-like", None],
         "bounds": ["array-like", None],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         **FIT,
         **ROWS,
     }
@@ -135,6 +136,8 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         "is_public": True,
         "groups": True,
     }
+
+    _numeric = True
 
     protects_all_rows = True
     """Every row of `X` is private unless a mask says otherwise: it may be a base learner."""
@@ -166,6 +169,7 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
+    @all_or_nothing
     def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
         """Spend ε on one draw, or on a few that share it.
 
@@ -235,9 +239,12 @@ class SemiPrivateClassifier(ClassifierMixin, BaseEstimator):
         ndarray, shape (n,)
             A label of `classes_` for each row.
         """
+        return each_row(self, X, self._rule(), numeric=True)
+
+    def _rule(self):
         check_is_fitted(self)
-        X = encode_rows(self, self._schema, X, numeric=True)
-        return self.classes_[self.hypothesis_.predict(X)]
+        classes, hypothesis, schema = self.classes_, self.hypothesis_, self._schema
+        return lambda table: classes[hypothesis.predict(schema.encode(table, clamp=False))]
 
     # a search reads, covers and keeps as fit does, with one draw for many classifiers
 

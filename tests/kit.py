@@ -41,9 +41,11 @@ class Use:
 
     @property
     def cost(self):
-        """ε of a draw and of Laplace noise, μ² of Gaussian noise, from what was done."""
+        """ε of a draw and of Laplace noise, μ² of Gaussian noise, from what was done; else none."""
         if self.kind == "draw":
             return self.epsilon
+        if self.kind != "noise":
+            return Fraction(0)
         moved = self.sensitivity
         return Fraction(moved.squared if self.gaussian else moved.absolute) / self.spread
 

@@ -621,7 +621,7 @@ class TestFit:
         """Which labels were drawn is not what it may tell: one more row for each."""
         y = Y_FEW.copy()
         y[0] = 2  # a label that is hardly ever drawn
-        learner = SubsamplingActiveLearner(Untold(), n_labels=5, random_state=1)
+        learner = SubsamplingActiveLearner(Untold(), n_labels=5, random_state=2)
         model = learner.fit(X_FEW, y, X_public=public)
         assert model.estimator_.classes_.tolist() == [0, 1, 2]
         assert len(model.estimator_.X_) == 5 + 3
@@ -642,7 +642,7 @@ class TestFit:
         with pytest.raises(ValueError, match=r"X_public is not usable: .* contains NaN"):
             learner.fit(X_FEW, Y_FEW, X_public=np.array([[np.nan]]))
         with pytest.warns(SlicedPublicDataWarning, match="exactly as many rows as X"):
-            learner.fit(X_FEW, Y_FEW, X_public=X_FEW)
+            learner.fit(X_FEW, Y_FEW, X_public=X_FEW.copy())
 
     def test_public_rows_are_handed_on(self):
         learner, _ = self.asked()

@@ -23,9 +23,10 @@ FLOORS = {
     "budget_file": {"accounting", "exceptions"},
     "tickets": {"exceptions"},
     "budget": {"accounting", "budget_file", "exceptions", "tickets"},
-    "parameters": {"budget"},
+    "parameters": {"budget", "threads"},
     "ledger": {"accounting", "budget", "exceptions", "mechanisms", "tickets"},
     "guard": set(),
+    "threads": set(),
     "data": {"data", "exceptions", "guard"},
     "base_learner": {"accounting", "data", "exceptions"},
     "sanitizers": {

@@ -13,7 +13,7 @@ import pytest
 from skpublicdp import PrivacyBudget
 from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.accounting.events import DRAW_RATE
-from skpublicdp.boosting import SemiPrivateBoostingClassifier, growth, learner
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, door, growth, learner
 from skpublicdp.boosting.additive import AdditiveFit
 from skpublicdp.boosting.growth import Growth
 from skpublicdp.boosting.halving import Halving
@@ -21,7 +21,7 @@ from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.plan import Budget
 from skpublicdp.boosting.questions import questions, tree_cover
-from skpublicdp.boosting.rows import CodedRows
+from skpublicdp.boosting.rows import coded
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
 from tests.kit import Tape
@@ -34,6 +34,7 @@ from tests.test_boosting_privacy import (
     grid,
     moved,
     neighbours_compared,
+    some_errors,
     some_models,
     some_rows,
     watched,
@@ -205,23 +206,22 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         # margins that private rows have are those of the model
         codes = grown._cells.codes(slice(None))
         np.testing.assert_array_equal(grown._margins, clf._model.margins(codes))
-        X = np.concatenate([chunk for chunk, _ in grown_rows.chunks])
+        labelled, *private = encoded  # public rows come last among the codes
+        X = np.concatenate([*private, labelled])
+        encoded.clear()
         np.testing.assert_array_equal(codes, grown._cells.features.encoded_codes(X))
         trees.append([len(tree.scores[0]) for tree in clf.trees_])
         return clf, seen + pickle.dumps(steps)
 
     true = Growth.model.fget
-    grown_rows = SimpleNamespace(chunks=None)
-    encode = CodedRows.encode
+    encoded = []
 
-    def encoded(grid, chunks, n, dtype, *args):
-        chunks = list(chunks)
-        if args:  # those of public rows are for nobody's threads
-            grown_rows.chunks = chunks
-        return encode(grid, chunks, n, dtype, *args)
+    def noting(grid, dtype, X, y):
+        encoded.append(X)
+        return coded(grid, dtype, X, y)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CodedRows, "encode", encoded)
+        patch.setattr(door, "coded", noting)
         clf, uses = neighbours_compared(watch=watch, **options)
     names = Counter(use.name for use in uses)
     assert names["noisy sums of residuals and slopes over cells"] >= 2
@@ -350,30 +350,37 @@ def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
         fitted(*some_rows(1), epsilon=100_000)
 
 
-def test_growth_goes_on_where_trees_have_been():
-    """Each tree is drawn on other rows, evenly spread, the same ones whatever is in them."""
-    chosen = []
+def test_trees_are_drawn_on_random_rows_whatever_order_these_are_in():
+    """A sorted table and a shuffled one: with roles coupled, the same tables and the same model."""
+    X, y = some_rows(5, 150)
+    order = np.random.default_rng(0).permutation(150)
     with pytest.MonkeyPatch.context() as patch:
-        drawn = Growth._draw
         patch.setattr(growth, "TREE_ROWS", 64)
-        patch.setattr(
-            Growth, "_draw", lambda self, *args: (chosen.append(args[-1]), drawn(self, *args))[1]
-        )
         visit = Growth.visit
         patch.setattr(
             Growth,
             "visit",
             lambda self, *args: SimpleNamespace(gain=9.0 if visit(self, *args) else 0.0),
         )
-        fitted(*some_rows(5, 150), epsilon=4000)
-        n_trees = len(chosen)
-        fitted(*some_rows(6, 150), epsilon=4000)
-    assert n_trees > 3
-    for one, other in zip(chosen[:n_trees], chosen[n_trees:], strict=False):
-        np.testing.assert_array_equal(one, other)
-    for one, other in itertools.pairwise(chosen[:n_trees]):
-        assert len(np.union1d(one, other)) == 128  # no row again before all had their turn
-        assert np.diff(one).max() <= 8
+        with Tape() as tape:
+            fitted(X, y, epsilon=4000)
+        places = np.argsort(order)
+        outcomes = [
+            np.sort(places[use.outcome]) if use.kind == "subset" else use.outcome
+            for use in tape.uses
+        ]
+        with Tape(outcomes) as again:
+            fitted(X[order], y[order], epsilon=4000)
+    subsets = tape.uses_of("subset")
+    assert len(subsets) > 3
+    assert len({use.outcome.tobytes() for use in subsets}) == len(subsets)
+    for use, other in zip(tape.uses, again.uses, strict=True):
+        assert use.kind == other.kind
+        if use.kind == "noise":
+            np.testing.assert_array_equal(use.answer, other.answer)
+        elif use.kind == "draw":
+            for seed in range(20):
+                assert some_errors(use, seed) == some_errors(other, seed)
 
 
 # What it comes to

@@ -157,7 +157,8 @@ def test_two_fits_that_both_passed_the_check_cannot_both_spend():
         """Another fit spends while these are read."""
 
         def __array__(self, dtype=None, copy=None):
-            budget.spend(Draw(Fraction(3, 5)))
+            if not budget.ledger:
+                budget.spend(Draw(Fraction(3, 5)))
             return X.copy()
 
     with Overtaken(), pytest.raises(PrivacyBudgetError, match=r"ε = 0\.4 is left"):

@@ -127,3 +127,26 @@ def test_few_labels(capsys):
     # a base learner that needs many rows gains much
     assert boosted > alone + 0.05
     assert regression["all rows labelled"] > alone + 0.05
+
+
+def test_project_budget(capsys):
+    module = runpy.run_path(str(EXAMPLES / "project_budget.py"))
+    budget = module["main"]()
+    printed = capsys.readouterr().out
+    for part in ("among 6 settings", "predict ill", "Quartiles of age", "Ill people in the north"):
+        assert part in printed
+    names = [entry.who for entry in budget.ledger]
+    assert names[:2] == ["SemiPrivateSearchCV", "SemiPrivateClassifier"]
+    assert names[2:] == ["PAPQueryRelease"] * 3 + ["private_scores"]
+    spent = budget.spent()
+    assert (budget.epsilon, budget.delta) == (1.0, 1e-6)  # which it cannot pass
+    assert spent.epsilon > 0.5
+    assert f"spent ε = {spent.epsilon:.3f}" in printed
+    accuracy, low, high = (
+        float(word.strip(","))
+        for line in printed.splitlines()
+        if line.startswith("Accuracy")
+        for word in line.split()
+        if word.startswith("0.")
+    )
+    assert low < accuracy < high < low + 0.05

@@ -362,6 +362,61 @@ def test_a_drawn_pool_is_part_of_the_papers(d, rank, most):
     assert len(set(listed(pool))) == len(pool)
 
 
+class TestAlpha:
+    """Some halfspace of the pool disagrees with any other on at most about a share `alpha`."""
+
+    @staticmethod
+    def pool(points, alpha, **settings):
+        family = HalfspaceIntersections(**settings)
+        return family.build_cover(public_sample(points), alpha=alpha, beta=0.05).pool
+
+    @pytest.mark.parametrize("alpha", [0.5, 0.2, 0.07, 0.05])
+    @pytest.mark.parametrize("ties", [1, 4, 60])
+    @pytest.mark.parametrize("d", [1, 2])
+    def test_on_a_line_that_is_exact(self, alpha, ties, d):
+        column = np.random.default_rng(0).lognormal(size=600).round(2)
+        column = np.sort(column)[np.arange(600) // ties * ties]
+        points = np.column_stack([column] * d)
+        inside = self.pool(points, alpha).contains(points) == 1
+        inside = np.vstack([inside, np.zeros(600, dtype=bool)])  # every cover has the empty set
+        for value in np.unique(column):
+            for wanted in (column >= value, column > value, column <= value, column < value):
+                assert (inside != wanted).mean(axis=1).min() <= alpha
+
+    @pytest.mark.parametrize("alpha", [0.5, 0.3, 0.2, 0.1])
+    @pytest.mark.parametrize("d", [2, 3, 5])
+    def test_elsewhere_for_nearly_every_halfspace(self, alpha, d):
+        rng = np.random.default_rng(1)
+        points = rng.normal(size=(600, d)) @ rng.normal(size=(d, d))
+        inside = self.pool(points, alpha, max_halfspaces=5000).contains(points) == 1
+        shares = []
+        for normal in rng.normal(size=(150, d)):
+            projected = points @ normal
+            wanted = projected >= np.quantile(projected, rng.uniform(0.01, 0.99))
+            shares.append((inside != wanted).mean(axis=1).min())
+        assert np.quantile(shares, 0.9) <= alpha
+
+    @pytest.mark.parametrize("d", [1, 2, 3, 5])
+    def test_a_smaller_one_takes_more_and_the_cap_holds(self, d):
+        points = np.random.default_rng(0).normal(size=(400, d))
+        sizes = [len(self.pool(points, alpha, max_halfspaces=900)) for alpha in (0.6, 0.3, 0.05)]
+        assert sizes == sorted(sizes)
+        assert sizes[0] < sizes[-1] <= 900
+
+    @pytest.mark.parametrize("d", [2, 3, 5])
+    def test_the_default_is_what_the_cap_allows(self, d):
+        points = np.random.default_rng(0).normal(size=(400, d))
+        pools = [self.pool(points, alpha) for alpha in (0.05, 0.01)]
+        assert 1300 < len(pools[0]) <= 1400
+        assert len(pools[0]) == len(pools[1])
+
+    def test_the_papers_pool_is_whole_whatever_it_is(self):
+        points = np.random.default_rng(0).normal(size=(12, 2))
+        pools = [self.pool(points, alpha, pool="paper") for alpha in (0.9, 0.01)]
+        assert listed(pools[0]) == listed(pools[1])
+        assert len(pools[0]) == 2 * (12 + 66)
+
+
 def test_few_points_give_the_papers_pool_itself():
     points = np.random.default_rng(0).normal(size=(8, 2))
     assert listed(make_cover(points, pool="auto").pool) == listed(make_cover(points).pool)

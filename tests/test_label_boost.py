@@ -489,7 +489,7 @@ def test_subclasses_are_refused():
         ({"constants": "loose"}, "'constants' parameter"),
         ({"n_base": 0}, "'n_base' parameter"),
         ({"bounds": (1, 0)}, "low < high"),
-        ({"X_public": X[:5, :2]}, "X_public is not usable: X has 2 features"),
+        ({"X_public": X[:5, :2]}, "X_public .* 2 (features|columns)"),
         ({"hypotheses": Thresholds(feature=3)}, "feature must be a column number below 3; got 3"),
         ({"hypotheses": Intervals(), "epsilon": 9.0}, r"Intervals label \d+ rows in \d+ ways"),
         ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must hold one boolean per row"),
@@ -722,14 +722,16 @@ def test_fitted_models_as_labelers():
 
 def test_random_subsets_are_uniform():
     bits = SeededBits(0)
-    counts = dict.fromkeys(itertools.combinations(range(5), 2), 0)
+    few = dict.fromkeys(itertools.combinations(range(5), 2), 0)
+    many = dict.fromkeys(itertools.combinations(range(5), 3), 0)
     orders = dict.fromkeys(itertools.permutations(range(3)), 0)
     drawn = np.zeros(5)
     for _ in range(6000):
-        counts[tuple(random_subset(5, 2, bits).tolist())] += 1
+        few[tuple(random_subset(5, 2, bits).tolist())] += 1
+        many[tuple(random_subset(5, 3, bits).tolist())] += 1
         orders[tuple(random_order(3, bits).tolist())] += 1
         drawn += np.bincount(random_indices(5, 3, bits), minlength=5)
-    for seen in (counts.values(), orders.values(), drawn):
+    for seen in (few.values(), many.values(), orders.values(), drawn):
         assert_fits(list(seen), np.full(len(seen), 1 / len(seen)))
     assert random_subset(4, 4, bits).tolist() == [0, 1, 2, 3]
     assert random_subset(4, 0, bits).tolist() == []
@@ -742,23 +744,27 @@ class TiedWords:
 
     secure = False
 
-    def __init__(self):
-        self.calls = 0
+    def __init__(self, *first):
+        self.calls, self.first = 0, first
 
     def words(self, count):
         self.calls += 1
-        top = (1 << 64) - 1
-        tied = np.array([top, 5, 5, 1][:count], dtype=np.uint64)
+        tied = np.array(self.first[:count], dtype=np.uint64)
         return tied if self.calls == 1 else np.array([4, 3, 2, 1][:count], dtype=np.uint64)
 
 
 def test_ties_are_drawn_anew():
-    bits = TiedWords()
-    assert random_subset(4, 2, bits).tolist() == [2, 3]  # 5 would tie with 5
+    top = (1 << 64) - 1
+    bits = TiedWords(top, 5, 5, 1)
+    assert random_subset(4, 3, bits).tolist() == [1, 2, 3]  # a tie that decides nothing stays
+    assert bits.calls == 1
+    bits = TiedWords(5, 0, 5, 1)
+    assert random_subset(4, 3, bits).tolist() == [1, 2, 3]  # 5 would tie with 5
     assert bits.calls == 2
-    assert random_subset(4, 1, TiedWords()).tolist() == [3]  # a tie that decides nothing stays
-    assert random_order(4, TiedWords()).tolist() == [3, 2, 1, 0]
-    assert random_indices(3, 2, TiedWords()).tolist() == [5 % 3, 4 % 3]  # the top word is too high
+    assert random_subset(6, 2, TiedWords(7, 7)).tolist() == [1, 4]  # 1, 1 again, and then 4
+    assert random_order(4, TiedWords(top, 5, 5, 1)).tolist() == [3, 2, 1, 0]
+    # the top word is too high
+    assert random_indices(3, 2, TiedWords(top, 5)).tolist() == [5 % 3, 4 % 3]
 
 
 @pytest.mark.slow

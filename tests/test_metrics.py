@@ -529,3 +529,47 @@ def test_it_survives_a_pickle():
     other = pickle.loads(pickle.dumps(scores))
     assert isinstance(other, PrivateScores)
     assert numbers_of(other) == numbers_of(scores)
+
+
+class TestContainersAndOrders:
+    X = np.random.default_rng(5).normal(size=(400, 1))
+    Y = np.where(X[:, 0] + np.random.default_rng(6).normal(size=400) > 0, "yes", "no")
+    MODEL = LogisticRegression().fit(X, Y)
+
+    def test_classes_may_be_listed_in_any_order(self):
+        one, other = (
+            private_scores(
+                self.MODEL,
+                self.X,
+                self.Y,
+                epsilon=1e5,
+                classes=classes,
+                pos_label="yes",
+                random_state=0,
+            )
+            for classes in (["no", "yes"], ["yes", "no"])
+        )
+        assert one.roc_auc == pytest.approx(other.roc_auc, abs=1e-3)
+        assert one.roc_auc == pytest.approx(
+            roc_auc_score(self.Y == "yes", self.MODEL.predict_proba(self.X)[:, 1]), abs=0.01
+        )
+
+    def test_labels_of_arrow(self):
+        pa = pytest.importorskip("pyarrow")
+        chunked = pa.chunked_array([self.Y[:100].tolist(), self.Y[100:].tolist()])
+        values = [
+            float(
+                private_accuracy_score(y, self.MODEL.predict(self.X), epsilon=1e5, random_state=0)
+            )
+            for y in (self.Y, chunked)
+        ]
+        assert values[0] == values[1] > 0.6
+
+    def test_hidden_labels_are_unknown(self):
+        codes = (self.Y == "yes") * 1
+        hidden = np.ma.MaskedArray(codes, np.arange(400) < 200)
+        shown = [
+            float(private_accuracy_score(y, codes, epsilon=1e5, random_state=0))
+            for y in (codes, hidden)
+        ]
+        assert shown == pytest.approx([1, 0.5], abs=0.01)

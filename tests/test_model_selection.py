@@ -299,6 +299,7 @@ def test_log_mass_is_that_of_the_listed_members(family):
         (SemiPrivateClassifier(), [], "at least one setting"),
         (SemiPrivateClassifier(budget=PrivacyBudget(1)), {"alpha": [0.1]}, "budget=None"),
         (SemiPrivateClassifier(max_rows_per_group=2), {"alpha": [0.1]}, "max_rows_per_group=None"),
+        (SemiPrivateClassifier(random_state=0), {"alpha": [0.1]}, "random_state=None"),
         (DecisionTrees, {"alpha": [0.1]}, "estimator"),
         (
             Pipeline([("scale", StandardScaler()), ("clf", SemiPrivateClassifier())]),

@@ -33,6 +33,16 @@ def fitted(rows=X, y=Y, *, is_public=None, **parameters):
     return clone(FAST).set_params(**parameters).fit(rows, y, is_public=is_public)
 
 
+def fitted_apart(rows, y, *, is_public, **parameters):
+    """Fit with the public rows in arguments of their own."""
+    rows, y = np.asarray(rows), np.asarray(y)
+    return (
+        clone(FAST)
+        .set_params(**parameters)
+        .fit(rows[~is_public], y[~is_public], X_public=rows[is_public], y_public=y[is_public])
+    )
+
+
 # Public rows are fixed; each private one is any point with any label its model allows.
 POINTS = [(0.0, 0.0), (1.0, 0.0), (0.5, 0.5), (3.0, -1.0)]
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -68,14 +78,15 @@ def weights_of(model):
 
 
 @few_rows
+@pytest.mark.parametrize("fit", [fitted, fitted_apart])
 @pytest.mark.parametrize("model", MODELS)
-def test_exact_privacy_over_all_private_rows(model):
+def test_exact_privacy_over_all_private_rows(model, fit):
     """For public rows and statuses as they are, any private row may be any other one."""
     outcomes, epsilon = {}, Fraction(7, 10)
     for chosen, rows, y, mask, weight in every_data_set(model):
         settings = {"private_label": 1, "class_weight": weight, "epsilon": float(epsilon)}
         with Tape() as tape:
-            fitted(rows, y, is_public=mask, **settings)
+            fit(rows, y, is_public=mask, **settings)
         (use,) = tape.uses
         assert use.sensitivity == weights_of(model)[0]
         outcomes[chosen] = probabilities(use.answer, use.cost, use.sensitivity, precision=96)
@@ -87,8 +98,9 @@ def test_exact_privacy_over_all_private_rows(model):
 
 
 @few_rows
+@pytest.mark.parametrize("fit", [fitted, fitted_apart])
 @pytest.mark.parametrize("model", MODELS)
-def test_scores_weigh_rows_by_their_status(model):
+def test_scores_weigh_rows_by_their_status(model, fit):
     """Every member is scored by what it predicts; a private row weighs the same with any label."""
     for_private, for_public = weights_of(model)
     public = MODELS[model][0]
@@ -96,10 +108,50 @@ def test_scores_weigh_rows_by_their_status(model):
     rules = [cover.hypothesis(path) for path in range(cover.size)]
     for _, rows, y, mask, weight in list(every_data_set(model))[::5]:
         with Tape() as tape:
-            fitted(rows, y, is_public=mask, private_label=1, class_weight=weight)
+            fit(rows, y, is_public=mask, private_label=1, class_weight=weight)
         wrong = np.array([rule.predict(rows) != y for rule in rules])
         expected = wrong @ np.where(mask, for_public, for_private)
         np.testing.assert_array_equal(tape.uses[0].answer.errors, expected)
+
+
+@few_rows
+def test_public_rows_without_labels_choose_halfspaces_and_are_not_scored():
+    rows, y = np.array([[0.2, 0.2], [3.0, -1.0], [0.5, 0.5], [0.5, 0.4]]), [1, 1, 0, 0]
+    cover = HalfspaceIntersections().build_cover(public_sample(CORNERS), alpha=0.5, beta=0.05)
+    rules = [cover.hypothesis(path) for path in range(cover.size)]
+    with Tape() as tape:
+        clf = clone(FAST).set_params(private_label=1).fit(rows, y, X_public=CORNERS)
+    expected = [(rule.predict(rows) != y).sum() for rule in rules]
+    np.testing.assert_array_equal(tape.uses[0].answer.errors, expected)
+    assert (clf.privacy_.n_private, clf.privacy_.n_public) == (4, 3)
+
+
+def test_no_label_publishes_a_row_where_public_rows_come_apart():
+    """All of X is private then; a mask may still say otherwise."""
+    apart = X[SHARED][:40].copy()
+    clf = clone(FAST).fit(X, Y, X_public=apart)
+    assert (clf.privacy_.n_private, clf.privacy_.n_public) == (N, 40)
+    mask = np.arange(N) < 10
+    both = clone(FAST).fit(X, Y, X_public=apart, y_public=["positive"] * 40, is_public=mask)
+    assert (both.privacy_.n_private, both.privacy_.n_public) == (N - 10, 50)
+    assert both.score(X, Y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"y_public": ["positive"]}, "y_public needs X_public"),
+        ({"X_public": [[0.0, 1.0]], "y_public": ["positive"] * 2}, "one label per row of X_public"),
+        ({"X_public": [[0.0, 1.0]], "y_public": [1]}, "labels of one kind"),
+        ({"X_public": [[0.0, 1.0]], "y_public": ["maybe"]}, "Only binary classification"),
+        ({"X_public": [[0.0, 1.0, 2.0]]}, "X_public"),
+        ({"X_public": X[:50]}, "shares memory with X"),
+        ({"X_public": [[0.0, np.nan]]}, "X_public is not usable"),
+    ],
+)
+def test_unusable_public_rows(settings, message):
+    with pytest.raises(ValueError, match=message):
+        clone(FAST).fit(X, Y, **settings)
 
 
 @few_rows

@@ -143,8 +143,8 @@ def test_no_public_rows():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"X_public": PUBLIC[:, :2]}, r"3 columns of X; got shape \(150, 2\)"),
-        ({"X_public": PUBLIC[0]}, r"got shape \(3,\)"),
+        ({"X_public": PUBLIC[:, :2]}, "X_public is not usable: X has 2 features"),
+        ({"X_public": PUBLIC[0]}, "X_public must be a table"),
         ({"is_public": MASK[:-1]}, "one boolean per row"),
         ({"is_public": 2 * MASK.astype(int)}, "of unknown status is private"),
     ],

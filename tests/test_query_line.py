@@ -10,8 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from skpublicdp.accounting import Gaussian, Measurement, gaussian_epsilon, gaussian_mu_squared
+from skpublicdp.accounting import (
+    Gaussian,
+    Measurement,
+    Pure,
+    gaussian_epsilon,
+    gaussian_mu_squared,
+)
+from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
+from skpublicdp.query_release import (
+    IntervalQueries,
+    PAPQueryRelease,
+    RectangleQueries,
+    StumpQueries,
+    ThresholdQueries,
+)
 from skpublicdp.query_release.cells import Sorted, build_line
 from skpublicdp.query_release.fit import (
     NO_DRIFT,
@@ -192,6 +206,40 @@ def test_the_guess_is_close_to_the_public_rows():
     line = build_line(x_public, -6.0, 6.0, 100)
     ecdf = np.searchsorted(np.sort(x_public), NORMAL_PUBLIC, side="right") / len(x_public)
     assert np.abs(line.base(NORMAL_PUBLIC) - ecdf).max() < 2 / len(x_public)
+
+
+@pytest.mark.parametrize("x_public", [[20.0, 25.0, 31.0], [20.0, 20.0, 25.0, 31.0, 31.0]])
+def test_near_whole_public_rows_whole_numbers_are_expected(x_public):
+    whole = np.arange(20.0, 32.0)
+    line = build_line(np.array(x_public), 0.0, 120.0, 20)
+    aside = build_line(np.array(x_public) + 0.5, 0.0, 120.0, 20)
+    for curve, smooth in ((line.base, aside.base), (line.wide, aside.wide)):
+        below = curve(np.nextafter(whole, 0))
+        assert np.all(curve(whole) > below)
+        # between them there is what is spread over the bounds
+        assert np.all(below[1:] - curve(whole[:-1]) <= 0.25 / 120)
+        assert np.all(np.diff(smooth(np.linspace(21, 24, 30))) > 0)
+        assert smooth(27.0) == pytest.approx(smooth(np.nextafter(27.0, 0)))
+
+
+def test_values_seen_twice_are_points_however_little_the_noise_has_room_for():
+    x_public = np.concatenate([np.repeat([0.25, 1.75], 2), np.linspace(0.3, 2.9, 200)])
+    base = build_line(x_public, 0.0, 3.0, 4).base
+    for value in (0.25, 1.75):
+        assert base(value) - base(np.nextafter(value, 0)) == pytest.approx(2 / 205)
+
+
+@pytest.mark.parametrize("n_public", [50, 3000])
+def test_cells_end_where_public_rows_are_rare(n_public):
+    x_public = np.sinh(4 * ndtri((np.arange(n_public) + 0.5) / n_public))
+    line = build_line(x_public, -1e6, 1e6, 16)
+    heights = line.base(line.edges)
+    for level in (heights, 1 - heights[::-1]):
+        rare = level[(level > 1 / n_public) & (level < 1 / 16)]
+        # from a public row on, the next cell ends before the mass below is four times as much
+        assert rare.min() < 4 / n_public
+        assert np.all(rare[1:] <= 4 * rare[:-1])
+        assert rare.max() > 1 / 64
 
 
 # private rows are seen through the noisy integers only
@@ -477,3 +525,42 @@ def test_bad_arguments_are_named(changes, sentence):
     }
     with pytest.raises(ValueError, match=sentence):
         release_line(**arguments, ledger=Ledger(*GAUSSIAN, 0))
+
+
+@pytest.mark.parametrize("persons", [1, 2])
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        # two rows of a person move all of it twice as far
+        ((1, 0), Pure(Fraction(1, 2**28))),
+        ((1, 1e-6), Gaussian(Fraction(1, 2**58))),
+    ],
+)
+def test_noise_that_cannot_be_drawn_is_refused_before_it_is_charged(settings, least, persons):
+    budget = PrivacyBudget(1, 1e-3)
+    x = np.arange(9.0)
+
+    def released(factor):
+        event = type(least)(*(value * factor for value in vars(least).values()))
+        ledger = Ledger(*settings, 0, budget, event=event, rows_per_person=persons)
+        return release_line(x, x, bounds=(0, 9), ledger=ledger)
+
+    scale = persons if settings[1] == 0 else persons**2
+    with pytest.raises(ValueError, match="too large to be drawn"):
+        released(scale * Fraction(99, 100))
+    assert budget.ledger == []
+    released(Fraction(scale))
+    assert len(budget.ledger) == 1
+
+
+@pytest.mark.parametrize(
+    "queries", [ThresholdQueries(), IntervalQueries(), RectangleQueries(), StumpQueries()]
+)
+def test_an_epsilon_too_small_to_be_drawn_charges_nothing(queries):
+    budget = PrivacyBudget(1, 1e-3)
+    n_columns = 1 if isinstance(queries, ThresholdQueries | IntervalQueries) else 2
+    X = np.arange(20.0).reshape(-1, n_columns)
+    release = PAPQueryRelease(queries, epsilon=1e-9, delta=0, bounds=(0, 20), budget=budget)
+    with pytest.raises(ValueError, match="too large to be drawn"):
+        release.fit(X, X_public=X[:3].copy())
+    assert budget.ledger == []

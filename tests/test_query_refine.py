@@ -193,7 +193,7 @@ def test_little_budget_is_not_spent_on_looks():
     x = np.random.default_rng(0).normal(size=500)
     for budget, uses in (((0.1, 1e-6), 1), ((0.1, 0), 1), ((0.2, 1e-6), 2)):
         with Tape() as tape:
-            release_line(x, x[:200], bounds=(-6, 6), ledger=Ledger(*budget, 0))
+            release_line(x, x[:200], bounds=(-6, 6), ledger=Ledger(*budget, 1))
         assert len(tape.uses) == uses
 
 

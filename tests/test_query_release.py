@@ -484,7 +484,8 @@ class TestBadInput:
     def test_wrong_shapes(self, case):
         queries, X, X_public, _ = CASES[case]
         release = fitted(queries, X, X_public)
-        for wrong in ([0.5], [[0.1, 0.2, 0.3, 0.4, 0.5]], [[["a"]]], "cdf"):
+        numbers = [] if case == "thresholds" else [[0.5]]  # a question each
+        for wrong in (*numbers, [[0.1, 0.2, 0.3, 0.4, 0.5]], [[["a"]]], "cdf"):
             with pytest.raises(ValueError, match=r"Queries|queries|features"):
                 release.answer(wrong)
 

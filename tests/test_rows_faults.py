@@ -94,11 +94,13 @@ class Killer:
         return sums(chunk)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, tmp_path):
     assert as_rows(dask_parts()).fold(Killer(tmp_path, 1)).tolist() == EXPECTED
     assert len(os.listdir(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_again_and_again_are_one_sentence(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
     rows = as_rows(dask_parts())

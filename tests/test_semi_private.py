@@ -384,7 +384,7 @@ def private_rows():
             {},
             "in public rows.* column x0",
         ),
-        ({"X_public": PUBLIC[0]}, {}, "X_public is not usable"),
+        ({"X_public": PUBLIC[0]}, {}, "X_public must be a table"),
         ({"is_public": np.zeros(N - 1, dtype=bool)}, {}, r"shape \(1500,\); got shape \(1499,\)"),
         ({"is_public": np.full(N, 2)}, {}, "is_public must hold True or False"),
         ({"is_public": np.full(N, "no")}, {}, "of unknown status is private"),

@@ -6,7 +6,6 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
@@ -24,12 +23,15 @@ from skpublicdp.base_learner import (
     spends,
     with_all_labels,
 )
-from skpublicdp.data.labels import encode_labels, is_unlabelled, label_column
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.door import public_labels
+from skpublicdp.data.labelled import public_numbers
+from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
 from skpublicdp.data.masks import kept_rows, take
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.reading import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import DELTA, EPSILON, FIT, ROWS, check_parameters
+from skpublicdp.parameters import DELTA, EPSILON, FIT, ROWS, all_or_nothing, check_parameters
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
 
@@ -151,6 +153,8 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
     (0.1, 3.09)
     """
 
+    _in_memory_since = "it draws rows by their positions"
+
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"]), None],
         "n_labels": [Interval(Integral, 1, None, closed="left")],
@@ -200,6 +204,7 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
+    @all_or_nothing
     def query(self, X, y=None, *, groups=None):
         """Draw the rows whose labels are wanted.
 
@@ -232,6 +237,7 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         self._ticket = new_ticket()
         return self.queried_indices_.copy()
 
+    @all_or_nothing
     def fit(self, X, y, *, X_public=None, y_public=None, groups=None):
         """Learn from the labels that `query` asked for.
 
@@ -268,9 +274,12 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         pending = getattr(self, "_pending", None)
         ticket = None if pending is None else self._ticket
         plan, kept, ledger = self._open(X, groups, ticket)
-        X = check_rows(self, X, reset=True)
-        check_consistent_length(X, y)
-        public = self._public_rows(X_public, len(X))
+        table = read_table(self, X, reset=True, numeric=True)
+        apart = public_numbers(self, table, X_public)
+        public = apart if len(apart) else None
+        X = as_numbers(table)
+        check_length(y, len(X))
+        marked = public_labels(X_public, y_public, label_column)
         # drawn anyhow: with a seed, the same rows as in query, and what follows does not repeat it
         asked, pool = plan.ask(ledger), np.flatnonzero(kept)
         if pending is not None:
@@ -287,6 +296,7 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
             codes, classes = self._read_labels(label_column(y)[kept])
             codes = codes[asked]
 
+        encode_labels(classes, [*marked, classes[:0]], classes)
         base = self._base()
         check_classes(base, classes)
         others = np.delete(np.arange(plan.pool), asked)[plan.rest(asked, ledger)]
@@ -299,7 +309,10 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         self.estimator_ = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
         self.classes_ = classes
         self.privacy_ = ledger.receipt(
-            assumptions=assumptions_of(self, plan, queried=pending is not None),
+            assumptions=(
+                *assumptions_of(self, plan, queried=pending is not None),
+                *assumed_of(X_public),
+            ),
             secure=not is_seeded(self.estimator_),
         )
         # with the rows asked for in sight, the smaller epsilon would not hold

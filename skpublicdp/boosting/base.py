@@ -12,20 +12,19 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.explain import describe, importances, shapes
 from skpublicdp.boosting.learner import Learner
-from skpublicdp.data.predicting import ScoresRows
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
+from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, check_parameters
 
 
-class SemiPrivateBoosting(ScoresRows, BaseEstimator):
+class SemiPrivateBoosting(BaseEstimator):
     """Reads rows, runs the stages and keeps what was released."""
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "delta": DELTA,
         "max_rounds": [Interval(Integral, 1, 1000, closed="both"), None],
         "bounds": ["array-like", dict, None],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         **FIT,
         **ROWS,
     }

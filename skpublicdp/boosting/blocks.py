@@ -50,7 +50,7 @@ class Block:
         self._centers = np.stack([scores, np.zeros(shape)]) if scores.any() else scores[None]
         self._public_rows = public_rows
         self._stretch = stretch
-        self._residuals, self._slopes, self._precision = np.zeros(shape), np.zeros(shape), 0.0
+        self.forget()
 
     def learn(
         self, sums: Floats, slopes: Floats, variance: float, expected: Floats, sampling: float
@@ -75,6 +75,11 @@ class Block:
         moved = np.clip(found, -MOST_SCORE, MOST_SCORE)
         self._residuals -= H * (moved - self.scores)
         self.scores = moved
+
+    def forget(self) -> None:
+        """Keep the scores and the prior, but no sums: those to come are of more rows."""
+        self._residuals, self._slopes = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
+        self._precision = 0.0
 
     def _pool(self, sums: Floats, slopes: Floats, variance: float) -> None:
         """Average with earlier visits by precision."""

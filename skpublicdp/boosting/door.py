@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.features import FeatureMap, feature_map
-from skpublicdp.boosting.rows import Cells, CodedRows
+from skpublicdp.boosting.rows import Cells, CodedRows, coded
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import read
 from skpublicdp.data.labels import Kind, Labels
@@ -101,12 +101,12 @@ def read_rows(
     dtype = (
         found.private.dtype if found.classes is None else np.min_scalar_type(len(found.classes) - 1)
     )
-    labelled = data.X_labelled, found.labelled
-    chunks = chain(data.map(lambda X, y: (X, y), estimator.n_jobs), [labelled])
+    work = partial(coded, grid, dtype)
+    chunks = chain(data.map(work, estimator.n_jobs), [work(data.X_labelled, found.labelled)])
     n = data.n_private + len(found.labelled)
     return BoostingRows(
         schema=schema,
-        coded=CodedRows.encode(grid, chunks, n, dtype, estimator.n_jobs),
+        coded=CodedRows.of(grid, chunks, n, dtype, estimator.n_jobs),
         X_public=encoded,
         n_private=data.n_private,
         n_public=data.n_public,

@@ -6,7 +6,6 @@ is, may depend on all that was released (docs/proofs/moments.md).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -97,6 +96,9 @@ class Growth:
     @property
     def model(self) -> Model:
         """The model so far."""
+        return self._so_far()
+
+    def _so_far(self) -> Model:
         scores = [_integers(block) for block in self._blocks]
         return replace(
             self._model,
@@ -111,7 +113,12 @@ class Growth:
         return [block.covariance for block in self._blocks]
 
     def run(
-        self, budget: Budget, effective: float, asked: Questions | None, most: int | None
+        self,
+        budget: Budget,
+        effective: float,
+        asked: Questions | None,
+        most: int | None,
+        whole: Cells | None = None,
     ) -> None:
         """Spend a budget.
 
@@ -125,11 +132,15 @@ class Growth:
             What trees may ask; without it none is drawn.
         most : int, optional
             Most sweeps over all columns.
+        whole : Cells, optional
+            Rows of the last sweep over columns, if there are more of them than so far.
         """
         # after trees there is one more sweep at least
         sweeps = max(min(SWEEPS, most or SWEEPS), 1 if asked is None else 2)
         order = np.random.default_rng(0)
         left, first = Fraction(1), Fraction(1, sweeps)
+        if sweeps == 1:
+            self._widen(whole)
         for which in order.permutation(self._n_columns).tolist():
             self.visit(which, budget.part(first / self._n_columns))
         left -= first
@@ -138,9 +149,28 @@ class Growth:
             for cover in self._covers(asked):
                 left = self._grow_trees(budget, left, persons, cover)
         visits = (sweeps - 1) * len(self._blocks)
-        for _ in range(sweeps - 1):
-            for which in order.permutation(len(self._blocks)).tolist():
+        for sweep in range(1, sweeps):
+            visited = order.permutation(len(self._blocks)).tolist()
+            if sweep == sweeps - 1 and whole is not None:
+                # a leaf has so many rows that more hardly help: only columns see them all
+                for which in (w for w in visited if w >= self._n_columns):
+                    self.visit(which, budget.part(left / visits))
+                self._widen(whole)
+                visited = [w for w in visited if w < self._n_columns]
+            for which in visited:
                 self.visit(which, budget.part(left / visits))
+
+    def _widen(self, whole: Cells | None) -> None:
+        """Go on with all rows, from the scores so far and nothing else that was released."""
+        if whole is None:
+            return
+        self._cells, self._margins = whole, whole.margins(self._so_far())
+        self._lines = [
+            *(partial(whole.line, position) for position in range(self._n_columns)),
+            *(whole.leaf_lines(tree.splits) for tree in self._trees),
+        ]
+        for block in self._blocks:
+            block.forget()
 
     def visit(self, which: int, budget: Budget) -> Block:
         """Release the sums of a block, and move its scores."""
@@ -184,12 +214,11 @@ class Growth:
         share = tree_share(budget, persons * rows / n, cover.size)
         if share is None:
             return left
-        step = next(k for k in range(int(0.618 * n), n + 2) if math.gcd(k, n) == 1)
-        for number in range(MOST_TREES):
+        for _ in range(MOST_TREES):
             if left - share * Fraction(4, 3) < LAST_SWEEPS:
                 break
-            # steps that have no factor in common with n lead to all rows, evenly, before any again
-            chosen = np.sort(np.arange(number * rows, (number + 1) * rows) * step % n)
+            # at random: fixed places hold other rows where a table is sorted by a value
+            chosen = np.arange(n) if rows == n else self._ledger.subset(n, rows)
             tree = self._draw(cover, budget.part(share), chosen)
             self._trees.append(tree)
             none = np.zeros((self._loss.n_targets, len(tree.leaves)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Steps
 from skpublicdp.boosting.additive import AdditiveFit
-from skpublicdp.boosting.features import FeatureMap, carried, refined
+from skpublicdp.boosting.features import MOST_CELLS, FeatureMap, carried, refined
 from skpublicdp.boosting.growth import Growth
 from skpublicdp.boosting.halves import Look
 from skpublicdp.boosting.halving import HALVING_SHARE, Halving
@@ -19,9 +20,11 @@ from skpublicdp.boosting.moments import PROOF
 from skpublicdp.boosting.plan import (
     ATTEMPTS,
     EVEN_ENOUGH,
+    FINE,
     LEAF_SHARE,
     MAX_VOTES,
     RATE_SHARE,
+    SWEEPS,
     Attempt,
     Budget,
     added_up,
@@ -31,13 +34,14 @@ from skpublicdp.boosting.plan import (
     n_rounds,
     n_votes,
     quality,
+    rows_to_grow_on,
     vote_rate,
     warm_share,
 )
 from skpublicdp.boosting.questions import carried_questions
 from skpublicdp.boosting.residuals import SPREAD_SHARE, residual_counts, residual_variance
 from skpublicdp.boosting.rows import Cells
-from skpublicdp.boosting.scores import Model, nothing, probabilities
+from skpublicdp.boosting.scores import HALF, Model, nothing, probabilities
 from skpublicdp.boosting.stages import Stages
 from skpublicdp.boosting.strategy import Strategy
 from skpublicdp.boosting.votes import Voters
@@ -157,7 +161,9 @@ class Learner(Stages):
         """Let an additive fit have what it needs, and grow with what is left."""
         whole, columns = self._whole, self._columns
         evenness = self._evenness(whole.part(RATE_SHARE))
-        effective = self._n * min(1.0, evenness / EVEN_ENOUGH)
+        worth = min(1.0, evenness / EVEN_ENOUGH)
+        self._thin_out(whole, worth)
+        effective = self._n * worth
         loss, fit, look, left = self._loss, None, None, 1 - RATE_SHARE
         model, size = nothing(self.cells.features.offsets, self._targets), 0.0
         design = self._design()
@@ -190,8 +196,21 @@ class Learner(Stages):
             budget = budget.part(1 - HALVING_SHARE)
         growth = Growth(model, self.cells, margins, weights, size, loss, self._ledger, sampling)
         asked = carried_questions(self._asked, coarse, self.cells.features) if trees else None
-        growth.run(budget, effective, asked, self._most)
+        last = None if self._n == self._all.n else replace(self.cells, rows=self._all)
+        growth.run(budget, effective, asked, self._most, last)
         return self._learned(growth.model, fit, look, growth.covariances)
+
+    def _thin_out(self, budget: Budget, worth: float) -> None:
+        """Run the stages that follow on some of the rows, if half of them are enough."""
+        visit = budget.part(Fraction(1, SWEEPS * len(self._all.columns)))
+        noise = visit.variance(self._ledger.for_person(self._loss.moved)) / (2 * HALF) ** 2
+        few = math.ceil(rows_to_grow_on(noise, MOST_CELLS) / worth)
+        if 2 * few > self._n:
+            return
+        # at random: positions that are fixed hold others where a table is sorted by a value
+        some = self._all.some(self._ledger.subset(self._n, few))
+        self._rows, self._n = replace(self._rows, coded=some), few
+        self._cut(FINE)
 
     def _carried(self, model: Model, before: FeatureMap) -> Model:
         """Return a model of cells that were cut further since."""
@@ -220,7 +239,8 @@ class Learner(Stages):
         left = None
         if self._rows.classes is None:
             budget = moments_budget(self._ledger, trees=False).part(SPREAD_SHARE)
-            left = residual_counts(model, self.cells, self._loss, self._ledger, budget)
+            cells = replace(self.cells, rows=self._all)
+            left = residual_counts(model, cells, self._loss, self._ledger, budget)
         return Learned(model, self.cells, self._loss, covariances, drift, drifted, left)
 
     def _attempt(self, effective: float) -> Attempt | None:

@@ -11,7 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
 from skpublicdp.boosting.scores import OUTCOMES
-from skpublicdp.data.labels import Kind, Targets
+from skpublicdp.data.labels import Kind, Targets, check_flat, refuse_types
 from skpublicdp.exceptions import warn
 from skpublicdp.guard import ANYTHING, RefusedError, guarded
 
@@ -29,7 +29,10 @@ class Outcomes(Kind):
 
     def column(self, y: Any) -> Floats:
         """Read numbers, NaN included."""
-        y = guarded(check_array, y, dtype=np.float64, error=RefusedError(_NUMBERS), **ANYTHING)
+        refusal = RefusedError(_NUMBERS)
+        y = guarded(np.asarray, y, error=refusal)
+        refuse_types(y, "outcomes, finite numbers")
+        y = guarded(check_array, y, dtype=np.float64, error=refusal, **ANYTHING)
         if y.shape[1:] == (1,):
             warn(
                 "A column-vector y was passed when a 1d array was expected. Please change the "
@@ -37,8 +40,7 @@ class Outcomes(Kind):
                 DataConversionWarning,
             )
             y = y[:, 0]
-        if y.ndim != 1:
-            raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
+        check_flat(y)
         column: Floats = y
         return column
 

@@ -74,6 +74,12 @@ LOUD = 2
 SWEEPS = 4
 """How often growth visits each column."""
 
+ENOUGH = 1 << 21
+"""Growth needs no more rows before its last sweep, where noise is small beside what rows leave."""
+
+RESIDUAL_VARIANCE = 0.2
+"""Of a row, or so, with labels that are hard to tell apart."""
+
 TREE_QUALITY, LEAST_QUALITY = 100.0, 8.0
 """The `quality` that a draw in growth should have, and the least that is worth its visit."""
 
@@ -213,6 +219,25 @@ def warm_share(budget: Budget, effective: float, moved: Sensitivity) -> Fraction
     needed = WARM * math.sqrt(budget.variance(moved)) / effective
     needed = needed if budget.pure else needed**2
     return min(Fraction(math.ceil(1e6 * needed), 10**6), MOST_WARM)
+
+
+def rows_to_grow_on(noise: float, cells: int) -> int:
+    """Choose how many rows all but the last sweep need: more would hardly change the scores.
+
+    Parameters
+    ----------
+    noise : float
+        Variance of the noise of a sum in one visit, in rows.
+    cells : int
+        The most cells that a column has at first.
+
+    Returns
+    -------
+    int
+        So many that noise adds a tenth at most to the variance that the rows themselves leave in
+        a score, and no fewer than `ENOUGH`.
+    """
+    return max(ENOUGH, math.ceil(10 * noise * cells / RESIDUAL_VARIANCE))
 
 
 def tree_share(budget: Budget, persons: float, size: int) -> Fraction | None:

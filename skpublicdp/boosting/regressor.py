@@ -15,9 +15,11 @@ from skpublicdp.boosting.explain import summary
 from skpublicdp.boosting.outcomes import Outcomes
 from skpublicdp.boosting.residuals import residual_quantiles, residual_shares
 from skpublicdp.boosting.spread import Spread
+from skpublicdp.data.predicting import ScoresRows, each_row
+from skpublicdp.parameters import all_or_nothing
 
 
-class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):
+class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosting):
     """Private boosting of a numeric outcome on tables of numbers and categories.
 
     Outcomes are clipped to public bounds. Public rows, with or without outcomes, cut the columns
@@ -151,6 +153,7 @@ class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
+    @all_or_nothing
     def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
         """Spend (ε, δ).
 
@@ -215,7 +218,13 @@ class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):
         ndarray of float64, shape (n,)
             Within `outcome_bounds_`.
         """
-        return self._means(self._margins(X))
+        return each_row(self, X, self._rule())
+
+    def _rule(self):
+        check_is_fitted(self)
+        low, high = self.outcome_bounds_
+        mean = self._loss.mean
+        return self._of_margins(lambda margins: low + (high - low) * mean(margins)[0])
 
     @validate_params(
         {
@@ -244,23 +253,32 @@ class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):
         ndarray of float64, shape (n, 2)
             Low and high ends, within `outcome_bounds_`.
         """
-        table = self._table(X)
-        of_columns = enumerate(self._features.features)
-        rows = np.array([of.column.encode(table.column(i), clamp=False) for i, of in of_columns]).T
-        codes = self._features.encoded_codes(rows)
-        variances = self._spread.variances(codes, rows)
-        means = self._means(self._model.margins(codes))[:, None]
+        check_is_fitted(self)
+        columns = [feature.column for feature in self._features.features]
+        features, model, spread = self._features, self._model, self._spread
         low, high = self.outcome_bounds_
+        mean = self._loss.mean
         tail = (1 - level) / 2
         if of == "mean":
-            ends = np.outer(np.sqrt(variances), norm.ppf([tail, 1 - tail]))
+            ends, more = norm.ppf([tail, 1 - tail]), None
         else:
             ends = (high - low) * residual_quantiles(self._shares, np.array([tail, 1 - tail]))
             # residuals were those of rows whose means are as sure as on average
-            spread = max(float(np.ptp(ends)) / (2 * norm.isf(tail)), 1e-9 * (high - low)) ** 2
-            more = np.maximum(variances - self._average_variance, 0)
-            ends = np.outer(np.sqrt(1 + more / spread), ends)
-        return np.clip(means + ends, low, high)
+            usual = max(float(np.ptp(ends)) / (2 * norm.isf(tail)), 1e-9 * (high - low)) ** 2
+            more = self._average_variance, usual
+
+        def around(table):
+            of_columns = enumerate(columns)
+            rows = np.array([c.encode(table.column(i), clamp=False) for i, c in of_columns]).T
+            codes = features.encoded_codes(rows)
+            variances = spread.variances(codes, rows)
+            means = low + (high - low) * mean(model.margins(codes))[0]
+            if more is not None:
+                average, usual = more
+                variances = 1 + np.maximum(variances - average, 0) / usual
+            return np.clip(means[:, None] + np.outer(np.sqrt(variances), ends), low, high)
+
+        return each_row(self, X, around)
 
     def explain(self):
         """Put the model into words.
@@ -283,7 +301,3 @@ class SemiPrivateBoostingRegressor(RegressorMixin, SemiPrivateBoosting):
         # a check asks for an R² of 0.5 on 200 rows without public ones
         tags.regressor_tags.poor_score = True
         return tags
-
-    def _means(self, margins):
-        low, high = self.outcome_bounds_
-        return low + (high - low) * self._loss.mean(margins)[0]

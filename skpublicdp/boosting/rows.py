@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import DTypeLike, NDArray
 
 from skpublicdp.boosting.features import Codes, Feature, FeatureMap
@@ -22,7 +23,7 @@ from skpublicdp.hypotheses.splits import Predicates
 CHUNK_ROWS = 1 << 15
 """Rows that are worked on at a time: what is made of them stays in the caches of a processor."""
 
-MEMORY = 1 << 28
+MEMORY = 1 << 27
 """Bytes that are held in memory for rows; what comes then goes to temporary files."""
 
 SPANS = 8
@@ -30,6 +31,18 @@ SPANS = 8
 
 At = slice | NDArray[np.intp]
 """Which rows."""
+
+
+def coded(
+    grid: FeatureMap, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
+) -> tuple[list[Codes], NDArray[Any]]:
+    """Return the fine cells of encoded rows, column by column, and `y`, each as small as it is."""
+    columns = [np.empty(len(y), feature.dtype) for feature in grid.features]
+    for low in range(0, len(y), CHUNK_ROWS):
+        part = slice(low, low + CHUNK_ROWS)
+        for column, feature, values in zip(columns, grid.features, X[part].T, strict=True):
+            column[part] = feature.encoded_codes(values)
+    return columns, y.astype(dtype)
 
 
 class CodedRows:
@@ -45,6 +58,8 @@ class CodedRows:
         That of `y`.
     n_jobs : int, optional
         Number of joblib threads; nothing else depends on it.
+    held : int, default=0
+        Bytes that others hold in memory already.
 
     Attributes
     ----------
@@ -55,10 +70,15 @@ class CodedRows:
     """
 
     def __init__(
-        self, grid: FeatureMap, n: int, dtype: DTypeLike, n_jobs: int | None = None
+        self,
+        grid: FeatureMap,
+        n: int,
+        dtype: DTypeLike,
+        n_jobs: int | None = None,
+        held: int = 0,
     ) -> None:
         self.grid, self.n, self.n_jobs = grid, n, n_jobs
-        self._held = 0
+        self._held = held
         self.columns = [self.store((n,), feature.dtype) for feature in grid.features]
         self.y = self.store((n,), dtype)
 
@@ -69,16 +89,27 @@ class CodedRows:
         chunks: Iterable[tuple[NDArray[Any], NDArray[Any]]],
         n: int,
         dtype: DTypeLike,
+    ) -> CodedRows:
+        """Code chunks of encoded rows, otherwise as `of`."""
+        return cls.of(grid, (coded(grid, dtype, X, y) for X, y in chunks), n, dtype)
+
+    @classmethod
+    def of(
+        cls,
+        grid: FeatureMap,
+        chunks: Iterable[tuple[list[Codes], NDArray[Any]]],
+        n: int,
+        dtype: DTypeLike,
         n_jobs: int | None = None,
     ) -> CodedRows:
-        """Code chunks of encoded rows, each with its `y`: the same rows whatever the chunks are.
+        """Keep chunks of coded rows, each with its `y`: the same rows whatever the chunks are.
 
         Parameters
         ----------
         grid : FeatureMap
             The fine cells.
-        chunks : iterable of (ndarray of float64, shape (k, n_columns), ndarray, shape (k,))
-            All rows, `n` together.
+        chunks : iterable of (list of ndarray, shape (k,), ndarray, shape (k,))
+            All rows, `n` together, as `coded` returns them.
         n : int
             Number of rows.
         dtype : dtype
@@ -87,22 +118,25 @@ class CodedRows:
             Number of joblib threads.
         """
         rows, end = cls(grid, n, dtype, n_jobs), 0
-        for X, y in chunks:
+        for columns, y in chunks:
             start, end = end, end + len(y)
             if end > n:
                 break
             rows.y[start:end] = y
-            for low in range(0, len(y), CHUNK_ROWS):
-                part = X[low : low + CHUNK_ROWS]
-                for column, feature, values in zip(
-                    rows.columns, grid.features, part.T, strict=True
-                ):
-                    column[start + low : start + low + len(part)] = feature.encoded_codes(values)
+            for column, codes in zip(rows.columns, columns, strict=True):
+                column[start:end] = codes
         if end != n:
             raise ValueError(
                 f"X must hold {n} rows in all its chunks together, as was said before."
             )
         return rows
+
+    def some(self, chosen: NDArray[np.intp]) -> CodedRows:
+        """Return the rows at some positions."""
+        found = CodedRows(self.grid, len(chosen), self.y.dtype, self.n_jobs, self._held)
+        for few, column in zip([*found.columns, found.y], [*self.columns, self.y], strict=True):
+            np.take(column, chosen, out=few)
+        return found
 
     def store(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return an array with room for something of each row, in memory while that is little."""
@@ -124,12 +158,10 @@ class CodedRows:
         if jobs < 2:
             return over(0, self.n)
         ends = [CHUNK_ROWS * end for end in np.linspace(0, chunks, SPANS * jobs + 1, dtype=int)]
-        sums = Parallel(n_jobs=jobs, require="sharedmem", return_as="generator")(
-            delayed(over)(start, min(stop, self.n))
-            for start, stop in pairwise(ends)
-            if start < stop
-        )
-        return sum(sums, start=np.int64(0))
+        # not joblib's Parallel, which takes as long to begin as a million rows do
+        with ThreadPoolExecutor(jobs) as pool:
+            spans = [(low, min(high, self.n)) for low, high in pairwise(ends) if low < high]
+            return sum(pool.map(over, *zip(*spans, strict=True)), np.int64(0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows

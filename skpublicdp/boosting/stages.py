@@ -63,6 +63,7 @@ class Stages:
         learning_rate: float | None = None,
     ) -> None:
         self._rows, self._n = rows, rows.coded.n
+        self._all = rows.coded  # even where stages run on some of them
         self._targets = 1 if rows.classes is None or len(rows.classes) == 2 else len(rows.classes)
         self._ledger = ledger
         self._persons = self._n / ledger.rows_per_person  # as many as count for a draw

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp.data.bounds import limits_of
 from skpublicdp.data.frames import (
     ANYTHING,
     BOOLEAN,
@@ -250,12 +251,20 @@ class Schema:
         """Which columns are numeric."""
         return np.array([not column.categorical for column in self.columns])
 
-    def encode(self, table: Table, *, clamp: bool = True) -> Rows:
-        """Return rows as floats, column by column in memory; each row on its own."""
+    def encode(
+        self, table: Table, *, clamp: bool = True, types: Sequence[ColumnType] | None = None
+    ) -> Rows:
+        """Return rows as floats, column by column in memory; each row on its own.
+
+        Errors go by types of columns, of all rows if the table is but some of these.
+        """
         encoded = np.empty(table.shape, order="F")
-        refusal = NotNumbersError(not_numbers(*self._doubtful(table)))
+        refusal = NotNumbersError(not_numbers(*self._doubtful(types or table.types)))
         failed = False
         for position, column in enumerate(self.columns):
+            if column.categorical:
+                encoded[:, position] = guarded(table.codes, position, column.encode, error=refusal)
+                continue
             values = guarded(table.column, position, error=refusal)
             try:
                 encoded[:, position] = column.encode(values, clamp=clamp)
@@ -278,14 +287,14 @@ class Schema:
                 except NotNumbersError:
                     failed = True
         if failed:
-            raise NotNumbersError(not_numbers(*self._doubtful(table)))
+            raise NotNumbersError(not_numbers(*self._doubtful(table.types)))
         return 0
 
-    def _doubtful(self, table: Table) -> tuple[list[str], bool]:
+    def _doubtful(self, types: Sequence[ColumnType]) -> tuple[list[str], bool]:
         """Return the columns of numbers whose type allows for values that will not do."""
         numeric = [
             (column, type_)
-            for column, type_ in zip(self.columns, table.types, strict=True)
+            for column, type_ in zip(self.columns, types, strict=True)
             if not column.categorical
         ]
         nullable = any(column.nullable for column, _ in numeric)
@@ -345,7 +354,7 @@ def build_schema(
         The columns.
     """
     names = column_names(X)
-    limits = _limits(bounds, names, X.types)
+    limits = limits_of(bounds, names, X.types)
     columns = []
     for position, name in enumerate(names):
         parts = [part.column(position) for part in public]
@@ -453,39 +462,3 @@ def _origin(public: Sequence[Any]) -> int:
         return 0
     low, high = min(int(part.min()) for part in kept), max(int(part.max()) for part in kept)
     return 0 if -EXACT < low <= high < EXACT else (low + high) // 2
-
-
-def _limits(
-    bounds: Any, names: Sequence[str], types: Sequence[ColumnType]
-) -> dict[int, tuple[float, float]]:
-    if bounds is None:
-        return {}
-    if isinstance(bounds, Mapping):
-        limits = {}
-        for column, pair in bounds.items():
-            if column not in names:
-                raise ValueError(f"bounds names a column that X does not have: {column!r}.")
-            position = list(names).index(column)
-            if types[position].kind == DATE:
-                pair = np.asarray(pair, dtype="datetime64[us]").astype(np.int64)
-            (low,), (high,) = check_bounds([pair], 1)
-            limits[position] = float(low), float(high)
-        return limits
-    lows, highs = check_bounds(bounds, len(names))
-    return dict(enumerate(zip(lows.tolist(), highs.tolist(), strict=True)))
-
-
-def check_bounds(
-    bounds: ArrayLike, n_features: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Validate bounds as (low, high), two arrays of shape (n_features,)."""
-    limits = np.asarray(bounds, dtype=np.float64)
-    if limits.shape not in {(2,), (n_features, 2)}:
-        raise ValueError(
-            f"bounds must be one pair (low, high) or one per feature, shape ({n_features}, 2); "
-            f"got shape {limits.shape}."
-        )
-    low, high = np.broadcast_to(limits, (n_features, 2)).T
-    if not (np.isfinite(limits).all() and (low < high).all()):
-        raise ValueError("bounds must be finite with low < high for every feature.")
-    return low, high

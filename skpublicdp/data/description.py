@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from skpublicdp.data.frames import Container
 from skpublicdp.data.reference import reference_sample
 
+DESCRIBED = "the public rows were written from a description that owes nothing to the private ones"
+"""What a receipt takes for granted of described rows."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribedRows:
@@ -50,6 +53,11 @@ class DescribedRows:
             raise ValueError(f"X_public must describe each column of X; {lacking[0]!r} is missing.")
         values = [self.columns[name] for name in names]
         return Container(container.library, tuple(names)).build(values)
+
+
+def assumed_of(X_public: Any) -> tuple[str, ...]:
+    """Return what a receipt takes for granted of public rows, by how they came."""
+    return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
 
 
 def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> DescribedRows:

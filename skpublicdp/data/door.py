@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
 
+from skpublicdp.data.coding import codes_in, seen_in
 from skpublicdp.data.columns import Rows, Schema, build_schema
-from skpublicdp.data.description import DescribedRows
-from skpublicdp.data.frames import Table
-from skpublicdp.data.labels import Kind, Targets, encode_labels, label_column
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.frames import ColumnType, Table
+from skpublicdp.data.labelled import public_numbers
+from skpublicdp.data.labels import Kind, Targets, check_length, encode_labels, label_column
 from skpublicdp.data.masks import check_mask, kept_rows
-from skpublicdp.data.reading import check_columns, check_rows, read_public, read_table
+from skpublicdp.data.reading import SHARED, as_numbers, check_columns, read_public, read_table
 from skpublicdp.data.reference import reference_rows
 from skpublicdp.data.rows import Chunk, RowSource, as_rows, is_rows
 
@@ -48,9 +49,10 @@ class Dataset:
     n_public: int
     assumptions: tuple[str, ...]
     _source: RowSource
-    _kept: NDArray[np.bool_] | None
+    _positions: tuple[int, ...]
     _encode: Callable[[Any], NDArray[Any]] | None
     _clamp: bool
+    _types: tuple[ColumnType, ...]
 
     @property
     def X_labelled(self) -> Rows:
@@ -62,35 +64,44 @@ class Dataset:
 
     def map(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
         """Call a function with the encoded rows and the targets of each chunk, in order."""
-        return self._source.map(self._on_chunk(f), columns=self._columns, n_jobs=n_jobs)
+        return self._source.map(self._on_chunk(f), columns=self._positions, n_jobs=n_jobs)
 
     def fold(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> R:
         """Add up what a function makes of the encoded rows and the targets of each chunk."""
-        total: R = self._source.fold(self._on_chunk(f), columns=self._columns, n_jobs=n_jobs)
+        total: R = self._source.fold(self._on_chunk(f), columns=self._positions, n_jobs=n_jobs)
         return total
+
+    def check(self, n_jobs: int | None = None) -> None:
+        """Read all rows once, so that what will not do is said before anything is spent."""
+        self.fold(lambda X, _: np.zeros(1, dtype=np.int64), n_jobs)
+
+    def only(self, position: int) -> Dataset:
+        """Return one column; the others are then not read."""
+        container = self.schema.container
+        container = replace(container, labels=(container.labels[position],))
+        return replace(
+            self,
+            schema=Schema((self.schema.columns[position],), container),
+            X_public=self.X_public[:, [position]],
+            _positions=(self._positions[position],),
+            _types=(self._types[position],),
+        )
 
     def in_memory(self) -> tuple[Rows, NDArray[Any]]:
         """Return all encoded private rows and their targets."""
         parts = list(self.map(lambda X, y: (X, y)))
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
-    @property
-    def _columns(self) -> list[Any] | None:
-        return list(self.schema.container.labels) if self._source.names is not None else None
-
     def _on_chunk(self, f: Callable[[Rows, NDArray[Any]], R]) -> Callable[[Chunk], R]:
-        schema, kept, encode, clamp = self.schema, self._kept, self._encode, self._clamp
+        schema, encode, clamp, types = self.schema, self._encode, self._clamp, self._types
 
         def call(chunk: Chunk) -> R:
             table, y = Table(chunk.X), chunk.y
-            if table.is_frame:
-                table = table.ordered(schema.container.labels)
-            n = table.shape[0]
-            y = np.zeros(n, dtype=np.intp) if y is None else y if encode is None else encode(y)
-            if kept is not None:
-                here = kept[chunk.start : chunk.start + n]
-                table, y = table.rows(here), y[here]
-            return f(schema.encode(table, clamp=clamp), y)
+            if y is None:
+                y = np.zeros(table.shape[0], dtype=np.intp)
+            elif encode is not None:
+                y = encode(y)
+            return f(schema.encode(table, clamp=clamp, types=types), y)
 
         return call
 
@@ -99,22 +110,20 @@ class Dataset:
 class Numbers:
     """The private values of one numeric column, which are only counted."""
 
-    rows: Dataset
-    position: int
+    column: Dataset
 
     @property
     def n(self) -> int:
         """How many there are."""
-        return self.rows.n_private
+        return self.column.n_private
 
     def at_or_below(self, ends: Rows) -> NDArray[np.int64]:
         """Return how many are at or below each end."""
-        position = self.position
 
         def count(X: Rows, _: NDArray[Any]) -> NDArray[np.int64]:
-            return np.searchsorted(np.sort(X[:, position]), ends, side="right").astype(np.int64)
+            return np.searchsorted(np.sort(X[:, 0]), ends, side="right").astype(np.int64)
 
-        return self.rows.fold(count)
+        return self.column.fold(count)
 
 
 def read(
@@ -159,6 +168,8 @@ def read(
     if kind is not None and y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    if X_public is not None and X_public is X:
+        raise ValueError(SHARED)
     if is_rows(X):
         if is_public is not None:
             raise ValueError(
@@ -183,7 +194,13 @@ def read(
         public.append(separate)
     bounds = getattr(estimator, "bounds", None)
     schema = build_schema(table, public, bounds=bounds, nullable=nullable, numeric=numeric)
-    kept = kept_rows(estimator, groups, ~mask)
+    if source is not None and is_rows(groups):
+        groups = _column_of(source, groups)
+    # a mask of very many rows is large itself
+    kept = kept_rows(estimator, groups, ~mask[: 0 if streamed and groups is None else None])
+    n_private, kept = (int(kept.sum()), kept) if len(kept) == n else (n, None)
+    if source is not None and kept is not None:
+        source = source.keeping(kept)
     targets, encode = None, None
     if kind is not None:
         targets, encode, y = _targets(kind, source, y, kept, mask, X_public, y_public)
@@ -191,28 +208,40 @@ def read(
         source = as_rows(table.native, y if kind is not None else None)
         if not nullable:  # before anything is spent
             source.fold(lambda chunk: schema.check(Table(chunk.X)))
+        source = source if kept is None or kept.all() else source.keeping(kept)
     parts = [schema.encode(part, clamp=clamp) for part in public]
     encoded = np.concatenate([np.empty((0, table.shape[1])), *parts])
     return Dataset(
         schema=schema,
         X_public=reference_rows(schema, bounds) if stand_in and not public else encoded,
         targets=targets,
-        n_private=int(kept.sum()),
+        n_private=n_private,
         n_public=len(encoded),
         assumptions=_assumptions(schema, table, X_public),
         _source=source,
-        _kept=None if kept.all() else kept,
+        _positions=tuple(range(table.shape[1])),
         _encode=encode,
         _clamp=clamp,
+        _types=_types_of_all(table, streamed is not None),
     )
+
+
+def _column_of(rows: RowSource, column: Any) -> NDArray[Any]:
+    """Return a column that is streamed with rows, in memory."""
+    rows.need_order("Groups")
+    parts = as_rows(rows, column).map(lambda chunk: np.asarray(chunk.y), columns=[])
+    return np.concatenate(list(parts))
+
+
+def _types_of_all(table: Table, streamed: bool) -> tuple[ColumnType, ...]:
+    """Return the types that errors go by: a missing value may change that of a streamed chunk."""
+    if not streamed:
+        return table.types
+    return tuple(replace(type_, nullable=True) for type_ in table.types)
 
 
 def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]:
-    described = (
-        ("the public rows were written from a description that owes nothing to the private ones",)
-        if isinstance(X_public, DescribedRows)
-        else ()
-    )
+    described = assumed_of(X_public)
     declared = [
         column.name
         for column, type_ in zip(schema.columns, table.types, strict=True)
@@ -227,7 +256,7 @@ def _targets(
     kind: Kind,
     source: RowSource | None,
     y: Any,
-    kept: NDArray[np.bool_],
+    kept: NDArray[np.bool_] | None,
     mask: NDArray[np.bool_],
     X_public: Any,
     y_public: Any,
@@ -236,29 +265,39 @@ def _targets(
     given = []
     if source is None:
         y = kind.column(y)
-        check_consistent_length(mask, y)
+        check_length(y, len(mask))
         given.append(y[mask])
-    if y_public is not None:
-        if X_public is None:
-            raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-        given.append(kind.column(y_public))
-        if len(given[-1]) != np.shape(X_public)[0]:
-            raise ValueError(
-                "y_public must hold one label per row of X_public; "
-                f"got {len(given[-1])} labels for {np.shape(X_public)[0]} rows."
-            )
+    given += public_labels(X_public, y_public, kind.column)
     if source is None:
+        assert kept is not None
         targets = kind.targets(y[kept], given)
         whole = np.zeros(len(y), dtype=targets.private.dtype)
         whole[kept] = targets.private
         return targets, None, whole
-    seen = list(source.map(lambda chunk: kind.seen(kind.column(chunk.y)), columns=[]))
+    seen = list(source.map(lambda chunk: seen_in(kind, chunk.y), columns=[]))
     seen = kind.column(np.concatenate([part.astype(object) for part in seen]))
     targets = kind.targets(seen, given or [seen[:0]])
-    return targets, lambda part: kind.encode(kind.column(part), targets), None
+    return targets, lambda part: codes_in(kind, part, targets), None
 
 
-@dataclass(frozen=True, eq=False)
+def public_labels(
+    X_public: Any, y_public: Any, column: Callable[[Any], NDArray[Any]]
+) -> list[NDArray[Any]]:
+    """Return the labels of separate public rows, if there are any."""
+    if y_public is None:
+        return []
+    if X_public is None:
+        raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
+    labels = column(y_public)
+    if len(labels) != np.shape(X_public)[0]:
+        raise ValueError(
+            "y_public must hold one label per row of X_public; "
+            f"got {len(labels)} labels for {np.shape(X_public)[0]} rows."
+        )
+    return [labels]
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class MixedRows:
     """Rows of two populations as they come through the door.
 
@@ -267,7 +306,7 @@ class MixedRows:
     X_private, y_private
         Private rows, float64, and 1 where their label is the private one, 0 elsewhere.
     X_public, y_public
-        Public rows, likewise.
+        Public rows, likewise: those of `X` first, then separate ones. These may have no labels.
     classes
         The sorted labels.
     private_code
@@ -288,34 +327,63 @@ def split_by_status(
     y: ArrayLike | None,
     *,
     is_public: ArrayLike | None = None,
+    X_public: Any = None,
+    y_public: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     private_label: Any = None,
 ) -> MixedRows:
-    """Check labelled rows and part private from public ones, by a mask or by their labels."""
+    """Check labelled rows and part private from public ones.
+
+    A mask decides. Without one all rows are private where the public ones come apart, and labels
+    decide where they do not.
+    """
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    X = check_rows(estimator, X, reset=True)
-    y = label_column(y)
-    check_consistent_length(X, y)
-    codes, _, _, classes = encode_labels(y, [y[:0]], None)
+    table = read_table(estimator, X, reset=True, numeric=True)
+    separate = public_numbers(estimator, table, X_public)
+    X, y = as_numbers(table), label_column(y)
+    check_length(y, len(X))
+    given = next(iter(public_labels(X_public, y_public, label_column)), y[:0])
+    if len({labels.dtype.kind in "OU" for labels in (y, given)}) > 1:
+        raise ValueError(
+            "y and y_public must hold labels of one kind, text or numbers; convert one of them."
+        )
+    codes, codes_apart, classes = _binary_codes(y, given, None)
     if private_label is None:
         private_code = len(classes) - 1
     else:
         equal = [label == private_label for label in classes.tolist()]
         if not any(equal) and len(classes) == 1:
             declared = np.asarray([classes[0], private_label])
-            codes, _, _, classes = encode_labels(y, [y[:0]], declared)
+            codes, codes_apart, classes = _binary_codes(y, given, declared)
             equal = [label == private_label for label in classes.tolist()]
         if not any(equal):
             raise ValueError("private_label must be one of the two labels in y; it is neither.")
         private_code = equal.index(True)
     if len(classes) > 2:
         raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass; "
+            "Only binary classification is supported: the type of the target is multiclass; "
             "use SemiPrivateClassifier instead."
         )
-    private = (codes == private_code).astype(np.intp)
-    mask = private == 0 if is_public is None else check_mask(is_public, len(X))
+    private, apart = ((part == private_code).astype(np.intp) for part in (codes, codes_apart))
+    # of people whose public rows come apart, a label must not publish the others
+    by_label = is_public is None and X_public is None
+    mask = private == 0 if by_label else check_mask(is_public, len(X))
     kept = kept_rows(estimator, groups, ~mask)
-    return MixedRows(X[kept], private[kept], X[mask], private[mask], classes, private_code)
+    return MixedRows(
+        X_private=X[kept],
+        y_private=private[kept],
+        X_public=np.concatenate([X[mask], separate]),
+        y_public=np.concatenate([private[mask], apart]),
+        classes=classes,
+        private_code=private_code,
+    )
+
+
+def _binary_codes(
+    y: NDArray[Any], y_public: NDArray[Any], declared: NDArray[Any] | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+    """Return codes of labels, all of which are labels, and the labels."""
+    codes, _, _, classes = encode_labels(np.concatenate([y, y_public]), [y[:0]], declared)
+    return codes[: len(y)], codes[len(y) :], classes

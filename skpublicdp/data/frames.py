@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,17 @@ Column = NDArray[Any]
 NUMBER, BOOLEAN, TEXT, CATEGORY, DATE = "numbers", "booleans", "text", "categories", "dates"
 ANYTHING = "anything"
 """Kinds of columns by their declared types; values of the last one may be of any kind."""
+
+
+UNUSABLE: dict[type, str] = {
+    nw.List: "lists",
+    nw.Array: "lists",
+    nw.Struct: "structs",
+    nw.Binary: "bytes",
+    nw.Time: "times of day",
+    nw.Duration: "durations",
+}
+"""What messages call types of columns that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,19 @@ class Table:
             return values
         return _values(self._series(position), self.types[position])
 
+    def codes(self, position: int, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:
+        """Return what a function of single values makes of a column, of text by distinct values."""
+        by_value = self.is_frame and not self._by_place
+        if not by_value or self.types[position].kind not in (TEXT, CATEGORY):
+            return code(self.column(position))
+        series = self._series(position).cast(nw.String)
+        distinct = series.unique()
+        if 2 * len(distinct) > len(series) or distinct.is_null().all():
+            return code(self.column(position))
+        found = code(_objects(distinct)).tolist()
+        coded = series.replace_strict(distinct.to_list(), found, return_dtype=nw.Float64)
+        return np.asarray(coded.to_numpy(), dtype=np.float64)
+
     def rows(self, where: slice | NDArray[Any]) -> Table:
         """Return some rows, by their positions, a mask or a slice."""
         if not self.is_frame:
@@ -201,7 +225,7 @@ def _of_one_type(column: Column) -> Column:
 
 
 def _numpy_type(dtype: np.dtype[Any]) -> ColumnType:
-    kinds = {"b": BOOLEAN, "U": TEXT, "S": TEXT, "T": TEXT, "M": DATE, "O": ANYTHING}
+    kinds = {"b": BOOLEAN, "U": TEXT, "S": "bytes", "T": TEXT, "M": DATE, "O": ANYTHING}
     kinds |= dict.fromkeys("iuf", NUMBER) | {"c": "complex numbers", "m": "durations"}
     kind = kinds.get(dtype.kind, f"values of type {dtype}")
     return ColumnType(kind, nullable=dtype.kind not in "biu")
@@ -220,9 +244,13 @@ def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
         return ColumnType(CATEGORY, _declared(native))
     if dtype == nw.String:
         return ColumnType(TEXT)
-    if dtype in (nw.Object, nw.Unknown):
+    own: Any = getattr(native, "dtype", None)
+    if type(own).__name__ == "SparseDtype":
+        return _numpy_type(own.subtype)
+    if dtype == nw.Object:
         return ColumnType(ANYTHING)
-    return ColumnType(f"values of type {dtype}")
+    known = UNUSABLE.get(type(dtype))
+    return ColumnType(known or f"values of type {own or dtype}")
 
 
 def _declared(native: Any) -> tuple[Any, ...] | None:
@@ -248,4 +276,8 @@ def _values(series: Any, type_: ColumnType) -> Column:
         return np.asarray(native.astype(object), dtype=object)
     if type_.kind in (CATEGORY, TEXT):
         series = series.cast(nw.String)
+    return _objects(series)
+
+
+def _objects(series: Any) -> Column:
     return np.array([*series.to_list(), None], dtype=object)[:-1]

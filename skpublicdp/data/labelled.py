@@ -1,4 +1,4 @@
-"""The door of learners whose rows are all private and only partly labelled."""
+"""The door of learners whose private rows are numbers and only partly labelled."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
 
-from skpublicdp.data.labels import encode_labels, is_unlabelled, label_column
+from skpublicdp.data.frames import Table
+from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
 from skpublicdp.data.masks import check_mask, kept_rows, take
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.reading import as_numbers, read_public, read_table
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
+from skpublicdp.guard import attempt
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -23,13 +24,15 @@ class LabelledRows:
     Attributes
     ----------
     X_labelled, y_labelled
-        Labelled rows, float64, and the codes of their labels.
+        Labelled private rows, float64, and the codes of their labels.
     X_unlabelled
-        The other rows.
+        The other private rows.
     labelled : ndarray of bool
-        Which rows of `X` are labelled.
+        Which of the private rows that count are labelled.
     classes
         The sorted labels.
+    X_public
+        Public rows: those of `X`, then separate ones.
     """
 
     X_labelled: NDArray[np.float64]
@@ -37,6 +40,18 @@ class LabelledRows:
     X_unlabelled: NDArray[np.float64]
     labelled: NDArray[np.bool_]
     classes: NDArray[Any]
+    X_public: NDArray[np.float64]
+
+
+def public_numbers(estimator: BaseEstimator, X: Table, X_public: Any) -> NDArray[np.float64]:
+    """Check separate public rows of numbers, as `read_public` does; there may be none."""
+    public = read_public(estimator, X, X_public, numeric=True)
+    if public is None:
+        return np.empty((0, X.shape[1]))
+    try:
+        return as_numbers(public)
+    except ValueError as error:
+        raise type(error)(f"X_public is not usable: {error}") from None
 
 
 def split_labelled(
@@ -45,40 +60,60 @@ def split_labelled(
     y: ArrayLike | None,
     *,
     is_labelled: ArrayLike | None = None,
+    X_public: Any = None,
+    is_public: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> LabelledRows:
-    """Check rows of which some are labelled, and part these from the others.
+    """Check rows of which some are labelled, and part these from the others and from public ones.
 
-    With a mask, `y` is looked at where the mask says so and nowhere else. Without one, -1 (or
-    ``"-1"`` among text labels) marks an unlabelled row unless it is itself a label: one of
-    `classes` or, where these are not declared, one of no more than two values in `y`.
+    Labels of public rows are not looked at. With `is_labelled`, `y` is looked at where it says so
+    and nowhere else. Without it, -1 (or ``"-1"`` among text labels) marks an unlabelled row unless
+    it is itself a label: one of `classes` or, where these are not declared, one of no more than two
+    values in `y`.
     """
     name = type(estimator).__name__
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    X = check_rows(estimator, X, reset=True)
+    table = read_table(estimator, X, reset=True, numeric=True)
+    n = table.shape[0]
+    public = check_mask(is_public, n)
+    if public.all():
+        raise ValueError("X must hold at least one private row; is_public marks every row.")
+    separate = public_numbers(estimator, table, X_public)
+    X = as_numbers(table)
     if is_labelled is not None:
-        labelled = check_mask(is_labelled, len(X), "is_labelled", "unlabelled")
-        check_consistent_length(X, y)
+        labelled = check_mask(is_labelled, n, "is_labelled", "unlabelled") & ~public
+        check_length(y, n)
         # a label that is not asked for must not even choose the type of the others
         given = label_column(take(y, np.flatnonzero(labelled)))
     else:
+        if public.any():
+            check_length(y, n)
+            y = take(y, np.flatnonzero(~public))
         y = label_column(y)
-        check_consistent_length(X, y)
-        labelled = ~_marks(y, classes)
-        given = y[labelled]
+        check_length(y, n - int(public.sum()))
+        marked = _marks(y, classes)
+        labelled = np.zeros(n, dtype=bool)
+        labelled[~public] = ~marked
+        given = y[~marked]
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
-    counting = np.ones(len(X), dtype=bool)
-    if groups is not None and np.shape(groups) == (len(X),):
+    counting = ~public
+    persons, failure = attempt(np.asarray, groups)
+    if failure is None and persons.shape == (n,):
         # nobody is both among the labelled rows and among the others: budgets need not be shared
-        persons = np.asarray(groups)
-        counting = labelled | ~np.isin(persons, persons[labelled])
+        counting &= labelled | ~np.isin(persons, persons[labelled])
     kept = kept_rows(estimator, groups, counting)
     codes, _, _, known = encode_labels(given[kept[labelled]], [given[:0]], classes)
-    X, labelled = X[kept], labelled[kept]
-    return LabelledRows(X[labelled], codes, X[~labelled], labelled, known)
+    return LabelledRows(
+        X_labelled=X[kept & labelled],
+        y_labelled=codes,
+        X_unlabelled=X[kept & ~labelled],
+        labelled=labelled[kept],
+        classes=known,
+        X_public=np.concatenate([X[public], separate]),
+    )
 
 
 def _marks(y: NDArray[Any], classes: ArrayLike | None) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
 from skpublicdp.exceptions import warn
-from skpublicdp.guard import ANYTHING, RefusedError, guarded
+from skpublicdp.guard import ANYTHING, RefusedError, attempt, guarded
 
 UNLABELLED = -1
 """Marks a public row without a label, as in `sklearn.semi_supervised`."""
@@ -28,6 +29,7 @@ def label_column(labels: Any) -> NDArray[Any]:
     text = object if hasattr(labels, "__array__") else str  # lists become arrays of text
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
         labels = guarded(np.asarray, labels, dtype=object, error=refusal)
+    refuse_types(labels, "labels, text or whole numbers")
     labels = guarded(check_array, labels, dtype=None, error=refusal, **ANYTHING)
     if labels.shape[1:] == (1,):
         warn(
@@ -36,18 +38,57 @@ def label_column(labels: Any) -> NDArray[Any]:
             DataConversionWarning,
         )
         labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise ValueError(f"y should be a 1d array, got an array of shape {labels.shape} instead.")
+    check_flat(labels)
     plain: NDArray[Any] = guarded(_plain_labels, labels, text, error=refusal)
     return plain
+
+
+def check_flat(y: NDArray[Any]) -> None:
+    """Refuse what is not one label per row, by its shape."""
+    if y.ndim != 1:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {y.shape} instead: y, and y_public, "
+            "must hold one value per row."
+        )
 
 
 _LABELS = (
     "Unknown label type: y must hold only labels listed in classes, if these are given, and labels "
     "must be all text or all numbers in y, y_public and classes, the numbers whole and at most "
-    "2**53 - 1 in size. Complex data not supported, nor is a y that contains NaN; mark a public "
-    "row without a label by -1."
+    "2**53 - 1 in size (Complex data not supported), and no y is read that contains NaN; mark a "
+    "public row without a label by -1."
 )
+
+NO_LABELS = {"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"}
+"""Types of which no label and no outcome is."""
+
+
+def refuse_types(y: NDArray[Any], wanted: str) -> None:
+    """Refuse an array by its declared type."""
+    if y.dtype.kind in NO_LABELS:
+        also = "; Complex data not supported" if y.dtype.kind == "c" else ""
+        raise RefusedError(
+            f"Unknown label type: y and y_public must hold {wanted}; got "
+            f"{NO_LABELS[y.dtype.kind]}: convert them{also}."
+        )
+
+
+def check_length(y: Any, n: int) -> None:
+    """Refuse labels that are not one for each row, by their container alone."""
+    if not hasattr(y, "shape") and hasattr(y, "__array__"):
+        y = np.asarray(y)
+    shape = getattr(y, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        found = f"{shape[0]}"
+    elif hasattr(y, "__len__") and not isinstance(y, str | bytes | Mapping):
+        found = f"{len(y)}"
+    else:
+        found = "no list or array of them"
+    if found != str(n):
+        raise ValueError(
+            "X and y have inconsistent numbers of samples: y must hold one label per row of X; got "
+            f"{found} for {n} rows."
+        )
 
 
 def _plain_labels(labels: NDArray[Any], text: type) -> NDArray[Any]:
@@ -89,7 +130,7 @@ def encode_labels(
 
     All labels are read by `label_column` before.
     """
-    declared = None if classes is None else label_column(classes)
+    declared = None if classes is None else _declared(classes)
     # parts without a single label keep their kind out of it
     marks = [is_unlabelled(labels) for labels in public]
     if is_unlabelled(private if declared is None else declared).any():
@@ -106,6 +147,17 @@ def encode_labels(
     if not (known[codes] == together).all():
         raise RefusedError(_LABELS)
     return codes[: len(private)], codes[len(private) :], ~np.concatenate(marks), known
+
+
+def _declared(classes: Any) -> NDArray[Any]:
+    found, failure = attempt(label_column, classes)
+    if failure is not None or not len(found):
+        raise ValueError(
+            "classes must list the labels there may be, at least one, all text or all whole "
+            "numbers, in one dimension."
+        )
+    labels: NDArray[Any] = found
+    return labels
 
 
 def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
@@ -182,7 +234,9 @@ class Labels(Kind):
         """Encode labels."""
         found = Targets(*encode_labels(private, public, self.classes))
         if found.classes is not None and len(found.classes) < self.least:
-            raise ValueError("y must hold at least two classes; got one class only.")
+            raise ValueError(
+                "y must hold at least two classes; got one class only: list the others in classes."
+            )
         return found
 
     def seen(self, y: NDArray[Any]) -> NDArray[Any]:

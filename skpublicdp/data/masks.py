@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.exceptions import SlicedPublicDataWarning, warn
+from skpublicdp.guard import attempt
+
+NAMES_OF_PERSONS = (
+    "groups must name one person per row of X by a number or a text; got something else: give "
+    "each person a number."
+)
 
 
 def check_mask(
@@ -16,7 +23,12 @@ def check_mask(
     """Validate a mask: a boolean per row, False by default."""
     if mask is None:
         return np.zeros(n, dtype=bool)
-    given = np.asarray(mask)
+    given: NDArray[Any]
+    given, failure = attempt(np.asarray, mask)
+    if failure is not None:
+        raise ValueError(
+            f"{name} must hold one boolean per row of X, shape ({n},); got rows of several lengths."
+        )
     if given.shape != (n,):
         raise ValueError(
             f"{name} must hold one boolean per row of X, shape ({n},); got shape {given.shape}."
@@ -41,7 +53,8 @@ def take(X: Any, positions: NDArray[np.intp]) -> Any:
         return [X[position] for position in positions]
     if hasattr(X, "iloc"):
         return X.iloc[positions]
-    return X[positions]
+    # indices of arrow are no arrays
+    return X.take(positions) if hasattr(X, "combine_chunks") else X[positions]
 
 
 def is_missing_person(person: Any) -> bool:
@@ -76,7 +89,9 @@ def kept_rows(estimator: Any, groups: Any, private: NDArray[np.bool_]) -> NDArra
         raise ValueError(
             "groups needs max_rows_per_group, the most rows of one person that count; set it."
         )
-    persons = np.asarray(groups)
+    persons, failure = attempt(np.asarray, groups)
+    if failure is not None:
+        raise ValueError(NAMES_OF_PERSONS)
     if persons.shape != private.shape:
         raise ValueError(
             f"groups must name one person per row of X, shape {private.shape}; got shape "
@@ -88,6 +103,8 @@ def kept_rows(estimator: Any, groups: Any, private: NDArray[np.bool_]) -> NDArra
         person = persons[position]
         if is_missing_person(person):
             raise ValueError("groups must name a person for every private row; one is missing.")
+        if not isinstance(person, Hashable):
+            raise ValueError(NAMES_OF_PERSONS)
         seen[person] = seen.get(person, 0) + 1
         kept[position] = seen[person] <= most
     return kept

@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
-from skpublicdp.data.columns import Rows, Schema, column_names, not_numbers, to_numbers
+from skpublicdp.data.columns import Rows, column_names, not_numbers, to_numbers
+from skpublicdp.data.containers import check_container, check_shape, height
 from skpublicdp.data.description import DescribedRows
-from skpublicdp.data.frames import ANYTHING, CATEGORY, TEXT, Table, is_frame
+from skpublicdp.data.frames import ANYTHING, CATEGORY, DATE, TEXT, Table, is_frame
 from skpublicdp.data.masks import warn_if_sliced
 from skpublicdp.exceptions import warn
 from skpublicdp.guard import ANYTHING as UNCHECKED
 from skpublicdp.guard import NotNumbersError, guarded
 
 
-def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool) -> Table:
+def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool, name: str = "X") -> Table:
     """Check shape, names and types of columns; values are not looked at.
 
     Parameters
@@ -32,42 +34,36 @@ def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool) -> Table:
         Whether its columns are those of `fit`; otherwise they are brought into that order.
     numeric : bool
         Whether text and categories are refused.
+    name : str
+        What messages call the rows.
 
     Returns
     -------
     Table
         The rows, in the container that they came in.
     """
+    check_container(estimator, X, name)
     if is_frame(X):
         table = Table(X)
         repeated = [label for label in table.labels if table.labels.count(label) > 1]
         if repeated:
-            raise ValueError(f"Columns must have different names; got {repeated[0]!r} twice.")
+            raise ValueError(
+                f"Columns must have different names; got {repeated[0]!r} twice: rename one of them."
+            )
+        check_shape(table.shape, name)
     else:
         # a list has no type but that of its values, which a private one would decide
         typed = isinstance(getattr(X, "dtype", None), np.dtype) or sparse.issparse(X)
         dtype = None if typed else object
-        table = Table(read_array(estimator, X, dtype, ensure_all_finite=False))
-    for what, size in zip(("sample", "feature"), table.shape, strict=True):
-        if not size:
-            raise ValueError(
-                f"Found array with 0 {what}(s) (shape={table.shape}) while a minimum of 1 is "
-                "required."
-            )
+        table = Table(read_array(X, dtype, ensure_all_finite=False, name=name))
     return check_columns(estimator, table, reset=reset, numeric=numeric)
 
 
 def check_columns(estimator: Any, table: Table, *, reset: bool, numeric: bool) -> Table:
     """Check names and types of columns, and bring the columns into the order of `fit`."""
     table = _in_order(estimator, table, reset=reset)
+    check_types(table)
     for name, type_ in zip(column_names(table), table.types, strict=True):
-        if type_.kind == "complex numbers":
-            raise ValueError(f"Complex data not supported: column {name} must hold real numbers.")
-        if not type_.usable:
-            raise ValueError(
-                f"Column {name} must hold numbers, booleans, dates, text or categories; got "
-                f"{type_.kind}: convert or drop it."
-            )
         if numeric and table.is_frame and type_.kind in (TEXT, CATEGORY):
             raise NotNumbersError(
                 f"Column {name} must hold numbers for {type(estimator).__name__}; got "
@@ -76,6 +72,21 @@ def check_columns(estimator: Any, table: Table, *, reset: bool, numeric: bool) -
                 "SemiPrivateBoostingClassifier, which takes it as it is."
             )
     return table
+
+
+def check_types(table: Table) -> None:
+    """Refuse columns whose type cannot be used at all."""
+    for name, type_ in zip(column_names(table), table.types, strict=True):
+        if type_.kind == "complex numbers":
+            raise ValueError(
+                f"Complex data not supported: column {name} must hold real numbers; take its real "
+                "part, or drop it."
+            )
+        if not type_.usable:
+            raise ValueError(
+                f"Column {name} must hold numbers, booleans, dates, text or categories; got "
+                f"{type_.kind}: convert or drop it."
+            )
 
 
 def _in_order(estimator: Any, table: Table, *, reset: bool) -> Table:
@@ -108,16 +119,21 @@ def _in_order(estimator: Any, table: Table, *, reset: bool) -> Table:
     if lacking or unknown:
         raise ValueError(
             "The feature names should match those that were passed during fit; "
-            + (f"{', '.join(lacking[:5])} is missing" if lacking else "")
+            + (f"{', '.join(map(str, lacking[:5]))} is missing" if lacking else "")
             + (" and " if lacking and unknown else "")
-            + (f"{', '.join(unknown[:5])} is unknown" if unknown else "")
+            + (f"{', '.join(map(str, unknown[:5]))} is unknown" if unknown else "")
             + "."
         )
     return table.ordered(fitted.tolist())
 
 
 def read_public(
-    estimator: Any, X: Table, X_public: Any, *, numeric: bool, n_rows: int | None = None
+    estimator: Any,
+    X: Table,
+    X_public: Any,
+    *,
+    numeric: bool,
+    n_rows: int | None = None,
 ) -> Table | None:
     """Check separate public rows, of the columns of `fit`; ``None`` if there are none.
 
@@ -134,40 +150,60 @@ def read_public(
     n_rows : int, optional
         Number of other rows, where `X` is none of them.
     """
-    if X_public is None or np.shape(X_public)[:1] == (0,):
+    if X_public is None:
         return None
+    if not isinstance(X_public, DescribedRows):
+        check_container(estimator, X_public, "X_public")
+        if height(X_public) == 0:
+            return None
     if isinstance(X_public, DescribedRows):
         X_public = X_public.like(X.container, getattr(estimator, "feature_names_in_", None))
         if not X.is_frame:
             return Table(X_public)
-    width = np.shape(X_public)[1:]
-    if len(width) == 1 and width != (estimator.n_features_in_,):
+    width = tuple(getattr(X_public, "shape", ()))[1:]
+    named = hasattr(estimator, "feature_names_in_") and is_frame(X_public)
+    if len(width) == 1 and width != (estimator.n_features_in_,) and not named:
         raise ValueError(
             f"X_public must have the columns of X; got {width[0]} columns where X has "
             f"{estimator.n_features_in_}."
         )
     try:
-        public = read_table(estimator, X_public, reset=False, numeric=numeric)
-    except ValueError as error:
+        public = read_table(estimator, X_public, reset=False, numeric=numeric, name="X_public")
+    except (TypeError, ValueError) as error:
         raise type(error)(f"X_public is not usable: {error}") from None
+    check_apart(X, public, n_rows)
+    return public
+
+
+SHARED = (
+    "X_public must hold rows of its own, and it shares memory with X, so that private rows would "
+    "be public; pass all rows as X once, and mark the public ones by is_public."
+)
+
+
+def check_apart(X: Table, public: Table, n_rows: int | None = None) -> None:
+    """Refuse public rows that are among the others, or of other kinds.
+
+    The arguments are those of `read_public`.
+    """
     if n_rows is None and _overlap(X, public):
-        raise ValueError(
-            "X_public must hold rows of its own, and it shares memory with X, so that private "
-            "rows would be public; pass all rows as X once, and mark the public ones by is_public."
-        )
+        raise ValueError(SHARED)
     warn_if_sliced(X.shape[0] if n_rows is None else n_rows, public.shape[0])
     check_kinds(X, public)
-    return public
 
 
 def _overlap(X: Table, public: Table) -> bool:
     if X.native is public.native:
         return True
     both = zip(X.types, public.types, strict=True)
-    numbers = [i for i, (a, b) in enumerate(both) if a.kind == b.kind == "numbers"]
-    if not numbers:
-        return False
-    ours, theirs = X.column(numbers[0]), public.column(numbers[0])
+    return any(
+        _share(X.column(position), public.column(position))
+        for position, (ours, theirs) in enumerate(both)
+        if ours.usable and ours.kind == theirs.kind
+    )
+
+
+def _share(ours: NDArray[Any], theirs: NDArray[Any]) -> bool:
     return bool(np.may_share_memory(ours, theirs) and np.shares_memory(ours, theirs))
 
 
@@ -192,6 +228,13 @@ def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Rows:
 def as_numbers(table: Table) -> Rows:
     """Return the columns of a table as floats."""
     names = column_names(table)
+    dates = [n for n, t in zip(names, table.types, strict=True) if t.kind == DATE]
+    if dates:
+        raise ValueError(
+            f"Column {dates[0]} must hold numbers here; got dates: convert it, for instance to "
+            "days since a fixed one, or use SemiPrivateClassifier or SemiPrivateBoostingClassifier,"
+            " which take it as it is."
+        )
     doubtful = [name for name, t in zip(names, table.types, strict=True) if t.nullable] or names
     refusal = NotNumbersError(not_numbers(doubtful))
 
@@ -206,65 +249,53 @@ def as_numbers(table: Table) -> Rows:
     return rows
 
 
-def encode_rows(estimator: Any, schema: Schema, X: Any, *, numeric: bool) -> Rows:
-    """Return rows as the schema of `fit` has them, numbers beyond its bounds included."""
-    return schema.encode(read_table(estimator, X, reset=False, numeric=numeric), clamp=False)
-
-
 def read_array(
-    estimator: BaseEstimator,
     X: Any,
     dtype: Any,
     *,
     accept_sparse: bool = False,
     ensure_all_finite: bool | str = True,
+    name: str = "X",
 ) -> Any:
     """Convert rows to an array; an error depends on their shape and their declared types alone.
 
     The arguments are those of scikit-learn's `check_array`.
     """
-    refusal = _refusal(X, dtype)
-    if not sparse.issparse(X):
-        X = guarded(check_array, X, dtype=dtype, error=refusal, **UNCHECKED)
-    try:
-        X = check_array(
-            X,
-            accept_sparse=accept_sparse,
-            dtype=None,
-            ensure_all_finite=False,
-            estimator=estimator,
-            input_name="X",
-        )
-    except ValueError as error:
-        shape = str(error).split("\n")[0]  # the whole array is quoted below
+    refusal = _refusal(X, dtype, name)
+    if sparse.issparse(X):
+        X = check_array(X, accept_sparse=accept_sparse, dtype=None, ensure_all_finite=False)
     else:
-        if ensure_all_finite:
-            allow_nan = ensure_all_finite == "allow-nan"
-            guarded(assert_all_finite, X, allow_nan=allow_nan, error=refusal)
-        return X
-    if shape.startswith("Expected 2D"):
-        shape = shape.rstrip(":") + (
-            ". Reshape your data with array.reshape(-1, 1) if it has a single feature or "
-            "array.reshape(1, -1) if it is a single row."
-        )
-    raise ValueError(shape)
+        X = guarded(check_array, X, dtype=dtype, error=refusal, **UNCHECKED)
+        check_shape(X.shape, name)
+    if ensure_all_finite:
+        allow_nan = ensure_all_finite == "allow-nan"
+        guarded(assert_all_finite, X, allow_nan=allow_nan, error=refusal)
+    return X
 
 
-def _refusal(X: Any, dtype: Any) -> ValueError:
+def _refusal(X: Any, dtype: Any, name: str) -> ValueError:
     """Return what is said of values that will not do, whichever they are."""
     kinds = declared_kinds(X)
     if "c" in kinds:
-        return ValueError("Complex data not supported: X must hold real numbers.")
+        return ValueError(
+            f"Complex data not supported: column x0 and all others of {name} must hold real "
+            "numbers; take their real parts."
+        )
     if kinds <= set("biuf"):
         return ValueError(
-            "Input X contains NaN, or X contains infinity or a value too large for float64."
+            f"Input {name} contains NaN, or {name} contains infinity or a value too large for "
+            "float64: drop such rows or fill them in."
         )
     if dtype is object:
-        return ValueError("Input X contains NaN, or something that cannot be compared.")
+        return ValueError(
+            f"Input {name} contains NaN, or something that cannot be compared, or is a list of "
+            "what are no rows: drop such rows or fill them in."
+        )
     return NotNumbersError(
-        "X must hold numbers only, none missing or infinite: each argument must be a string that "
-        "is a number, or a number. Encode text first, for instance with "
-        "PublicFit(OneHotEncoder(sparse_output=False))."
+        f"{name} must hold numbers only, none missing or infinite, in rows of the same length "
+        "(each argument must be a string that is a number, or a number): encode text first, for "
+        "instance with PublicFit(OneHotEncoder(sparse_output=False)), and make a DataFrame of "
+        "dicts."
     )
 
 

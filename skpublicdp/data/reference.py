@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from skpublicdp.data.columns import Rows, Schema, check_bounds
+from skpublicdp.data.bounds import check_bounds
+from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
 

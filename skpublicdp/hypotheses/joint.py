@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -107,3 +109,40 @@ def _symmetric(table: Table) -> Table:
         table[:, least:, least, least:] = block
         table[:, least:, least:, least] = block
     return table
+
+
+def pair_counts(
+    columns: Sequence[NDArray[np.integer[Any]]],
+    sizes: Sequence[int],
+    y: Codes,
+    weights: Table,
+    n_classes: int,
+) -> Iterator[tuple[int, int, Table]]:
+    """Weigh the rows of each label in each pair of cells of two columns.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of int, shape (n,)
+        The cell of each row.
+    sizes : sequence of int
+        How many cells each column has.
+    y, weights, n_classes
+        As in `joint_table`.
+
+    Yields
+    ------
+    first, second : int
+        Which columns: all pairs, and before these each column by itself, as a pair.
+    ndarray of int64, shape (n_classes, cells of first, cells of second)
+        The weights; for a column by itself they lie on the diagonal.
+    """
+    heavy = None if (weights == 1).all() else weights
+    for first, second in combinations_with_replacement(range(len(columns)), 2):
+        shape = (n_classes, sizes[first], sizes[second])
+        # narrow numbers move faster
+        dtype: type[np.integer[Any]] = np.uint16 if math.prod(shape) < 1 << 16 else np.int64
+        cell = np.asarray(y, dtype=dtype) * sizes[first]
+        cell = (cell + columns[first].astype(dtype, copy=False)) * sizes[second]
+        cell += columns[second].astype(dtype, copy=False)
+        found = np.bincount(cell, heavy, minlength=math.prod(shape))
+        yield first, second, found.astype(np.int64).reshape(shape)

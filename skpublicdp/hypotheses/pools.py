@@ -24,6 +24,8 @@ ROUNDING = 2.0**-47
 BOX = 4.0
 """Half the width, in public standard deviations, of the box that outlying halfspaces cut."""
 
+PAPER_FEATURES = 3
+"""The most features for which an automatic pool is supported by the public points themselves."""
 
 MOVES = (0.4, 0.2, 0.1, 0.05)
 """How far halfspaces are first turned and moved around a released one, in standard deviations."""
@@ -203,6 +205,30 @@ def paper_size(m: int, d: int) -> int:
     return 2 * sum(math.comb(m, size) for size in range(1, d + 1))
 
 
+def net_size(alpha: float, d: int) -> int:
+    """Count the halfspaces of a pool that approximates all of them up to `alpha`.
+
+    Parameters
+    ----------
+    alpha : float
+        Share of the public rows, in (0, 1).
+    d : int
+        Number of dimensions.
+
+    Returns
+    -------
+    int
+        As many as ``d / alpha`` points support, up to two of them at a time, or three from three
+        dimensions on. On a line that is finer than `alpha`, and hardly dearer.
+
+    Examples
+    --------
+    >>> net_size(0.05, 1), net_size(0.05, 2), net_size(0.2, 2)
+    (420, 1640, 110)
+    """
+    return paper_size(math.ceil(d / alpha * (1 - 1e-9)), 2 if d < 3 else PAPER_FEATURES)
+
+
 def drawn_pool(hull: AffineHull, rows: NDArray[np.intp], most: int) -> Pool:
     """Draw from those halfspaces of `paper_pool` that d points support, by fixed randomness.
 
@@ -218,10 +244,15 @@ def drawn_pool(hull: AffineHull, rows: NDArray[np.intp], most: int) -> Pool:
     Returns
     -------
     Pool
-        Halfspaces and their opposites. Most are supported by d random rows. One in eight is a facet
-        of the convex hull of a random part of the rows, as Observation 4.2 needs where hardly any
-        row is mislabelled: random rows hardly ever support one.
+        Halfspaces and their opposites. On a line they are at evenly spaced quantiles. Elsewhere
+        most are supported by d random rows. One in eight is a facet of the convex hull of a random
+        part of the rows, as Observation 4.2 needs where hardly any row is mislabelled: random rows
+        hardly ever support one.
     """
+    if hull.coordinates.shape[1] == 1:
+        count = most // 2
+        ranks = (2 * np.arange(count) + 1) * len(rows) // (2 * count)
+        return hull.supported(np.unique(rows[ranks])[:, None])
     generator = np.random.default_rng(0)  # fixed: the pool is part of the method, not random
     facets = _facets(hull, rows, most // 16, generator)
     drawn = _random_subsets(hull, rows, most, generator)
@@ -246,7 +277,7 @@ def _facets(
     d = hull.coordinates.shape[1]
     facets: list[NDArray[np.intp]] = [np.empty((0, d), dtype=np.intp)]
     halvings = max(1, (len(rows) // (4 * d)).bit_length())
-    for attempt in range(size * halvings if d > 1 else 0):
+    for attempt in range(size * halvings):
         part = np.unique(generator.choice(rows, len(rows) >> attempt % halvings, replace=False))
         with contextlib.suppress(QhullError, ValueError):  # a part that does not span the hull
             facets.append(np.sort(part[ConvexHull(hull.coordinates[part]).simplices], axis=1))
@@ -256,7 +287,7 @@ def _facets(
     return found
 
 
-def spread_pool(points: Rows, most: int) -> Pool:
+def spread_pool(points: Rows, most: int, alpha: float) -> Pool:
     """Draw halfspaces all over the space, for when public points span few of the useful ones.
 
     Parameters
@@ -265,6 +296,8 @@ def spread_pool(points: Rows, most: int) -> Pool:
         Public rows.
     most : int
         Most halfspaces.
+    alpha : float
+        Spacing of the public quantiles that thresholds are at.
 
     Returns
     -------
@@ -279,7 +312,7 @@ def spread_pool(points: Rows, most: int) -> Pool:
     columns = np.ascontiguousarray(points.T)
     at_quantiles = []
     for normal in inner:
-        cuts = quantile_thresholds(project(normal, columns), 0.05)
+        cuts = quantile_thresholds(project(normal, columns), alpha)
         at_quantiles.append(generator.choice(cuts) if len(cuts) else math.nan)
     box = generator.uniform(-BOX, BOX, size=(most // 2 - len(inner), points.shape[1]))
     outer = generator.normal(size=box.shape) * varies / scale

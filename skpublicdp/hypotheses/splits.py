@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses.base import Codes, FeatureName, PublicSample, Table
-from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table
+from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table, pair_counts
+
+CUTS_PER_COLUMN = 8
+"""With more splits for each column, counting pairs of cells is faster than pairs of splits."""
+
+CELL_ROWS = 1 << 15
+"""Rows whose cells are held at a time."""
 
 
 class Predicates(ABC):
@@ -107,6 +113,48 @@ class Splits(Predicates):
     def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
         """Write 1 for each row that is above a split."""
         np.greater(column, self.thresholds[predicate], out=out)
+
+    def tabulate(
+        self, X: NDArray[Any], y: Codes, weights: Table, n_classes: int, order: int
+    ) -> Table:
+        """Weigh each label above splits, by the cells between the splits of a feature."""
+        used, labels = np.unique(self.features).tolist(), np.arange(n_classes)
+        heaviest = int(weights.max(initial=1))
+        if order != 2 or len(self) < CUTS_PER_COLUMN * len(used) or heaviest * len(X) >= 1 << 53:
+            return super().tabulate(X, y, weights, n_classes, order)
+        table = np.zeros((n_classes, len(self) + 1, len(self) + 1), dtype=np.int64)
+        mine = [np.flatnonzero(self.features == feature) for feature in used]
+        mine = [which[np.argsort(self.thresholds[which], kind="stable")] + 1 for which in mine]
+        for start in range(0, len(X), CELL_ROWS):
+            at = slice(start, start + CELL_ROWS)
+            columns = [
+                self._cells(X[at, feature], which - 1)
+                for feature, which in zip(used, mine, strict=True)
+            ]
+            sizes = [len(which) + 1 for which in mine]
+            for a, b, counts in pair_counts(columns, sizes, y[at], weights[at], n_classes):
+                # rows are above a split if their cell is after it
+                above = counts[:, ::-1, ::-1].cumsum(axis=1).cumsum(axis=2)[:, ::-1, ::-1]
+                table[np.ix_(labels, mine[a], mine[b])] += above[:, 1:, 1:]
+                if a == b:
+                    table[:, mine[a], 0] += above[:, 1:, 0]
+                    if a == 0:
+                        table[:, 0, 0] += above[:, 0, 0]
+        rows = np.concatenate(mine)
+        table[:, 0, rows] = table[:, rows, 0]
+        for a, which in enumerate(mine):
+            for others in mine[:a]:
+                lower = table[np.ix_(labels, others, which)]
+                table[np.ix_(labels, which, others)] = lower.swapaxes(1, 2)
+        return table
+
+    def _cells(self, column: NDArray[Any], ordered: NDArray[np.intp]) -> NDArray[np.integer[Any]]:
+        """Return how many of some splits each value is above."""
+        values = np.ascontiguousarray(column)
+        cells = np.zeros(len(values), np.min_scalar_type(len(ordered)))
+        for threshold in self.thresholds[ordered]:  # of numpy: no value loses digits
+            cells += values > threshold
+        return cells
 
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
         """Return one split as `name > threshold`, or its opposite as `name <= threshold`."""

@@ -17,11 +17,11 @@ from skpublicdp.base_learner import (
     check_classes,
     fit_base,
     is_seeded,
-    n_rows,
     spends,
     with_all_labels,
 )
-from skpublicdp.data.columns import check_bounds
+from skpublicdp.data.bounds import check_bounds
+from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled import split_labelled
 from skpublicdp.guarantees import vc_dimension
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
@@ -37,7 +37,7 @@ from skpublicdp.label_boost.receipts import (
 from skpublicdp.label_boost.relabel import check_relabelling, check_rows_of, log_size
 from skpublicdp.label_boost.schedules import paper_plan, tight_plan
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, check_parameters
+from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, all_or_nothing, check_parameters
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 
@@ -65,8 +65,10 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
     delta : float, default=0.0
         Privacy budget δ of one `fit`, in [0, 1), for base learners that use one.
     alpha : float, default=0.1
-        Error, in (0, 1), that the base learner may make; it decides `n_base` and, with the paper's
-        constants, the schedule. With `release_labeler`, the radius of the labeler's cover.
+        Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
+        class on at most about this share of the public rows. It is the `alpha` of the default base
+        learner and of a released labeler. For any base learner it is the error that `n_base`, and
+        the schedule of the paper's constants, allow it.
     beta : float, default=0.05
         Probability, in (0, 1), with which the error may be larger.
     constants : {"tight", "paper"}, default="tight"
@@ -166,6 +168,8 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
     1.0
     """
 
+    _in_memory_since = "each round draws rows by their positions and relabels them"
+
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"]), None],
         "hypotheses": [HypothesisClass, None],
@@ -184,6 +188,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
     # routed without being asked for: there is nothing else they could be meant for
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
+        "is_public": True,
         "is_labelled": True,
         "groups": True,
     }
@@ -221,19 +226,23 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
-    def fit(self, X, y, *, X_public=None, is_labelled=None, groups=None):
+    @all_or_nothing
+    def fit(self, X, y, *, X_public=None, is_public=None, is_labelled=None, groups=None):
         """Relabel rows and run the base learner on them.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows, all private.
+            Rows, all private unless `is_public` says otherwise.
         y : array-like, shape (n,)
-            Labels, -1 (or ``"-1"`` among text labels) where there is none. -1 is a label where
+            Labels, not looked at for public rows, -1 (or ``"-1"`` among text labels) where there is
+            none. -1 is a label where
             `classes` says so, and where `y` holds at most one other value.
         X_public : array-like of float, shape (m, n_features), optional
-            Public rows, for the cover of a released labeler and for base learners whose `fit` takes
-            such. In cross-validation it must not have as many rows as `X`.
+            Separate public rows, for the cover of a released labeler and for base learners whose
+            `fit` takes such. In cross-validation it must not have as many rows as `X`.
+        is_public : array-like of bool, shape (n,), optional
+            Marks the public rows of `X`, which are used as `X_public` is. Safe in cross-validation.
         is_labelled : array-like of bool, shape (n,), optional
             Marks the rows whose label counts; `y` is not looked at elsewhere.
         groups : array-like, shape (n,), optional
@@ -256,13 +265,20 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         check_base(base)
         ledger = self._ledger()
         rows = split_labelled(
-            self, X, y, is_labelled=is_labelled, groups=groups, classes=self.classes
+            self,
+            X,
+            y,
+            is_labelled=is_labelled,
+            X_public=X_public,
+            is_public=is_public,
+            groups=groups,
+            classes=self.classes,
         )
-        X_public = self._public_rows(X_public, n_rows(X))
+        public = rows.X_public if len(rows.X_public) else None
         if self.bounds is not None:
             check_bounds(self.bounds, self.n_features_in_)
         check_classes(base, rows.classes)
-        ledger.read(len(rows.labelled), 0 if X_public is None else len(X_public))
+        ledger.read(len(rows.labelled), len(rows.X_public))
         epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
         seeds = [ledger.seed() for _ in range(2)]
 
@@ -272,7 +288,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             labelled, others = ledger.split(2)  # no row is seen by both
             labelled.child(Pure(ledger.epsilon), name=LABELER, proof=DRAW_PROOF)
             budget, n_rounds = as_parameters(spends(epsilon, delta)), 1
-            labeler = self._fit_labeler(rows, X_public, budget[0], seeds[0])
+            labeler = self._fit_labeler(rows, public, budget[0], seeds[0])
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
             others.child(ledger.event, name=base_stage(base), proof=BASE_PROOF)
         else:
@@ -286,7 +302,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
 
         # of the rows as they were given, y says publicly which labels occur
         if X_base is not rows.X_labelled or self.classes is not None:
-            centre = self._centre(X_public)
+            centre = self._centre(public)
             X_base, y_base = with_all_labels(base, X_base, y_base, rows.classes, centre)
         self.estimator_ = fit_base(
             base,
@@ -296,7 +312,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             delta=budget[1],
             random_state=seeds[1],
             classes=rows.classes,
-            X_public=X_public,
+            X_public=public,
         )
         self.classes_ = rows.classes
         self.n_rounds_ = n_rounds
@@ -305,13 +321,14 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         elif hasattr(self, "labeler_"):
             del self.labeler_
         self.privacy_ = ledger.receipt(
-            assumptions=self._assumptions(), secure=not is_seeded(self.estimator_)
+            assumptions=(*self._assumptions(), *assumed_of(X_public)),
+            secure=not is_seeded(self.estimator_),
         )
         return self
 
     def _base(self):
         if self.estimator is None:
-            return SemiPrivateClassifier(bounds=self.bounds)
+            return SemiPrivateClassifier(alpha=self.alpha, bounds=self.bounds)
         return self.estimator
 
     def _ledger(self):

@@ -27,9 +27,11 @@ def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
 
     Notes
     -----
-    Every position gets a random key of 64 bits, and the k least keys win. Where the k-th and the
-    next are equal all keys are drawn anew: that event treats all positions alike, so given that it
-    does not happen each set is exactly as likely as any other.
+    The first k different ones of uniform positions are drawn if that is at most half of them: each
+    set is then as likely as any other, and nothing of length n is needed. Else every position gets
+    a random key of 64 bits, and the k least keys win. Where the k-th and the next are equal all
+    keys are drawn anew: that event treats all positions alike, so given that it does not happen
+    each set is exactly as likely as any other.
 
     Examples
     --------
@@ -41,11 +43,22 @@ def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
         raise ValueError(f"k must be between 0 and n; got k={k} and n={n}.")
     if k in (0, n):
         return np.arange(k)
+    if 2 * k <= n:
+        return _first_different(n, k, bits)
     while True:
         keys = bits.words(n)
         last, following = np.partition(keys, (k - 1, k))[k - 1 : k + 1]
         if last < following:
             return np.flatnonzero(keys <= last)
+
+
+def _first_different(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
+    drawn = random_indices(n, k, bits)
+    while True:
+        different, first = np.unique(drawn, return_index=True)
+        if len(different) >= k:
+            return np.sort(different[np.argsort(first)[:k]])
+        drawn = np.concatenate([drawn, random_indices(n, k - len(different), bits)])
 
 
 def random_order(n: int, bits: RandomBits) -> NDArray[np.intp]:

@@ -132,7 +132,9 @@ def private_scores(
     n = check_lengths(X=X, y=y)
     labels = labels_of(estimator, classes)
     response = _response(estimator, response_method, len(labels))
+    has_classes = getattr(estimator, "classes_", None) is not None
     positive = _position(pos_label, labels)
+    in_scores = _position(labels[positive], labels_of(estimator, None if has_classes else labels))
     for_right, for_table = noise_for_both(ledger, n)
     check_drawable(for_right, ONE)
     check_drawable(for_table, MOVED)
@@ -145,7 +147,7 @@ def private_scores(
     if len(labels) == 2:
         codes, is_positive = (codes == positive) * 1, places == positive
         cells = _cells(for_table, n, response, threshold)
-        places = cells.place(_scores(estimator, response, X, n, positive), is_positive)
+        places = cells.place(_scores(estimator, response, X, n, in_scores), is_positive)
         is_right = np.arange(cells.size) >= cells.decided
         of_cells = np.stack([~is_right, is_right])
     # all is read: from here on nothing fails

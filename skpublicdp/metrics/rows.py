@@ -100,13 +100,15 @@ def _column(name: str, labels: Any) -> NDArray[Any]:
 
 
 def _as_column(labels: Any) -> NDArray[Any]:
-    if isinstance(getattr(labels, "dtype", None), np.dtype):
+    typed = isinstance(getattr(labels, "dtype", None), np.dtype)
+    if typed and not isinstance(labels, np.ma.MaskedArray):
         column = np.asarray(labels)
         if column.dtype.kind not in "biufU":
             column = column.astype(object)
     else:
         # the type that numpy finds for a list would depend on all rows at once
-        values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
+        values = list(labels) if to_list is None else to_list()
         column = np.empty(len(values), dtype=object)
         for row, value in enumerate(values):
             column[row] = value
@@ -150,7 +152,7 @@ def _equal(pairs: Any) -> list[bool]:
 
 
 def _floats(scores: Any) -> Floats:
-    column = np.asarray(scores, dtype=np.float64)
+    column = np.ma.filled(np.ma.asarray(scores, dtype=np.float64), np.nan)
     if column.ndim != 1:
         raise ValueError
     return column

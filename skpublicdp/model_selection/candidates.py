@@ -124,6 +124,16 @@ def _candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
                 f"{name!r} is a {type(step).__name__}; wrap it in PublicFit."
             )
     check_base(learner)
+    seeded = [
+        name
+        for name, value in learner.get_params().items()
+        if name.rsplit("__", 1)[-1] == "random_state" and value is not None
+    ]
+    if seeded:
+        raise ValueError(
+            f"estimator must have {seeded[0]}=None, and {type(learner).__name__} has its own: "
+            "fits with one seed repeat their noise; the search draws, give random_state to that."
+        )
     if learner.get_params(deep=False).get("max_rows_per_group") is not None:
         raise ValueError(
             f"estimator must have max_rows_per_group=None, and {type(learner).__name__} has one of "

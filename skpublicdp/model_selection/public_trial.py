@@ -17,7 +17,7 @@ from skpublicdp.base_learner import fit_base
 from skpublicdp.data.masks import take
 from skpublicdp.guard import attempt
 from skpublicdp.model_selection.candidates import Candidate
-from skpublicdp.model_selection.rows import Features, SearchRows
+from skpublicdp.model_selection.rows import SearchRows
 
 LEVEL = 0.05
 """Probability with which public rows may rule out the candidate that is the best on them."""
@@ -48,12 +48,15 @@ def not_ruled_out(
     scaled = min(epsilon * max(1.0, len(rows) / (m - math.ceil(m / folds))), LARGEST_EPSILON)
     order = KFold(folds, shuffle=True, random_state=0)
     splits = list(order.split(np.zeros((m, 1))))
-    tried = [(candidate.learner, rows.features(candidate)) for candidate in candidates]
+    tried = [(one.learner, rows.features(one).X_public) for one in candidates]
+    labelled, classes = rows.labelled, rows.classes
+    labels = classes[rows.public_codes]
     found, failure = attempt(
         Parallel(n_jobs=n_jobs),
         [
-            delayed(_mistakes)(learner, features, rows, split, scaled, delta)
-            for learner, features in tried
+            # public things alone travel to other processes
+            delayed(_mistakes)(learner, X, labelled, labels, classes, split, scaled, delta)
+            for learner, X in tried
             for split in splits
         ],
     )
@@ -76,26 +79,27 @@ def _worse(mine: NDArray[np.bool_], best: NDArray[np.bool_], level: float) -> bo
 
 def _mistakes(
     learner: Any,
-    features: Features,
-    rows: SearchRows,
+    X_public: Any,
+    labelled: NDArray[np.intp],
+    labels: NDArray[Any],
+    classes: NDArray[Any],
     split: tuple[NDArray[np.intp], NDArray[np.intp]],
     epsilon: float,
     delta: float,
 ) -> NDArray[np.bool_]:
     """Tell which labelled public rows of a test fold are mistaken, False elsewhere."""
     train, test = split
-    labels = rows.classes[rows.public_codes]
     model = fit_base(
         clone(learner),
         epsilon,
-        take(features.X_public, rows.labelled[train]),
+        take(X_public, labelled[train]),
         labels[train],
         delta=delta,
         random_state=0,
-        classes=rows.classes,
-        X_public=features.X_public,
+        classes=classes,
+        X_public=X_public,
     )
     mistaken = np.zeros(len(labels), dtype=bool)
-    predicted = model.predict(take(features.X_public, rows.labelled[test]))
+    predicted = model.predict(take(X_public, labelled[test]))
     mistaken[test] = predicted != labels[test]
     return mistaken

@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils import check_consistent_length
 
 from skpublicdp.base_learner import n_rows
-from skpublicdp.data.labels import UNLABELLED, encode_labels, is_unlabelled, label_column
-from skpublicdp.data.masks import check_mask, kept_rows, take, warn_if_sliced
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.labels import (
+    UNLABELLED,
+    check_length,
+    encode_labels,
+    is_unlabelled,
+    label_column,
+)
+from skpublicdp.data.masks import check_mask, kept_rows, take
+from skpublicdp.data.reading import as_numbers, read_public, read_table
 from skpublicdp.guard import guarded
 from skpublicdp.model_selection.candidates import Candidate
 from skpublicdp.preprocessing import PublicFit, stacked
@@ -79,16 +83,16 @@ class SearchRows:
         name = type(search).__name__
         if y is None:
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        if sparse.issparse(X):
-            raise ValueError("Sparse input is not supported: X must be a dense array or a frame.")
-        if not hasattr(X, "shape"):
-            X = check_rows(search, X, reset=True)  # a list has no type but that of its values
-        self._X, self._X_public = X, None if X_public is None or not n_rows(X_public) else X_public
-        if self._X_public is not None:
-            warn_if_sliced(n_rows(X), n_rows(X_public))
+        table = read_table(search, X, reset=True, numeric=False)
+        public = read_public(search, table, X_public, numeric=False)
+        # a list has no type but that of its values
+        X = table.native if hasattr(X, "shape") else as_numbers(table)
+        typed = public is None or hasattr(X_public, "shape")
+        self._X_public = None if public is None else public.native if typed else as_numbers(public)
+        self._X = X
         self._mask = check_mask(is_public, n_rows(X))
         self._y = label_column(y)
-        check_consistent_length(X, self._y)
+        check_length(self._y, n_rows(X))
         if self._mask.all():
             raise ValueError("X must hold at least one private row; is_public marks every row.")
         given = [self._y[self._mask]]

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.base_learner import is_seeded, spends
@@ -19,7 +19,7 @@ from skpublicdp.model_selection.family import FamilyFit
 from skpublicdp.model_selection.public_trial import not_ruled_out
 from skpublicdp.model_selection.rows import SearchRows
 from skpublicdp.model_selection.trials import OneFit, fit_among
-from skpublicdp.parameters import DELTA, FIT, ROWS, check_parameters
+from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, all_or_nothing, check_parameters
 
 
 def _best_has(method):
@@ -128,6 +128,8 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
     (Halfspaces(), 1.0)
     """
 
+    _in_memory_since = "candidates are tried on random parts of them"
+
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"])],
         "param_grid": [dict, list],
@@ -135,7 +137,7 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
         "selection_share": [Interval(Real, 0, 1, closed="neither")],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "classes": ["array-like", None],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         **FIT,
         **ROWS,
     }
@@ -178,6 +180,7 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
+    @all_or_nothing
     def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
         """Choose a setting and fit it, for (ε, δ) in all.
 
@@ -240,7 +243,6 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
         self.cv_results_ = _settings([one.params for one in candidates])
         self.classes_ = rows.classes
         self.privacy_ = receipt
-        validate_data(self, X, reset=True, skip_check_array=True)  # notes the columns
         return self
 
     def predict(self, X):

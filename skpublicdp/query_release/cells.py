@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-GRID_SHARE = 8
-"""Each grid of equal steps has an eighth of the cells asked for."""
-
 FINEST = 2.0**-40
 """No step of a length of its own is shorter than this fraction of the bounds."""
 
 PADDING = 0.05
 """How far beyond the public range, as a fraction of it, a little mass is expected."""
+
+MOST_WHOLE = 1024
+"""Whole numbers are told from what is between them if there are no more, for time."""
 
 QUARTER = 0.25
 """Of one imagined record: in the public range, in the octaves from there to the bounds, in the
@@ -158,20 +158,24 @@ def build_line(x_public: Floats, low: float, high: float, resolution: int) -> Li
     x_public = np.clip(x_public, low, high)
     values, counts = np.unique(x_public, return_counts=True)
     atoms = values[counts >= max(2.0, len(x_public) / (2 * resolution))]
-    base, wide = _guess(values, counts, atoms, low, high)
-    steps = max(8, resolution // GRID_SHARE) if len(values) else resolution
-    edges = [np.linspace(low, high, steps + 1), before(np.array([high])), atoms, before(atoms)]
-    if len(values):
-        edges.append(base.inverse(np.arange(1, resolution) / resolution))
-        edges.append(np.linspace(values[0], values[-1], steps + 1))
+    base, wide = _guess(values, counts, low, high)
+    levels = np.arange(1, resolution) / resolution
+    # drift may pile rows up where public ones are rare: cells end at halves of halves as well
+    halves = 0.5 ** np.arange(1, np.log2(len(x_public) + 1) + 1)
+    edges = [
+        np.array([low]),
+        before(np.array([high])),
+        atoms,
+        before(atoms),
+        wide.inverse(levels[::2]),
+    ]
+    edges.append(base.inverse(np.concatenate([levels, halves, 1 - halves])))
     every = np.unique(np.concatenate(edges))
     return Line(low, high, every[(every >= low) & (every < high)], base, wide, atoms)
 
 
-def _guess(
-    values: Floats, counts: Integers, atoms: Floats, low: float, high: float
-) -> tuple[Curve, Curve]:
-    """Public records at atoms jump, others are spread over their gaps; one record is imagined."""
+def _guess(values: Floats, counts: Integers, low: float, high: float) -> tuple[Curve, Curve]:
+    """Values seen twice jump, others are spread over their gaps; one record is imagined."""
     ends = np.array([low, high])
     jumps = [(ends, np.full(2, QUARTER / 2))]
     ramps = [(ends, np.array([0, QUARTER]))]
@@ -182,10 +186,12 @@ def _guess(
     first, last = values[0], values[-1]
     pad = max(PADDING * (last - first or high - low), FINEST * (high - low))
     near = np.clip([first - pad, last + pad], low, high)
-    ramps.append((near, np.array([0, QUARTER])))
+    whole = _whole(values, near)
+    spread = jumps if len(whole) else ramps
+    spread.append(_onto(whole, near, np.array([0, QUARTER])))
     ramps.append(_tails(near, pad, low, high))
     wide = _curve(jumps, ramps, low)
-    jumping = np.isin(values, atoms)
+    jumping = counts > 1  # smooth numbers never tie
     smooth = np.where(jumping, 0, counts)
     # half of a record is spread towards each neighbour
     points = np.concatenate([near[:1], values, near[1:]])
@@ -194,8 +200,24 @@ def _guess(
     masses = masses[where]
     masses[-1] = smooth.sum()
     jumps.append((values[jumping], counts[jumping].astype(float)))
-    ramps.append((distinct, masses))
+    spread.append(_onto(whole, distinct, masses))
     return _curve(jumps, ramps, low), wide
+
+
+def _whole(values: Floats, near: Floats) -> Floats:
+    """Return the whole numbers near the values, if these are whole and those are not too many."""
+    first, last = np.ceil(near[0]), np.floor(near[1])
+    if last - first >= MOST_WHOLE or not np.array_equal(values, np.rint(values)):
+        return np.empty(0)
+    return np.unique(first + np.arange(last - first + 1))
+
+
+def _onto(whole: Floats, at: Floats, masses: Floats) -> tuple[Floats, Floats]:
+    """Move mass that is spread evenly between points to the whole numbers, if any, near it."""
+    if not len(whole):
+        return at, masses
+    reached = Curve(at, masses)(np.append(whole[:-1] + 0.5, at[-1]))
+    return whole, np.diff(reached, prepend=0.0)
 
 
 def _tails(near: Floats, pad: float, low: float, high: float) -> tuple[Floats, Floats]:

@@ -9,12 +9,13 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from skpublicdp.data.binning import Bins, cut_columns
+from skpublicdp.data.binning import Bins, count_below, cut_columns
 from skpublicdp.data.columns import Codes, Rows, Schema
 from skpublicdp.hypotheses.base import CHUNK_ROWS
 from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
+from skpublicdp.query_release.marginal_tables import marginal_tables
 from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
 from skpublicdp.query_release.spending import PER_CELL
@@ -68,6 +69,14 @@ class Binned(Derived):
     def codes(self, rows: Rows) -> Codes:
         """Return the bins of each row."""
         return self.bins.codes(rows)
+
+    def tables(self, rows: Rows, workload: list[tuple[int, ...]]) -> Codes:
+        """Count the rows in each cell of each table; additive over rows."""
+        codes = np.empty(rows.shape, np.min_scalar_type(max(self.sizes)), order="F")
+        for position, cut in enumerate(self.bins.cuts):
+            column = rows[:, position]
+            codes[:, position] = column if cut is None else count_below(cut, column)
+        return marginal_tables(codes, workload, self.sizes)
 
     def rows(self, codes: Codes) -> Rows:
         """Return an encoded row for each row of codes: a mixture of the public values in them."""

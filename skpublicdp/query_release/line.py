@@ -25,6 +25,7 @@ from skpublicdp.query_release.fit import (
     widening,
 )
 from skpublicdp.query_release.prefix import (
+    check_drawable,
     hierarchy_strategy,
     histogram_strategy,
     measure,
@@ -197,6 +198,12 @@ def release_line(
     LineRelease
         What is private in it are noisy counts. The number of private rows is taken to be public.
 
+    Raises
+    ------
+    ValueError
+        If an argument is not as described, or the noise is too large to be drawn. Nothing is
+        charged then.
+
     Examples
     --------
     >>> import numpy as np
@@ -223,6 +230,7 @@ def release_line(
     if trust != "auto" and (isinstance(trust, str) or not 0 <= trust <= 1):
         raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
     noise, n, k = all_noise(ledger), private.n, ledger.rows_per_person
+    check_drawable(noise, ledger)
     cap = MOST_CELLS if isinstance(noise, Gaussian) else MOST_PURE
     most = int(np.clip(room_for(noise, n / k) / PER_CELL, FEWEST_CELLS, cap))
     line = build_line(public, low, high, most)

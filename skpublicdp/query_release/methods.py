@@ -15,6 +15,7 @@ from skpublicdp.data.door import Dataset, Numbers
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.custom import release_answers
 from skpublicdp.query_release.derived import (
+    Binned,
     Derived,
     Lined,
     Listed,
@@ -24,9 +25,9 @@ from skpublicdp.query_release.derived import (
 )
 from skpublicdp.query_release.line import LineRelease, release_line
 from skpublicdp.query_release.marginal_model import closure
-from skpublicdp.query_release.marginal_tables import marginal_tables
 from skpublicdp.query_release.marginals import PROOF, MarginalRelease, release_tables
 from skpublicdp.query_release.pmw import release_pmw
+from skpublicdp.query_release.prefix import check_drawable
 from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.regions import StumpQueries
 from skpublicdp.query_release.released import Released, bind
@@ -65,7 +66,7 @@ def _auto_line(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledge
 def _line_of(position: int, estimator: Any, rows: Dataset, ledger: Ledger) -> LineRelease:
     column = rows.schema.columns[position]
     return release_line(
-        Numbers(rows, position),
+        Numbers(rows.only(position)),
         rows.X_public[:, position] if rows.n_public else np.empty(0),
         bounds=(column.low, column.high),
         ledger=ledger,
@@ -78,9 +79,11 @@ def _auto_tables(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Led
     n_jobs, noise, left = estimator.n_jobs, all_noise(ledger), Fraction(1)
     lines, stumps = {}, isinstance(bound, StumpQueries)
     if needs_lines(bound):
+        rows.check(n_jobs)
         n_features = len(rows.schema.columns)
         tables = [] if stumps else closure(tables_over_lines(bound, n_features))
         share = Fraction(1, n_features + len(tables))  # lines and tables share alike
+        check_drawable(part_of(noise, share), ledger)
         for position in np.flatnonzero(rows.schema.numeric).tolist():
             paid = ledger.child(
                 part_of(noise, share),
@@ -133,11 +136,12 @@ def _tables_of(
     if isinstance(derived, Listed):
         counts = rows.fold(lambda X, _: derived.count(X), n_jobs)
         return release_answers(counts, rows.n_private, public, ledger=ledger, trust=trust)
-    sizes = derived.sizes
+    assert isinstance(derived, Binned)
+    binned, sizes = derived, derived.sizes
 
     def count(tables: list[tuple[int, ...]]) -> NDArray[np.int64]:
         def of_chunk(X: Rows, _: NDArray[Any]) -> NDArray[np.int64]:
-            return marginal_tables(derived.codes(X), tables, sizes)
+            return binned.tables(X, tables)
 
         return rows.fold(of_chunk, n_jobs)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Measurement, Sensitivity
-from skpublicdp.ledger import Ledger
+from skpublicdp.ledger import Ledger, drawable
 from skpublicdp.query_release.spending import Noise, noise_on
 
 Integers = NDArray[np.int64]
@@ -23,6 +23,10 @@ SCALE_BITS = 12
 
 LARGEST_SIGMA2_BITS = 59
 """The noise has room for σ² up to 2^60."""
+
+LEAST = Sensitivity(4, 4)
+"""Noise for this is drawn, then that of any hierarchy is, and that of prefix sums with the coarsest
+coefficients, and of the first look at tables that share alike."""
 
 PROOF = "docs/proofs/prefix_sums.md"
 
@@ -95,6 +99,16 @@ def hierarchy_strategy(n_cells: int) -> Strategy:
     blocks = np.add.reduceat(cells, np.arange(0, n_cells, math.isqrt(n_cells)), axis=0)
     # the first and the last cell are in different blocks, and every cell is in one
     return Strategy("hierarchy", np.concatenate([cells, blocks]), Sensitivity(4, 4))
+
+
+def check_drawable(noise: Noise, ledger: Ledger) -> None:
+    """Refuse a budget for one column whose noise cannot be drawn, before anything is charged."""
+    if not drawable(noise, ledger.for_person(LEAST)):
+        raise ValueError(
+            f"The noise of a column is too large to be drawn at epsilon = "
+            f"{float(ledger.epsilon):g}; release fewer columns, or public rows alone with "
+            "method='public'."
+        )
 
 
 def measure(

@@ -116,6 +116,8 @@ class QueryClass(BaseEstimator, ABC):
             numbers = np.asarray(Q, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"Queries of {type(self).__name__} must be numbers.") from None
+        if numbers.ndim == 1 and shape == (1,):
+            numbers = numbers[:, None]
         if numbers.ndim == 1 and len(shape) == 1:
             raise ValueError(flat_queries(type(self).__name__, shape[0]))
         if numbers.ndim != 1 + len(shape) or numbers.shape[1:] != shape:
@@ -133,7 +135,7 @@ def flat_queries(name: str, width: int) -> str:
     """Return what is wrong with a one-dimensional array, in the words of scikit-learn."""
     return (
         f"Expected 2D array, got 1D array instead: queries of {name} have shape "
-        f"(n_queries, {width}). Reshape your data with array.reshape(-1, {width})."
+        f"(n_queries, {width}); Reshape your data with array.reshape(-1, {width})."
     )
 
 
@@ -204,7 +206,7 @@ class _OneColumn(BoxQueries):
 class ThresholdQueries(_OneColumn):
     """Thresholds: is the number at most t. The answers are the distribution function of a column.
 
-    An array of queries has shape (n_queries, 1): the thresholds t.
+    An array of queries has shape (n_queries, 1) or (n_queries,): the thresholds t.
 
     Examples
     --------

@@ -13,7 +13,15 @@ from skpublicdp.data.door import read
 from skpublicdp.data.frames import is_frame
 from skpublicdp.data.reading import read_table
 from skpublicdp.ledger import public_seed
-from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, check_parameters
+from skpublicdp.parameters import (
+    DELTA,
+    FIT,
+    N_JOBS,
+    PROBABILITY,
+    ROWS,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.methods import METHODS
@@ -135,7 +143,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         "alpha": [*PROBABILITY, None],
         "beta": PROBABILITY,
         "bounds": ["array-like", dict, None],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         **FIT,
         **ROWS,
     }
@@ -174,6 +182,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
+    @all_or_nothing
     def fit(self, X, y=None, *, X_public=None, is_public=None, groups=None):
         """Measure the private rows, once.
 

@@ -9,13 +9,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Pure, exact_fraction
-from skpublicdp.data.columns import check_bounds
+from skpublicdp.data.bounds import check_bounds
 from skpublicdp.data.masks import kept_rows
 from skpublicdp.data.reading import check_rows
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, ROWS, check_parameters
+from skpublicdp.parameters import FIT, ROWS, all_or_nothing, check_parameters
 from skpublicdp.sanitizers.candidates import candidates
 from skpublicdp.sanitizers.first_look import (
     FEWEST,
@@ -96,6 +96,8 @@ class QuantileSanitizer(BaseEstimator):
     array([0., 1.])
     """
 
+    _in_memory_since = "quantiles are searched for in sorted columns"
+
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "bounds": ["array-like", None],
         **FIT,
@@ -119,6 +121,7 @@ class QuantileSanitizer(BaseEstimator):
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
+    @all_or_nothing
     def fit(self, X, y=None, *, groups=None):
         """Spend ε on the quantiles of all features.
 

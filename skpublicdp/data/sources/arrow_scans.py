@@ -5,6 +5,8 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Generator, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from skpublicdp.data.sources import extras
@@ -21,7 +23,11 @@ ONE_SHOT = (
 
 
 class DatasetScan(Scan):
-    """A `pyarrow.dataset.Dataset`: columns are read as they are needed, a few batches ahead."""
+    """A `pyarrow.dataset.Dataset`: columns are read as they are needed.
+
+    Plain Parquet is read batch by batch. Of whatever else is there (filters, unions, files of
+    other formats or schemas) Arrow reads as far ahead as it likes, up to 1 GB.
+    """
 
     kind = "the dataset"
     remedy = "check that no file is damaged or cut short and that all have the same columns"
@@ -38,20 +44,27 @@ class DatasetScan(Scan):
     def _empty(self) -> Any:
         return plain(self._dataset.schema.empty_table())
 
+    @cached_property
+    def _files(self) -> list[Any]:
+        """The Parquet files whose rows are all the rows; none if that is not so."""
+        ds = extras.pyarrow().dataset
+        if not isinstance(getattr(self._dataset, "format", None), ds.ParquetFileFormat):
+            return []
+        files, filtered = attempt(lambda: list(self._dataset.get_fragments()))
+        if filtered is not None:
+            return []
+        return files if all(matches(file, self._dataset.schema) for file in files) else []
+
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         assert self.names is not None
         pa = extras.pyarrow()
-        ds = pa.dataset
-        options = {}
-        if isinstance(getattr(self._dataset, "format", None), ds.ParquetFileFormat):
-            # otherwise whole row groups, and several files, wait in memory
-            options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False)
+        names = [self.names[c] for c in columns]
+        if self._files:
+            for file in self._files:
+                yield from batches_of(file, names, self._dataset.schema)
+            return
         batches = self._dataset.scanner(
-            columns=[self.names[c] for c in columns],
-            batch_size=CHUNK_ROWS,
-            batch_readahead=2,
-            fragment_readahead=1,
-            **options,
+            columns=names, batch_size=CHUNK_ROWS, batch_readahead=2, fragment_readahead=1
         ).to_batches()
         for batch in batches:
             yield plain(pa.Table.from_batches([batch]))
@@ -78,17 +91,13 @@ class ParquetScan(DatasetScan):
 
     def _check(self, fragment: Any, schema: Any) -> None:
         """Arrow fills columns that a file lacks, and casts types, without a word."""
-        own, failure = attempt(lambda: fragment.physical_schema)
+        same, failure = attempt(matches, fragment, schema)
         if failure is not None:
             raise ReadError(
                 f"The Parquet file {fragment.path} must be readable; it is damaged or cut short, "
                 "so write it again."
             )
-        ds = extras.pyarrow().dataset
-        folders = ds.get_partition_keys(fragment.partition_expression)
-        wanted = {field.name: value_type(field.type) for field in schema}
-        given = {field.name: value_type(field.type) for field in own}
-        if {**{name: wanted.get(name) for name in folders}, **given} != wanted:
+        if not same:
             raise ReadError(
                 f"Parquet files must all have the columns of the first one, in the same types; "
                 f"those of {fragment.path} differ, so write it again with the same schema."
@@ -150,7 +159,47 @@ class BatchScan(Scan):
                     "types; make them the same, for example by Table.cast(schema)."
                 )
             table = pa.table(batch) if is_a(batch, "pyarrow", "RecordBatch") else batch
-            yield plain(table.select(list(columns)))
+            yield plain(table.select(list(columns) or [0]))  # a table of no columns has no rows
+
+
+def matches(file: Any, schema: Any) -> bool:
+    """Tell whether a file and the folders it is in have the columns of a schema."""
+    wanted = {field.name: value_type(field.type) for field in schema}
+    given = {field.name: value_type(field.type) for field in file.physical_schema}
+    return {**{name: wanted.get(name) for name in folders(file)}, **given} == wanted
+
+
+def folders(file: Any) -> dict[str, Any]:
+    """Return the columns that folders are named for, and their value in a file."""
+    ds = extras.pyarrow().dataset
+    keys: dict[str, Any] = ds.get_partition_keys(file.partition_expression)
+    return keys
+
+
+def batches_of(file: Any, names: list[str], schema: Any) -> Generator[Any, None, None]:
+    """Yield the rows of a Parquet file, of which no more than one batch is in memory."""
+    pa = extras.pyarrow()
+    from pyarrow.parquet import ParquetFile
+
+    constant = {name: value for name, value in folders(file).items() if name in names}
+    own = [name for name in names if name not in constant]
+    with file.filesystem.open_input_file(file.path) as source:
+        opened = ParquetFile(source)
+        for batch in chain.from_iterable(
+            # what was read of a row group is held as long as its iterator
+            opened.iter_batches(CHUNK_ROWS, row_groups=[group], columns=own)
+            for group in range(opened.num_row_groups)
+        ):
+            table = pa.Table.from_batches([batch])
+            for name, value in constant.items():
+                kind = value_type(schema.field(name).type)
+                table = table.append_column(name, pa.repeat(pa.scalar(value, kind), len(table)))
+            table = plain(table.select(names))
+            if [value_type(schema.field(name).type) for name in names] != table.schema.types:
+                raise ReadError(
+                    f"Parquet files must not change during a fit; the columns of {file.path} did."
+                )
+            yield table
 
 
 def value_type(kind: Any) -> Any:

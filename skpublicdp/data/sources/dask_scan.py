@@ -135,7 +135,7 @@ class DaskScan(Scan):
     def _tasks(
         self, work: Any, job: Job, columns: Sequence[int], labels: Column | None
     ) -> list[Any]:
-        shared = extras.dask().delayed(job, pure=False, traverse=False)
+        shared = extras.dask().delayed(job.keeping(None, 0), pure=False, traverse=False)
         kinds = self._kinds_of(columns)
         starts = [int(start) for start in np.cumsum([0, *self.lengths])]
         ys: list[Any] = [None] * len(self.lengths)
@@ -144,10 +144,11 @@ class DaskScan(Scan):
         elif labels is not None and isinstance(labels.scan, MemoryScan):
             bounds = pairwise(starts)
             ys = [labels.scan.part(labels.position, *bound) for bound in bounds]
-        parts = zip(self._parts(columns), ys, starts[:-1], self.lengths, strict=True)
+        kept = [None if job.kept is None else job.kept[a:b] for a, b in pairwise(starts)]
+        parts = zip(self._parts(columns), ys, kept, starts[:-1], self.lengths, strict=True)
         return [
-            _task(work, shared, part, y, kinds, start, length)
-            for part, y, start, length in parts
+            _task(work, shared, part, y, here, kinds, start, length)
+            for part, y, here, start, length in parts
             if length
         ]
 
@@ -251,9 +252,12 @@ def _chunks(table: Any, y: Any, start: int) -> Iterator[Piece]:
         yield native.cut(table, a, b), None if y is None else native.cut(y, a, b), start + a
 
 
-def each(job: Job, table: Any, y: Any, kinds: Any, start: int, length: int) -> list[Outcome]:
+def each(
+    job: Job, table: Any, y: Any, kept: Any, kinds: Any, start: int, length: int
+) -> list[Outcome]:
     """Return what comes of each chunk of a partition, up to the first failure."""
     outcomes = []
+    job = job.keeping(kept, start)
     table, failure = checked(table, kinds, length)
     if failure is not None:
         return [(None, failure)]
@@ -264,9 +268,9 @@ def each(job: Job, table: Any, y: Any, kinds: Any, start: int, length: int) -> l
     return outcomes
 
 
-def total(job: Job, table: Any, y: Any, kinds: Any, start: int, length: int) -> Outcome:
+def total(job: Job, table: Any, y: Any, kept: Any, kinds: Any, start: int, length: int) -> Outcome:
     """Return the sum over the chunks of a partition."""
     table, failure = checked(table, kinds, length)
     if failure is not None:
         return None, failure
-    return summed(map(job, _chunks(table, y, start)))
+    return summed(map(job.keeping(kept, start), _chunks(table, y, start)))

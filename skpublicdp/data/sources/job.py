@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp.data.sources import native
 from skpublicdp.data.sources.scan import bare, is_ours
@@ -33,7 +34,7 @@ class Chunk:
     y : ndarray or series of k labels, or None
         The labels as they were given.
     start : int
-        Position of the first row among all rows.
+        Position of the first row among all rows, those that do not count included.
     """
 
     X: Any
@@ -43,11 +44,17 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Job:
-    """A function of chunks, and which columns of a table are the chunk's."""
+    """A function of chunks, which columns of a table are the chunk's, and which rows count."""
 
     function: Callable[[Chunk], Any]
     columns: tuple[int, ...]
     label: int | None
+    kept: NDArray[np.bool_] | None = None
+    first: int = 0
+
+    def keeping(self, kept: NDArray[np.bool_] | None, first: int) -> Job:
+        """Return the same work where only some rows count, by a mask of those from `first` on."""
+        return replace(self, kept=kept, first=first)
 
     def __call__(self, piece: Piece) -> Outcome:
         """Call the function; what it raises is one sentence, unless the package wrote it."""
@@ -65,9 +72,13 @@ class Job:
     def _call(self, table: Any, labels: Any, start: int) -> Any:
         y = labels if self.label is None else native.column(table, self.label)
         flat = len(getattr(table, "shape", (0, 0))) == 1
-        return self.function(
-            Chunk(table if flat else native.pick_columns(table, self.columns), y, start)
-        )
+        X = table if flat else native.pick_columns(table, self.columns)
+        if self.kept is not None:
+            at = start - self.first
+            here = np.flatnonzero(self.kept[at : at + native.height(X)])
+            if len(here) < native.height(X):
+                X, y = native.pick_rows(X, here), None if y is None else native.pick_rows(y, here)
+        return self.function(Chunk(X, y, start))
 
 
 def in_order(job: Job, pieces: Iterable[Piece], n_threads: int) -> Iterator[Outcome]:

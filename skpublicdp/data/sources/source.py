@@ -50,11 +50,16 @@ class RowSource:
     """
 
     def __init__(
-        self, scan: Scan, columns: Sequence[int] | None = None, labels: Column | None = None
+        self,
+        scan: Scan,
+        columns: Sequence[int] | None = None,
+        labels: Column | None = None,
+        kept: NDArray[np.bool_] | None = None,
     ) -> None:
         self._scan = scan
         self._columns = tuple(range(scan.n_columns) if columns is None else columns)
         self._labels = labels
+        self._kept = kept
 
     def __repr__(self) -> str:
         return f"<rows of {self._scan.kind}: {self.n_columns} columns>"
@@ -107,6 +112,15 @@ class RowSource:
         """Return the rows without these columns."""
         gone = {*self._find(names)}
         return RowSource(self._scan, [c for c in self._columns if c not in gone], self._labels)
+
+    def keeping(self, kept: NDArray[np.bool_]) -> RowSource:
+        """Return the rows of which passes show only some, by a mask; `n_rows` counts all."""
+        self.need_order("Groups")
+        return RowSource(self._scan, self._columns, self._labels, kept)
+
+    def need_order(self, what: str) -> None:
+        """Refuse what goes by position where every pass may have another order."""
+        need_order(self._scan, what)
 
     def _find(self, columns: Sequence[str | int]) -> tuple[int, ...]:
         """Return where columns, by name or position, are in the scan."""
@@ -223,7 +237,7 @@ class RowSource:
             If there is no such row.
         """
         wanted = np.asarray(positions, dtype=np.intp).ravel()
-        need_order(self._scan, "Positions")
+        self.need_order("Positions")
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.n_rows:
             raise IndexError(f"Positions must be from 0 to {self.n_rows - 1}, one for each row.")
         order = np.argsort(wanted, kind="stable")
@@ -245,7 +259,8 @@ class RowSource:
         inside = self._labels is not None and self._labels.scan is self._scan
         label = self._labels.position if self._labels is not None and inside else None
         wanted = tuple(dict.fromkeys(xs if label is None else (*xs, label)))
-        job = Job(f, tuple(map(wanted.index, xs)), None if label is None else wanted.index(label))
+        at = None if label is None else wanted.index(label)
+        job = Job(f, tuple(map(wanted.index, xs)), at, self._kept)
         return job, wanted, None if inside else self._labels
 
     def _stays(self, labels: Column | None) -> bool:

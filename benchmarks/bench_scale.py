@@ -1,0 +1,311 @@
+"""Tables larger than memory: time and memory of fits that stream their rows from Parquet.
+
+Each measurement runs in a process of its own, which says how far its anonymous memory rose above
+what it had before the fit. Beside them stands what a database needs for one count per group of each
+column of the same file. Files have a law of their own, are written in pieces into a temporary
+directory and deleted. Run it on a quiet machine: all times are wall-clock times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from matplotlib import pyplot as plt
+from report import line, print_lines, print_table, save_picture, save_table
+
+from skpublicdp import (
+    PAPQueryRelease,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateClassifier,
+)
+from skpublicdp.data import open_rows
+from skpublicdp.query_release import MarginalQueries, ThresholdQueries
+
+SIZES = (1_000_000, 10_000_000, 100_000_000)
+PIECE = 1 << 20
+BYTES_PER_ROW = 40
+"""Of a file, at most."""
+
+MOST_DISK = 16e9
+PUBLIC_ROWS = 2000
+EPSILON, DELTA = 1.0, 1e-9
+CORES = os.cpu_count() or 1
+DASK_ROWS = 10_000_000
+MEGABYTE = 1e6
+DATABASE = "DuckDB, counts of each column"
+
+JOBS = [f"job {code}" for code in range(12)]
+TOWNS = [f"town {code}" for code in range(40)]
+TEXTS = ["job", "town"]
+
+
+def people(generator, n):
+    """Draw rows of ten columns: numbers, small integers, text, and a label that needs all."""
+    age = generator.integers(17, 91, n).astype(np.int8)
+    hours = generator.integers(1, 100, n).astype(np.int16)
+    children = np.minimum(generator.geometric(0.5, n) - 1, 9).astype(np.int8)
+    income = np.exp(generator.normal(size=n, scale=0.8)).round(2).astype(np.float32)
+    wealth = generator.normal(size=n).round(2).astype(np.float32)
+    height = generator.normal(size=n).round(3)
+    luck = generator.random(n).round(3)
+    job = generator.integers(0, len(JOBS), n).astype(np.int8)
+    town = np.minimum(generator.geometric(0.08, n) - 1, len(TOWNS) - 1).astype(np.int8)
+    of_job = np.random.default_rng(7).normal(size=len(JOBS), scale=0.6)
+    logit = np.sin(age / 12) + 0.02 * (hours - 50) * (1 - 2 * (children > 1)) + of_job[job]
+    logit += 0.8 * np.log(income + 0.01) * (wealth > 0) + 0.5 * height * (town % 2)
+    label = (generator.random(n) < 1 / (1 + np.exp(0.3 * height**2 - logit))).astype(np.int8)
+    numbers = {"age": age, "hours": hours, "children": children, "income": income}
+    numbers |= {"wealth": wealth, "height": height, "luck": luck}
+    texts = {
+        "job": pa.DictionaryArray.from_arrays(pa.array(job), pa.array(JOBS)),
+        "town": pa.DictionaryArray.from_arrays(pa.array(town), pa.array(TOWNS)).cast(pa.string()),
+    }
+    return pa.table(numbers | texts | {"label": label})
+
+
+def write(path, n):
+    """Write a file piece by piece."""
+    generator = np.random.default_rng(0)
+    with pq.ParquetWriter(path, people(generator, 1).schema) as writer:
+        for start in range(0, n, PIECE):
+            writer.write_table(people(generator, min(PIECE, n - start)))
+
+
+def public_rows():
+    """Return rows of the same law as a frame."""
+    frame = people(np.random.default_rng(99), PUBLIC_ROWS).to_pandas()
+    return frame.astype(dict.fromkeys(TEXTS, str))
+
+
+def trees(rows, jobs):
+    X_public = public_rows().drop(columns=["label", *TEXTS])
+    clf = SemiPrivateClassifier(epsilon=EPSILON, random_state=0, n_jobs=jobs)
+    clf.fit(rows.drop("label", *TEXTS), rows["label"], X_public=X_public)
+
+
+def boosting(rows, jobs):
+    clf = SemiPrivateBoostingClassifier(epsilon=EPSILON, delta=DELTA, random_state=0, n_jobs=jobs)
+    clf.fit(rows.drop("label"), rows["label"], X_public=public_rows().drop(columns="label"))
+
+
+def pairs(rows, jobs):
+    release = PAPQueryRelease(
+        MarginalQueries(2), epsilon=EPSILON, delta=DELTA, random_state=0, n_jobs=jobs
+    )
+    release.fit(rows, X_public=public_rows())
+
+
+def cdf(rows, jobs):
+    release = PAPQueryRelease(
+        ThresholdQueries(), epsilon=EPSILON, delta=DELTA, random_state=0, n_jobs=jobs
+    )
+    release.fit(rows[["income"]], X_public=public_rows()[["income"]])
+
+
+FITS = {"depth-2 trees": trees, "boosting": boosting, "all pairs": pairs, "one CDF": cdf}
+
+
+def fit(name, path):
+    FITS[name](open_rows(path), CORES)
+
+
+def database(path):
+    """Count the rows in each group of each column, one column after the other."""
+    import duckdb
+
+    connection = duckdb.connect(config={"threads": CORES})
+    for column in people(np.random.default_rng(0), 1).column_names:
+        connection.execute(f"SELECT {column}, count(*) FROM '{path}' GROUP BY 1").fetchall()
+
+
+def mapped(path):
+    """Fit a memory map of ten float32 columns that lies there already."""
+    X = np.memmap(path, dtype=np.float32, mode="r").reshape(-1, 10)
+    y = (X[:, 0] + X[:, 1] > 0).astype(np.int8)
+    generator = np.random.default_rng(9)
+    clf = SemiPrivateBoostingClassifier(epsilon=EPSILON, delta=DELTA, random_state=0, n_jobs=CORES)
+    clf.fit(X, y, X_public=generator.normal(size=(PUBLIC_ROWS, 10)))
+
+
+def on_dask(workers, path):
+    """Fit depth-2 trees and release all pairs on some workers; return seconds of either."""
+    import dask.dataframe as dd
+    from dask.distributed import Client, LocalCluster
+
+    found = {}
+    with (
+        LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        frame = dd.read_parquet(path, split_row_groups=1)
+        numbers, public = frame.drop(columns=["label", *TEXTS]), public_rows()
+        public = public[list(numbers.columns)]
+        for _ in range(2):  # the first fit wakes the workers
+            start = time.perf_counter()
+            clf = SemiPrivateClassifier(epsilon=EPSILON, random_state=0)
+            clf.fit(numbers, frame["label"], X_public=public)
+            found["depth-2 trees"] = time.perf_counter() - start
+        start = time.perf_counter()
+        release = PAPQueryRelease(MarginalQueries(2), epsilon=EPSILON, delta=DELTA, random_state=0)
+        release.fit(numbers, X_public=public)
+        found["all pairs"] = time.perf_counter() - start
+    return found
+
+
+def anonymous():
+    """Return the anonymous memory of this process in bytes."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split("RssAnon:")[1].split()[0])
+
+
+def watched(results, action, args):
+    """Run something; put its seconds and how far anonymous memory rose into a queue."""
+    warnings.simplefilter("ignore")
+    start, highest, ended = anonymous(), [0], threading.Event()
+
+    def look():
+        while not ended.wait(0.01):
+            highest[0] = max(highest[0], anonymous())
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    begun, spent = time.perf_counter(), time.process_time()
+    found = action(*args)
+    seconds, spent = time.perf_counter() - begun, time.process_time() - spent
+    ended.set()
+    watcher.join()
+    results.put((seconds, spent, (highest[0] - start) / MEGABYTE, found))
+
+
+def measure(action, *args):
+    """Run something in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    process = context.Process(target=watched, args=(results, action, args))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"{action.__name__} failed.")
+    return results.get()
+
+
+def at_size(n, directory):
+    """Measure everything on one file."""
+    path = str(directory / f"{n}.parquet")
+    write(path, n)
+    gigabytes = os.path.getsize(path) / 1e9
+    measure(database, path)  # the file is in the cache from now on
+    seconds, spent, memory, _ = measure(database, path)
+    rows = [(DATABASE, n, seconds, spent, memory, 1.0)]
+    for name in FITS:
+        took, spent, memory, _ = measure(fit, name, path)
+        rows.append((name, n, took, spent, memory, took / seconds))
+        print(
+            f"{name}, {n:,} rows: {took:.1f} s ({spent:.1f} s of processors), {memory:.0f} MB; "
+            f"DuckDB {seconds:.2f} s",
+            flush=True,
+        )
+    os.remove(path)
+    names = ["what", "rows", "seconds", "cpu_seconds", "anonymous_mb", "of_duckdb"]
+    return pd.DataFrame(rows, columns=names).assign(file_gb=gigabytes)
+
+
+def in_memory(n, directory):
+    """Fit a memory map of n rows."""
+    path = directory / "mapped"
+    table = np.memmap(path, dtype=np.float32, mode="w+", shape=(n, 10))
+    generator = np.random.default_rng(0)
+    for start in range(0, n, PIECE):
+        part = table[start : start + PIECE]
+        part[:] = generator.normal(size=part.shape)
+    table.flush()
+    del table
+    found = measure(mapped, str(path))
+    os.remove(path)
+    return found
+
+
+def lines_of(table, workers, memory_map, n_mapped):
+    """Hold the figures against their targets."""
+    sizes = sorted(table["rows"].unique())
+    largest = table[table["rows"] == sizes[-1]].set_index("what")
+    for name in [*FITS][:3]:
+        yield line(f"{name}: anonymous memory", largest.loc[name, "anonymous_mb"], 600, "MB")
+        yield line(f"{name}: time beside DuckDB's", largest.loc[name, "of_duckdb"], 10, "times")
+        spent = largest["cpu_seconds"]
+        ratio = spent[name] / spent[DATABASE]
+        yield line(f"{name}: time of processors beside DuckDB's", ratio, unit="times")
+    for name in FITS:
+        mine = table[table["what"] == name].set_index("rows")["seconds"]
+        growth = (mine[sizes[-1]] / sizes[-1]) / (mine[sizes[0]] / sizes[0])
+        yield line(f"{name}: time per row, {sizes[-1]:,} / {sizes[0]:,} rows", growth, 1.2)
+    most = 2 * 10 * n_mapped / MEGABYTE + 500
+    what = f"boosting in memory, {n_mapped:,} × 10 float32: anonymous memory"
+    yield line(what, memory_map[2], most, "MB")
+    for name in workers[1]:
+        gain = workers[1][name] / workers[2][name]
+        yield line(f"{name}: 2 Dask workers against 1", gain, 1.7, "times", at_least=True)
+
+
+def picture(table):
+    """Draw time per row and memory against rows."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for name, part in table.groupby("what", sort=False):
+        style = {} if name in FITS else {"color": "0.5", "linestyle": "--"}
+        rows = part["rows"]
+        axes[0].plot(rows, 1e6 * part["seconds"] / rows, marker="o", label=name, **style)
+        if name in FITS:
+            axes[1].plot(rows, part["anonymous_mb"], marker="o")
+    axes[0].set(xscale="log", yscale="log", xlabel="rows", ylabel="microseconds per row")
+    axes[1].set(xscale="log", xlabel="rows", ylabel="anonymous memory, MB", ylim=(0, 700))
+    axes[1].axhline(600, color="0.5", linestyle=":")
+    axes[0].legend(fontsize=8)
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=float, nargs="+", default=SIZES, help="numbers of rows")
+    parser.add_argument("--dask-rows", type=float, default=DASK_ROWS)
+    parser.add_argument("--mapped-rows", type=float, default=10_000_000)
+    parser.add_argument("--directory", help="where temporary files go")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.directory) as name:
+        directory = Path(name)
+        room = min(MOST_DISK, 0.8 * shutil.disk_usage(directory).free)
+        parts = []
+        for n in sorted(map(int, options.sizes)):
+            # the file, and what fits put beside it
+            if n * 2 * BYTES_PER_ROW > room:
+                print(f"{n:,} rows are left out: they need more disk than there is.")
+                continue
+            parts.append(at_size(n, directory))
+        table = pd.concat(parts)
+        path = str(directory / "dask.parquet")
+        write(path, int(options.dask_rows))
+        workers = {count: measure(on_dask, count, path)[-1] for count in (1, 2)}
+        os.remove(path)
+        n_mapped = int(options.mapped_rows)
+        memory_map = in_memory(n_mapped, directory)
+    save_table(table, "scale")
+    lines = list(lines_of(table, workers, memory_map, n_mapped))
+    save_table(pd.DataFrame(lines), "scale_lines")
+    print_table(table.round(3).astype(str), f"ε = {EPSILON:g}, {CORES} cores")
+    print_lines(lines, "Figures")
+    save_picture(picture(table), "scale")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Bounds of columns, as users declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skpublicdp.data.frames import DATE, ColumnType
+from skpublicdp.guard import attempt
+
+
+def limits_of(
+    bounds: Any, names: Sequence[str], types: Sequence[ColumnType]
+) -> dict[int, tuple[float, float]]:
+    """Return the bounds of columns by their positions, where there are any."""
+    if bounds is None:
+        return {}
+    if isinstance(bounds, Mapping):
+        limits = {}
+        for column, pair in bounds.items():
+            if column not in names:
+                raise ValueError(
+                    f"bounds names a column that X does not have: {column!r}; it has "
+                    f"{', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
+                )
+            position = list(names).index(column)
+            dated = types[position].kind == DATE
+            limits[position] = _pair(pair, f"bounds of column {column}", dated)
+        return limits
+    lows, highs = check_bounds(bounds, len(names))
+    return dict(enumerate(zip(lows.tolist(), highs.tolist(), strict=True)))
+
+
+def _pair(pair: Any, what: str, dated: bool) -> tuple[float, float]:
+    """Validate the bounds of one column, as numbers."""
+    ends, failure = attempt(np.asarray, pair, dtype="datetime64[us]" if dated else np.float64)
+    if failure is None and ends.shape == (2,) and not (dated and np.isnat(ends).any()):
+        low, high = ends.astype(np.int64).tolist() if dated else ends.tolist()
+        if np.isfinite(low) and np.isfinite(high) and low < high:
+            return float(low), float(high)
+    raise ValueError(
+        f"{what} must be a pair of {'dates' if dated else 'numbers'} (low, high), finite with low "
+        f"< high; got {' '.join(repr(pair).split())}."
+    )
+
+
+def check_bounds(
+    bounds: ArrayLike, n_features: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Validate bounds as (low, high), two arrays of shape (n_features,)."""
+    limits, failure = attempt(np.asarray, bounds, dtype=np.float64)
+    if failure is not None:
+        raise ValueError(
+            f"bounds must be numbers, one pair (low, high) or one per feature, shape ({n_features},"
+            " 2); got something that is no number."
+        )
+    if limits.shape not in {(2,), (n_features, 2)}:
+        raise ValueError(
+            f"bounds must be one pair (low, high) or one per feature, shape ({n_features}, 2); "
+            f"got shape {limits.shape}."
+        )
+    low, high = np.broadcast_to(limits, (n_features, 2)).T
+    wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
+    if len(wrong):
+        at = int(wrong[0])
+        raise ValueError(
+            "bounds must be finite with low < high for every feature; got "
+            f"({low[at]:g}, {high[at]:g}) for feature {at}."
+        )
+    return low, high

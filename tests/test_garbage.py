@@ -1,0 +1,257 @@
+"""What is handed over by mistake: one sentence says what to do, and nothing else comes of it."""
+
+import re
+import tempfile
+import warnings
+from decimal import Decimal
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from skpublicdp import PAPQueryRelease, PrivacyBudget, PublicFit
+from tests.garbage import FAULTS, LEARNERS, SECRETS, X_PUBLIC, M, N, X, Y
+
+INTERNALS = re.compile(
+    r"numpy|joblib|pandas|narwhals|pyarrow|polars\.|sklearn|ufunc|has no attr|not subscriptable"
+    r"|tuple|index out|array element|inhomog|convert string|object of type|dtype|unhashable|<class"
+    r"|promot|not supported between|unsupported operand|positional|not iterable|unpack|float\(\)"
+    r"|cannot cast",
+    re.IGNORECASE,
+)
+"""Words of those who work underneath."""
+
+
+def chain(error):
+    """List an error and all that it came of."""
+    found = []
+    while error is not None:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def check_sentence(error, says):
+    # how scikit-learn ends what it says of parameters
+    text = re.sub(r"\. Got .* instead\.$", ".", str(error))
+    assert re.search(says, str(error))
+    assert re.fullmatch(r"[^\n]{20,500}\.", text)
+    assert not re.search(r"[^.]\.\s+[A-Z]", text)
+    assert not INTERNALS.search(text)
+    everything = "".join(f"{e!r} {getattr(e, '__notes__', '')}" for e in chain(error))
+    assert not any(secret in everything for secret in SECRETS)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FAULTS)
+def test_one_sentence_and_nothing_else(name):
+    argument, fault = FAULTS[name]
+    hit = {kind: one for kind, one in LEARNERS.items() if fault.hits(one, argument)}
+    assert hit
+    budget = PrivacyBudget(100, 1e-3)
+    for kind, learner in hit.items():
+        parameters = dict(fault.parameters)
+        if "budget" in learner.make().get_params():
+            parameters = {"budget": budget, "random_state": 0, **parameters}
+        estimator = learner.make(**parameters)
+        given = learner.given(**fault.given())
+        before = dict(vars(estimator))
+        with pytest.raises((TypeError, ValueError, RuntimeError)) as raised:
+            pytest.fail(f"{kind} took it: {estimator.fit(**given)}")
+
+        check_sentence(raised.value, fault.says)
+        assert vars(estimator).keys() == before.keys(), kind
+        assert all(vars(estimator)[name] is value for name, value in before.items()), kind
+        assert budget.ledger == [], kind
+
+
+def test_the_table_is_large():
+    for learner in LEARNERS.values():
+        assert sum(fault.hits(learner, argument) for argument, fault in FAULTS.values()) >= 60
+
+
+def wrong_names(rows):
+    return rows.rename(columns={"hours": "time"})
+
+
+LATER = {
+    "one row": (lambda: [1.0, 2.0], r"Expected 2D array.*Reshape"),
+    "a Series": (lambda: X["age"], r"one column.*to_frame"),
+    "a text": (lambda: "people.csv", r"X must be a table.*open_rows"),
+    "None": (lambda: None, r"X must be a table"),
+    "a column less": (lambda: X[["age"]], r"hours is missing"),
+    "a column more": (lambda: X.assign(zip=1.0), r"zip is unknown"),
+    "another name": (lambda: wrong_names(X), r"hours is missing and time is unknown"),
+    "another name in polars": (
+        lambda: pl.DataFrame(wrong_names(X)),
+        r"hours is missing and time is unknown",
+    ),
+    "two of a name": (lambda: X.set_axis(["age", "age"], axis=1), r"'age' twice"),
+    "no rows": (lambda: X[:0], r"0 sample"),
+    "lists": (lambda: X.assign(hours=pd.Series([[1]] * N, dtype=LISTS)), r"hours .*lists"),
+    "a mask": (lambda: np.ma.masked_less(X.to_numpy(), 0), r"mask.*filled"),
+    "a sparse matrix": (lambda: sparse.csr_array(X.to_numpy()), r"[Ss]parse.*toarray"),
+}
+LISTS = pd.ArrowDtype(pa.list_(pa.int64()))
+READERS = [kind for kind, one in LEARNERS.items() if hasattr(one.make(), "predict")]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    found = {}
+    with warnings.catch_warnings(action="ignore"):
+        for kind in [*READERS, "public_fit"]:
+            seed = {} if kind == "public_fit" else {"random_state": 0}
+            found[kind] = LEARNERS[kind].make(**seed).fit(**LEARNERS[kind].given())
+    return found
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_later_rows(name, fitted):
+    make, says = LATER[name]
+    for estimator in fitted.values():
+        use = getattr(estimator, "predict", None) or estimator.transform
+        with pytest.raises((TypeError, ValueError)) as raised:
+            use(make())
+        check_sentence(raised.value, says)
+
+
+def test_a_failed_fit_leaves_the_last_one(fitted):
+    learner = clone(fitted["boosting"]).fit(X, Y, X_public=X_PUBLIC)
+    before, said = dict(vars(learner)), learner.predict(X)
+    with pytest.raises(ValueError, match="at least two classes"):
+        learner.fit(X[["age"]], np.ones(N, int), X_public=X_PUBLIC[["age"]])
+    assert vars(learner) == before
+    np.testing.assert_array_equal(learner.predict(X), said)
+
+
+def on_disk(rows):
+    with tempfile.TemporaryFile() as file:
+        mapped = np.memmap(file, dtype=float, mode="w+", shape=rows.shape)
+    mapped[:] = rows
+    return mapped
+
+
+def read_only(rows):
+    rows = rows.to_numpy(copy=True)
+    rows.setflags(write=False)
+    return rows
+
+
+SAME = {
+    "polars": pl.DataFrame,
+    "Arrow": pa.Table.from_pandas,
+    "an array": lambda rows: rows.to_numpy(),
+    "a list": lambda rows: rows.to_numpy().tolist(),
+    "tuples": lambda rows: tuple(map(tuple, rows.to_numpy())),
+    "a memory map": on_disk,
+    "a read-only array": read_only,
+    "columns in order": lambda rows: np.asfortranarray(rows.to_numpy()),
+    "every second row": lambda rows: np.repeat(rows.to_numpy(), 2, axis=0)[::2],
+    "other bytes": lambda rows: rows.to_numpy().astype(">f8"),
+    "float32": lambda rows: rows.astype(np.float32),
+    "float16": lambda rows: rows.to_numpy().astype(np.float16),
+    "nullable": lambda rows: rows.astype("Float64"),
+    "pandas by Arrow": lambda rows: rows.convert_dtypes(dtype_backend="pyarrow"),
+    "polars float32": lambda rows: pl.DataFrame(rows).cast(pl.Float32),
+    "objects": lambda rows: rows.astype(object),
+    "decimals": lambda rows: rows.map(lambda value: Decimal(str(value))),
+    "Arrow decimals": lambda rows: pa.Table.from_pandas(
+        rows.map(lambda value: Decimal(f"{value:.2f}"))
+    ),
+    "sparse columns": lambda rows: rows.astype(pd.SparseDtype(float, 0.0)),
+    "names that are numbers": lambda rows: rows.set_axis([7, 8], axis=1),
+    "rows with names": lambda rows: rows.set_axis([f"row {i}" for i in range(len(rows))]),
+}
+
+
+def said(learner, rows, public, at):
+    """What a fit says of rows, or the rows that it makes."""
+    quick = {"random_state": 0, "max_rounds": 2}
+    known = learner.make().get_params()
+    quick = {name: value for name, value in quick.items() if name in known}
+    estimator = learner.make(**quick).fit(**learner.given(X=rows, X_public=public))
+    if hasattr(estimator, "predict"):
+        return np.asarray(estimator.predict(at))
+    if learner.make is PublicFit:  # of a type of its own
+        return np.asarray(estimator.transform(at), dtype=float).round(2)
+    made = estimator.sample(20)
+    made = made.to_pandas() if hasattr(made, "to_pandas") else made
+    return np.asarray(made).astype(str)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_numbers_are_the_same_rows(name):
+    convert = SAME[name]
+    for kind, learner in LEARNERS.items():
+        if name in ("sparse columns", "float16") and kind == "public_fit":  # too much for a scaler
+            continue
+        found = said(learner, convert(X), convert(X_PUBLIC), convert(X))
+        np.testing.assert_array_equal(found, said_of_pandas(kind), err_msg=kind)
+
+
+@cache
+def said_of_pandas(kind):
+    return said(LEARNERS[kind], X, X_PUBLIC, X)
+
+
+def mixed(n):
+    return pd.DataFrame(
+        {
+            "born": pd.date_range("2020-01-01", periods=n, freq="17h"),
+            "job": np.resize(["clerk", "nurse", "cook"], n),
+            "left": np.arange(n) % 3 == 0,
+            "wage": np.where(np.arange(n) % 5 == 0, np.nan, np.arange(n) * 0.5),
+        }
+    )
+
+
+MIXED = {
+    "polars": pl.DataFrame,
+    "Arrow": pa.Table.from_pandas,
+    "nullable": lambda rows: rows.convert_dtypes(),
+    "pandas by Arrow": lambda rows: rows.convert_dtypes(dtype_backend="pyarrow"),
+    "zones": lambda rows: rows.assign(born=rows["born"].dt.tz_localize("UTC")),
+    "categories": lambda rows: rows.astype({"job": "category"}),
+    "polars Enum": lambda rows: pl.DataFrame(rows).with_columns(
+        pl.col("job").cast(pl.Enum(["clerk", "cook", "nurse"]))
+    ),
+    "Arrow dictionaries": lambda rows: pa.Table.from_pandas(rows.astype({"job": "category"})),
+}
+OF_TEXT = {"categories", "polars Enum", "Arrow dictionaries"}
+DATED = {kind: one for kind, one in LEARNERS.items() if one.dated}
+
+
+def parts_of(learner):
+    """Rows of the kinds that an estimator takes: private, public, and those to speak of."""
+    columns = ["born", "left"]
+    columns += (["job"] if learner.text else []) + (["wage"] if learner.missing else [])
+    return [mixed(n)[columns] for n in (N, M, N)]
+
+
+@cache
+def said_of_mixed(kind):
+    return said(LEARNERS[kind], *parts_of(LEARNERS[kind]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MIXED)
+def test_dates_texts_booleans_and_missing_numbers(name):
+    for kind, learner in DATED.items():
+        if learner.text or name not in OF_TEXT:
+            found = said(learner, *map(MIXED[name], parts_of(learner)))
+            np.testing.assert_array_equal(found, said_of_mixed(kind), err_msg=kind)
+
+
+def test_numbers_by_themselves_are_questions_about_one_column():
+    release = PAPQueryRelease(random_state=0).fit(X[["age"]], X_public=X_PUBLIC[["age"]])
+    wanted = release.answer([[20], [50], [80]])
+    for asked in ([20, 50, 80], np.array([20.0, 50, 80]), pd.Series([20, 50, 80]), (20, 50, 80)):
+        np.testing.assert_array_equal(release.answer(asked), wanted)
+        np.testing.assert_array_equal(release.interval(asked), release.interval([[20], [50], [80]]))

@@ -1,0 +1,216 @@
+"""Public rows go in everywhere alike: apart, by a mask, or described; and so does alpha."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpublicdp import (
+    GenericLearnerClassifier,
+    LabelBoostClassifier,
+    PPMHalfspaceClassifier,
+    PublicFit,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateClassifier,
+    SubsamplingActiveLearner,
+)
+from skpublicdp.data import describe_columns
+from skpublicdp.exceptions import NoPublicDataWarning, TooFewRowsWarning
+from skpublicdp.hypotheses import Stumps
+from skpublicdp.model_selection import SemiPrivateSearchCV
+from tests.test_common import ESTIMATORS
+from tests.test_label_boost import Recorder
+
+RNG = np.random.default_rng(0)
+N, M = 1500, 200
+X = 50 + 10 * RNG.normal(size=(N, 2))
+Y = np.where(X[:, 0] + X[:, 1] > 103, "yes", "no")
+PUBLIC = 50 + 10 * RNG.normal(size=(M, 2))
+LABELS = np.where(PUBLIC[:, 0] + PUBLIC[:, 1] > 103, "yes", "no")
+X_ALL, MASK = np.vstack([X, PUBLIC]), np.arange(N + M) >= N
+Y_ALL = np.append(Y, LABELS)
+DESCRIBED = describe_columns({"age": (20, 80, 50), "dose": (20, 80, 50)}, size=120)
+
+BOOSTED = LabelBoostClassifier(random_state=0)
+LEARNERS = [
+    SemiPrivateClassifier(random_state=0),
+    PPMHalfspaceClassifier(max_halfspaces=60, random_state=0),
+    LabelBoostClassifier(random_state=0),
+    LabelBoostClassifier(release_labeler=True, random_state=0),
+    GenericLearnerClassifier(random_state=0),
+    SemiPrivateBoostingClassifier(max_rounds=2, random_state=0),
+    SemiPrivateSearchCV(SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}, random_state=0),
+]
+WITH_ALPHA = [*LEARNERS[:3], LEARNERS[4]]
+
+pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+each_learner = pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+
+
+def labels_for(learner, y):
+    """Labels of which a released labeler leaves some for the base learner."""
+    if not getattr(learner, "release_labeler", False):
+        return y
+    return np.where(np.arange(len(y)) % 2 == 0, y, "-1")
+
+
+class TestPipelines:
+    """A mask that a step consumed reaches the classifier behind it."""
+
+    @each_learner
+    def test_a_routed_mask_reaches_every_step(self, learner):
+        steps = [("scale", PublicFit()), ("learn", clone(learner))]
+        with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+            warnings.simplefilter("error", NoPublicDataWarning)
+            pipeline = Pipeline(steps).fit(X_ALL, labels_for(learner, Y_ALL), is_public=MASK)
+        scaler = StandardScaler().fit(PUBLIC)
+        np.testing.assert_array_equal(pipeline[0].transformer_.mean_, scaler.mean_)
+        receipt = pipeline[-1].privacy_
+        assert (receipt.n_private, receipt.n_public) == (N, M)
+        assert pipeline.score(X, Y) > 0.75
+
+    @each_learner
+    def test_names_of_steps_do_without_routing(self, learner):
+        steps = [("scale", PublicFit()), ("learn", clone(learner))]
+        pipeline = Pipeline(steps).fit(
+            X_ALL, labels_for(learner, Y_ALL), scale__is_public=MASK, learn__is_public=MASK
+        )
+        assert pipeline[-1].privacy_.n_public == M
+
+    @each_learner
+    def test_described_rows_are_scaled_on_the_way(self, learner):
+        frame = pd.DataFrame(X, columns=["age", "dose"])
+        steps = [("scale", PublicFit().set_output(transform="pandas")), ("learn", clone(learner))]
+        with sklearn.config_context(enable_metadata_routing=True):
+            pipeline = Pipeline(steps, transform_input=["X_public"]).fit(
+                frame, labels_for(learner, Y), X_public=DESCRIBED
+            )
+        assert pipeline[0].transformer_.mean_ == pytest.approx([50, 50], abs=1)
+        assert pipeline[-1].privacy_.n_public == 120
+
+    @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+    def test_whatever_fit_takes_is_routed_without_being_asked_for(self, estimator):
+        taken = set(inspect.signature(estimator.fit).parameters) - {"X", "y"}
+        requests = estimator.get_metadata_routing()
+        requests = getattr(requests, "_self_request", requests).fit.requests
+        assert {name for name, wanted in requests.items() if wanted is True} == taken
+
+
+class TestDescribedRows:
+    @pytest.mark.parametrize("named", [True, False])
+    @pytest.mark.parametrize(
+        "learner", [*LEARNERS, SubsamplingActiveLearner(n_labels=300, random_state=0)], ids=repr
+    )
+    def test_they_go_where_public_rows_go(self, learner, named):
+        rows = pd.DataFrame(X, columns=["age", "dose"]) if named else X
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", TooFewRowsWarning)
+            fitted = clone(learner).fit(rows, labels_for(learner, Y), X_public=DESCRIBED)
+        assert fitted.privacy_.n_public == 120
+        if "Search" not in type(learner).__name__:
+            assert "from a description" in repr(fitted.privacy_)
+        assert fitted.score(rows, Y) > 0.7
+
+    def test_columns_go_by_their_names(self):
+        turned = pd.DataFrame(X[:, ::-1], columns=["dose", "age"])
+        uneven = describe_columns({"age": (0, 1), "dose": (5, 9)}, size=40)
+        scaler = PublicFit().fit(turned, X_public=uneven)
+        np.testing.assert_allclose(scaler.transformer_.mean_, [7, 0.5], atol=0.1)
+        np.testing.assert_allclose(scaler.transform(uneven).mean(axis=0), 0, atol=1e-9)
+        with pytest.raises(ValueError, match="must describe each column of X; 'pulse'"):
+            PublicFit().fit(turned.rename(columns={"age": "pulse"}), X_public=uneven)
+
+
+class TestMaskOrApart:
+    """It is one thing whether public rows are marked or come in an argument of their own."""
+
+    @pytest.mark.parametrize("released", [False, True])
+    def test_label_boost(self, released):
+        clf = LabelBoostClassifier(
+            Recorder(), release_labeler=released, epsilon=3.0, delta=1e-6, random_state=0
+        )
+        y = np.where(np.arange(N) < 300, Y, "-1")
+        apart = clone(clf).fit(X, y, X_public=PUBLIC)
+        for labels in ("-1", "yes", "a label that nobody has", 7, np.nan):
+            with_public = np.append(y.astype(object), np.full(M, labels, dtype=object))
+            masked = clone(clf).fit(X_ALL, with_public, is_public=MASK)
+            np.testing.assert_array_equal(masked.estimator_.X, apart.estimator_.X)
+            np.testing.assert_array_equal(masked.estimator_.y, apart.estimator_.y)
+            assert masked.classes_.tolist() == ["no", "yes"]
+        assert (masked.privacy_.n_private, masked.privacy_.n_public) == (N, M)
+        given = {tuple(row) for row in PUBLIC}
+        assert not any(tuple(row) in given for row in masked.estimator_.X)
+
+    def test_the_default_base_learner_gets_them(self):
+        masked = clone(BOOSTED).fit(X_ALL, Y_ALL, is_public=MASK)
+        apart = clone(BOOSTED).fit(X, Y, X_public=PUBLIC)
+        alone = SemiPrivateClassifier(alpha=0.1).fit(X, Y, X_public=PUBLIC)
+        assert str(masked.estimator_.hypothesis_) == str(apart.estimator_.hypothesis_)
+        assert masked.estimator_.cover_size_ == alone.cover_size_
+
+    def test_generic_learner(self):
+        y = np.where(np.arange(N) < 500, Y, "-1")
+        clf = GenericLearnerClassifier(random_state=0)
+        alone = clone(clf).fit(X, y)
+        apart = clone(clf).fit(X, y, X_public=PUBLIC)
+        masked = clone(clf).fit(X_ALL, np.append(y, LABELS), is_public=MASK)
+        assert str(masked.hypothesis_) == str(apart.hypothesis_)
+        for one in (apart, masked):  # public rows cost nothing and leave the synthetic ones alone
+            np.testing.assert_array_equal(one.sanitized_, alone.sanitized_)
+            assert one.privacy_.mechanisms == alone.privacy_.mechanisms
+            assert (one.privacy_.n_private, one.privacy_.n_public) == (N, M)
+
+    def test_public_rows_alone_choose_the_cover_of_a_generic_learner(self):
+        clf = GenericLearnerClassifier(Stumps(), random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            clf = clone(clf).fit(X, Y, X_public=PUBLIC)
+        assert clf.sanitized_.shape == (0, 2)
+        semi = SemiPrivateClassifier(Stumps()).fit(X, Y, X_public=PUBLIC)
+        assert clf.cover_size_ == semi.cover_size_
+        assert clf.privacy_.epsilon == 1.0
+
+    def test_groups_of_public_rows_are_not_looked_at(self):
+        persons = np.append(np.arange(N) // 2, np.full(M, -1)).astype(float)
+        persons[MASK] = np.nan
+        clf = GenericLearnerClassifier(max_rows_per_group=1, random_state=0)
+        clf = clf.fit(X_ALL, Y_ALL, is_public=MASK, groups=persons)
+        assert (clf.privacy_.n_private, clf.privacy_.n_public) == (N // 2, M)
+
+    @pytest.mark.parametrize("clf", [GenericLearnerClassifier(), LabelBoostClassifier()], ids=repr)
+    def test_unusable(self, clf):
+        for settings, message in (
+            ({"is_public": MASK[:-1]}, "is_public must hold one boolean per row"),
+            ({"is_public": np.ones(N + M, dtype=bool)}, "at least one private row"),
+            ({"X_public": X_ALL[:9]}, "shares memory with X"),
+            ({"X_public": [[np.inf, 1.0]]}, "X_public is not usable"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                clone(clf).fit(X_ALL, Y_ALL, **settings)
+
+
+class TestAlpha:
+    @pytest.mark.parametrize("learner", WITH_ALPHA, ids=repr)
+    def test_grid_search_over_epsilon_and_alpha(self, learner):
+        grid = {"epsilon": [1e-4, 5.0], "alpha": [0.05, 0.4]}
+        search = GridSearchCV(learner, grid, cv=KFold(3)).fit(X, Y, X_public=PUBLIC)
+        assert search.best_params_["epsilon"] == 5.0
+        assert search.best_estimator_.privacy_.n_public == M
+        assert search.best_score_ > 0.85
+
+    @pytest.mark.parametrize("learner", WITH_ALPHA, ids=repr)
+    def test_a_smaller_one_is_a_finer_cover(self, learner):
+        sizes = []
+        for alpha in (0.5, 0.25, 0.12):
+            clf = clone(learner).set_params(alpha=alpha).fit(X, Y, X_public=PUBLIC)
+            sizes.append(getattr(clf, "estimator_", clf).cover_size_)
+        assert sizes == sorted(sizes)
+        assert sizes[0] < sizes[-1]

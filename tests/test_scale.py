@@ -1,0 +1,103 @@
+"""What makes large tables quick changes no count, and no row counts for more."""
+
+import threading
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+import threadpoolctl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skpublicdp.boosting import growth, learner
+from skpublicdp.data.columns import Column
+from skpublicdp.data.frames import Table
+from skpublicdp.hypotheses import splits as splits_module
+from skpublicdp.hypotheses.splits import Splits
+from skpublicdp.threads import one_blas_thread
+from tests import test_boosting_growth_privacy as whole_fits
+
+PERSONS = "persons, pure, three labels"
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.booleans(), st.sampled_from("fd"))
+def test_pairs_of_splits_are_counted_as_they_are(seed, n_features, heavy, kind):
+    rng = np.random.default_rng(seed)
+    n, n_splits = int(rng.integers(0, 80)), 8 * n_features
+    X = rng.normal(size=(n, n_features)).round(1).astype(kind)
+    y = rng.integers(0, 3, n)
+    weights = rng.integers(0, 9, n) if heavy else np.ones(n, dtype=np.int64)
+    # in any order, some alike, and some between neighbouring floats
+    features = rng.permutation(np.resize(np.arange(n_features), n_splits))
+    splits = Splits(features, rng.normal(size=n_splits).round(1))
+    above = np.ones((n_splits + 1, n), dtype=np.int64)
+    for split in range(n_splits):
+        above[split + 1] = [X[row, features[split]] > splits.thresholds[split] for row in range(n)]
+    expected = [(above * (weights * (y == label))) @ above.T for label in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splits_module, "CELL_ROWS", 32)
+        patch.setattr(splits_module, "joint_table", None)  # that is for fewer splits
+        np.testing.assert_array_equal(splits.tabulate(X, y, weights, 3, 2), expected)
+
+
+@pytest.mark.parametrize("library", [pa.table, pl.DataFrame])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", "b", None, "c", "a", "(other)", "(missing)", "zz"] * 4,
+        [None, None, None],
+        ["a"] * 5,
+        ["a", "b", "c"],
+        ["a", "a", None, None, None],
+    ],
+)
+def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
+    column = Column("c", np.array(["a", "b", "c"], dtype=object), categorical=True)
+    codes = Table(library({"c": values})).codes(0, column.encode)
+    one_by_one = [column.encode(np.array([value, None], dtype=object)[:1])[0] for value in values]
+    assert codes.dtype == np.float64
+    np.testing.assert_array_equal(codes, one_by_one)
+
+
+@pytest.mark.parametrize("name", ["labels", "pure, three labels", "one round", PERSONS])
+def test_growth_on_some_rows_and_then_on_more_pays_for_what_a_row_moves(name, monkeypatch):
+    sizes = []
+    visit = growth.Growth.visit
+
+    def noted(self, which, budget):
+        sizes.append(self._cells.rows.n)
+        return visit(self, which, budget)
+
+    monkeypatch.setattr(learner, "rows_to_grow_on", lambda noise, cells: 12)
+    monkeypatch.setattr(growth.Growth, "visit", noted)
+    options = whole_fits.GROWING[name]
+    more = options | {"epsilon": 10 * options["epsilon"]}  # all stages run on fewer rows, too
+    monkeypatch.setitem(whole_fits.GROWING, name, more)
+    whole_fits.test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name)
+    n = max(sizes)
+    assert sizes[-1] == n
+    assert name == "one round" or 12 <= min(sizes) <= n / 2
+
+
+def test_blas_gets_its_threads_back_when_the_last_fit_ends():
+    def threads():
+        found = threadpoolctl.threadpool_info()
+        return [library["num_threads"] for library in found if library["user_api"] == "blas"]
+
+    before, inside, go_on = threads(), threading.Event(), threading.Event()
+
+    def fit():
+        with one_blas_thread:
+            inside.set()
+            go_on.wait(60)
+
+    other = threading.Thread(target=fit)
+    other.start()
+    inside.wait(60)
+    with one_blas_thread:
+        assert set(threads()) == {1}
+        go_on.set()
+        other.join()
+        assert set(threads()) == {1}
+    assert threads() == before
