@@ -388,6 +388,7 @@ def procedure(plan, S, T):
         np.array(T),
         np.array([True] * len(S) + [False] * len(T)),
         np.arange(2),
+        np.array(T)[:0],
     )
 
     def run():
