@@ -33,7 +33,7 @@ $(OLDEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --editable . \
 		'scikit-learn==1.7.0' 'numpy==2.0.0' 'scipy==1.13.0' 'joblib==1.3.0' \
-		'narwhals==2.0.1' 'pyarrow==17.0.0' \
+		'narwhals==2.20.0' 'pyarrow==17.0.0' \
 		'duckdb==2.0.0' 'dask[dataframe,distributed]==2025.1.0' 'polars==1.34.0' \
 		'pandas==2.2.2' 'matplotlib==3.9.0' 'pyparsing<3.2' 'pytest>=8' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	touch $@
