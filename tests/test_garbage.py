@@ -47,13 +47,13 @@ def check_sentence(error, says):
     assert not any(secret in everything for secret in SECRETS)
 
 
-OF_TEXT = ("column: text", "X_public: other kinds", "stream: a stream beside other kinds")
+BY_THE_TYPE = ("column: text", "X_public: other kinds", "stream: a stream beside other kinds")
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FAULTS)
 def test_one_sentence_and_nothing_else(name):
-    if name in OF_TEXT and pd.__version__ < "3":
+    if name in BY_THE_TYPE and pd.__version__ < "3":
         pytest.skip("text has no type of its own in frames of pandas 2")
     argument, fault = FAULTS[name]
     hit = {kind: one for kind, one in LEARNERS.items() if fault.hits(one, argument)}
