@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from skpublicdp.mechanisms.randomness import RandomBits
 
+AT_ONCE = 1 << 20
+"""Positions drawn at a time, for the sake of memory."""
+
 
 def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
     """Draw k of n positions, each set of k equally likely.
@@ -27,11 +30,10 @@ def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
 
     Notes
     -----
-    The first k different ones of uniform positions are drawn if that is at most half of them: each
-    set is then as likely as any other, and nothing of length n is needed. Else every position gets
-    a random key of 64 bits, and the k least keys win. Where the k-th and the next are equal all
-    keys are drawn anew: that event treats all positions alike, so given that it does not happen
-    each set is exactly as likely as any other.
+    If k is at most half of n, the first k different ones of uniform positions are drawn: each set
+    is then as likely as any other. Else every position gets a random key of 64 bits, and the k
+    least keys win. Where the k-th and the next are equal all keys are drawn anew: that event treats
+    all positions alike, so that given that it does not happen each set is as likely as any other.
 
     Examples
     --------
@@ -53,12 +55,11 @@ def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
 
 
 def _first_different(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
-    drawn = random_indices(n, k, bits)
-    while True:
-        different, first = np.unique(drawn, return_index=True)
-        if len(different) >= k:
-            return np.sort(different[np.argsort(first)[:k]])
-        drawn = np.concatenate([drawn, random_indices(n, k - len(different), bits)])
+    different, missing = np.zeros(n, dtype=bool), k
+    while missing:  # never more are drawn than are missing, so that none is too many
+        different[random_indices(n, min(missing, AT_ONCE), bits)] = True
+        missing = k - int(np.count_nonzero(different))
+    return np.flatnonzero(different)
 
 
 def random_order(n: int, bits: RandomBits) -> NDArray[np.intp]:
