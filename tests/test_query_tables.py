@@ -124,8 +124,11 @@ class TestIntervals:
             return (high - low) / 2
 
         np.testing.assert_allclose(half(0.5) / half(), norm.isf(0.25) / norm.isf(0.025))
-        # a union of three
-        np.testing.assert_allclose(half(simultaneous=True), half(1 - 0.05 / 3))
+        together, each = release.interval(Q, simultaneous=True), release.interval(Q)
+        assert (together[:, 0] <= each[:, 0]).all()
+        assert (together[:, 1] >= each[:, 1]).all()
+        more = release.interval([*Q, *Q], simultaneous=True)  # a union of six
+        assert (np.diff(more[:3]) > np.diff(together)).all()
         for level in (0, 1, "high"):
             with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
                 release.interval(Q, level)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import Sensitivity
+from skpublicdp.accounting import Gaussian, Sensitivity
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.drift import clear_drift
-from skpublicdp.query_release.marginals import MarginalRelease
+from skpublicdp.query_release.marginals import MarginalRelease, Measured
 from skpublicdp.query_release.spending import all_noise, noise_on
 
 Floats = NDArray[np.float64]
@@ -87,6 +87,9 @@ def release_answers(
         deviations={(j,): np.array([s, s]) for j, s in enumerate(deviations)},
         sizes=(2,) * n_queries,
         effective_public_size=min(1 / factor, float(m)),
+        measured={(j,): Measured(np.array([1 - v, v]), variance) for j, v in enumerate(values)},
+        persons=persons,
+        gaussian=isinstance(noise, Gaussian),
     )
 
 

@@ -10,6 +10,9 @@ import numpy as np
 from skpublicdp.query_release.marginal_solver import Floats
 from skpublicdp.query_release.marginal_tables import Columns
 
+NOTHING = 1e-12
+"""Precision of a fraction of which nothing was measured."""
+
 
 @dataclass(eq=False)
 class Table:
@@ -89,6 +92,15 @@ class Table:
         total = self.precision + precision
         self.measured = (self.precision * self.measured + precision * values) / total
         self.precision = total
+
+    def summed(self) -> tuple[Floats, float]:
+        """Return the mean of own answers and sums of wider ones, by precisions, and its own."""
+        total, precision = self.precision * self.measured, self.precision
+        for other in self.above:
+            axes = other.axes_without(self.columns)
+            worth = other.precision / math.prod(other.shape[axis] for axis in axes)
+            total, precision = total + worth * other.measured.sum(axis=axes), precision + worth
+        return total / max(precision, NOTHING), max(precision, NOTHING)
 
     def residual(self) -> Floats:
         """Return measured less public fractions, less what is due to the margins of either."""

@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
 from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.query_release.marginal_estimate import Table
 from skpublicdp.query_release.marginal_model import MarginalModel
 from skpublicdp.query_release.marginal_plan import plan_shares
 from skpublicdp.query_release.marginal_solver import Floats
@@ -42,6 +44,13 @@ TABLE = Sensitivity(2, 2)
 PROOF = "docs/proofs/marginals.md"
 
 
+class Measured(NamedTuple):
+    """Noisy fractions of a table, and the variance of the noise of each."""
+
+    values: Floats
+    variance: float
+
+
 @dataclass(frozen=True, eq=False)
 class MarginalRelease:
     """Tables that are estimated from released and public numbers only.
@@ -57,12 +66,21 @@ class MarginalRelease:
         How many codes each column has.
     effective_public_size : float
         How many private rows the public ones turned out to be worth.
+    measured : mapping of tuple of int to Measured
+        What was measured of these tables, with nothing from public rows.
+    persons : float
+        How many private persons there are.
+    gaussian : bool
+        Whether the noise was Gaussian, else Laplace.
     """
 
     fractions: Mapping[Columns, Floats] = field(repr=False)
     deviations: Mapping[Columns, Floats] = field(repr=False)
     sizes: Columns
     effective_public_size: float
+    measured: Mapping[Columns, Measured] = field(default_factory=dict, repr=False)
+    persons: float = 0.0
+    gaussian: bool = True
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Return the estimated fractions of a released table.
@@ -211,7 +229,15 @@ def release_tables(
         },
         sizes=sizes,
         effective_public_size=min(model.worth.values()),
+        measured={columns: _measured(table) for columns, table in model.tables.items()},
+        persons=persons,
+        gaussian=isinstance(whole, Gaussian),
     )
+
+
+def _measured(table: Table) -> Measured:
+    values, precision = table.summed()
+    return Measured(values, 1 / precision)
 
 
 def _first_look(

@@ -276,8 +276,8 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         level : float, default=0.95
             How often the intervals should hold, in (0, 1), over samples and noise.
         simultaneous : bool, default=False
-            Whether all of these should hold together, or each by itself. For tables of hundreds of
-            cells it is a rule of thumb that held less often in simulations.
+            Whether all of these should hold together, or each by itself. Those of tables then rest
+            on the noisy answers alone, so that nothing about public rows or a model is assumed.
 
         Returns
         -------

@@ -82,8 +82,10 @@ class Released:
                 return band if narrower else found
             return found
         if isinstance(self.table, TableAnswers):
+            if simultaneous:
+                return self.table.together(self.queries, resolved, level)
             deviations = self.table.deviations(self.queries, resolved)
-            return intervals(self._answer(resolved), deviations, level, together)
+            return intervals(self._answer(resolved), deviations, level, 1)
         raise ValueError(
             'There are no intervals for this method; method="auto" has them, and "pmw" has '
             "guarantee_."

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from skpublicdp.data.columns import Codes, Rows
 from skpublicdp.exceptions import UnmeasuredWarning, warn
+from skpublicdp.query_release.bands import share_bounds
 from skpublicdp.query_release.derived import Binned, Derived, Lined
 from skpublicdp.query_release.line import NORMAL_95, LineRelease
 from skpublicdp.query_release.listed import ANY, CustomQueries, MarginalQueries
@@ -70,6 +71,24 @@ class TableAnswers:
             return None
         every = [self.release.deviations[columns].ravel() for columns in self._derived.workload]
         return float(np.sqrt(np.square(np.concatenate(every)).mean()))
+
+    def together(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        """Return intervals that hold all at once (Bonferroni), whatever public rows say."""
+        each = intervals(self.answer(queries, Q), self.deviations(queries, Q), level, 1)
+        release = self.release
+        for columns, asked, codes in self._by_table(queries, Q):
+            if columns:
+                measured = release.measured[columns]
+                low, high = share_bounds(
+                    measured.values[codes],
+                    measured.variance,
+                    release.persons,
+                    (1 - level) / (2 * len(Q)),
+                    gaussian=release.gaussian,
+                )
+                each[asked, 0] = np.minimum(low, each[asked, 0])
+                each[asked, 1] = np.maximum(high, each[asked, 1])
+        return each
 
     def deviations(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the standard deviation of each answer."""
@@ -138,6 +157,10 @@ class ColumnAnswers(TableAnswers):
     def deviations(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the standard deviation of each answer."""
         return self._ask(Q, lambda line, x: line.error(x) / NORMAL_95, self.release.deviations)
+
+    def together(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        """Return normal intervals that hold all at once (Bonferroni)."""
+        return intervals(self.answer(queries, Q), self.deviations(queries, Q), level, len(Q))
 
     def _ask(
         self,
