@@ -65,11 +65,13 @@ PARAMETERS = {
 
 
 @st.composite
-def tables(draw):
+def tables(draw, secret=False):
     """Rows in any container: mostly numbers, sometimes a mixture of anything."""
     n = draw(st.integers(0, 12))
     values = draw(st.sampled_from([st.floats(-100, 100, width=32)] * 3 + [NUMBERS, VALUES]))
     made = {name: draw(st.lists(values, min_size=n, max_size=n)) for name in ("age", "hours")}
+    if secret and n:
+        made["hours"][0] = SECRET
     if draw(st.booleans()):
         made = dict(reversed(made.items()))
     container = draw(st.sampled_from(list(CONTAINERS)))
@@ -109,7 +111,7 @@ class Session(RuleBasedStateMachine):
             self.spoiled.setdefault(name, known[name])
         self.set_all({name: data.draw(st.sampled_from(PARAMETERS[name][spoil]))}, known)
 
-    @rule(data=st.data(), X=tables(), aside=st.none() | tables())
+    @rule(data=st.data(), X=tables(secret=True), aside=st.none() | tables())
     def fit(self, data, X, aside):
         n = size_of(X)
         given = {
@@ -140,7 +142,7 @@ class Session(RuleBasedStateMachine):
             assert receipt.epsilon <= Fraction(str(known["epsilon"])) * (1 + Fraction(1, 10**9))
 
     @precondition(lambda self: self.fitted)
-    @rule(rows=tables())
+    @rule(rows=tables(secret=True))
     def predict(self, rows):
         use = getattr(self.estimator, "predict", None) or getattr(self.estimator, "transform", None)
         if use is None or self.kind == "release":
@@ -163,7 +165,7 @@ class Session(RuleBasedStateMachine):
             assert vars(found).keys() == found.get_params(deep=False).keys()
 
     @precondition(lambda self: self.fitted and is_classifier(self.estimator))
-    @rule(data=st.data(), rows=tables(), epsilon=st.sampled_from([0.01, 1, 0, "1", 30]))
+    @rule(data=st.data(), rows=tables(secret=True), epsilon=st.sampled_from([0.01, 1, 0, "1", 30]))
     def score(self, data, rows, epsilon):
         n, held = size_of(rows), len(self.budget.ledger)
         y = data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
