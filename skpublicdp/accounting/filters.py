@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 from skpublicdp.accounting.decimals import (
@@ -33,6 +34,12 @@ ACCOUNTANTS = ("auto", "pure", "zcdp", "gdp")
 KINDS = ("pure", "draw", "gaussian")
 """Of fits: any with δ = 0, those that only draw, and those with a positive δ."""
 
+EIGHTHS = 8
+"""Pure fits may have any number of these parts of ε, and noise the rest."""
+
+ASIDE = Fraction(1, 16)
+"""Share of δ for the choice between them, which depends on what was released."""
+
 LARGEST = 1 << 20
 """No fit has a larger ε."""
 
@@ -53,6 +60,9 @@ class Spent(NamedTuple):
 class Prices(NamedTuple):
     """What events cost in each currency; None is infinite.
 
+    `pure` is the ε of events with δ = 0 alone, `noise` the μ² of all others, and `fits` their
+    number.
+
     Examples
     --------
     >>> once = Prices.of(Draw(Fraction(1, 2)))
@@ -64,6 +74,9 @@ class Prices(NamedTuple):
     delta: Fraction
     rho: Fraction | None
     mu_squared: Fraction | None
+    pure: Fraction
+    noise: Fraction | None
+    fits: int
 
     @classmethod
     def of(cls, event: Event) -> Prices:
@@ -73,7 +86,11 @@ class Prices(NamedTuple):
             None if math.isinf(price) else fraction_above(Fraction(price))
             for price in (rho_price(event), mu_squared_price(event))
         )
-        return cls(None if math.isinf(epsilon) else Fraction(epsilon), delta, rho, mu_squared)
+        if math.isinf(epsilon):
+            return cls(None, delta, rho, mu_squared, Fraction(0), mu_squared, 1)
+        exact = Fraction(epsilon)
+        pure, noise = (Fraction(0), mu_squared) if delta else (exact, Fraction(0))
+        return cls(exact, delta, rho, mu_squared, pure, noise, 1)
 
     def __add__(self, other: Any) -> Prices:
         return Prices(
@@ -81,6 +98,9 @@ class Prices(NamedTuple):
             self.delta + other.delta,
             _sum(self.rho, other.rho),
             _sum(self.mu_squared, other.mu_squared),
+            self.pure + other.pure,
+            _sum(self.noise, other.noise),
+            self.fits + other.fits,
         )
 
     def to_text(self) -> str:
@@ -90,11 +110,40 @@ class Prices(NamedTuple):
     @classmethod
     def from_text(cls, text: str) -> Prices:
         """Read what `to_text` wrote."""
-        prices: list[Any] = [None if p is None else Fraction(p) for p in json.loads(text)]
-        return cls(*prices)
+        *found, fits = json.loads(text)
+        prices: list[Any] = [None if price is None else Fraction(price) for price in found]
+        return cls._make([*prices, int(fits)])
 
 
-FREE = Prices(Fraction(0), Fraction(0), Fraction(0), Fraction(0))
+NO = Fraction(0)
+FREE = Prices(NO, NO, NO, NO, NO, NO, 0)
+
+
+class Way(NamedTuple):
+    """One way to stay below a cap: pure fits up to an ε, and noise with what is left of it.
+
+    Where `pure` is None all fits count as noise, pure ones too.
+    """
+
+    pure: Fraction | None
+    epsilon: Fraction
+    delta: Fraction
+
+    def noise(self, total: Prices) -> Fraction | None:
+        """Return the μ² that counts as noise."""
+        return total.mu_squared if self.pure is None else total.noise
+
+    def left(self, total: Prices) -> Fraction:
+        """Return the μ² of noise that may be added; negative where the total is too much."""
+        noise = self.noise(total)
+        if noise is None or (self.pure is not None and total.pure > self.pure):
+            return Fraction(-1)
+        return _most_noise(self.epsilon, self.delta) - noise
+
+
+@cache
+def _most_noise(epsilon: Fraction, delta: Fraction) -> Fraction:
+    return gaussian_mu_squared(epsilon, delta)
 
 
 @dataclass(frozen=True)
@@ -120,19 +169,36 @@ class Filter:
                 return _within(total.epsilon, self.epsilon) and total.delta <= self.delta
             case "zcdp":
                 return _within(total.rho, zcdp_rho(self.epsilon, self.delta))
-        if self.accountant == "auto" and _within(total.epsilon, self.epsilon) and not total.delta:
-            return True  # pure *or* gdp: all of δ is left to gdp
-        return _within(total.mu_squared, gaussian_mu_squared(self.epsilon, self.delta))
+        if self.accountant == "auto" and total.pure <= self.epsilon and total.noise == 0:
+            return True  # only pure fits, which take nothing of δ
+        return any(way.left(total) >= 0 for way in self.ways(total.fits))
+
+    def ways(self, fits: int) -> list[Way]:
+        """List the ways of ``"auto"`` and ``"gdp"`` to admit a total of so many fits."""
+        shared = self.accountant == "auto" and fits > 1  # nobody chooses before the first answer
+        whole = Way(None, self.epsilon, self.delta * (1 - ASIDE) if shared else self.delta)
+        if not shared:
+            return [whole]
+        part = self.delta * ASIDE / (EIGHTHS - 1)
+        pure = [self.epsilon * eighths / EIGHTHS for eighths in range(1, EIGHTHS)]
+        return [whole, *(Way(most, self.epsilon - most, part) for most in pure)]
 
     def spent(self, total: Prices) -> Spent:
         """Return the least ε, and δ, that would have admitted a total that holds."""
         found = []
-        if self.accountant in ("auto", "pure") and total.epsilon is not None:
+        adds_up = self.accountant == "pure" or (self.accountant == "auto" and total.noise == 0)
+        if adds_up and total.epsilon is not None:
             found.append(Spent(written_above(total.epsilon), written_above(total.delta)))
         if self.accountant == "zcdp" and total.rho is not None:
             found.append(Spent(zcdp_epsilon(total.rho, self.delta), float(self.delta)))
-        if self.accountant in ("auto", "gdp") and total.mu_squared is not None:
-            found.append(Spent(gaussian_epsilon(total.mu_squared, self.delta), float(self.delta)))
+        if self.accountant in ("auto", "gdp"):
+            for way in self.ways(total.fits):
+                noise, share = way.noise(total), way.epsilon / self.epsilon
+                if noise is not None:
+                    epsilon = exact_fraction(gaussian_epsilon(noise, way.delta)) / share
+                    if way.pure is not None:
+                        epsilon = max(epsilon, total.pure / (1 - share))
+                    found.append(Spent(written_above(epsilon), float(self.delta)))
         return min(found)
 
     def room(self, total: Prices, kind: str, delta: Fraction | None = None) -> float:
@@ -164,7 +230,7 @@ class Filter:
             left = zcdp_rho(self.epsilon, self.delta) - (total.rho or 0)
             found, price = zcdp_epsilon(max(left, Fraction(0)), at), zcdp_rho
         else:
-            left = gaussian_mu_squared(self.epsilon, self.delta) - (total.mu_squared or 0)
+            left = max(way.left(total) for way in self.ways(total.fits + 1))
             found, price = gaussian_epsilon(max(left, Fraction(0)), at), gaussian_mu_squared
         while found and price(exact_fraction(found), at) > left:  # it was rounded up
             found = math.nextafter(found, 0)
