@@ -1,7 +1,7 @@
 """Speed and accuracy of PPMHalfspaceClassifier, where it pays and where it does not.
 
 ``python benchmarks/bench_ppm.py``; some minutes. ``--only PART ...`` measures some of the
-parts: speed, synthetic, covid, others, dimensions.
+parts: speed, synthetic, theorem, covid, others, dimensions.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skpublicdp import PPMHalfspaceClassifier, SemiPrivateClassifier
 from skpublicdp.exceptions import TooFewRowsWarning
+from skpublicdp.guarantees import n_ppm
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, intersections
 
 REPEATS = 5
@@ -80,6 +81,36 @@ def synthetic():
         measure = "excess error" if noise else "error"
         yield line(f"{name}: {measure}, mean", np.mean(errors), most)
         yield line(f"{name}: {measure}, worst", max(errors))
+
+
+def theorem():
+    """Hold the learner of Theorem 4.6 against its own promise, at the sizes of the theorem."""
+    for alpha, d, public, supports in (
+        (0.1, 2, 0.15, None),
+        (0.1, 2, 0.5, 320),
+        (0.3, 3, 0.02, None),
+    ):
+        for realizable in (True, False):
+            n = n_ppm(alpha, 0.05, 1.0, d, realizable=realizable, supports=supports)
+            noise = 0.0 if realizable else 0.1
+            errors, promised, times = [], [], []
+            for seed in range(REPEATS):
+                generator = np.random.default_rng(seed)
+                y = (generator.random(n + 20_000) >= public).astype(int)
+                X = generator.normal(size=(len(y), d))
+                X[:, 0] = np.where(y == 1, 1, -1) * np.abs(X[:, 0])
+                noisy = np.where(generator.random(len(y)) < noise, 1 - y, y)
+                clf = PPMHalfspaceClassifier(private_label=1, pool="paper", random_state=seed)
+                start = time.perf_counter()
+                clf.fit(X[:n], noisy[:n])
+                times.append(time.perf_counter() - start)
+                errors.append((1 - 2 * noise) * np.mean(clf.predict(X[n:]) != y[n:]))
+                promised.append(clf.guarantee_)
+            of = "no noise" if realizable else "10% noise"
+            name = f"theorem, d = {d}, {n:,} rows, {public:.0%} public, {of}"
+            yield line(f"{name}: excess error, worst", max(errors), alpha)
+            yield line(f"{name}: guarantee_, worst", max(promised))
+            yield line(f"{name}: fit", np.median(times), None, "s")
 
 
 def mixed(X, y, epsilon, seed, **parameters):
@@ -279,7 +310,7 @@ def dimensions():
 
 
 def main():
-    parts = ("speed", "synthetic", "covid", "others", "dimensions")
+    parts = ("speed", "synthetic", "theorem", "covid", "others", "dimensions")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     chosen = parser.parse_args().only
@@ -293,6 +324,10 @@ def main():
     if "synthetic" in chosen:
         reached = [*synthetic()]
         print_lines(reached, f"A half-plane learned, {SYNTHETIC_SEEDS} seeds")
+        lines += reached
+    if "theorem" in chosen:
+        reached = [*theorem()]
+        print_lines(reached, f"The theorem's learner at its own sizes, ε = 1, {REPEATS} seeds")
         lines += reached
     if "covid" in chosen:
         measured, reached = covid()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
@@ -11,21 +15,41 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
 from skpublicdp.base_learner import fit_silently, spends
+from skpublicdp.card import ShowsCard
 from skpublicdp.data.bounds import check_bounds
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.labelled import split_labelled
+from skpublicdp.data.labelled import LabelledRows, split_labelled
 from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
-from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
+from skpublicdp.guarantees import Promise
+from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, N_JOBS, PROBABILITY, ROWS, all_or_nothing, check_parameters
-from skpublicdp.rounds import NAME, draw_in_rounds
+from skpublicdp.parameters import (
+    FIT,
+    N_JOBS,
+    PROBABILITY,
+    ROWS,
+    Budget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
+from skpublicdp.promise import (
+    DESCRIBED,
+    NO_PUBLIC,
+    PERSONS,
+    UNKNOWN,
+    cover_error,
+    nothing,
+    promise,
+)
+from skpublicdp.rounds import NAME, Drawn, draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer
 
 
-class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
+class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier for rows that are all private and partly labelled.
 
     The unlabelled rows are sanitized: private synthetic points take their place, which choose a
@@ -45,14 +69,15 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
     sanitizer : object, default=None
         Makes the synthetic points: has a parameter `epsilon` (set to that of the learner), `fit(X)`
         and `sample(n)`, such as `PAPQueryRelease(delta=0)`. ``None`` means
-        `sanitizers.QuantileSanitizer()`. It is cloned; its `bounds` and `random_state`, where it
-        has them and they are None, become those of the learner.
+        `sanitizers.QuantileSanitizer()`; `sanitizers.BLRSanitizer` is that of the theorem, for tiny
+        domains. It is cloned; its `bounds`, `hypotheses` and `random_state`, where it has them and
+        they are None, become those of the learner.
     alpha : float, default=0.05
         Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
         class on at most about this share of the synthetic and public rows. For splits it is the
         spacing of the quantiles they are put at.
     beta : float, default=0.05
-        Probability, in (0, 1), with which `certificate_` may fail.
+        Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
     classes : array-like, default=None
         All possible labels. By default those that occur in `y`, whose set is then taken to be
         public knowledge.
@@ -79,12 +104,22 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
     cover_size_ : int
         Number of hypotheses it was drawn from, in the last round where there are several.
     cover_radius_ : float or None
-        Radius reached: each member of the class disagrees with some member of the cover on at most
-        this share of the synthetic points and public rows. ``None`` where no bound is known.
+        Of the synthetic points and public rows, and of no others: each member of the class
+        disagrees with some member of the cover on at most this share of them. ``None`` where no
+        bound is known. What it means for the population is part of `guarantee_`.
     privacy_ : PrivacyReceipt
         What was spent.
     certificate_ : Certificate
-        How far the drawn rule may be from the best in the cover (of the last round).
+        Of the labelled rows and of the draw alone: on them the drawn rule errs little more than the
+        best in the cover (of the last round).
+    guarantee_ : float or None
+        Of the population: with probability 1 - beta over all rows, the sanitizer and the draw, the
+        drawn rule errs on at most this share more than the best of `hypotheses`, if all rows were
+        drawn independently from one population and their features are among the candidates of
+        `sanitizers.QuantileSanitizer` or in the domain of `sanitizers.BLRSanitizer`. ``None`` where
+        nothing is proved.
+    guarantee_reason_ : str
+        What the guarantee is made of, or why there is none, in one sentence.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -157,19 +192,19 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        hypotheses=None,
+        hypotheses: HypothesisClass | None = None,
         *,
-        epsilon=1.0,
-        bounds=None,
-        sanitizer=None,
-        alpha=0.05,
-        beta=0.05,
-        classes=None,
-        n_jobs=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        epsilon: float | Fraction = 1.0,
+        bounds: ArrayLike | None = None,
+        sanitizer: Any = None,
+        alpha: float = 0.05,
+        beta: float = 0.05,
+        classes: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.hypotheses = hypotheses
         self.epsilon = epsilon
         self.bounds = bounds
@@ -183,7 +218,16 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y, *, X_public=None, is_public=None, is_labelled=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        is_public: Any = None,
+        is_labelled: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Sanitize the unlabelled rows, then draw a rule by the labelled ones.
 
         Parameters
@@ -234,9 +278,9 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         ledger.read(len(rows.labelled), len(rows.X_public))
         if self.bounds is not None:
             check_bounds(self.bounds, self.n_features_in_)
-        hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
+        hypotheses = self._class()
         unlabelled, labelled = ledger.split(2)  # no row is used by both
-        sanitized, secure = self._sanitize(rows, sanitizer, unlabelled)
+        sanitized, secure, looked = self._sanitize(rows, sanitizer, unlabelled)
         points = np.concatenate([sanitized, rows.X_public])
         sample = PublicSample(points, rows.classes, feature_names(self))
         cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
@@ -266,9 +310,12 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
             secure=secure,
         )
         self.certificate_ = drawn.certificate
+        self.guarantee_, self.guarantee_reason_ = self._promise(
+            cover, drawn, sanitizer if looked else None, rows, X_public, ledger.rows_per_person
+        )
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
         Parameters
@@ -284,8 +331,43 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
 
-    def _sanitize(self, rows, sanitizer, ledger):
-        """Return synthetic points, and whether their randomness is secure."""
+    def _class(self) -> HypothesisClass:
+        return DecisionTrees() if self.hypotheses is None else self.hypotheses
+
+    def _promise(
+        self,
+        cover: Cover,
+        drawn: Drawn,
+        sanitizer: Any,
+        rows: LabelledRows,
+        X_public: Any,
+        rows_per_person: int,
+    ) -> Promise:
+        """Say how far the drawn rule may be from the best of the class in the population."""
+        hypotheses, m = self._class(), len(rows.X_public)
+        n_classes = len(self.classes_)
+
+        def near(beta: float) -> float | None:
+            if sanitizer is None:
+                return cover_error(cover, hypotheses, self.n_features_in_, n_classes, m, beta)
+            bound = getattr(sanitizer, "cover_error", None)
+            return bound and bound(cover, hypotheses, beta, len(self.sanitized_))
+
+        if rows_per_person > 1:
+            return nothing(PERSONS)
+        if cover.cuts is None or cover.cuts.per_rule:  # else the class is its own cover
+            if sanitizer is None and not m:
+                return nothing(NO_PUBLIC)
+            if sanitizer is None and assumed_of(X_public):
+                return nothing(DESCRIBED)
+            if sanitizer is not None and n_classes > 2 and cover.cuts is None:
+                return nothing(UNKNOWN)
+        return promise(cover, drawn, near, n=len(rows.y_labelled), beta=self.beta)
+
+    def _sanitize(
+        self, rows: LabelledRows, sanitizer: Any, ledger: Ledger
+    ) -> tuple[NDArray[np.float64], bool, bool]:
+        """Return synthetic points, whether their randomness is secure and if they are of rows."""
         # Theorem 3.3 asks for thousands of points or millions; past this number a cover only grows
         size = int(min(max(1000, 2 / self.alpha), 20_000))
         name = f"on the others: {type(sanitizer).__name__}"
@@ -296,7 +378,7 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
             fit_silently(sanitizer, X)
             looked, secure = _checked(sanitizer, paid)
         if not looked and len(rows.X_public):
-            return rows.X_public[:0], True
+            return rows.X_public[:0], True, False
         if not looked:
             few = "Too few" if len(X) else "No"
             where = "standard-normal features" if self.bounds is None else "the given bounds"
@@ -306,13 +388,13 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
                 f"over {where}.",
                 NoPublicDataWarning,
             )
-            return reference_sample(self.n_features_in_, self.bounds, size), True
+            return reference_sample(self.n_features_in_, self.bounds, size), True, False
         points = np.asarray(sanitizer.sample(size), dtype=np.float64)
         if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
             raise ValueError("sanitizer.sample must return finite rows with the columns of X.")
-        return points, secure
+        return points, secure, True
 
-    def _sanitizer(self):
+    def _sanitizer(self) -> tuple[Any, Fraction]:
         """Return a copy of the sanitizer, and its δ."""
         sanitizer = QuantileSanitizer() if self.sanitizer is None else clone(self.sanitizer)
         parameters = sanitizer.get_params(deep=False)
@@ -326,21 +408,26 @@ class GenericLearnerClassifier(ClassifierMixin, BaseEstimator):
         delta = exact_fraction(parameters.get("delta") or 0)
         return sanitizer, delta
 
-    def _settle(self, sanitizer, ledger):
+    def _settle(self, sanitizer: Any, ledger: Ledger) -> None:
         """Tell a sanitizer its (ε, δ), the bounds and a seed."""
         parameters = sanitizer.get_params(deep=False)
         epsilon, delta = ledger.per_row(ledger.epsilon, ledger.delta)
-        given = {"epsilon": epsilon if ledger.rows_per_person > 1 else self.epsilon}
+        given: dict[str, Any] = {"epsilon": epsilon if ledger.rows_per_person > 1 else self.epsilon}
         if "delta" in parameters:
             given["delta"] = written_below(delta)
         # bits of its own: the draw must not know its noise
-        for name, value in (("bounds", self.bounds), ("random_state", ledger.seed(32))):
+        known = {
+            "bounds": self.bounds,
+            "hypotheses": self._class(),
+            "random_state": ledger.seed(32),
+        }
+        for name, value in known.items():
             if name in parameters and parameters[name] is None:
                 given[name] = value
         sanitizer.set_params(**given)
 
 
-def _checked(sanitizer, ledger):
+def _checked(sanitizer: Any, ledger: Ledger) -> tuple[bool, bool]:
     """Note what a fitted sanitizer spent; return whether it looked, and if it is not seeded."""
     receipt = getattr(sanitizer, "privacy_", None)
     if receipt is None:

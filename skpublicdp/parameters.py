@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from numbers import Integral, Rational, Real
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.threads import one_blas_thread
+
+Seed = int | np.random.RandomState | np.random.Generator | None
+"""What `random_state` may be."""
+
+Budget = PrivacyBudget | None
+"""What `budget` may be."""
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 EPSILON = [Interval(Real, 0, 1 << 20, closed="right")]
 DELTA = [Interval(Real, 0, 1, closed="left")]
@@ -48,7 +56,7 @@ def check_parameters(estimator: Any) -> None:
     )
 
 
-def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+def all_or_nothing(fit: _Fit) -> _Fit:
     """Make a method that fits leave its object as it was where it fails; BLAS has one thread."""
 
     @wraps(fit)
@@ -62,4 +70,4 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
             vars(self).update(before)
             raise
 
-    return method
+    return cast(_Fit, method)

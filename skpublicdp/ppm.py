@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from numbers import Integral, Real
+from typing import Any, Literal, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.card import ShowsCard
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import split_by_status
+from skpublicdp.data.door import MixedRows, split_by_status
 from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import warn_no_public
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import n_ppm
-from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
-from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.guarantees.mixed import CONE_DIMENSIONS, promised_excess
+from skpublicdp.hypotheses import Cover, HalfspaceIntersections, PublicSample
+from skpublicdp.hypotheses.base import Rows, Table, tabulate
+from skpublicdp.hypotheses.cones import ConeCover
+from skpublicdp.hypotheses.intersections import IntersectionCover, most_supports
+from skpublicdp.hypotheses.polytopes import Polytope
+from skpublicdp.hypotheses.pools import AffineHull
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, N_JOBS, PROBABILITY, ROWS, all_or_nothing, check_parameters
+from skpublicdp.parameters import (
+    FIT,
+    N_JOBS,
+    PROBABILITY,
+    ROWS,
+    Budget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.rounds import draw_in_rounds
 
 LARGEST_DENOMINATOR = 16
@@ -29,7 +47,7 @@ LARGEST_RATIO = 1 << 30
 """A larger ratio of weights is refused, so that no sum of them overflows."""
 
 
-class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
+class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private halfspaces, where privacy goes with the label.
 
     For mixtures of a private and a public population (PPM): people who tested positive share their
@@ -54,15 +72,18 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         Target of approximation, in (0, 1): some halfspace of the pool disagrees with any given one
         on at most about this share of the public rows. A smaller value takes more halfspaces, up to
         `max_halfspaces`, and pays more for its choice.
-    max_intersections : {1, 2, 3}, default=None
+    max_intersections : int, default=None
         The most halfspaces that are met; ``None`` means 2, or 1 for a single feature. The theorem
-        needs one for each feature.
+        needs one for each feature, and ``None`` means that with ``pool="paper"``.
     pool : {"auto", "paper"}, default="auto"
-        Where the halfspaces come from, see `hypotheses.HalfspaceIntersections`.
+        Where the halfspaces come from, see `hypotheses.HalfspaceIntersections`. ``"paper"`` without
+        `max_intersections` is the learner of Theorem 4.6. It takes all public rows, or 1000, 320 or
+        19 of them at random for one, two or three features; with more features hardly more rows
+        than features. Only with it there is a `guarantee_`.
     max_halfspaces : int, default=1400
         The most halfspaces of an automatic pool, whatever `alpha` asks for.
     beta : float, default=0.05
-        Probability, in (0, 1), with which `certificate_` may fail.
+        Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
     n_jobs : int, default=None
         Number of threads that tabulate rows; results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
@@ -89,8 +110,15 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         What was spent.
     certificate_ : Certificate
         How far the weighted error of the drawn rule may be from the best in the family of the last
-        draw; with as many intersections as features and ``pool="paper"``, from the best halfspace
-        (Claim 4.5).
+        draw. It is of that draw and of the scored rows only: not of rules outside of the family,
+        nor of the population.
+    guarantee_ : float or None
+        With probability 1 - `beta` over rows, supports and draw, the error in the population is at
+        most this much above that of the best halfspace, if the rows are independent draws from the
+        mixture and all private ones have the private label. From public numbers only. At 1 it
+        promises nothing; ``None`` where nothing is proved.
+    guarantee_reason_ : str
+        What it adds up from, or why nothing is proved.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -101,7 +129,8 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     NoPublicDataWarning
         If there are no public rows: all rows then get the private label.
     TooFewRowsWarning
-        If Theorem 4.6 needs four times as many rows for any promise at all.
+        If the learner of Theorem 4.6 was asked for and its `guarantee_` is 1 or ``None``; otherwise
+        if that theorem needs four times as many rows for any promise at all.
 
     See Also
     --------
@@ -140,7 +169,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         "private_label": "no_validation",
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "alpha": PROBABILITY,
-        "max_intersections": [Interval(Integral, 1, 3, closed="both"), None],
+        "max_intersections": [Interval(Integral, 1, None, closed="left"), None],
         "pool": [StrOptions({"auto", "paper"})],
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
         "beta": PROBABILITY,
@@ -163,19 +192,19 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        private_label=None,
-        class_weight=None,
-        alpha=0.05,
-        max_intersections=None,
-        pool="auto",
-        max_halfspaces=1400,
-        beta=0.05,
-        n_jobs=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        epsilon: float | Fraction = 1.0,
+        private_label: Any = None,
+        class_weight: Literal["balanced"] | dict[Any, float | Fraction] | None = None,
+        alpha: float = 0.05,
+        max_intersections: int | None = None,
+        pool: Literal["auto", "paper"] = "auto",
+        max_halfspaces: int = 1400,
+        beta: float = 0.05,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.epsilon = epsilon
         self.private_label = private_label
         self.class_weight = class_weight
@@ -190,7 +219,16 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        y_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Spend ε on one draw, or on a few that share it.
 
         Parameters
@@ -242,14 +280,20 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
             warn_no_public("all rows get the private label")
         n_labelled = len(rows.y_public)
         parts = [(rows.X_private, rows.y_private), (rows.X_public[:n_labelled], rows.y_public)]
-        self._warn_if_too_few(len(rows.X_private) + n_labelled)
         scored = weights[0] * len(rows.X_private) + weights[1] * n_labelled
+        n_dimensions = len(AffineHull(rows.X_public).axes) if len(rows.X_public) else 0
+        supports = self._supports(rows.X_public, n_dimensions, ledger)
+        first = self._cover(rows, supports)
+        promised = self._promise(rows, weights, first, len(supports), n_dimensions, ledger)
+        self._warn_if_too_few(len(rows.X_private) + n_labelled, promised)
+
+        def table(cover: Cover) -> Table:
+            private, public = (tabulate(cover, *part, n_jobs=self.n_jobs) for part in parts)
+            return weights[0] * private + weights[1] * public
+
         drawn = draw_in_rounds(
-            self._cover(rows),
-            lambda cover: sum(
-                weight * tabulate(cover, *part, n_jobs=self.n_jobs)
-                for weight, part in zip(weights, parts, strict=True)
-            ),
+            first,
+            table,
             ledger,
             sensitivity=weights[0],  # public rows do not change between neighbours
             scored=scored,
@@ -258,21 +302,22 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         )
 
         self.classes_ = rows.classes
-        self.hypothesis_ = drawn.hypothesis
+        self.hypothesis_ = cast(Polytope, drawn.hypothesis)
         self.halfspaces_ = (self.hypothesis_.normals, self.hypothesis_.offsets)
         self.cover_size_ = drawn.cover.size
         self._codes = np.array([1 - rows.private_code, rows.private_code]) % len(rows.classes)
         self.privacy_ = ledger.receipt(
             assumptions=(
                 "it may be known which rows are private, and the set of labels in y",
-                "halfspaces are chosen by public rows, fixed randomness and what was drawn before",
+                "halfspaces are chosen by public rows, public randomness and what was drawn before",
                 *assumed_of(X_public),
             )
         )
         self.certificate_ = drawn.certificate
+        self.guarantee_, self.guarantee_reason_ = promised
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
         Parameters
@@ -287,16 +332,17 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         inside_out = self.hypothesis_.predict(check_rows(self, X, reset=False))
-        return self.classes_[self._codes[inside_out]]
+        labels: NDArray[Any] = self.classes_[self._codes[inside_out]]
+        return labels
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Say that two labels are the most, and that few rows are not enough to learn from."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _weights(self, rows):
+    def _weights(self, rows: MixedRows) -> tuple[int, int]:
         """Return the weights of a private and of a public row."""
         sizes = len(rows.y_private), len(rows.y_public)
         if self.class_weight is None or (self.class_weight == "balanced" and not all(sizes)):
@@ -321,14 +367,73 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
             )
         return _small_integers(private, public)
 
-    def _cover(self, rows):
+    def _supports(self, X_public: Rows, n_dimensions: int, ledger: Ledger) -> Rows:
+        """Return the public rows that support halfspaces, a random part where they are too many."""
+        most = most_supports(n_dimensions) if self._is_theorem() and n_dimensions else 0
+        if not most or len(X_public) <= most:
+            return X_public
+        return X_public[ledger.subset(len(X_public), most)]
+
+    def _cover(self, rows: MixedRows, supports: Rows) -> IntersectionCover | ConeCover:
         """Build the family; its first label, inside, is the public one."""
         order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
-        public = PublicSample(rows.X_public, rows.classes[order], feature_names(self))
+        public = PublicSample(supports, rows.classes[order], feature_names(self))
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
         return family.build_cover(public, alpha=float(self.alpha), beta=self.beta)
 
-    def _warn_if_too_few(self, n):
+    def _promise(
+        self,
+        rows: MixedRows,
+        weights: tuple[int, int],
+        cover: IntersectionCover | ConeCover,
+        n_supports: int,
+        n_dimensions: int,
+        ledger: Ledger,
+    ) -> tuple[float | None, str]:
+        """Return `guarantee_` and `guarantee_reason_`, from public numbers only."""
+        n_public, n_features = rows.X_public.shape
+        n = len(rows.X_private) + n_public
+        reason = None
+        if not cover.whole:
+            reason = "the halfspaces are not those of Theorem 4.6, " + (
+                'as they are with pool="paper" and max_intersections=None'
+                if most_supports(n_dimensions)
+                else f"which are too many in {n_dimensions} dimensions"
+            )
+        elif weights[0] != weights[1]:
+            reason = "a weighted error is minimised"
+        elif len(rows.y_public) < n_public:
+            reason = "public rows without labels are not scored"
+        elif ledger.rows_per_person > 1 or self.max_rows_per_group is not None:
+            reason = "rows of one person are no independent draws"
+        if reason is not None:
+            return None, f"Nothing is proved of the error in the population: {reason}."
+        promise = promised_excess(
+            max(n, 1),
+            n_public,
+            n_supports,
+            float(self.epsilon),
+            self.beta,
+            n_features,
+            cover.size,
+            n_dimensions=n_dimensions,
+            cones=self._is_theorem() and n_features <= CONE_DIMENSIONS,
+        )
+        return promise.total, promise.in_words(self.beta, n_supports, n_public)
+
+    def _is_theorem(self) -> bool:
+        return self.pool == "paper" and self.max_intersections is None
+
+    def _warn_if_too_few(self, n: int, promised: tuple[float | None, str]) -> None:
+        if self._is_theorem():
+            if promised[0] == 1:
+                warn(
+                    f"Theorem 4.6 promises nothing for {n} rows of {self.n_features_in_} features "
+                    f"at ε = {float(self.epsilon):g}, see guarantee_reason_; give more rows or "
+                    "fewer features.",
+                    TooFewRowsWarning,
+                )
+            return
         # a smaller ε takes more rows than anybody has, and numbers too long to print
         needed = n_ppm(0.5, self.beta, max(float(self.epsilon), 1e-9), self.n_features_in_)
         if 4 * n < needed:
@@ -339,7 +444,7 @@ class PPMHalfspaceClassifier(ClassifierMixin, BaseEstimator):
             )
 
 
-def _small_integers(private, public):
+def _small_integers(private: float | Fraction, public: float | Fraction) -> tuple[int, int]:
     """Return integers in the ratio of two weights, or about so; nothing else of them matters."""
     ratio = exact_fraction(max(private, public)) / exact_fraction(min(private, public))
     if ratio.numerator > LARGEST_RATIO:  # floats are fractions of 2**52: scores would overflow

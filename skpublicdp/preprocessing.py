@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler
@@ -11,6 +15,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skpublicdp.card import ShowsCard
 from skpublicdp.data.columns import column_names
 from skpublicdp.data.containers import check_container
 from skpublicdp.data.description import DescribedRows
@@ -27,16 +32,19 @@ from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.guard import guarded
 from skpublicdp.parameters import all_or_nothing, check_parameters
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
-def _inner_has(method):
-    def check(self):
+
+def _if_inner_has(method: str) -> Callable[[_Method], _Method]:
+    def check(self: PublicFit) -> bool:
         getattr(getattr(self, "transformer_", None) or self._inner(), method)
         return True
 
-    return check
+    decorator: Callable[[_Method], _Method] = available_if(check)
+    return decorator
 
 
-class PublicFit(TransformerMixin, BaseEstimator):
+class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
     """Fits a transformer on the public rows, transforms everything with it.
 
     A scaler, an encoder or a selector fitted on private rows leaks their statistics. Wrapped in
@@ -98,11 +106,11 @@ class PublicFit(TransformerMixin, BaseEstimator):
 
     __metadata_request__fit = {"X_public": True, "is_public": True}  # noqa: RUF012
 
-    def __init__(self, transformer=None):
+    def __init__(self, transformer: Any = None) -> None:
         self.transformer = transformer
 
     @all_or_nothing
-    def fit(self, X, y=None, *, X_public=None, is_public=None):
+    def fit(self, X: Any, y: Any = None, *, X_public: Any = None, is_public: Any = None) -> Self:
         """Fit the transformer on the public rows.
 
         Parameters
@@ -145,12 +153,12 @@ class PublicFit(TransformerMixin, BaseEstimator):
         if not parts:
             parts.append(self._reference(self._checked(X, reset=False)))
         try:
-            self.transformer_ = clone(self._inner()).fit(stacked(parts), labels)
+            self.transformer_: Any = clone(self._inner()).fit(stacked(parts), labels)
         except Exception as error:
             raise self._unfitted(parts[0], error) from None
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Transform rows.
 
         Parameters
@@ -167,8 +175,8 @@ class PublicFit(TransformerMixin, BaseEstimator):
         X = self._checked(self._written_out(X), reset=False)
         return self._silently("transform", X)
 
-    @available_if(_inner_has("inverse_transform"))
-    def inverse_transform(self, X):
+    @_if_inner_has("inverse_transform")
+    def inverse_transform(self, X: Any) -> Any:
         """Undo the transformation.
 
         Parameters
@@ -184,8 +192,8 @@ class PublicFit(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._silently("inverse_transform", X)
 
-    @available_if(_inner_has("get_feature_names_out"))
-    def get_feature_names_out(self, input_features=None):
+    @_if_inner_has("get_feature_names_out")
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the transformed columns.
 
         Parameters
@@ -199,9 +207,10 @@ class PublicFit(TransformerMixin, BaseEstimator):
             Names.
         """
         check_is_fitted(self)
-        return self.transformer_.get_feature_names_out(input_features)
+        names: NDArray[np.object_] = self.transformer_.get_feature_names_out(input_features)
+        return names
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = get_tags(self._inner())
         tags.input_tags = inner.input_tags
@@ -209,16 +218,16 @@ class PublicFit(TransformerMixin, BaseEstimator):
             tags.transformer_tags.preserves_dtype = inner.transformer_tags.preserves_dtype
         return tags
 
-    def _inner(self):
+    def _inner(self) -> Any:
         return StandardScaler() if self.transformer is None else self.transformer
 
-    def _written_out(self, X):
+    def _written_out(self, X: Any) -> Any:
         """Return rows that may be described in the container that `fit` got."""
         if isinstance(X, DescribedRows):
             return X.like(self._container, getattr(self, "feature_names_in_", None))
         return X
 
-    def _checked_public(self, X, X_public):
+    def _checked_public(self, X: Any, X_public: Any) -> Any:
         """Check separate public rows, of the columns of checked rows."""
         try:
             public = self._checked(X_public, reset=False, name="X_public")
@@ -230,7 +239,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
             check_apart(Table(X), Table(public))
         return public
 
-    def _unfitted(self, public, error):
+    def _unfitted(self, public: Any, error: Exception) -> ValueError:
         """Return what is said where the transformer cannot be fitted."""
         name = type(self._inner()).__name__
         told = str(error).split("\n")[0]
@@ -246,7 +255,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
                     break
         return ValueError(f"{name} could not be fitted to the public rows: {told}")
 
-    def _checked(self, X, *, reset, name="X"):
+    def _checked(self, X: Any, *, reset: bool, name: str = "X") -> Any:
         """Check the shape, the names and, for plain arrays, the values; keep a frame a frame."""
         tags = get_tags(self._inner()).input_tags
         check_container(self, X, name, accept_sparse=tags.sparse)
@@ -254,6 +263,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
             return read_table(self, X, reset=reset, numeric=False, name=name).native
         if isinstance(X, np.ndarray) and X.ndim == 2:
             check_types(Table(X))
+        dtype: Any
         if (tags.string or tags.categorical) and not declared_kinds(X) <= set("biuf"):
             dtype = object
         else:
@@ -269,7 +279,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
         validate_data(self, X, reset=reset, skip_check_array=True)
         return X
 
-    def _silently(self, method, X):
+    def _silently(self, method: str, X: Any) -> Any:
         """Call the transformer on rows that may be private: it may warn of one, and quote it."""
         name = type(self.transformer_).__name__
         refusal = ValueError(
@@ -278,7 +288,7 @@ class PublicFit(TransformerMixin, BaseEstimator):
         )
         return guarded(getattr(self.transformer_, method), X, error=refusal)
 
-    def _reference(self, X):
+    def _reference(self, X: Any) -> Any:
         warn_no_public("the transformer is fitted on a standard-normal reference")
         table = Table(X)
         if not all(type_.kind in (NUMBER, BOOLEAN) for type_ in table.types):
@@ -286,10 +296,10 @@ class PublicFit(TransformerMixin, BaseEstimator):
                 "PublicFit needs public rows to fit a transformer of columns that are not "
                 "numeric; pass X_public or is_public."
             )
-        return table.container.build(reference_sample(X.shape[1]).T)
+        return table.container.build([*reference_sample(X.shape[1]).T])
 
 
-def stacked(parts):
+def stacked(parts: Sequence[Any]) -> Any:
     """Put public rows of one container below each other."""
     if len(parts) == 1:
         return parts[0]

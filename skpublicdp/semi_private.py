@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from numbers import Integral
+from typing import Any, Self
 
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.door import read
+from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
+from skpublicdp.card import ShowsCard
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.door import Dataset, read
 from skpublicdp.data.labels import Labels
-from skpublicdp.data.predicting import ScoresRows, each_row
+from skpublicdp.data.predicting import Rule, ScoresRows, each_row
 from skpublicdp.data.reference import reference_sample, warn_no_public
-from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, PublicSample
-from skpublicdp.hypotheses.base import FeatureName, tabulate
+from skpublicdp.guarantees import Promise
+from skpublicdp.hypotheses import Cover, DecisionTrees, Hypothesis, HypothesisClass, PublicSample
+from skpublicdp.hypotheses.base import FeatureName, Table, tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, N_JOBS, PROBABILITY, ROWS, all_or_nothing, check_parameters
-from skpublicdp.rounds import draw_in_rounds
+from skpublicdp.parameters import (
+    FIT,
+    N_JOBS,
+    PROBABILITY,
+    ROWS,
+    Budget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
+from skpublicdp.promise import DESCRIBED, NO_PUBLIC, PERSONS, cover_error, nothing, promise
+from skpublicdp.rounds import Drawn, draw_in_rounds
 
 
-class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
+class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier, helped by public rows.
 
     Public rows, labelled or not, choose a finite cover of a hypothesis class; one exact draw of
@@ -38,7 +54,7 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
         class on at most about this share of the public rows. For splits it is the spacing of the
         quantiles they are put at. A smaller value pays more for its choice.
     beta : float, default=0.05
-        Probability, in (0, 1), with which `certificate_` may fail.
+        Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
     public_weight : int, default=1
         Weight of a labelled public row in the score, relative to a private one. It costs no
         privacy; 0 ignores public labels.
@@ -68,14 +84,21 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
     cover_size_ : int
         Number of hypotheses it was drawn from, in the last round where there are several.
     cover_radius_ : float or None
-        Radius reached: each member of the class disagrees with some member of the cover on at most
-        this share of the public rows (of the reference, where there are none). ``None`` where no
-        bound is known, as for halfspaces along directions. What it means for the population is
-        `guarantees.cover_radius`.
+        Of the public rows (of the reference, where there are none), and of no others: each member
+        of the class disagrees with some member of the cover on at most this share of them. ``None``
+        where no bound is known, as for halfspaces along directions. The share of the population may
+        be larger, also where this is 0: it is part of `guarantee_`.
     privacy_ : PrivacyReceipt
         What was spent.
     certificate_ : Certificate
-        How far the drawn rule may be from the best in the cover (of the last round).
+        Of the rows scored and of the draw alone: on them the drawn rule errs little more than the
+        best in the cover (of the last round).
+    guarantee_ : float or None
+        Of the population: with probability 1 - beta over the private rows, the public rows and the
+        draw, the drawn rule errs on at most this share more than the best of `hypotheses`, if all
+        rows were drawn independently from one population. ``None`` where nothing is proved.
+    guarantee_reason_ : str
+        What the guarantee is made of, or why there is none, in one sentence.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -144,19 +167,19 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        hypotheses=None,
+        hypotheses: HypothesisClass | None = None,
         *,
-        epsilon=1.0,
-        alpha=0.05,
-        beta=0.05,
-        public_weight=1,
-        classes=None,
-        bounds=None,
-        n_jobs=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        epsilon: float | Fraction = 1.0,
+        alpha: float = 0.05,
+        beta: float = 0.05,
+        public_weight: int = 1,
+        classes: ArrayLike | None = None,
+        bounds: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.hypotheses = hypotheses
         self.epsilon = epsilon
         self.alpha = alpha
@@ -170,7 +193,16 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        y_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Spend ε on one draw, or on a few that share it.
 
         Parameters
@@ -209,7 +241,7 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
         ledger.read(rows.n_private, rows.n_public)
         cover = self._cover(rows)
 
-        scored = rows.n_private + int(self.public_weight) * len(rows.targets.labelled)
+        scored = rows.n_private + int(self.public_weight) * len(rows.learned.labelled)
         drawn = draw_in_rounds(
             cover,
             lambda cover: self._table(cover, rows),
@@ -224,9 +256,12 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
             assumptions=(f"the number of private rows{labels} may be known", *rows.assumptions)
         )
         self.certificate_ = drawn.certificate
+        self.guarantee_, self.guarantee_reason_ = self._promise(
+            rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person
+        )
         return self._keep(rows, drawn.hypothesis, drawn.cover, receipt)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
         Parameters
@@ -241,14 +276,22 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
         """
         return each_row(self, X, self._rule(), numeric=True)
 
-    def _rule(self):
+    def _rule(self) -> Rule:
         check_is_fitted(self)
         classes, hypothesis, schema = self.classes_, self.hypothesis_, self._schema
         return lambda table: classes[hypothesis.predict(schema.encode(table, clamp=False))]
 
     # a search reads, covers and keeps as fit does, with one draw for many classifiers
 
-    def _read(self, X, y, X_public=None, y_public=None, is_public=None, groups=None):
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        X_public: Any = None,
+        y_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> Dataset:
         return read(
             self,
             X,
@@ -261,13 +304,64 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
             numeric=True,
         )
 
-    def _cover(self, rows):
-        hypotheses = DecisionTrees() if self.hypotheses is None else self.hypotheses
-        return hypotheses.build_cover(self._public_sample(rows), alpha=self.alpha, beta=self.beta)
+    def _cover(self, rows: Dataset) -> Cover:
+        return self._class().build_cover(
+            self._public_sample(rows), alpha=self.alpha, beta=self.beta
+        )
 
-    def _keep(self, rows, hypothesis, cover, receipt):
+    def _class(self) -> HypothesisClass:
+        return DecisionTrees() if self.hypotheses is None else self.hypotheses
+
+    def _promise(
+        self,
+        rows: Dataset,
+        cover: Cover,
+        drawn: Drawn,
+        described: tuple[str, ...],
+        rows_per_person: int,
+    ) -> Promise:
+        """Say how far the drawn rule may be from the best of the class in the population."""
+        hypotheses, n_classes = self._class(), len(rows.classes)
+        doubt = self._doubt(cover, rows, described, rows_per_person)
+        if doubt is not None:
+            return nothing(doubt)
+        weight, labelled = int(self.public_weight), len(rows.learned.labelled)
+        counted = n_classes <= 2 and hasattr(hypotheses, "growth")
+        return promise(
+            cover,
+            drawn,
+            lambda beta: self._near(cover, rows, beta),
+            n=rows.n_private,
+            beta=self.beta,
+            public_weight=weight,
+            n_labelled=labelled,
+            growth=hypotheses.growth(2 * labelled, self.n_features_in_)
+            if weight and labelled and counted
+            else None,
+        )
+
+    def _doubt(
+        self, cover: Cover, rows: Dataset, described: tuple[str, ...], rows_per_person: int
+    ) -> str | None:
+        """Return what is in the way of any promise, or None."""
+        if rows_per_person > 1:
+            return PERSONS
+        if cover.cuts is not None and not cover.cuts.per_rule and not len(rows.learned.labelled):
+            return None  # the class is its own cover, whatever the public rows are
+        if not rows.n_public:
+            return NO_PUBLIC
+        return DESCRIBED if described else None
+
+    def _near(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
+        """Bound how far any rule of the class is from the cover in the population."""
+        shape = self.n_features_in_, len(rows.classes)
+        return cover_error(cover, self._class(), *shape, rows.n_public, beta)
+
+    def _keep(
+        self, rows: Dataset, hypothesis: Hypothesis, cover: Cover, receipt: PrivacyReceipt
+    ) -> Self:
         """Keep a rule drawn from a cover."""
-        self.classes_ = rows.targets.classes
+        self.classes_ = rows.classes
         self._schema = rows.schema
         self.hypothesis_ = hypothesis
         self.cover_size_ = cover.size
@@ -275,17 +369,17 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
         self.privacy_ = receipt
         return self
 
-    def _table(self, cover, rows):
+    def _table(self, cover: Cover, rows: Dataset) -> Table:
         """Tabulate the private rows, and the labelled public ones at their weight."""
         table = rows.fold(lambda X, y: tabulate(cover, X, y), n_jobs=self.n_jobs)
-        labelled = rows.targets.labelled
+        labelled = rows.learned.labelled
         if self.public_weight and len(labelled):
             table = table + int(self.public_weight) * tabulate(
                 cover, rows.X_labelled, labelled, n_jobs=self.n_jobs
             )
         return table
 
-    def _public_sample(self, rows):
+    def _public_sample(self, rows: Dataset) -> PublicSample:
         X_public = rows.X_public
         if not len(X_public):
             where = "standard-normal features" if self.bounds is None else "the given bounds"
@@ -296,4 +390,4 @@ class SemiPrivateClassifier(ScoresRows, ClassifierMixin, BaseEstimator):
             FeatureName(column.name, column.text) if column.counted else column.name
             for column in rows.schema.columns
         )
-        return PublicSample(X_public, rows.targets.classes, names)
+        return PublicSample(X_public, rows.classes, names)

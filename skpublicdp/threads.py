@@ -22,7 +22,8 @@ class _OneThread:
     """
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: Any = None
 
     def __enter__(self) -> None:
         with self._lock:

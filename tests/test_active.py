@@ -672,7 +672,10 @@ class TestKept:
         learner = SubsamplingActiveLearner(SemiPrivateClassifier(Thresholds()), n_labels=10)
         with pytest.warns(match="No public rows"):
             learner.fit(X_FEW, Y_FEW)
-        public = {"estimator_", "classes_", "privacy_", "n_features_in_"}
+        public = {
+            *("estimator_", "classes_", "privacy_", "n_features_in_"),
+            *("guarantee_", "guarantee_reason_"),
+        }
         assert set(vars(learner)) == {*learner.get_params(deep=False), *public}
         asked = learner.query(X_FEW)
         assert "queried_indices_" in vars(learner)

@@ -373,6 +373,8 @@ def test_nothing_private_is_stored():
         "cover_radius_",
         "privacy_",
         "certificate_",
+        "guarantee_",
+        "guarantee_reason_",
         "n_features_in_",
     }
     changed = X.copy()

@@ -8,13 +8,14 @@ import pytest
 
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.generic_learner import GenericLearnerClassifier
+from skpublicdp.guarantees.sanitized import n_levels
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.mechanisms.selection import probabilities
 from skpublicdp.sanitizers import QuantileSanitizer, first_look, quantile_sanitizer
 from skpublicdp.sanitizers.candidates import Candidates
-from skpublicdp.sanitizers.quantiles import MEDIANS, find_medians, median_errors, n_levels
+from skpublicdp.sanitizers.quantiles import MEDIANS, find_medians, median_errors
 from tests.helpers import assert_fits
 from tests.kit import Run, Tape, by_release, every_run, exp_above, worst_ratio
 

@@ -17,12 +17,11 @@ from scipy.optimize import linprog
 
 from skpublicdp.accounting import subsampled_epsilon
 from skpublicdp.data.labelled import LabelledRows
-from skpublicdp.hypotheses import Stumps, Thresholds
+from skpublicdp.hypotheses import Halfspaces, Rectangles, Stumps, Thresholds
 from skpublicdp.label_boost.plan import Plan, Round, affordable, relabelled_epsilon, rounds_epsilon
 from skpublicdp.label_boost.procedure import boosted_rows
 from skpublicdp.label_boost.relabel import dichotomies
 from skpublicdp.ledger import Ledger
-from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.selection import probabilities
 from tests.kit import every_run
 
@@ -38,7 +37,7 @@ def relabelled(S, T, epsilon, hypotheses=None, n_classes=2):
     X = np.array(points, dtype=float)
     y = np.array([label for _, label in S])
     ways = dichotomies(hypotheses or Thresholds(), X, np.arange(n_classes))
-    bounds = probabilities(Leaf(ways.errors(y)), Fraction(epsilon), 1, precision=256)
+    bounds = probabilities(ways.family(y), Fraction(epsilon), 1, precision=256)
     outcomes = defaultdict(float)
     for member, (lower, _) in bounds.items():
         outcomes[tuple(zip(points, ways.labels(member).tolist(), strict=True))] += float(lower)
@@ -86,6 +85,7 @@ def replaced(S, T, points, n_classes=2):
                 yield "new", S, (*T[:i], point, *T[i + 1 :])
 
 
+CROSS = [(0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0)]  # three on a line
 SQUARE = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]
 
 
@@ -114,6 +114,13 @@ EXHAUSTIVE = [
     (LINE, 1, 1, 1.0, 0.5, Stumps(), 2),
     (SQUARE, 1, 1, 2.0, 0.5, Stumps(), 2),
     (LINE, 1, 1, 1.0, 0.5, Stumps(), 3),
+    (SQUARE, 1, 1, 1.0, 0.5, Rectangles(), 2),
+    (LINE, 1, 1, 2.0, 0.5, Rectangles(), 2),
+    (SQUARE, 1, 1, 1.0, 0.5, Halfspaces(), 2),
+    (CROSS, 1, 1, 2.0, 1.0, Halfspaces(), 2),
+    (LINE, 1, 1, 1.0, 0.5, Halfspaces(), 2),
+    pytest.param((CROSS, 1, 2, 1.0, 0.5, Rectangles(), 2), marks=pytest.mark.slow),
+    pytest.param((CROSS, 1, 2, 1.0, 0.5, Halfspaces(), 2), marks=pytest.mark.slow),
 ]
 
 

@@ -178,7 +178,7 @@ class TestWhatComesOut:
         learned = {name for name in vars(clf) if name.endswith("_") and not name.startswith("_")}
         assert learned == {
             *("classes_", "hypothesis_", "halfspaces_", "cover_size_", "privacy_"),
-            *("certificate_", "n_features_in_"),
+            *("certificate_", "guarantee_", "guarantee_reason_", "n_features_in_"),
         }
         assert len(pickle.dumps(clf)) < 5000
 
@@ -216,7 +216,7 @@ class TestWhatComesOut:
 
     def test_the_papers_pool_is_refused_where_it_is_too_large(self):
         with pytest.raises(CoverSizeError, match=r'distinct.*halfspaces.*fewer.*pool="auto"'):
-            fitted(pool="paper")
+            fitted(pool="paper", max_intersections=2)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ class TestWhatComesOut:
         ({"epsilon": 0}, "'epsilon' parameter"),
         ({"epsilon": np.inf}, "'epsilon' parameter"),
         ({"class_weight": "equal"}, "'class_weight' parameter"),
-        ({"max_intersections": 4}, "'max_intersections' parameter"),
+        ({"max_intersections": 0}, "'max_intersections' parameter"),
         ({"pool": "all"}, "'pool' parameter"),
         ({"max_halfspaces": 1}, "'max_halfspaces' parameter"),
         ({"beta": 1}, "'beta' parameter"),

@@ -1,6 +1,7 @@
 """PAPQueryRelease: what goes in, what comes out, and scikit-learn around it."""
 
 import pickle
+import re
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -298,6 +299,20 @@ class TestPMW:
         grid = np.linspace(-3, 3, 40)
         assert np.abs(release.cdf(grid) - (grid >= X).mean(axis=0)).max() < release.guarantee_
 
+    def test_what_is_not_proved_is_not_promised(self):
+        with pytest.warns(NoPublicDataWarning), pytest.warns(TooFewRowsWarning):
+            alone = fitted(X_public=None, method="pmw", bounds=(0, 9))
+        assert alone.guarantee_ is None
+        assert "no public rows" in alone.guarantee_reason_
+        for method in ("auto", "public"):
+            release = fitted(method=method)
+            assert release.guarantee_ is None
+            assert 'only of method="pmw"' in release.guarantee_reason_
+        release = fitted(method="pmw")
+        parts = re.findall(r"at most ([\d.]+) .* ([\d.]+) for sampling and ([\d.]+)",
+                           release.guarantee_reason_)  # fmt: skip
+        assert sum(map(float, parts[0])) == pytest.approx(release.guarantee_, abs=2e-3)
+
     def test_queries_are_projected(self):
         """Thresholds between the same two public values have one answer."""
         release = fitted(method="pmw")
@@ -547,7 +562,7 @@ class TestWhatIsStored:
         learned = {name for name in vars(release) if name.endswith("_")}
         assert learned == {
             *("queries_", "privacy_", "effective_public_size_"),
-            *("expected_error_", "guarantee_", "n_features_in_"),
+            *("expected_error_", "guarantee_", "guarantee_reason_", "n_features_in_"),
         }
 
     @pytest.mark.parametrize("method", METHODS)

@@ -5,11 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from skpublicdp.guarantees.sanitized import n_levels
 from skpublicdp.ledger import Ledger
 from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.candidates import Candidates, candidates
 from skpublicdp.sanitizers.first_look import draw_columns
-from skpublicdp.sanitizers.quantiles import median_errors, n_levels, release_column
+from skpublicdp.sanitizers.quantiles import median_errors, release_column
 
 
 class TestCandidates:

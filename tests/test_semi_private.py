@@ -472,6 +472,8 @@ def test_nothing_private_is_stored(caplog):
         "cover_radius_",
         "privacy_",
         "certificate_",
+        "guarantee_",
+        "guarantee_reason_",
     }
     learned = {name for name in vars(clf) if name.endswith("_") and not name.startswith("_")}
     assert learned == expected | {"n_features_in_"}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.active.plan import make_plan
+from skpublicdp.active.plan import Plan, make_plan
 from skpublicdp.active.receipts import PROOF, assumptions_of, stage_of
 from skpublicdp.base_learner import (
     DelegatesToBase,
@@ -23,6 +26,7 @@ from skpublicdp.base_learner import (
     spends,
     with_all_labels,
 )
+from skpublicdp.card import ShowsCard
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import public_labels
 from skpublicdp.data.labelled import public_numbers
@@ -31,12 +35,22 @@ from skpublicdp.data.masks import kept_rows, take
 from skpublicdp.data.reading import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import DELTA, EPSILON, FIT, ROWS, all_or_nothing, check_parameters
+from skpublicdp.parameters import (
+    DELTA,
+    EPSILON,
+    FIT,
+    ROWS,
+    Budget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
+from skpublicdp.promise import ADDED, DESCRIBED, PERSONS, inherited, nothing
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
 
 
-class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
+class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEstimator):
     """Private classifier that asks for a few labels in a large pool of private rows.
 
     `query` draws the rows whose labels are wanted, `fit` takes the labels and runs a private base
@@ -91,6 +105,12 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
     queried_indices_ : ndarray of int
         Rows to be labelled, increasing. `fit` deletes it: who is told it must be trusted like the
         owner of the pool. With `transcript_private` it stays.
+    guarantee_ : float or None
+        That of `estimator_`, if it has one: its rows are drawn from the pool, as independent of
+        each other as the pool's are. It fails with the probability `beta` of the base learner.
+        ``None`` where nothing is proved.
+    guarantee_reason_ : str
+        What the guarantee is made of, or why there is none, in one sentence.
     privacy_ : PrivacyReceipt
         What was spent, and which definition of an active learner's privacy holds.
     n_features_in_ : int
@@ -177,20 +197,20 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         *,
-        n_labels=100,
-        epsilon=1.0,
-        delta=0.0,
-        base_epsilon="auto",
-        n_subsample=None,
-        roles="random",
-        transcript_private=False,
-        classes=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        n_labels: int = 100,
+        epsilon: float | Fraction = 1.0,
+        delta: float | Fraction = 0.0,
+        base_epsilon: float | Fraction | Literal["auto"] = "auto",
+        n_subsample: int | None = None,
+        roles: Literal["random", "paper"] = "random",
+        transcript_private: bool = False,
+        classes: ArrayLike | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.estimator = estimator
         self.n_labels = n_labels
         self.epsilon = epsilon
@@ -205,7 +225,7 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         self.budget = budget
 
     @all_or_nothing
-    def query(self, X, y=None, *, groups=None):
+    def query(self, X: Any, y: Any = None, *, groups: Any = None) -> NDArray[np.intp]:
         """Draw the rows whose labels are wanted.
 
         Parameters
@@ -238,7 +258,9 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         return self.queried_indices_.copy()
 
     @all_or_nothing
-    def fit(self, X, y, *, X_public=None, y_public=None, groups=None):
+    def fit(
+        self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None, groups: Any = None
+    ) -> Self:
         """Learn from the labels that `query` asked for.
 
         Parameters
@@ -306,7 +328,18 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         stage = stage_of(plan, base)
         whole = ledger.child(ledger.event, name=stage, proof=PROOF, by_theorem=True)
         whole.note(stage, plan.base, PROOF)
-        self.estimator_ = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
+        fitted = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
+        if ledger.rows_per_person > 1:
+            promise = nothing(PERSONS)
+        elif assumed_of(X_public):
+            promise = nothing(DESCRIBED)
+        elif "classes" not in fitted.get_params(deep=False):
+            promise = nothing(ADDED)
+        else:
+            # rows drawn anyhow from independent ones are independent
+            promise = inherited(fitted)
+        self.guarantee_, self.guarantee_reason_ = promise
+        self.estimator_ = fitted
         self.classes_ = classes
         self.privacy_ = ledger.receipt(
             assumptions=(
@@ -322,7 +355,7 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
             self.queried_indices_ = pool[asked]
         return self
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         """Let a query travel only where it is known that it is good for one fit."""
         if hasattr(self, "_pending") and self.budget is None:
             raise PrivacyBudgetError(
@@ -332,10 +365,12 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
             )
         return super().__getstate__()
 
-    def _base(self):
+    def _base(self) -> Any:
         return SemiPrivateClassifier() if self.estimator is None else self.estimator
 
-    def _open(self, X, groups, ticket=None):
+    def _open(
+        self, X: Any, groups: Any, ticket: str | None = None
+    ) -> tuple[Plan, NDArray[np.bool_], Ledger]:
         """Return sizes and budgets, which rows count, and the ledger; no row is looked at."""
         base, k = self._base(), self.max_rows_per_group or 1
         check_base(base)
@@ -358,7 +393,7 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         event = plan.event if k == 1 else spends(promised, delta)  # the theorem is about one row
         return plan, kept, Ledger.of(self, epsilon=promised, event=event, ticket=ticket)
 
-    def _read_labels(self, y):
+    def _read_labels(self, y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
         """Return (codes, classes) of rows that all have a label."""
         codes, _, _, classes = encode_labels(y, [y[:0]], self.classes)
         # -1 among more labels than two is the mark of a row without one, as in the other learners
@@ -369,7 +404,15 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
             )
         return codes, classes
 
-    def _fit_base(self, plan, rows, classes, public, y_public, seed):
+    def _fit_base(
+        self,
+        plan: Plan,
+        rows: tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]],
+        classes: NDArray[Any],
+        public: NDArray[np.float64] | None,
+        y_public: Any,
+        seed: int | None,
+    ) -> Any:
         X, y, X_other = rows
         base, (epsilon, delta) = self._base(), as_parameters(plan.base)
         centre = np.zeros(X.shape[1]) if public is None else np.median(public, axis=0)
@@ -388,7 +431,7 @@ class SubsamplingActiveLearner(DelegatesToBase, ClassifierMixin, BaseEstimator):
         )
 
 
-def _marks(n, classes):
+def _marks(n: int, classes: NDArray[Any]) -> NDArray[Any]:
     """Return labels of the kind of `classes` for rows without one; no base learner reads them."""
     mark = {"b": False, "U": "-1", "O": "-1"}.get(classes.dtype.kind, -1)
     return np.full(n, mark, dtype=object if classes.dtype.kind == "O" else None)

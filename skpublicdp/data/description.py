@@ -83,6 +83,10 @@ def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> Desc
     ValueError
         If a description is none of these.
 
+    See Also
+    --------
+    open_rows : Rows of a file or a data base.
+
     Examples
     --------
     >>> from skpublicdp.data import describe_columns

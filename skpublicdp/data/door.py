@@ -55,10 +55,21 @@ class Dataset:
     _types: tuple[ColumnType, ...]
 
     @property
+    def learned(self) -> Targets:
+        """What is to be learned, by an estimator that read it."""
+        assert self.targets is not None
+        return self.targets
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The sorted labels, where these are learned."""
+        assert self.learned.classes is not None
+        return self.learned.classes
+
+    @property
     def X_labelled(self) -> Rows:
         """Encoded public rows that are learned from."""
-        assert self.targets is not None
-        which = self.targets.which
+        which = self.learned.which
         labelled: Rows = self.X_public[: len(which)][which]
         return labelled
 
@@ -176,9 +187,10 @@ def read(
                 "is_public marks rows of a table in memory; pass the public rows apart from "
                 "streamed ones, as X_public."
             )
-        source: RowSource | None = as_rows(X, y)
-        empty = Table(source.empty())
-        table, n = check_columns(estimator, empty, reset=True, numeric=numeric), source.n_rows
+        streaming = as_rows(X, y)
+        source: RowSource | None = streaming
+        empty = Table(streaming.empty())
+        table, n = check_columns(estimator, empty, reset=True, numeric=numeric), streaming.n_rows
         if not n:
             raise ValueError("X must hold at least one private row; it is empty.")
     else:
@@ -197,8 +209,8 @@ def read(
     if source is not None and is_rows(groups):
         groups = _column_of(source, groups)
     # a mask of very many rows is large itself
-    kept = kept_rows(estimator, groups, ~mask[: 0 if streamed and groups is None else None])
-    n_private, kept = (int(kept.sum()), kept) if len(kept) == n else (n, None)
+    counted = kept_rows(estimator, groups, ~mask[: 0 if streamed and groups is None else None])
+    n_private, kept = (int(counted.sum()), counted) if len(counted) == n else (n, None)
     if source is not None and kept is not None:
         source = source.keeping(kept)
     targets, encode = None, None
@@ -274,8 +286,8 @@ def _targets(
         whole = np.zeros(len(y), dtype=targets.private.dtype)
         whole[kept] = targets.private
         return targets, None, whole
-    seen = list(source.map(lambda chunk: seen_in(kind, chunk.y), columns=[]))
-    seen = kind.column(np.concatenate([part.astype(object) for part in seen]))
+    parts = list(source.map(lambda chunk: seen_in(kind, chunk.y), columns=[]))
+    seen = kind.column(np.concatenate([part.astype(object) for part in parts]))
     targets = kind.targets(seen, given or [seen[:0]])
     return targets, lambda part: codes_in(kind, part, targets), None
 

@@ -56,6 +56,11 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
     ValueError
         If names of columns are not distinct, or the source can be read only once.
 
+    See Also
+    --------
+    RowSource : What it returns.
+    describe_columns : Public rows from a description.
+
     Examples
     --------
     >>> import pyarrow as pa

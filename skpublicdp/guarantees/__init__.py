@@ -8,32 +8,70 @@ from skpublicdp.guarantees.growth import (
     n_uniform,
     vc_dimension,
 )
+from skpublicdp.guarantees.label_boost import n_label_boost, n_subsampling
+from skpublicdp.guarantees.lower import (
+    n_active_lower,
+    n_labelled_lower,
+    n_public_lower,
+    n_query_release_lower,
+)
+from skpublicdp.guarantees.mixed import n_ppm, n_ppm_paper
+from skpublicdp.guarantees.population import (
+    Cuts,
+    Promise,
+    cuts_radius,
+    dichotomies_radius,
+    finite_excess,
+    sampling_error,
+    uniform_error,
+)
+from skpublicdp.guarantees.release import n_query_release
+from skpublicdp.guarantees.sanitized import (
+    BLRSize,
+    blr_error,
+    n_blr_learner,
+    n_quantile_learner,
+    quantile_error,
+)
 from skpublicdp.guarantees.sizes import (
     SampleSize,
     n_finite,
     n_generic_learner,
-    n_label_boost,
-    n_ppm,
     n_private,
-    n_query_release,
-    n_subsampling,
 )
 
 __all__ = [
+    "BLRSize",
     "Certificate",
+    "Cuts",
+    "Promise",
     "SampleSize",
+    "blr_error",
     "cover_radius",
+    "cuts_radius",
+    "dichotomies_radius",
     "excess_error",
+    "finite_excess",
     "growth_function",
+    "n_active_lower",
+    "n_blr_learner",
     "n_finite",
     "n_generic_learner",
     "n_label_boost",
+    "n_labelled_lower",
     "n_ppm",
+    "n_ppm_paper",
     "n_private",
     "n_public",
+    "n_public_lower",
+    "n_quantile_learner",
     "n_query_release",
+    "n_query_release_lower",
     "n_rounds",
     "n_subsampling",
     "n_uniform",
+    "quantile_error",
+    "sampling_error",
+    "uniform_error",
     "vc_dimension",
 ]

@@ -73,7 +73,10 @@ def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What the draw promises, from public numbers only.
+    """What the draw promises of the rows that it scored, from public numbers only.
+
+    It says nothing of the population and nothing of rules outside the cover: the `guarantee_` of an
+    estimator does.
 
     Attributes
     ----------
@@ -90,6 +93,12 @@ class Certificate:
     excess_error: float
     probability: float
     effective_size: int
+
+    def at(self, beta: float) -> float:
+        """Return the bound that the same draw keeps with probability 1 - beta."""
+        size = math.log(self.effective_size)
+        mine, other = size - math.log1p(-self.probability), size - math.log(beta)
+        return self.excess_error * other / mine
 
     def __str__(self) -> str:
         return (

@@ -98,7 +98,7 @@ def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
     return least(too_few) - 1
 
 
-def n_public(alpha: float, beta: float, d: int) -> int:
+def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> int:
     """Count the public rows whose dichotomies cover the class to within alpha.
 
     Parameters
@@ -110,23 +110,34 @@ def n_public(alpha: float, beta: float, d: int) -> int:
         Probability, in (0, 1), with which the cover may fail.
     d : int
         VC dimension of the class, or a bound on it.
+    constants : {"paper", "tight"}, default="paper"
+        Those of the paper, or smaller ones that hold as well.
 
     Returns
     -------
     int
         The least m from which ``2 (2em/d)^(2d) exp(-alpha m / 4) <= beta`` holds: inequality (1) of
-        the paper, whose constants are its own.
+        the paper, whose constants are its own. The tight one is the least m from which
+        ``2 growth_function(2m, d)^2 <= beta 2^(alpha m)``: see `dichotomies_radius`.
 
     References
     ----------
-    Alon, Bassily and Moran (2019), Lemma 3.3.
+    Alon, Bassily and Moran (2019), Lemma 3.3; docs/proofs/guarantees.md.
 
     Examples
     --------
     >>> n_public(alpha=0.1, beta=0.05, d=1)
     820
+    >>> n_public(alpha=0.1, beta=0.05, d=1, constants="tight")
+    231
     """
     check(alpha=alpha, beta=beta, d=d)
+    if constants not in ("paper", "tight"):
+        raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
+    if constants == "tight":
+        # concave in m, and above alpha m at 1: it crosses once
+        ways = math.log(2 / beta)
+        return least(lambda m: 2 * log_growth(2 * m, d) + ways <= alpha * m * math.log(2))
     # the left side rises up to m = 8d / alpha, where it exceeds 1, and falls from there on
     return least(lambda m: _radius(m, beta, d) <= alpha, start=math.ceil(8 * d / alpha))
 

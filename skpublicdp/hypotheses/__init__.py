@@ -6,7 +6,8 @@ from skpublicdp.hypotheses.boxes import Intervals, Rectangles
 from skpublicdp.hypotheses.conjunctions import Conjunctions
 from skpublicdp.hypotheses.finite import FiniteClass, ListedCover, Union
 from skpublicdp.hypotheses.halfspaces import Halfspace, Halfspaces
-from skpublicdp.hypotheses.intersections import HalfspaceIntersections, Polytope
+from skpublicdp.hypotheses.intersections import HalfspaceIntersections
+from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.hypotheses.trees import DecisionTrees
 
 __all__ = [

@@ -16,7 +16,7 @@ from skpublicdp.hypotheses.base import (
 )
 from skpublicdp.hypotheses.splits import (
     Splits,
-    cut_radius,
+    cuts_of,
     public_splits,
     quantile_thresholds,
     stump_growth,
@@ -78,6 +78,11 @@ class Thresholds(HypothesisClass):
     feature : int, default=0
         Column.
 
+    See Also
+    --------
+    Stumps : Thresholds of any feature.
+    Intervals : Ranges of one feature.
+
     Examples
     --------
     >>> from skpublicdp.hypotheses import PublicSample, Thresholds
@@ -107,7 +112,8 @@ class Thresholds(HypothesisClass):
         splits = Splits(np.full(len(cuts), self.feature), cuts)
         members = [(split, 1, 0) for split in range(len(cuts))] if len(public.classes) == 2 else []
         cover = _stump_cover(splits, members, public)
-        cover.radius = cut_radius(public, alpha, [self.feature])
+        cover.cuts = cuts_of(public, alpha, [self.feature], 1)
+        cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
@@ -119,6 +125,11 @@ class Stumps(HypothesisClass):
     """One split of any feature with any two different labels, and the constants.
 
     Works for any number of classes.
+
+    See Also
+    --------
+    DecisionTrees : Several splits.
+    Thresholds : Splits of one feature.
 
     Examples
     --------
@@ -141,7 +152,8 @@ class Stumps(HypothesisClass):
             if above != below
         ]
         cover = _stump_cover(splits, members, public)
-        cover.radius = cut_radius(public, alpha, range(public.X.shape[1]))
+        cover.cuts = cuts_of(public, alpha, range(public.X.shape[1]), 1, splits)
+        cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:

@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from skpublicdp.guarantees import Cuts
 from skpublicdp.mechanisms.families import Family, Path
 
 Rows = NDArray[np.float64]
@@ -100,7 +101,11 @@ class Cover(ABC):
 
     radius: float | None = None
     """Each member of the class disagrees with some member of the cover on at most this share of
-    the public rows; None where no bound is known."""
+    the public rows; None where no bound is known. `guarantees.cover_radius` says what that means of
+    the population."""
+
+    cuts: Cuts | None = None
+    """How far rules that cut single columns are from their stand-ins; None for other rules."""
 
     @property
     def scouts(self) -> Cover:

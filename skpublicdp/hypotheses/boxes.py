@@ -21,7 +21,7 @@ from skpublicdp.hypotheses.base import (
     Table,
     check_binary,
 )
-from skpublicdp.hypotheses.splits import cut_radius, quantile_thresholds, shown
+from skpublicdp.hypotheses.splits import cuts_of, quantile_thresholds, shown
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path
 
 LARGEST = 1 << 30
@@ -177,6 +177,11 @@ class Rectangles(HypothesisClass):
     features : sequence of int, default=None
         One, two or three columns; ``None`` means all of them.
 
+    See Also
+    --------
+    Intervals : Ranges of one feature.
+    Conjunctions : Boxes with one end for each feature.
+
     Examples
     --------
     >>> from skpublicdp.hypotheses import PublicSample, Rectangles
@@ -213,7 +218,8 @@ class Rectangles(HypothesisClass):
                 "Conjunctions() or DecisionTrees()."
             )
         cover = BoxCover(Grid(features, cuts), public)
-        cover.radius = min(1.0, 2 * len(features) * cut_radius(public, alpha, features))
+        cover.cuts = cuts_of(public, alpha, features, 2 * len(features))
+        cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
@@ -229,6 +235,10 @@ class Intervals(HypothesisClass):
     ----------
     feature : int, default=0
         Column.
+
+    See Also
+    --------
+    Rectangles : Ranges of several features.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from skpublicdp.hypotheses.base import (
 from skpublicdp.hypotheses.splits import (
     Splits,
     check_table,
-    cut_radius,
+    cuts_of,
     public_splits,
     split_prior,
     stump_growth,
@@ -159,6 +159,10 @@ class Conjunctions(HypothesisClass):
     max_literals : {1, 2, 3}, default=2
         Number of literals; a repeated one makes a shorter rule.
 
+    See Also
+    --------
+    Rectangles : Boxes with two ends for each feature.
+
     Examples
     --------
     >>> from skpublicdp.hypotheses import Conjunctions, PublicSample
@@ -188,8 +192,9 @@ class Conjunctions(HypothesisClass):
         check_table(splits, public, self.max_literals, "use a smaller max_literals")
         prior = split_prior(splits, public, alpha)
         cover = ConjunctionCover(splits, int(self.max_literals), prior, public)
-        reached = cut_radius(public, alpha, range(public.X.shape[1]))
-        cover.radius = min(1.0, self.max_literals * reached)
+        features = range(public.X.shape[1])
+        cover.cuts = cuts_of(public, alpha, features, int(self.max_literals), splits)
+        cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp.guarantees import Cuts
 from skpublicdp.guard import guarded
 from skpublicdp.hypotheses.base import (
     Codes,
@@ -100,6 +101,10 @@ class FiniteClass(HypothesisClass):
         a private learner whose receipt is counted. What they know of private rows is not covered.
         Each must predict any finite row, and alike whatever other rows are predicted with it.
 
+    See Also
+    --------
+    Union : Your rules beside classes that public rows choose.
+
     Notes
     -----
     `build_cover` ignores `alpha`: the class is finite, and is its own cover.
@@ -140,6 +145,7 @@ class FiniteClass(HypothesisClass):
                 )
         cover = ListedCover([Model(model, public) for model in self.models])
         cover.radius = 0.0
+        cover.cuts = Cuts(0, 0, max(len(public.X), 1), 0, 0, merged=False)
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
@@ -236,6 +242,10 @@ class Union(HypothesisClass):
     classes : sequence of HypothesisClass
         At least one. Choosing among k of them costs ln k more than knowing which one is best.
 
+    See Also
+    --------
+    FiniteClass : Rules that you list.
+
     Examples
     --------
     >>> from skpublicdp.hypotheses import Intervals, PublicSample, Stumps, Union
@@ -262,6 +272,12 @@ class Union(HypothesisClass):
         reached = [cover.radius for cover in covers]
         known = [radius for radius in reached if radius is not None]
         union.radius = max(known) if len(known) == len(reached) else None
+        cuts = [cover.cuts for cover in covers if cover.cuts is not None]
+        if len(cuts) == len(covers):
+            # of the worst in every respect, each of which holds for all
+            columns = sum(one.columns for one in cuts)
+            fields = zip(*(one._replace(columns=columns) for one in cuts), strict=True)
+            union.cuts = Cuts(*map(max, fields))
         return union
 
     def growth(self, m: int, n_features: int) -> int:

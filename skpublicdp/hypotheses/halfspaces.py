@@ -235,6 +235,10 @@ class Halfspaces(HypothesisClass):
         drawn before; an exact cover takes one, and so does a single feature. ``"auto"`` takes as
         many as cost little (`guarantees.n_rounds`).
 
+    See Also
+    --------
+    HalfspaceIntersections : Several halfspaces together.
+
     Notes
     -----
     m points in general position in d dimensions have 2 (C(m-1, 0) + ... + C(m-1, d)) dichotomies

@@ -19,8 +19,9 @@ from skpublicdp.hypotheses.base import (
     check_binary,
     check_count,
 )
-from skpublicdp.hypotheses.halfspaces import weighted_sum
+from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table
+from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.hypotheses.pools import (
     PAPER_FEATURES,
     AffineHull,
@@ -39,58 +40,6 @@ MEMBERS = 1 << 24
 """A cover of more members is refused."""
 
 
-class Polytope(Hypothesis):
-    """The first label inside all of some halfspaces, the second outside.
-
-    Parameters
-    ----------
-    flat : Pool
-        Halfspaces that all members of the cover share.
-    sides : Pool
-        Its own halfspaces.
-    inside : int
-        Code of the label inside; outside it is the last one.
-    public : PublicSample
-        Where the names are from.
-
-    Attributes
-    ----------
-    normals : ndarray of float64, shape (n_halfspaces, n_features)
-        Normals, pointing inwards. The largest coefficient of each is 1 or -1.
-    offsets : ndarray of float64, shape (n_halfspaces,)
-        A row is inside where ``normals @ x >= offsets``.
-    sides : Pool
-        See above.
-    """
-
-    def __init__(self, flat: Pool, sides: Pool, inside: int, public: PublicSample) -> None:
-        self.sides = sides
-        self._pool = joined(flat, sides)
-        self.normals = self._pool.normals
-        self.offsets = self._pool.offsets
-        self._outside = len(public.classes) - 1
-        self._inside = inside
-        self._names = public.feature_names
-        self._labels = [str(label) for label in public.classes]
-
-    def predict(self, X: Rows) -> Codes:
-        """Return the code of each row."""
-        inside = self._pool.contains(X).all(axis=0)
-        return np.where(inside, self._inside, self._outside).astype(np.intp)
-
-    def rule(self) -> str:
-        """Return the intersection as an if / else; numbers have six digits."""
-        inside, outside = self._labels[self._inside], self._labels[self._outside]
-        if inside == outside or not len(self.offsets):
-            return f"predict {inside}"
-        conditions = [
-            f"{weighted_sum(normal, self._names)} >= {offset + 0.0:.6g}"
-            for normal, offset in zip(self.normals, self.offsets, strict=True)
-        ]
-        condition = "\n   and ".join(conditions)
-        return f"if {condition} (≈):\n    predict {inside}\nelse:\n    predict {outside}"
-
-
 class IntersectionCover(Cover):
     """All intersections of at most some number of distinct halfspaces, each of them once.
 
@@ -104,12 +53,14 @@ class IntersectionCover(Cover):
     flat : Pool or None
         Halfspaces that are part of every intersection, also of that of no halfspace: the affine
         hull of the public points. ``None`` where there are no points.
-    most : {1, 2, 3}
+    most : int
         How many halfspaces of the pool are met at a time.
     public : PublicSample
         Where the names are from.
     rounds : int or "auto", default=1
         How many draws share the budget, each on halfspaces around those drawn before.
+    whole : bool, default=False
+        Whether some member errs no more than the best halfspace, as the theorem wants.
     """
 
     def __init__(
@@ -119,9 +70,11 @@ class IntersectionCover(Cover):
         most: int,
         public: PublicSample,
         rounds: int | str = 1,
+        whole: bool = False,
     ) -> None:
         self.pool = pool
         self.rounds = rounds
+        self.whole = whole
         self._flat = flat
         self._most = min(most, len(pool))
         self._public = public
@@ -151,16 +104,15 @@ class IntersectionCover(Cover):
 
     def family(self, table: Table) -> Family:
         """Return the errors as one leaf: the first class inside, the second outside."""
-        all_rows = (0,) * (table.ndim - 1)
-        outside = int(table[:-1].sum(axis=0)[all_rows])
+        order = table.ndim - 1
+        outside = int(table[:-1].sum(axis=0)[(0,) * order])
         parts = [np.zeros(1, dtype=np.int64)]
         if self._flat is not None:
             excess = table[1] - table[0]  # what it costs to be inside
-            parts.append(excess[(1, *all_rows[1:])][None])
-            inner = excess[(slice(2, None),) * self._most + all_rows[self._most :]]
-            while inner.ndim:  # singles, pairs, triples
-                parts.insert(2, _distinct(inner))
-                inner = excess[(slice(2, None),) * (inner.ndim - 1) + all_rows[inner.ndim - 1 :]]
+            parts.append(excess[(0,) * (order - 1) + (1,)][None])
+            for size in range(1, self._most + 1):  # singles, pairs, triples
+                sums = excess[(0,) * (order - size) + (slice(2, None),) * size]
+                parts.append(_distinct(sums))
         return Leaf(outside + np.concatenate(parts))
 
     def hypothesis(self, path: Path) -> Polytope:
@@ -199,7 +151,10 @@ def _distinct(sums: Table) -> Table:
         return sums
     if sums.ndim == 2:
         return np.asarray(sums[np.triu_indices(len(sums), 1)])
-    return np.concatenate([_distinct(part[i + 1 :, i + 1 :]) for i, part in enumerate(sums)])
+    parts = [sums.reshape(-1)[:0]]
+    for i, part in enumerate(sums):
+        parts.append(_distinct(part[(slice(i + 1, None),) * part.ndim]))
+    return np.concatenate(parts)
 
 
 def unrank(index: int, n: int, size: int) -> NDArray[np.intp]:
@@ -224,21 +179,27 @@ class HalfspaceIntersections(HypothesisClass):
 
     Parameters
     ----------
-    max_intersections : {1, 2, 3}, default=None
-        The most halfspaces that are met at a time; ``None`` means 2, or 1 for a single feature.
+    max_intersections : int, default=None
+        The most halfspaces that are met at a time; ``None`` means 2, or 1 for a single feature, and
+        with ``pool="paper"`` as many as the theorem needs. The pool that a table in memory
+        allows is smaller the more are met: 5800 for 2, 400 for 3, 80 for 4, 30 for 5.
     pool : {"auto", "paper"}, default="auto"
         ``"paper"`` takes a halfspace and its opposite for every set of at most d public points,
-        where d is the number of dimensions they span. ``"auto"`` does so for up to three features,
+        where d is the number of dimensions they span. With ``max_intersections=None`` and two or
+        three dimensions only those intersections are taken that the proof of the theorem needs:
+        `ConeCover`. ``"auto"`` takes the paper's pool for up to three dimensions,
         drawing some of those that d points support where there are more than `alpha` asks for. With
-        more features it spreads the halfspaces over the space.
+        more dimensions it spreads the halfspaces over the space.
     max_halfspaces : int, default=1400
-        The most halfspaces of an automatic pool, whatever `alpha` asks for. Where three are met at
-        a time there are about 400 at most, as many as a table in memory allows.
+        The most halfspaces of an automatic pool, whatever `alpha` asks for.
+
+    See Also
+    --------
+    Halfspaces : One halfspace.
 
     Notes
     -----
-    Rows outside the affine hull of the public points are outside of every intersection, save for an
-    automatic pool with more than three features.
+    Rows outside the affine hull of the public points are outside of every intersection.
 
     `alpha` asks for as many halfspaces as ``d / alpha`` points in general position support, up to
     two of them at a time, or three from three dimensions on. Such a pool has for nearly every
@@ -282,7 +243,9 @@ class HalfspaceIntersections(HypothesisClass):
         self.pool = pool
         self.max_halfspaces = max_halfspaces
 
-    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> IntersectionCover:
+    def build_cover(
+        self, public: PublicSample, *, alpha: float, beta: float
+    ) -> IntersectionCover | ConeCover:
         """Build the cover.
 
         Raises
@@ -299,42 +262,73 @@ class HalfspaceIntersections(HypothesisClass):
         points, rows = np.unique(public.X + 0.0, axis=0, return_inverse=True)
         if len(public.classes) == 1 or not len(points):
             nothing = Pool(np.empty((0, n_features)), np.empty(0))
-            return IntersectionCover(nothing, None, 0, public)
+            return IntersectionCover(nothing, None, 0, public, whole=True)
+        hull = AffineHull(points)
+        n_dimensions = len(hull.axes)
+        if self.pool == "paper" and self.max_intersections is None:
+            return self._theorem(hull, public)
         default = min(2, n_features)
         most = default if self.max_intersections is None else int(self.max_intersections)
         allowed = largest_pool(most)
         most_wanted = min(int(self.max_halfspaces), allowed)
-        rounds = "auto" if most < 3 else 1  # triples take too long to count them again
-        if self.pool == "auto" and n_features > PAPER_FEATURES:
-            wanted = min(net_size(alpha, n_features), most_wanted)
-            pool = spread_pool(points, wanted, alpha)
-            return IntersectionCover(pool, pool[:0], most, public, rounds)
-        hull = AffineHull(points)
-        n_dimensions = hull.coordinates.shape[1]
         wanted = min(net_size(alpha, n_dimensions), most_wanted)
+        rounds = "auto" if most < 3 else 1  # triples take too long to count them again
         size = paper_size(len(points), n_dimensions)
-        if self.pool == "auto" and size > wanted:
+        if self.pool == "auto" and n_dimensions > PAPER_FEATURES and most_wanted >= 2:
+            pool = spread_pool(points, wanted, alpha)
+            return IntersectionCover(pool, hull.flat, most, public, rounds)
+        if self.pool == "auto" and size > wanted >= 2:
             pool = drawn_pool(hull, np.sort(rows, axis=None), wanted)
             return IntersectionCover(pool, hull.flat, most, public, rounds)
         if size > allowed:
             raise CoverSizeError(
                 f"{len(points)} distinct public points in {n_features} dimensions support "
                 f"{size:.2g} halfspaces and {allowed} are allowed with max_intersections={most}; "
-                'give fewer public rows or use pool="auto".'
+                'give fewer public rows or use pool="auto" and max_intersections=None.'
             )
-        return IntersectionCover(paper_pool(hull), hull.flat, most, public)
+        whole = most >= n_dimensions
+        return IntersectionCover(paper_pool(hull), hull.flat, most, public, whole=whole)
+
+    def _theorem(self, hull: AffineHull, public: PublicSample) -> IntersectionCover | ConeCover:
+        """Build the family with as many intersections as dimensions."""
+        m, d = hull.coordinates.shape
+        if m > most_supports(d):
+            raise CoverSizeError(
+                f"{m} distinct public points in {d} dimensions support too many polytopes and "
+                f"{most_supports(d)} points are allowed; give fewer public rows, chosen at random."
+            )
+        if d in (2, 3):
+            return ConeCover(hull, public)
+        return IntersectionCover(paper_pool(hull, max(d, 1)), hull.flat, d, public, whole=True)
 
     def _check_parameters(self) -> None:
         if self.pool not in ("auto", "paper"):
             raise ValueError(f'pool must be "auto" or "paper"; got {self.pool!r}.')
         check_count("max_halfspaces", self.max_halfspaces, least=2)
         if self.max_intersections is not None:
-            check_count("max_intersections", self.max_intersections, most=3)
+            check_count("max_intersections", self.max_intersections)
 
 
 def largest_pool(most: int) -> int:
     """Count the halfspaces whose pairs or triples a table can hold and a draw can list."""
     size: int = math.floor((TABLE_BYTES / joint_bytes(0, 2, 0)) ** (1 / most)) - 2
-    while math.comb(size, most) > MEMBERS:
+    while math.comb(max(size, 0), most) > MEMBERS:
         size -= 1 + size // 1000
-    return size
+    return max(size, 0)
+
+
+def most_supports(d: int) -> int:
+    """Count the points of d dimensions that may support the theorem's family, in general position.
+
+    In the plane and in space they make 2^26 cones. From four dimensions on all intersections are
+    listed of the halfspaces that d points support; 0 where not even points that span the space may.
+
+    Examples
+    --------
+    >>> [most_supports(d) for d in (1, 2, 3, 4, 5, 6, 7)]
+    [1000, 320, 19, 7, 6, 7, 0]
+    """
+    if d <= PAPER_FEATURES:
+        return (1, 1000, 320, 19)[d]
+    fits = [m for m in range(d + 1, 3 * d) if paper_size(m, d, d) <= largest_pool(d)]
+    return max(fits, default=0)

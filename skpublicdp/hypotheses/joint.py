@@ -48,14 +48,15 @@ def joint_table(
         Rows, codes of their labels and weights, as in `Cover.tabulate`.
     n_classes : int
         Number of labels.
-    order : {0, 1, 2, 3}
+    order : int
         How many predicates are met at a time.
 
     Returns
     -------
     ndarray of int64, shape (n_classes,) + order * (n_predicates + 1,)
         With an always-true predicate put first, so that for order 2 entry (c, i, j) weighs the
-        rows of label c that meet i and j, (c, i, 0) those that meet i and (c, 0, 0) all.
+        rows of label c that meet i and j, (c, i, 0) those that meet i and (c, 0, 0) all. From order
+        4 on only entries are filled whose indices do not decrease up to the last but one.
     """
     table = np.zeros((n_classes, *[n_predicates + 1] * order), dtype=np.int64)
     heaviest = int(weights.max(initial=1))
@@ -80,14 +81,15 @@ def joint_table(
 def _add_sums(table: Table, side: NDArray[np.float32], weight: Table | None, dtype: Any) -> None:
     """Add the weight of the rows that are 1 in as many rows of `side` as the table has axes.
 
-    Of a table of triples only the entries whose first index is the least are filled.
+    From triples on only the entries whose first index is the least are filled.
     """
-    if table.ndim == 3:
+    if table.ndim >= 3:
         for least in range(len(side)):
             inside = np.flatnonzero(side[least])
             part = side[least:, inside]
+            later: tuple[Any, ...] = (least, *[slice(least, None)] * (table.ndim - 1))
             _add_sums(
-                table[least, least:, least:],
+                table[later],
                 part,
                 None if weight is None else weight[inside],
                 dtype,

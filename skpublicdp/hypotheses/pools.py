@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr
 from scipy.spatial import ConvexHull, QhullError
 
 from skpublicdp.hypotheses.base import Rows
@@ -95,8 +96,12 @@ class AffineHull:
     ----------
     coordinates : ndarray of float64, shape (m, n_dimensions)
         The points within the hull.
+    axes : ndarray of intp, shape (n_dimensions,)
+        Features that tell the points of the hull apart: a hyperplane of them cuts it in one.
     flat : Pool
         Halfspaces whose intersection is the hull, up to rounding; none where it is the whole space.
+    points : ndarray of float64, shape (m, n_features)
+        The points.
     """
 
     def __init__(self, points: Rows) -> None:
@@ -107,7 +112,10 @@ class AffineHull:
         _, sizes, basis = np.linalg.svd(standard, full_matrices=full)
         rank = int((sizes > TOLERANCE * sizes.max(initial=0)).sum())
         self.coordinates = standard @ basis[:rank].T
-        self._points = points
+        self.axes = np.arange(rank)
+        if 0 < rank < len(scale):
+            self.axes = np.sort(qr(basis[:rank], mode="r", pivoting=True)[1][:rank])
+        self.points = points
         self._basis = basis[:rank]
         self._scale = scale
         low, high, _ = self._through(basis[rank:], np.zeros((len(basis) - rank, 1), int))
@@ -155,14 +163,14 @@ class AffineHull:
 
         Normals have length 1 and are for standardised features.
         """
-        columns = np.ascontiguousarray(self._points.T)
+        columns = np.ascontiguousarray(self.points.T)
         slack_of = self._slack()
         # a coefficient that is nothing but rounding would clutter the rule, and move what is on it
         normals = np.where(np.abs(normals) <= TOLERANCE, 0.0, normals) / self._scale
         leading = normals[np.arange(len(normals)), (normals != 0).argmax(axis=1)]
         # the sign of a singular vector depends on the library; order must not
         normals = normals * np.sign(leading)[:, None] / np.abs(normals).max(axis=1, keepdims=True)
-        on = np.empty((len(normals), len(self._points)), dtype=bool)
+        on = np.empty((len(normals), len(self.points)), dtype=bool)
         ends = np.empty((len(normals), 2))
         for index, (normal, subset) in enumerate(zip(normals, subsets, strict=True)):
             projected = project(normal, columns)
@@ -174,17 +182,20 @@ class AffineHull:
     def _slack(self) -> NDArray[np.float64]:
         """Return by how much of each feature rounding may move a point."""
         return np.asarray(
-            TOLERANCE * np.ptp(self._points, axis=0) + ROUNDING * np.abs(self._points).max(axis=0)
+            TOLERANCE * np.ptp(self.points, axis=0) + ROUNDING * np.abs(self.points).max(axis=0)
         )
 
 
-def paper_pool(hull: AffineHull) -> Pool:
+def paper_pool(hull: AffineHull, fewest: int = 1) -> Pool:
     """Return C_pub of Algorithm 1: halfspaces and opposites that at most d points support.
 
     Parameters
     ----------
     hull : AffineHull
         Distinct public points; d is its dimension.
+    fewest : int, default=1
+        Least number of points. Those of d points are enough for Corollary 4.4: the others are there
+        for points that lie in a flat, which is then cut by hyperplanes through points off it, too.
 
     Returns
     -------
@@ -194,15 +205,15 @@ def paper_pool(hull: AffineHull) -> Pool:
     m, d = hull.coordinates.shape
     subsets = [
         np.array(list(itertools.combinations(range(m), size)))
-        for size in range(1, d + 1)
+        for size in range(fewest, d + 1)
         if size <= m
     ]
     return hull.supported(*subsets) if subsets else hull.flat[:0]
 
 
-def paper_size(m: int, d: int) -> int:
+def paper_size(m: int, d: int, fewest: int = 1) -> int:
     """Count the halfspaces of `paper_pool` for points in general position."""
-    return 2 * sum(math.comb(m, size) for size in range(1, d + 1))
+    return 2 * sum(math.comb(m, size) for size in range(fewest, d + 1))
 
 
 def net_size(alpha: float, d: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.guarantees import Cuts
 from skpublicdp.hypotheses.base import Codes, FeatureName, PublicSample, Table
 from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table, pair_counts
 
@@ -46,6 +47,10 @@ class Predicates(ABC):
     @abstractmethod
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
         """Return one predicate, or its opposite, in words."""
+
+    @abstractmethod
+    def span(self, predicate: int) -> tuple[float, float]:
+        """Return the values that meet a predicate: those above the first, up to the second."""
 
     def above(self, X: NDArray[Any], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Tell which rows meet which predicates; scoring and predicting both come here.
@@ -162,6 +167,10 @@ class Splits(Predicates):
         name = names[self.features[predicate]]
         return f"{name} {sign} {shown(self.thresholds[predicate], name)}"
 
+    def span(self, predicate: int) -> tuple[float, float]:
+        """Return a threshold and infinity."""
+        return float(self.thresholds[predicate]), math.inf
+
 
 def shown(threshold: float, name: str = "") -> str:
     """Return a threshold of a column in full, and as short as it can be."""
@@ -266,8 +275,14 @@ def one_per_partition(splits: Predicates, X: NDArray[Any]) -> NDArray[np.intp]:
     return kept[sides[kept].any(axis=1)]
 
 
-def cut_radius(public: PublicSample, alpha: float, features: Iterable[int]) -> float:
-    """Measure how far `quantile_thresholds` leave any cut of some features from a kept one.
+def cuts_of(
+    public: PublicSample,
+    alpha: float,
+    features: Sequence[int],
+    per_rule: int,
+    splits: Predicates | None = None,
+) -> Cuts:
+    """Measure how far `quantile_thresholds` leave rules of few cuts from those that are kept.
 
     Parameters
     ----------
@@ -275,16 +290,23 @@ def cut_radius(public: PublicSample, alpha: float, features: Iterable[int]) -> f
         Public rows.
     alpha : float
         Quantile spacing.
-    features : iterable of int
+    features : sequence of int
         Columns.
+    per_rule : int
+        Most cuts of a rule: moving one moves the rows between its old and its new place.
+    splits : Predicates, optional
+        What `public_splits` kept; by default all quantiles are.
 
     Returns
     -------
-    float
-        The largest share of the public rows between a cut and the nearest kept or trivial one; at
-        most `alpha`, and 0 when every gap between distinct values has its threshold.
+    Cuts
+        Most rows between a cut and the nearest one that is kept or beyond all rows; none when every
+        gap between distinct values has its threshold. Neighbouring quantiles have at most
+        ``alpha m`` of m rows between them, unless it is a single value, so it is at most half of
+        that, whatever the rows are.
     """
-    radius = 0.0
+    m = len(public.X)
+    missed = placed = 0
     for feature in features:
         column = np.sort(public.X[:, feature])
         cuts = quantile_thresholds(column, alpha)
@@ -292,8 +314,16 @@ def cut_radius(public: PublicSample, alpha: float, features: Iterable[int]) -> f
         any_cut = np.searchsorted(column, column, side="right")
         above = np.searchsorted(kept, any_cut).clip(1)
         distance = np.minimum(any_cut - kept[above - 1], kept[above] - any_cut)
-        radius = max(radius, float(distance.max()) / len(column))
-    return radius
+        missed = max(missed, int(distance.max()))
+        placed += len(cuts)
+    return Cuts(
+        per_rule=per_rule,
+        columns=len(features),
+        rows=m,
+        missed=missed,
+        allowed=math.floor(alpha * m * (1 + 1e-9) / 2),
+        merged=splits is not None and len(splits) < placed,
+    )
 
 
 def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> NDArray[np.int64]:

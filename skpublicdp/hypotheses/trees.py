@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,22 @@ from skpublicdp.hypotheses.base import (
     Rows,
     Table,
 )
+from skpublicdp.hypotheses.regions import Region, is_empty, parted
 from skpublicdp.hypotheses.splits import (
     Predicates,
     check_table,
-    cut_radius,
+    cuts_of,
     public_splits,
     split_prior,
     stump_growth,
 )
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, Path, Product
+
+Simple = str | tuple[str, int, "Simple", "Simple"]
+"""A tree without branches that no row reaches or that end alike.
+
+What is said at a leaf, or (condition, its column, the tree where it fails, and where it holds).
+"""
 
 
 class DecisionTree(Hypothesis):
@@ -62,22 +70,72 @@ class DecisionTree(Hypothesis):
         return self.leaves[self.apply(X)]
 
     def rule(self) -> str:
-        """Return the tree as nested if / else lines; branches that end alike are merged."""
-        return "\n".join(self._lines(0))
+        """Return the tree as nested if / else lines, as `lines` does, with labels at the leaves."""
+        return "\n".join(self.lines([f"predict {label}" for label in self._labels]))
 
-    def _lines(self, node: int) -> list[str]:
-        if node >= len(self.splits):
-            return [f"predict {self._labels[node - len(self.splits)]}"]
-        lower, upper = self._lines(2 * node + 1), self._lines(2 * node + 2)
-        if lower == upper:
-            return upper
-        indent = "    "
-        return [
-            f"if {self._conditions[node]}:",
-            *(indent + line for line in upper),
-            "else:",
-            *(indent + line for line in lower),
-        ]
+    def lines(self, said: Sequence[str]) -> list[str]:
+        """Return the tree as nested if / else lines.
+
+        Branches that no row can reach are left out, and those that end alike are merged.
+
+        Parameters
+        ----------
+        said : sequence of str, of length n_leaves
+            What is said at each leaf, from the lowest to the highest side.
+        """
+
+        def written(simple: Simple) -> list[str]:
+            if isinstance(simple, str):
+                return [simple]
+            condition, _, lower, upper = simple
+            indent = "    "
+            return [
+                f"if {condition}:",
+                *(indent + line for line in written(upper)),
+                "else:",
+                *(indent + line for line in written(lower)),
+            ]
+
+        return written(self._simple(said))
+
+    def depends_on(self, said: Sequence[str]) -> tuple[int, ...]:
+        """Return the columns that decide what is said of a row, one thing at each leaf."""
+
+        def asked(simple: Simple) -> set[int]:
+            if isinstance(simple, str):
+                return set()
+            _, column, lower, upper = simple
+            return {column} | asked(lower) | asked(upper)
+
+        return tuple(sorted(asked(self._simple(said))))
+
+    def _simple(self, said: Sequence[str]) -> Simple:
+        regions = self.regions()
+
+        def below(node: int) -> Simple | None:
+            leaf = node - len(self.splits)
+            if leaf >= 0:
+                return None if is_empty(regions[leaf]) else said[leaf]
+            lower, upper = below(2 * node + 1), below(2 * node + 2)
+            if lower is None or upper is None or lower == upper:
+                return upper if lower is None else lower
+            return self._conditions[node], int(self.splits.features[node]), lower, upper
+
+        simple = below(0)
+        assert simple is not None  # a row ends somewhere
+        return simple
+
+    def regions(self) -> list[Region]:
+        """Return what each leaf leaves of the columns, from the lowest to the highest side."""
+        level: list[Region] = [{}]
+        for first in (2**depth - 1 for depth in range(len(self.leaves).bit_length() - 1)):
+            columns = self.splits.features[first:].tolist()
+            level = [
+                side
+                for node, (region, column) in enumerate(zip(level, columns, strict=False), first)
+                for side in parted(region, column, *self.splits.span(node))
+            ]
+        return level
 
 
 class TreeCover(Cover):
@@ -161,6 +219,11 @@ class DecisionTrees(HypothesisClass):
         Depth. A cover of 200 splits and two classes has 1.3e8 trees of depth 2 and 3.3e18 of
         depth 3, whose table of triples takes K^3 numbers for K splits.
 
+    See Also
+    --------
+    Stumps : Trees of one split.
+    Union : Trees beside other rules.
+
     Notes
     -----
     Trees are not equally likely a priori: a split weighs more the more evenly it parts the public
@@ -197,9 +260,9 @@ class DecisionTrees(HypothesisClass):
         splits = public_splits(public, alpha)
         check_table(splits, public, int(self.max_depth), "use a smaller max_depth")
         cover = TreeCover(splits, int(self.max_depth), split_prior(splits, public, alpha), public)
-        # moving one split of a tree moves the rows between its old and its new cut
         n_splits = 2 ** int(self.max_depth) - 1
-        cover.radius = min(1.0, n_splits * cut_radius(public, alpha, range(public.X.shape[1])))
+        cover.cuts = cuts_of(public, alpha, range(public.X.shape[1]), n_splits, splits)
+        cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -20,12 +22,19 @@ from skpublicdp.base_learner import (
     spends,
     with_all_labels,
 )
+from skpublicdp.card import ShowsCard
 from skpublicdp.data.bounds import check_bounds
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.labelled import split_labelled
-from skpublicdp.guarantees import vc_dimension
+from skpublicdp.data.labelled import LabelledRows, split_labelled
+from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
+from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.procedure import boosted_rows
+from skpublicdp.label_boost.promise import (
+    AGAIN,
+    boosted_promise,
+    released_promise,
+)
 from skpublicdp.label_boost.receipts import (
     BASE_PROOF,
     DRAW_PROOF,
@@ -34,14 +43,29 @@ from skpublicdp.label_boost.receipts import (
     base_stage,
     note_stages,
 )
-from skpublicdp.label_boost.relabel import check_relabelling, check_rows_of, log_size
+from skpublicdp.label_boost.relabel import (
+    check_relabelling,
+    check_rows_of,
+    log_size,
+    most_rows,
+)
 from skpublicdp.label_boost.schedules import paper_plan, tight_plan
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import DELTA, FIT, PROBABILITY, ROWS, all_or_nothing, check_parameters
+from skpublicdp.parameters import (
+    DELTA,
+    FIT,
+    PROBABILITY,
+    ROWS,
+    Budget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
+from skpublicdp.promise import ADDED, DESCRIBED, PERSONS, inherited, nothing
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 
-class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
+class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEstimator):
     """Private classifier from few labelled and many unlabelled rows, all of them private.
 
     A private learner that needs more rows than are labelled gets them: a rule that is drawn from
@@ -57,9 +81,10 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         given and says so, see Notes. ``None`` means `SemiPrivateClassifier`, which needs few rows
         and gains least.
     hypotheses : HypothesisClass, default=None
-        What labels the rows: `Thresholds`, `Stumps`, `Intervals` or `FiniteClass`; others are
-        refused, see Notes. ``None`` means `Thresholds` for one feature and two labels, `Stumps`
-        otherwise. With `release_labeler` any class will do, by default `DecisionTrees`.
+        What labels the rows: `Thresholds`, `Stumps`, `Intervals`, `Rectangles` or `Halfspaces` of
+        one or two columns, or `FiniteClass`; others are refused, see Notes. ``None`` means
+        `Thresholds` for one feature and two labels, `Stumps` otherwise. With `release_labeler` any
+        class will do, by default `DecisionTrees`.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=0.0
@@ -74,8 +99,9 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
     constants : {"tight", "paper"}, default="tight"
         ``"tight"`` looks for the sizes and budgets that promise the least error, none of the rows
         being relabelled where that promises more than the labelled rows alone. ``"paper"`` is
-        Algorithm 3 with its own constants, for which it takes 90000 `n_base` unlabelled rows;
-        `epsilon` above 1 then counts as 1.
+        Algorithm 3 with its own constants, for which it takes the rows of Claim 4.9: 90000 `n_base`
+        unlabelled ones, ``96000 d / alpha ln(2240 / (alpha beta))`` labelled ones for a class of VC
+        dimension d, more for an `epsilon` below 1, and none above.
     release_labeler : bool, default=False
         The parallel variant: a rule from a public cover is drawn by the labelled rows at all of
         `epsilon`, stored as `labeler_` and labels the other rows, on which the base learner is run,
@@ -110,6 +136,14 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         The sorted labels.
     n_rounds_ : int
         How often rows were relabelled.
+    guarantee_ : float or None
+        With probability 1 - beta over all rows and draws, the error in the population is at most
+        this much more than that of the best of `hypotheses`, or of the base learner's class where
+        `n_rounds_` is 0, if rows are independent and of one population. It is known where the base
+        learner is a `SemiPrivateClassifier` whose class includes `hypotheses`. ``None`` where
+        nothing is proved.
+    guarantee_reason_ : str
+        What the guarantee is made of, or why there is none, in one sentence.
     privacy_ : PrivacyReceipt
         What was spent: each round together with all that follows it, and the base learner.
     labeler_ : SemiPrivateClassifier
@@ -195,22 +229,22 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         *,
-        hypotheses=None,
-        epsilon=1.0,
-        delta=0.0,
-        alpha=0.1,
-        beta=0.05,
-        constants="tight",
-        release_labeler=False,
-        classes=None,
-        bounds=None,
-        n_base=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        hypotheses: HypothesisClass | None = None,
+        epsilon: float | Fraction = 1.0,
+        delta: float | Fraction = 0.0,
+        alpha: float = 0.1,
+        beta: float = 0.05,
+        constants: Literal["tight", "paper"] = "tight",
+        release_labeler: bool = False,
+        classes: ArrayLike | None = None,
+        bounds: ArrayLike | None = None,
+        n_base: int | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.estimator = estimator
         self.hypotheses = hypotheses
         self.epsilon = epsilon
@@ -227,7 +261,16 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y, *, X_public=None, is_public=None, is_labelled=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        is_public: Any = None,
+        is_labelled: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Relabel rows and run the base learner on them.
 
         Parameters
@@ -304,7 +347,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         if X_base is not rows.X_labelled or self.classes is not None:
             centre = self._centre(public)
             X_base, y_base = with_all_labels(base, X_base, y_base, rows.classes, centre)
-        self.estimator_ = fit_base(
+        fitted = fit_base(
             base,
             budget[0],
             X_base,
@@ -314,6 +357,16 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             classes=rows.classes,
             X_public=public,
         )
+        if ledger.rows_per_person > 1:
+            promise = nothing(PERSONS)
+        elif assumed_of(X_public):
+            promise = nothing(DESCRIBED)
+        elif self.release_labeler:
+            promise = released_promise(labeler, fitted, float(self.beta))
+        else:
+            promise = self._promise(plan, hypotheses, fitted, len(X_base), rows)
+        self.guarantee_, self.guarantee_reason_ = promise
+        self.estimator_ = fitted
         self.classes_ = rows.classes
         self.n_rounds_ = n_rounds
         if self.release_labeler:
@@ -326,18 +379,17 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def _base(self):
+    def _base(self) -> Any:
         if self.estimator is None:
-            return SemiPrivateClassifier(alpha=self.alpha, bounds=self.bounds)
+            beta = float(self.beta) / 2  # the other half is what labels the rows
+            return SemiPrivateClassifier(alpha=self.alpha, beta=beta, bounds=self.bounds)
         return self.estimator
 
-    def _ledger(self):
-        epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
-        if self.constants == "paper" and not self.release_labeler:
-            epsilon = min(epsilon, Fraction(self.max_rows_per_group or 1))  # 1 for each row
-        return Ledger.of(self, epsilon=epsilon, event=spends(epsilon, delta))
+    def _ledger(self) -> Ledger:
+        event = spends(exact_fraction(self.epsilon), exact_fraction(self.delta))
+        return Ledger.of(self, event=event)
 
-    def _assumptions(self):
+    def _assumptions(self) -> tuple[str, ...]:
         labels = "" if self.classes is not None else ", and the set of labels,"
         assumptions = [
             f"which rows are labelled{labels} may be known",
@@ -349,7 +401,7 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             assumptions.append("the stages are counted for one row, the whole for a person")
         return tuple(assumptions)
 
-    def _centre(self, X_public):
+    def _centre(self, X_public: NDArray[np.float64] | None) -> NDArray[np.float64]:
         """Return a point that no private row decides."""
         if self.bounds is not None:
             low, high = check_bounds(self.bounds, self.n_features_in_)
@@ -358,14 +410,16 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
             return np.median(X_public, axis=0)
         return np.zeros(self.n_features_in_)
 
-    def _plan(self, rows, epsilon, delta):
+    def _plan(
+        self, rows: LabelledRows, epsilon: Fraction, delta: Fraction
+    ) -> tuple[Plan, HypothesisClass]:
         """Return sizes and budgets, and what relabels, from public numbers."""
         n_features, n_classes = self.n_features_in_, len(rows.classes)
         hypotheses = self.hypotheses
         if hypotheses is None:
             hypotheses = Thresholds() if n_features == 1 and n_classes <= 2 else Stumps()
         check_relabelling(hypotheses, n_features, rows.classes)
-        settings = {
+        settings: dict[str, Any] = {
             "n_labelled": len(rows.X_labelled),
             "n_unlabelled": len(rows.X_unlabelled),
             "epsilon": epsilon,
@@ -386,16 +440,40 @@ class LabelBoostClassifier(DelegatesToBase, ClassifierMixin, BaseEstimator):
                 **settings,
                 log_size=lambda n: log_size(hypotheses, n, n_features, n_classes),
                 n_classes=n_classes,
+                most=most_rows(hypotheses, n_features),
             )
         for step in plan.rounds:
-            check_rows_of(hypotheses, step.kept)
+            check_rows_of(hypotheses, n_features, step.kept)
         return plan, hypotheses
 
-    def _fit_labeler(self, rows, X_public, epsilon, seed):
+    def _promise(
+        self, plan: Plan, hypotheses: HypothesisClass, base: Any, n_given: int, rows: LabelledRows
+    ) -> Promise:
+        """Say how far the base learner's rule may be from the best of the class."""
+        shape = self.n_features_in_, len(rows.classes)
+        if plan.rounds:
+            return boosted_promise(
+                plan,
+                hypotheses,
+                base,
+                float(self.beta),
+                lambda n: log_size(hypotheses, n, *shape),
+            )
+        if plan.resampled:
+            return nothing(AGAIN)
+        return inherited(base, float(self.beta)) if n_given == plan.base_rows else nothing(ADDED)
+
+    def _fit_labeler(
+        self,
+        rows: LabelledRows,
+        X_public: NDArray[np.float64] | None,
+        epsilon: float,
+        seed: int | None,
+    ) -> Any:
         labeler = SemiPrivateClassifier(
             DecisionTrees() if self.hypotheses is None else self.hypotheses,
             alpha=self.alpha,
-            beta=self.beta,
+            beta=float(self.beta) / 2,
             classes=rows.classes,
             bounds=self.bounds,
         )

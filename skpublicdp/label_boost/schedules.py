@@ -16,6 +16,7 @@ from skpublicdp.accounting import subsampled_epsilon
 from skpublicdp.base_learner import as_parameters, spends
 from skpublicdp.guarantees import n_private
 from skpublicdp.guarantees.growth import least
+from skpublicdp.guarantees.label_boost import n_claimed
 from skpublicdp.label_boost.plan import Plan, Round, affordable
 
 Sizes = Any
@@ -44,7 +45,7 @@ def base_size(alpha: float, beta: float, n_base: int | None) -> int:
     Examples
     --------
     >>> base_size(0.1, 0.05, None)
-    10443
+    7336
     """
     return n_private(alpha, beta, 1.0, 1) if n_base is None else int(n_base)
 
@@ -60,6 +61,7 @@ def tight_plan(
     n_base: int | None,
     log_size: LogSize,
     n_classes: int,
+    most: int | None = None,
 ) -> Plan:
     """Choose rounds, sizes and budgets that promise the least error for a budget.
 
@@ -75,6 +77,8 @@ def tight_plan(
         Bounds the logarithm of the number of labelings of so many rows.
     n_classes : int
         Number of labels.
+    most : int, optional
+        How many rows can be relabelled at once; at most half of them are labelled before.
 
     Returns
     -------
@@ -107,7 +111,15 @@ def tight_plan(
         return none  # one label: there is nothing to tell apart
     for count in (1, 2):
         score, rounds = _propose(
-            count, n_labelled, n_unlabelled, float(epsilon), hunger, beta, log_size, n_classes
+            count,
+            n_labelled,
+            n_unlabelled,
+            float(epsilon),
+            hunger,
+            beta,
+            log_size,
+            n_classes,
+            2**62 if most is None else most,
         )
         if score >= best:
             continue
@@ -133,14 +145,15 @@ def _propose(
     beta: float,
     log_size: LogSize,
     n_classes: int,
+    most: int,
 ) -> tuple[float, tuple[Round, ...]]:
     """Return the best score of so many rounds on a grid of budgets, and these rounds."""
     points = 32 if count == 1 else 10
     # budgets after each round, the last being the base learner's; what each draw takes; the new
     # rows of the first round, in tenths
-    most = min(max(4.0, 2 * epsilon), 300.0)
-    budgets = np.geomspace(0.02, most, points)
-    draws = np.maximum(np.rint(64 * np.geomspace(0.05, 2 * most, points)), 1)
+    largest = min(max(4.0, 2 * epsilon), 300.0)
+    budgets = np.geomspace(0.02, largest, points)
+    draws = np.maximum(np.rint(64 * np.geomspace(0.05, 2 * largest, points)), 1)
     shares = [10] if count == 1 else [1, 3, 5, 8]
     axes = np.meshgrid(*[budgets] * count, *[draws] * count, shares, indexing="ij")
     after, draw, share = axes[:count], axes[count:-1], axes[-1].astype(np.int64)
@@ -160,6 +173,8 @@ def _propose(
                 (new_rows[step], epsilon, float(n_classes)),
             )
         ]
+        rows[0] = np.minimum(rows[0], most // 2)
+        rows[1] = np.minimum(rows[1], most - rows[0])
         length = log_size(np.maximum(rows[0] + rows[1], 1)) + math.log(1 / beta)
         deciding = np.maximum(rows[0], 1e-9)
         lost = 2 * length / (draw[step] / 64 * deciding)
@@ -220,7 +235,7 @@ def paper_plan(
         Rows with and without a label.
     epsilon, delta : Fraction
         Budget of the whole. Below ε = 1 the rows of either kind are thinned out first
-        (Theorem 4.14); above 1 it stays at 1.
+        (Theorem 4.14).
     alpha, beta, n_base
         As in `base_size`.
     vc : int
@@ -234,12 +249,18 @@ def paper_plan(
     Raises
     ------
     ValueError
-        If there are too few rows; the message says how many it takes.
+        If `epsilon` is above 1, or if there are too few rows for Claim 4.9 and Lemma 4.12; the
+        message says how many it takes.
     """
+    if epsilon > 1:
+        raise ValueError(
+            "constants='paper' needs epsilon of at most 1 for a row, where Claims 4.3 and 4.5 of "
+            f"Beimel, Nissim and Stemmer (2015) stop; got {float(epsilon):g}: lower epsilon, or "
+            "use constants='tight'."
+        )
     n = base_size(alpha, beta, n_base)
-    least_labelled = least(
-        lambda m: _paper_rounds(_thinned(m, epsilon), n, alpha, beta, vc) is not None
-    )
+    claimed = n_claimed(alpha, beta, vc)
+    least_labelled = least(lambda m: _thinned(m, epsilon) >= claimed)
     least_unlabelled = least(lambda m: _thinned(m, epsilon) >= 90_000 * n)
     if n_labelled < least_labelled or n_unlabelled < least_unlabelled:
         raise ValueError(
@@ -250,7 +271,6 @@ def paper_plan(
         )
     first = _thinned(n_labelled, epsilon)
     rounds = _paper_rounds(first, n, alpha, beta, vc)
-    assert rounds is not None  # more labelled rows never hurt
     last = rounds[-1].kept if rounds else first
     base = as_parameters(spends(Fraction(1), delta / 41))  # Lemma 4.6
     return Plan(
@@ -276,10 +296,8 @@ def _thinned(n: int, epsilon: Fraction) -> int:
     return kept
 
 
-def _paper_rounds(
-    labelled: int, n: int, alpha: float, beta: float, vc: int
-) -> tuple[Round, ...] | None:
-    """Return the rounds of Algorithm 3, or None where it takes no row in."""
+def _paper_rounds(labelled: int, n: int, alpha: float, beta: float, vc: int) -> tuple[Round, ...]:
+    """Return the rounds of Algorithm 3; by Claim 4.9 each takes rows in."""
     rounds: list[Round] = []
     for i in itertools.count(1):
         if labelled >= FINAL_SHRINK * n:
@@ -289,8 +307,6 @@ def _paper_rounds(
         most = 30_000 * n
         v = most if exponent > 600 else min(most, int(beta_i * vc * math.exp(exponent)) - labelled)
         step = Round(labelled, v, labelled // SHRINK, v // SHRINK, Fraction(1))
-        if step.kept_new < 1 or step.kept_labelled < 1:
-            return None
         rounds.append(step)
         labelled = step.kept
     raise AssertionError("the rounds never end")

@@ -114,6 +114,10 @@ def private_accuracy_score(
     ValueError
         If lengths differ.
 
+    See Also
+    --------
+    private_scores : All scores of a model for one price.
+
     Examples
     --------
     >>> from skpublicdp.metrics import private_accuracy_score
@@ -163,6 +167,10 @@ def private_confusion_matrix(
     ValueError
         If lengths differ.
 
+    See Also
+    --------
+    private_scores : All scores of a model for one price.
+
     Examples
     --------
     >>> from skpublicdp.metrics import private_confusion_matrix
@@ -211,6 +219,10 @@ def private_balanced_accuracy_score(
         If the budget cannot pay.
     ValueError
         If lengths differ.
+
+    See Also
+    --------
+    private_scores : All scores of a model for one price.
 
     Examples
     --------
@@ -262,6 +274,10 @@ def private_roc_auc_score(
         If the budget cannot pay.
     ValueError
         If lengths differ.
+
+    See Also
+    --------
+    private_scores : All scores of a model for one price.
 
     Examples
     --------

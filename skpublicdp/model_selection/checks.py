@@ -47,6 +47,10 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
     list of Finding
         Rows of step, problem and remedy. Empty if each step is protected, as far as it says.
 
+    See Also
+    --------
+    skpublicdp.PublicFit : Fits a step on the public rows only.
+
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from skpublicdp.exceptions import SlicedPublicDataWarning
+from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, PublicSample
 from skpublicdp.hypotheses.base import Codes, Rows, Table, tabulate
 from skpublicdp.hypotheses.finite import UnionCover
@@ -21,10 +22,13 @@ from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Product
 from skpublicdp.model_selection.candidates import Candidate, Fit
 from skpublicdp.model_selection.rows import SearchRows
-from skpublicdp.rounds import draw_in_rounds
+from skpublicdp.preprocessing import PublicFit
+from skpublicdp.promise import STEPS, nothing, promise
+from skpublicdp.rounds import Drawn, draw_in_rounds
 
 NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
 PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
+UNLIKE = "labelled public rows weigh differently for different candidates"
 
 
 class Chosen(Hypothesis):
@@ -239,8 +243,9 @@ class FamilyFit:
             CandidateCover(cover, place, scored, rate)
             for place, (_, _, cover, scored) in enumerate(self._read)
         ]
+        whole = covers[0] if len(covers) == 1 else UnionCover(covers, _nothing())
         drawn = draw_in_rounds(
-            covers[0] if len(covers) == 1 else UnionCover(covers, _nothing()),
+            whole,
             lambda cover: tabulate(cover, numbers, codes, n_jobs=self._n_jobs),
             ledger,
             sensitivity=1,  # a replaced private row has weight 1 for every candidate
@@ -256,7 +261,39 @@ class FamilyFit:
         learner._keep(rows, hypothesis.inner, _own(drawn.cover, hypothesis.candidate), None)
         if alike:  # else the errors of candidates are not counted on the same rows
             learner.certificate_ = drawn.certificate
+        kept = self._promise(whole, drawn, ledger.rows_per_person) if alike else nothing(UNLIKE)
+        learner.guarantee_, learner.guarantee_reason_ = kept
         return Fit(self.positions[hypothesis.candidate], learner)
+
+    def _promise(self, whole: Cover, drawn: Drawn, rows_per_person: int) -> Promise:
+        """Say how far the drawn rule may be from the best of all candidates' classes."""
+        weights = set()
+        for candidate, (learner, rows, cover, scored) in zip(
+            self.candidates, self._read, strict=True
+        ):
+            doubt = learner._doubt(cover, rows, self._rows.described, rows_per_person)
+            if doubt is None and any(isinstance(step, PublicFit) for _, step in candidate.steps):
+                doubt = STEPS
+            if doubt is not None:
+                return nothing(doubt)
+            weights.add(int(scored.weights[scored.n_private :].sum()))
+
+        def near(beta: float) -> float | None:
+            # all of them hold at once, whichever was drawn
+            beta /= len(self._read)
+            errors = [learner._near(cover, rows, beta) for learner, rows, cover, _ in self._read]
+            return None if None in errors else max(errors)
+
+        (public,) = weights
+        return promise(
+            whole,
+            drawn,
+            near,
+            n=len(self._rows),
+            beta=self._beta,
+            public_weight=public,
+            n_labelled=1,
+        )
 
 
 def _own(cover: Cover, candidate: int) -> Cover:

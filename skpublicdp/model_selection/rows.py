@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skpublicdp.base_learner import n_rows
+from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labels import (
     UNLABELLED,
     check_length,
@@ -67,6 +68,8 @@ class SearchRows:
         Which public rows have a label, and its code.
     n_public : int
         Number of public rows.
+    described : bool
+        Whether separate ones were written from a description.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class SearchRows:
         encoded = encode_labels(self._y[kept], given, search.classes)
         self.codes, self.public_codes, marked, self.classes = encoded
         self.y = self.classes[self.codes]
+        self.described = bool(assumed_of(X_public))
         self.n_public = int(self._mask.sum()) + (0 if X_public is None else n_rows(X_public))
         self.labelled = np.flatnonzero(marked)
         self.y_public = self._public_labels()
@@ -155,4 +159,4 @@ class SearchRows:
         if X_public is not None:
             public.append(X_public)
         kept = X if len(self._kept) == n_rows(X) else take(X, self._kept)
-        return Features(steps, kept, stacked(public) if public else None)  # type: ignore[no-untyped-call]
+        return Features(steps, kept, stacked(public) if public else None)

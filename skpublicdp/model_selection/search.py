@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from numbers import Integral, Real
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -13,24 +17,39 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.base_learner import is_seeded, spends
+from skpublicdp.card import ShowsCard
+from skpublicdp.guarantees import Promise
 from skpublicdp.ledger import Ledger
-from skpublicdp.model_selection.candidates import list_candidates
+from skpublicdp.model_selection.candidates import Candidate, Fit, list_candidates
 from skpublicdp.model_selection.family import FamilyFit
 from skpublicdp.model_selection.public_trial import not_ruled_out
 from skpublicdp.model_selection.rows import SearchRows
 from skpublicdp.model_selection.trials import OneFit, fit_among
-from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, all_or_nothing, check_parameters
+from skpublicdp.parameters import (
+    DELTA,
+    FIT,
+    N_JOBS,
+    ROWS,
+    Budget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
+from skpublicdp.promise import CHOSEN, NO_LAW, nothing
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _best_has(method):
-    def check(self):
+def _if_best_has(method: str) -> Callable[[_Method], _Method]:
+    def check(self: SemiPrivateSearchCV) -> bool:
         getattr(getattr(self, "best_estimator_", None) or self.estimator, method)
         return True
 
-    return check
+    decorator: Callable[[_Method], _Method] = available_if(check)
+    return decorator
 
 
-class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
+class SemiPrivateSearchCV(ShowsCard, ClassifierMixin, BaseEstimator):
     """Search over settings of private classifiers, for one ε in all.
 
     Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`,
@@ -88,6 +107,12 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
     cv_results_ : dict
         The settings, ``params`` and one masked column for each parameter. It holds no score: a
         score is a private number.
+    guarantee_ : float or None
+        Of the population, after a single draw: as that of `SemiPrivateClassifier`, with the best
+        rule of all candidates in place of that of one class. The chosen candidate has the same.
+        ``None`` where nothing is proved.
+    guarantee_reason_ : str
+        What the guarantee is made of, or why there is none, in one sentence.
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     privacy_ : PrivacyReceipt
@@ -155,19 +180,19 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator,
-        param_grid,
+        estimator: Any,
+        param_grid: dict[str, Any] | list[dict[str, Any]],
         *,
-        epsilon=1.0,
-        delta=0.0,
-        selection_share=0.23,
-        cv=5,
-        classes=None,
-        n_jobs=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        epsilon: float | Fraction = 1.0,
+        delta: float | Fraction = 0.0,
+        selection_share: float = 0.23,
+        cv: int = 5,
+        classes: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
         self.epsilon = epsilon
@@ -181,7 +206,16 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        y_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Choose a setting and fit it, for (ε, δ) in all.
 
         Parameters
@@ -236,16 +270,25 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
         )
         if hasattr(fit.learner, "privacy_") or chosen.in_family:
             fit.learner.privacy_ = receipt  # its own would leave out the choice
+        if self.chosen_by_ == "trials" or len(positions) < len(candidates):
+            kept = nothing(CHOSEN)  # its own would take the class for fixed
+        else:
+            own = getattr(fit.learner, "guarantee_", None)
+            reason = getattr(fit.learner, "guarantee_reason_", nothing(NO_LAW).reason)
+            kept = Promise(own, reason)
+        self.guarantee_, self.guarantee_reason_ = kept
+        if hasattr(fit.learner, "guarantee_"):
+            fit.learner.guarantee_, fit.learner.guarantee_reason_ = kept
         self.best_index_ = fit.position
         self.best_params_ = chosen.params
-        self.best_estimator_ = chosen.assembled(rows.features(chosen).steps, fit.learner)
+        self.best_estimator_: Any = chosen.assembled(rows.features(chosen).steps, fit.learner)
         self.n_candidates_ = len(candidates)
         self.cv_results_ = _settings([one.params for one in candidates])
         self.classes_ = rows.classes
         self.privacy_ = receipt
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels with the chosen candidate.
 
         Parameters
@@ -259,10 +302,11 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
             A label of `classes_` for each row.
         """
         check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        labels: NDArray[Any] = self.best_estimator_.predict(X)
+        return labels
 
-    @available_if(_best_has("predict_proba"))
-    def predict_proba(self, X):
+    @_if_best_has("predict_proba")
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict probabilities with the chosen candidate.
 
         Parameters
@@ -276,10 +320,11 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
             One column for each label of `classes_`.
         """
         check_is_fitted(self)
-        return self.best_estimator_.predict_proba(X)
+        probabilities: NDArray[np.float64] = self.best_estimator_.predict_proba(X)
+        return probabilities
 
-    @available_if(_best_has("decision_function"))
-    def decision_function(self, X):
+    @_if_best_has("decision_function")
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the decision function of the chosen candidate.
 
         Parameters
@@ -293,22 +338,23 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
             Its values.
         """
         check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
+        values: NDArray[np.float64] = self.best_estimator_.decision_function(X)
+        return values
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what rows the estimator takes, and how good to expect it to be."""
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.input_tags, tags.classifier_tags = inner.input_tags, inner.classifier_tags
         return tags
 
-    def _ledger(self, candidates):
+    def _ledger(self, candidates: list[Candidate]) -> Ledger:
         """Open the ledger: of a single draw, or of anything that (ε, δ) allows."""
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         if all(one.in_family for one in candidates):
             return Ledger.of(self, delta=0, event=Draw(epsilon))
         return Ledger.of(self, event=spends(epsilon, delta))
 
-    def _positions(self, candidates, rows):
+    def _positions(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
         """Return which candidates are left when public rows have spoken, and what decides."""
         if len(candidates) == 1:
             return [0], "only candidate"
@@ -325,10 +371,12 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
         one = all(candidates[place].in_family for place in left)
         return left, "one draw" if one else "trials"
 
-    def _choose_and_fit(self, candidates, positions, rows, ledger):
+    def _choose_and_fit(
+        self, candidates: list[Candidate], positions: list[int], rows: SearchRows, ledger: Ledger
+    ) -> Fit:
         """Spend the budget."""
         members = [place for place in positions if candidates[place].in_family]
-        kinds = [
+        kinds: list[FamilyFit | OneFit] = [
             OneFit(place, candidates[place], rows) for place in positions if place not in members
         ]
         if members:
@@ -338,7 +386,7 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
             return kinds[0].fit(ledger)
         return fit_among(kinds, rows, ledger, self.selection_share)
 
-    def _assumptions(self, candidates):
+    def _assumptions(self, candidates: list[Candidate]) -> tuple[str, ...]:
         labels = "" if self.classes is not None else " and the set of labels in y"
         assumptions = [f"the number of private rows{labels} may be known"]
         if not all(one.in_family for one in candidates):
@@ -347,13 +395,13 @@ class SemiPrivateSearchCV(ClassifierMixin, BaseEstimator):
             )
         return tuple(assumptions)
 
-    def _seeded(self, chosen, learner):
+    def _seeded(self, chosen: Candidate, learner: Any) -> bool:
         return not chosen.in_family and is_seeded(learner)
 
 
-def _settings(params):
+def _settings(params: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what `GridSearchCV` keeps of its candidates, without a score."""
-    results = {"params": params}
+    results: dict[str, Any] = {"params": params}
     for name in sorted({name for setting in params for name in setting}):
         # not empty: what memory held before may be private
         column = np.ma.MaskedArray(np.full(len(params), None), mask=True, dtype=object)

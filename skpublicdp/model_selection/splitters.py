@@ -18,7 +18,7 @@ from skpublicdp.data.masks import check_mask, is_missing_person
 Positions = NDArray[np.intp]
 
 
-class _KeepsPublicRows(BaseCrossValidator):  # type: ignore[misc] # scikit-learn has no types
+class _KeepsPublicRows(BaseCrossValidator):
     """Tests on labelled private rows, and trains on all rows that are not tested."""
 
     # routed without being asked for: there is nothing else they could be meant for
@@ -201,6 +201,10 @@ class PublicShuffleSplit(_KeepsPublicRows):
         Of the tests.
     is_public : array-like of bool, shape (n,), default=None
         As in `PublicKFold`.
+
+    See Also
+    --------
+    PublicKFold : Folds instead of random splits.
 
     Examples
     --------

@@ -46,6 +46,11 @@ class MarginalQueries(QueryClass):
         A numeric column with at most so many distinct public values has a bin around each; others
         have about so many public quantiles.
 
+    See Also
+    --------
+    RectangleQueries : Boxes of numeric columns.
+    skpublicdp.plotting.MarginalDisplay : Picture of a released table.
+
     Examples
     --------
     >>> import numpy as np
@@ -199,6 +204,10 @@ class CustomQueries(QueryClass):
         Takes rows in the container they came in and returns booleans, shape (n, n_listed) or, of a
         single query, (n,). It must look at each row alone, which the receipt takes for granted. Of
         what it says of private rows, nothing is heard: no warning, and one sentence if it fails.
+
+    See Also
+    --------
+    MarginalQueries : Tables, which are released more accurately.
 
     Examples
     --------

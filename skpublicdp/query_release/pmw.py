@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.door import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
-from skpublicdp.guarantees import n_query_release, vc_dimension
+from skpublicdp.guarantees import Promise, n_query_release, vc_dimension
 from skpublicdp.ledger import Ledger
+from skpublicdp.promise import NO_PUBLIC, nothing
 from skpublicdp.query_release.arrangements import Arrangement
 from skpublicdp.query_release.multiplicative_weights import Plan, plan_rounds, play
 from skpublicdp.query_release.queries import QueryClass
@@ -61,26 +62,27 @@ def release_pmw(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledg
         table,
         0.0,  # the weights start uniform
         projection=projection,
-        guarantee=_guarantee(estimator, bound, rows, arrangement, plan, ledger),
+        promise=_promise(estimator, bound, rows, arrangement, plan, ledger),
     )
 
 
-def _guarantee(
+def _promise(
     estimator: Any,
     queries: QueryClass,
     rows: Dataset,
     arrangement: Arrangement,
     plan: Plan,
     ledger: Ledger,
-) -> float:
+) -> Promise:
     """Bound the error by the cover, the rounds and sampling; warn if that says nothing."""
     n_features = rows.X_public.shape[1]
     d = max(vc_dimension(queries, n_features), 1)
-    n, beta = rows.n_private, estimator.beta
+    n, beta = rows.n_private, float(estimator.beta)
     persons = n / ledger.rows_per_person  # independent, which several rows of one need not be
-    guarantee = plan.error + math.sqrt(math.log(8 * arrangement.n_queries / beta) / (2 * persons))
-    guarantee += arrangement.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
-    if guarantee >= 1:
+    sampling = math.sqrt(math.log(8 * arrangement.n_queries / beta) / (2 * persons))
+    radius = arrangement.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
+    error = radius + sampling + plan.error
+    if error >= 1:
         target = 0.1 if estimator.alpha is None else float(estimator.alpha)
         # the theorem is for ε < 1 and δ > 0: a larger ε needs no more rows
         epsilon, delta = map(float, ledger.per_row(ledger.epsilon, ledger.delta))
@@ -88,10 +90,20 @@ def _guarantee(
         needed = n_query_release(target, beta, epsilon, delta, d, queries.dual(n_features))
         limit = "" if arrangement.floor < target else " Here cells, not rows, are the limit."
         warn(
-            f'The guarantee of method="pmw" for these rows is an error of {guarantee:.2g}, which '
+            f'The guarantee of method="pmw" for these rows is an error of {error:.2g}, which '
             f"says nothing: an error of {target:g} takes {needed} private rows by Theorem 10 of "
             f'Bassily et al. (2020).{limit} method="auto" guarantees nothing and usually errs '
             "less.",
             TooFewRowsWarning,
         )
-    return guarantee
+    if not rows.n_public:
+        return nothing(NO_PUBLIC)
+    reason = (
+        f"With probability {1 - beta:g} over all rows and draws, if private and public rows are "
+        f"independent and of one population: at most {radius:.3g} for the cover, {sampling:.3g} "
+        f"for sampling and {plan.error:.3g} for the rounds"
+    )
+    return Promise(
+        error,
+        f"{reason}." if error < 1 else f"{reason}, which for so few rows promises nothing.",
+    )

@@ -208,6 +208,10 @@ class ThresholdQueries(_OneColumn):
 
     An array of queries has shape (n_queries, 1) or (n_queries,): the thresholds t.
 
+    See Also
+    --------
+    IntervalQueries : Ranges of the same column.
+
     Examples
     --------
     >>> import numpy as np
@@ -226,6 +230,11 @@ class IntervalQueries(_OneColumn):
     """Intervals: does the number lie between two bounds, both included.
 
     An array of queries has shape (n_queries, 2): low and high, which may be infinite.
+
+    See Also
+    --------
+    ThresholdQueries : Distribution functions and quantiles.
+    RectangleQueries : Ranges of several columns.
 
     Examples
     --------

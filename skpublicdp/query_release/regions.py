@@ -32,6 +32,11 @@ class RectangleQueries(BoxQueries):
     An array of queries has shape (n_queries, n_features, 2): low and high of each column, which may
     be infinite.
 
+    See Also
+    --------
+    IntervalQueries : Ranges of one column.
+    MarginalQueries : Tables of columns with few values.
+
     Examples
     --------
     >>> import numpy as np
@@ -51,6 +56,10 @@ class HalfspaceQueries(QueryClass):
     """Halfspaces: is the row on one side of a hyperplane, w · x ≥ b.
 
     An array of queries has shape (n_queries, n_features + 1): the normal w, then the offset b.
+
+    See Also
+    --------
+    RectangleQueries : Boxes, which are released more accurately.
 
     Examples
     --------
@@ -110,6 +119,10 @@ class StumpQueries(QueryClass):
 
     An array of queries has shape (n_queries, 2): the column, by name or position, and t or v.
     `holds` itself takes positions and codes, and the position -1 - j for "the code of column j is".
+
+    See Also
+    --------
+    ThresholdQueries : The same of one column.
 
     Examples
     --------

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp.card import ShowsCard
+from skpublicdp.data.columns import Column
+from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import read
 from skpublicdp.data.frames import is_frame
 from skpublicdp.data.reading import read_table
@@ -19,20 +26,24 @@ from skpublicdp.parameters import (
     N_JOBS,
     PROBABILITY,
     ROWS,
+    Budget,
+    Seed,
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp.promise import DESCRIBED, nothing
 from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.methods import METHODS
 from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
 from skpublicdp.query_release.spending import open_ledger
+from skpublicdp.query_release.weighted import WeightedRows
 
 MEAN_POINTS = 10_000
 """Quantiles that a mean is taken over."""
 
 
-class PAPQueryRelease(TransformerMixin, BaseEstimator):
+class PAPQueryRelease(ShowsCard, TransformerMixin, BaseEstimator):
     """Private estimates of the fraction of the population that satisfies each query of a class.
 
     `fit` spends the budget once. After it, any number of queries of the class are answered for
@@ -90,7 +101,11 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         Of ``"auto"`` tables: the root mean square error that is to be expected of the answers, by
         released and public numbers.
     guarantee_ : float or None
-        Of ``"pmw"``: with probability 1 - beta no answer errs more, over the draw of all rows.
+        Of ``"pmw"``: with probability 1 - beta over all rows and draws, no answer errs by more than
+        this in the population, if private and public rows are independent and of one population.
+        ``None`` where nothing is proved.
+    guarantee_reason_ : str
+        What the guarantee is made of, or why there is none, in one sentence.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -155,20 +170,20 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        queries=None,
+        queries: QueryClass | None = None,
         *,
-        epsilon=1.0,
-        delta=None,
-        method="auto",
-        trust="auto",
-        alpha=None,
-        beta=0.05,
-        bounds=None,
-        n_jobs=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        epsilon: float | Fraction = 1.0,
+        delta: float | Fraction | None = None,
+        method: Literal["auto", "pmw", "public"] = "auto",
+        trust: float | Literal["auto"] = "auto",
+        alpha: float | None = None,
+        beta: float = 0.05,
+        bounds: ArrayLike | dict[str, tuple[float, float]] | None = None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.queries = queries
         self.epsilon = epsilon
         self.delta = delta
@@ -183,7 +198,15 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y=None, *, X_public=None, is_public=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Measure the private rows, once.
 
         Parameters
@@ -236,7 +259,9 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         self._schema = rows.schema
         self._released = released
         self.effective_public_size_ = released.effective_public_size
-        self.guarantee_ = released.guarantee
+        described = assumed_of(X_public)
+        promise = nothing(DESCRIBED) if described and released.promise.bound else released.promise
+        self.guarantee_, self.guarantee_reason_ = promise
         assumptions = ["the number of private rows, and the names and types of columns, are known"]
         if isinstance(queries, CustomQueries):
             assumptions.append("the function of CustomQueries looks at each row alone")
@@ -244,7 +269,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         self.expected_error_ = released.expected_error
         return self
 
-    def answer(self, Q):
+    def answer(self, Q: Any) -> NDArray[np.float64]:
         """Estimate the fraction of the population that satisfies each query.
 
         Parameters
@@ -266,7 +291,9 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._released.answer(self._checked(Q))
 
-    def interval(self, Q, level=0.95, *, simultaneous=False):
+    def interval(
+        self, Q: Any, level: float | Fraction = 0.95, *, simultaneous: bool = False
+    ) -> NDArray[np.float64]:
         """Say within which bounds the population's fractions should lie.
 
         Parameters
@@ -295,7 +322,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
             raise ValueError(f"level must be in (0, 1); got {level!r}.")
         return self._released.interval(self._checked(Q), float(level), bool(simultaneous))
 
-    def transform(self, X):
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Answer queries, for pipelines.
 
         Parameters
@@ -310,7 +337,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         """
         return self.answer(X)[:, None]
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name what `transform` returns.
 
         Parameters
@@ -326,7 +353,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array(["fraction"], dtype=object)
 
-    def score(self, X, y=None):
+    def score(self, X: Any, y: Any = None) -> float:
         """Compare the answers with rows, which are not protected by it.
 
         Parameters
@@ -347,7 +374,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         table = read_table(self, X, reset=False, numeric=False)
         return -self._released.mean_error(self._schema.encode(table))
 
-    def table(self, columns):
+    def table(self, columns: str | int | Sequence[str | int]) -> Any:
         """Return a table of the population: a fraction for each combination of values.
 
         Parameters
@@ -367,10 +394,10 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
             If there are no such columns, or no released table has them together.
         """
         check_is_fitted(self)
-        columns = [columns] if isinstance(columns, str | Integral) else list(columns)
+        columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
         return self._released.describe_table([self._schema.position(c) for c in columns])
 
-    def sample(self, n=1):
+    def sample(self, n: int | Integral = 1) -> Any:
         """Draw synthetic rows.
 
         Parameters
@@ -390,7 +417,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         generator = np.random.default_rng([seed, 1])  # apart from the noise of `fit`
         return self._schema.decode(self._released.sample(int(n), generator))
 
-    def cdf(self, x, column=None):
+    def cdf(self, x: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
         """Estimate the fraction at or below each number.
 
         Parameters
@@ -408,7 +435,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         line, described = self._line(column)
         return line.cdf(described.numbers(x))
 
-    def quantile(self, p, column=None):
+    def quantile(self, p: ArrayLike, column: str | int | None = None) -> NDArray[Any]:
         """Estimate quantiles.
 
         Parameters
@@ -426,7 +453,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         line, described = self._line(column)
         return described.written(line.quantile(_fractions(p)))
 
-    def quantile_interval(self, p, column=None):
+    def quantile_interval(self, p: ArrayLike, column: str | int | None = None) -> NDArray[Any]:
         """Say within which numbers the population's quantiles should lie, 95 times out of 100.
 
         Parameters
@@ -455,7 +482,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
             )
         return described.written(line.quantile_interval(_fractions(p)))
 
-    def histogram(self, edges, column=None):
+    def histogram(self, edges: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
         """Estimate the fraction between edges.
 
         Parameters
@@ -475,7 +502,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
             raise ValueError("edges must be two or more increasing numbers.")
         return np.diff(self.cdf(edges, column))
 
-    def mean(self, column=None):
+    def mean(self, column: str | int | None = None) -> Any:
         """Estimate the mean.
 
         Parameters
@@ -492,7 +519,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         numbers = line.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS)
         return described.written(np.array(numbers.mean())).item()
 
-    def _line(self, column):
+    def _line(self, column: str | int | None) -> tuple[LineRelease | WeightedRows, Column]:
         check_is_fitted(self)
         numeric = np.flatnonzero(self._schema.numeric)
         if column is None and len(self._schema.columns) > 1:
@@ -505,7 +532,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
             raise ValueError(f"Column {name} is categorical; only numbers have an order.")
         return self._released.column(position), self._schema.columns[position]
 
-    def _checked(self, Q):
+    def _checked(self, Q: Any) -> Any:
         """Check the columns of queries that look like rows."""
         if isinstance(Q, list | tuple):
             return Q
@@ -520,7 +547,7 @@ class PAPQueryRelease(TransformerMixin, BaseEstimator):
         return Q
 
 
-def _fractions(p):
+def _fractions(p: ArrayLike) -> NDArray[np.float64]:
     p = np.asarray(p, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError("p must lie in [0, 1].")

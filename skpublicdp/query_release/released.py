@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import Dataset
+from skpublicdp.guarantees import Promise
+from skpublicdp.promise import nothing
 from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.line import NORMAL_95, LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
@@ -21,6 +23,10 @@ from skpublicdp.query_release.weighted import WeightedRows
 
 BAND_LEVEL = 0.95
 """How often the bands of lines hold."""
+
+UNPROVED = nothing(
+    'only of method="pmw" is the largest error of all answers known, and intervals tell of others'
+)
 
 Floats = NDArray[np.float64]
 Table = WeightedRows | TableAnswers
@@ -44,7 +50,7 @@ class Released:
         Of thresholds and intervals: the distribution function.
     projection : callable or None
         Of PMW: answers queries by the members of the cover that they are projected on.
-    guarantee : float or None
+    promise : Promise
         Of PMW: a bound of the error.
     """
 
@@ -54,7 +60,7 @@ class Released:
     effective_public_size: float
     thresholds: LineRelease | None = None
     projection: Callable[[NDArray[Any]], Floats] | None = None
-    guarantee: float | None = None
+    promise: Promise = UNPROVED
 
     def answer(self, Q: Any) -> Floats:
         """Answer queries as a user gives them."""

@@ -8,17 +8,17 @@ values, and one count.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Pure, Sensitivity
+from skpublicdp.guarantees.sanitized import least_mass
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.sanitizers.candidates import Candidates
-from skpublicdp.sanitizers.quantiles import PROOF, SPURIOUS, Column
+from skpublicdp.sanitizers.quantiles import PROOF, Column
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -158,7 +158,7 @@ def two_sided(lower: float, upper: float, below: int, n: int, scale: float) -> C
         Both values; without the rarer one if its mass is no more than noise.
     """
     masses = np.array([below, n - below], dtype=np.float64)
-    least = scale * math.log(1 / (2 * SPURIOUS))
+    least = least_mass(1, scale)
     kept = masses > min(least, n / 2 - 1)  # the larger one always is
     values = np.array([lower, upper])[kept]
     return Column(values, values, masses[kept] / masses[kept].sum())

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Pure, exact_fraction
+from skpublicdp.card import ShowsCard
 from skpublicdp.data.bounds import check_bounds
 from skpublicdp.data.masks import kept_rows
 from skpublicdp.data.reading import check_rows
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
+from skpublicdp.guarantees import quantile_error
+from skpublicdp.guarantees.sanitized import n_levels
+from skpublicdp.hypotheses import Cover, HypothesisClass
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, ROWS, all_or_nothing, check_parameters
+from skpublicdp.parameters import FIT, ROWS, Budget, Seed, all_or_nothing, check_parameters
 from skpublicdp.sanitizers.candidates import candidates
 from skpublicdp.sanitizers.first_look import (
     FEWEST,
@@ -25,10 +32,10 @@ from skpublicdp.sanitizers.first_look import (
     other_values,
     release_cut,
 )
-from skpublicdp.sanitizers.quantiles import n_levels, release_column
+from skpublicdp.sanitizers.quantiles import Column, release_column
 
 
-class QuantileSanitizer(BaseEstimator):
+class QuantileSanitizer(ShowsCard, BaseEstimator):
     """Synthetic rows whose features have, one by one, the quantiles of the private rows.
 
     Pure ε-differentially private. A feature is halved at a private median, the halves at theirs,
@@ -109,12 +116,12 @@ class QuantileSanitizer(BaseEstimator):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        bounds=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        epsilon: float | Fraction = 1.0,
+        bounds: ArrayLike | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
         self.random_state = random_state
@@ -122,7 +129,7 @@ class QuantileSanitizer(BaseEstimator):
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y=None, *, groups=None):
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Spend ε on the quantiles of all features.
 
         Parameters
@@ -153,11 +160,8 @@ class QuantileSanitizer(BaseEstimator):
         X = X[kept_rows(self, groups, np.ones(len(X), dtype=bool))]
         n, n_features = X.shape
         ledger.read(n)
-        limits = [None] * n_features
-        if self.bounds is not None:
-            low, high = check_bounds(self.bounds, n_features)
-            limits = list(zip(low.tolist(), high.tolist(), strict=True))
-        self.columns_ = []
+        limits = self._limits()
+        self.columns_: list[Column] = []
         if not n_levels(n, float(epsilon / n_features) / ledger.rows_per_person):
             warn(
                 f"{n} rows of {n_features} features are too few to find quantiles at epsilon = "
@@ -166,10 +170,62 @@ class QuantileSanitizer(BaseEstimator):
             )
         else:
             self._release(X, limits, epsilon, ledger)
+        self._n_rows, self._epsilon = n, float(epsilon)
+        self._independent = ledger.rows_per_person == 1
         self.privacy_ = ledger.receipt(assumptions=("the number of private rows may be known",))
         return self
 
-    def _release(self, X, limits, epsilon, ledger):
+    def cover_error(
+        self, cover: Cover, hypotheses: HypothesisClass, beta: float, n_points: int
+    ) -> float | None:
+        """Bound how far any rule of a class is from a cover built on `sample(n_points)`.
+
+        Parameters
+        ----------
+        cover : Cover
+            Built on those points, possibly with public rows besides.
+        hypotheses : HypothesisClass
+            Not looked at: what the rules cut is known from the cover.
+        beta : float
+            Probability with which the bound may fail.
+        n_points : int
+            Number of points.
+
+        Returns
+        -------
+        float or None
+            Share of the population of the private rows, if these are independent and have numbers
+            that are among the candidates. None where nothing is proved: for rules that are not made
+            of cuts of single columns, or with a first look.
+
+        References
+        ----------
+        docs/proofs/generic_learner.md, "What the cover inherits", and `guarantees.quantile_error`.
+        """
+        check_is_fitted(self)
+        cuts = cover.cuts
+        if cuts is None or cuts.merged or not self._independent or self.n_features_in_ >= FEWEST:
+            return None
+        limits = self._limits()
+        odds = max(float(one.prior.sum() / one.prior.min()) for one in map(candidates, limits))
+        error = quantile_error(self._n_rows, beta, self._epsilon, odds, self.n_features_in_)
+        # of the points alone, as many as were missed at most are between a cut and the nearest
+        return min(1.0, cuts.per_rule * (cuts.missed / n_points + 2 * (error + 1 / n_points)))
+
+    def _limits(self) -> list[tuple[float, float] | None]:
+        """Return the bounds of each column, or None."""
+        if self.bounds is None:
+            return [None] * self.n_features_in_
+        low, high = check_bounds(self.bounds, self.n_features_in_)
+        return list(zip(low.tolist(), high.tolist(), strict=True))
+
+    def _release(
+        self,
+        X: NDArray[np.float64],
+        limits: list[tuple[float, float] | None],
+        epsilon: Fraction,
+        ledger: Ledger,
+    ) -> None:
         """Release every column."""
         n, n_features = X.shape
         many = np.ones(n_features, dtype=bool)
@@ -188,7 +244,7 @@ class QuantileSanitizer(BaseEstimator):
                 one = release_cut(column, grid, epsilon=narrow, ledger=ledger)
             self.columns_.append(one)
 
-    def sample(self, n=1):
+    def sample(self, n: int | Integral = 1) -> NDArray[np.float64]:
         """Return synthetic rows.
 
         Parameters

@@ -5,7 +5,6 @@ The tree of medians is that of Kaplan, Schnapp and Stemmer (2022). Each median i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Pure, Sensitivity
+from skpublicdp.guarantees.sanitized import COUNTING, least_mass
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.sanitizers.candidates import Candidates
@@ -22,41 +22,8 @@ Counts = NDArray[np.int64]
 Places = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
-COUNTING = Fraction(2, 5)
-"""Share of the budget for the masses; the medians have the rest, each level as much."""
-
-SPURIOUS = 0.05
-"""Probability with which noise may pass for rows in some part of a column that holds none."""
-
-MOST_LEVELS = 6
-
 PROOF = "docs/proofs/generic_learner.md"
 MEDIANS = "medians by exact draws and discrete Laplace noise on masses, of a feature"
-
-
-def n_levels(n: int, epsilon: float) -> int:
-    """Choose how often to halve, by public numbers.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    epsilon : float
-        Privacy budget of the column.
-
-    Returns
-    -------
-    int
-        0 where so few rows would tell nothing; otherwise 2 to 6, one more each time `n * epsilon`
-        is four times as much. Rules of thumb: few and good cuts make a small cover.
-
-    Examples
-    --------
-    >>> [n_levels(n, 1.0) for n in (10, 100, 1_000, 10_000)]
-    [0, 2, 3, 5]
-    """
-    rows = n * epsilon
-    return 0 if rows < 16 else int(np.clip(2 + math.floor(math.log(rows / 128, 4)), 2, MOST_LEVELS))
 
 
 def split_budget(epsilon: Fraction, levels: int) -> tuple[Fraction, Fraction]:
@@ -223,9 +190,7 @@ def arrange(values: Floats, cuts: Places, noisy: Counts, scale: float) -> Column
     )
     starts = np.array(list(_interleaved([tails[0], *middle], middle)))
     ends = np.array(list(_interleaved([*middle, tails[1]], middle)))
-    # noise is above t times its scale with probability about exp(-t) / 2
-    least = scale * math.log(len(noisy) / (2 * SPURIOUS))
-    masses = np.where(noisy > least, noisy, 0).astype(np.float64)
+    masses = np.where(noisy > least_mass(len(noisy), scale), noisy, 0).astype(np.float64)
     if not masses.any():
         masses[1::2] = 1.0
     kept = masses > 0

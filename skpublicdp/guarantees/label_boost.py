@@ -1,0 +1,304 @@
+"""What LabelBoost and active learning by subsampling promise, and how many rows they need.
+
+The proofs are in docs/proofs/label_boost.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from skpublicdp.guarantees.growth import check, least, log_growth, n_uniform
+from skpublicdp.guarantees.sizes import SampleSize
+
+LogSize = Callable[[int], float]
+"""Bounds the logarithm of the number of labelings of so many rows."""
+
+
+class Labeller(NamedTuple):
+    """A rule that a round draws.
+
+    Attributes
+    ----------
+    deciding : int
+        Rows whose labels decide.
+    listed : int
+        Rows of which all labelings are listed, these included.
+    epsilon : float
+        Parameter of the draw.
+    """
+
+    deciding: int
+    listed: int
+    epsilon: float
+
+
+def labeller_error(labellers: Sequence[Labeller], log_size: LogSize, beta: float) -> float:
+    """Bound the error of the last of some labellers over that of the best member of the class.
+
+    Parameters
+    ----------
+    labellers : sequence of Labeller
+        First to last, at least one: each decides by labels of the one before, the first by true
+        ones.
+    log_size : callable
+        Bounds the logarithm of the number of labelings of so many rows.
+    beta : float
+        Probability, in (0, 1), with which the bound may fail.
+
+    Returns
+    -------
+    float
+        With r labellers and b = beta / (2 r + 1): for the first one with s deciding of N listed
+        rows, ``2 (log_size(N) + ln(1 / b)) / (epsilon s)`` for the draw (Proposition A.1), `1 / s +
+        sqrt((s + 1) (log_size(2 s) + ln(2 / b))) / s` and ``sqrt(ln(1 / b) / (2 s))`` for sampling;
+        for each later one, which could make no error, the same for the draw, t, and with `copied`
+        what that may be in the population, for pairs of members.
+
+    References
+    ----------
+    Beimel, Nissim and Stemmer (2015), Claims 4.2 and 4.11 with Theorem B.5, tightened.
+
+    Examples
+    --------
+    >>> first = Labeller(deciding=30_000, listed=300_000, epsilon=0.5)
+    >>> round(labeller_error([first], lambda n: math.log(n + 1), beta=0.05), 4)
+    0.0335
+    """
+    share = beta / (2 * len(labellers) + 1)
+    (s, _, _), *_ = labellers
+    total = (1 + math.sqrt((s + 1) * (log_size(2 * s) + math.log(2 / share)))) / s
+    total += math.sqrt(math.log(1 / share) / (2 * s))
+    for place, (deciding, listed, epsilon) in enumerate(labellers):
+        drawn = 2 * (log_size(listed) + math.log(1 / share)) / (epsilon * deciding)
+        total += copied(drawn, deciding, 2 * log_size(2 * deciding), share) if place else drawn
+    return total
+
+
+def copied(error: float, n: int, log_pairs: float, beta: float) -> float:
+    """Bound the share of a population on which two rules disagree, by that of n of its rows.
+
+    Parameters
+    ----------
+    error : float
+        The share of the rows.
+    n : int
+        Number of rows.
+    log_pairs : float
+        Logarithm of the number of ways in which pairs of rules disagree on 2n rows.
+    beta : float
+        Probability, in (0, 1), with which the bound may fail for some pair.
+
+    Returns
+    -------
+    float
+        ``x + L / 2 + sqrt(x L + L^2 / 4)`` with ``L = 4 (log_pairs + ln(4 / beta)) / n``: relative
+        deviations, which hold the other way round as well.
+
+    References
+    ----------
+    Anthony and Shawe-Taylor (1993), Theorem 2.1.
+
+    Examples
+    --------
+    >>> round(copied(0.01, 100_000, 20.0, 0.05), 4)
+    0.0136
+    """
+    half = 2 * (log_pairs + math.log(4 / beta)) / n
+    return error + half + math.sqrt(2 * error * half + half**2)
+
+
+def n_label_boost(
+    alpha: float,
+    beta: float,
+    epsilon: float,
+    d: int,
+    n_base: int,
+    *,
+    realizable: bool = False,
+    constants: str = "paper",
+) -> SampleSize:
+    """Count the rows of LabelBoost around a base learner.
+
+    Parameters
+    ----------
+    alpha : float
+        Error in the population over that of the best member, in (0, 1).
+    beta : float
+        Probability, in (0, 1), with which the learner may fail.
+    epsilon : float
+        Privacy budget of the whole; of the paper's constants at most 1.
+    d : int
+        VC dimension of the class, or a bound on it.
+    n_base : int
+        Rows with which the base learner, at epsilon = 1, errs on at most alpha/11 with probability
+        at least 1 - beta/2; of the tight constants on at most alpha/4 of the rows it is given. Its
+        rules are members of the class.
+    realizable : bool, default=False
+        Whether some member of the class makes no error.
+    constants : {"paper", "tight"}, default="paper"
+        Those of `LabelBoostClassifier`.
+
+    Returns
+    -------
+    SampleSize
+        Labelled and unlabelled rows.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, as `epsilon` above 1 is for the paper's constants.
+
+    Notes
+    -----
+    *The paper's.* With a = alpha/11 and b = beta/2: 90000 n_base unlabelled and 96000 d / a ln(2240
+    / (a b)) labelled rows at epsilon = 1 (Claim 4.9 and Lemma 4.12). For the agnostic form the
+    paper has O(·): also at least 100 ``n_uniform(a / 20, b / 8, d)``, so that the first labeller,
+    from a hundredth of them, is within 3 a/20 of the best (one part for the draw, two for
+    sampling); the later rounds copy it as in the paper. There must then be a first round, even
+    where the base learner has rows enough without. Both numbers are divided by the rate q =
+    (e^epsilon - 1) / (e - 1) at which a fixed-size subsample of each part gives epsilon; the
+    paper's Claim 4.3 has q = epsilon / (3 + e).
+
+    *Tight.* One round, with half of epsilon for the base learner and as the parameter of the draw.
+    The base learner gets N rows, as many as n_base at its budget and as make alpha/4 of them
+    alpha/2 in the population (`copied`). Enough of them are labelled for `labeller_error` of at
+    most alpha/2 (for a realizable class, or a draw that `copied` puts at that). Of the labelled
+    and unlabelled rows shares q and q' are kept, q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) =
+    e^epsilon - 1 and q' (4 e^(epsilon/2) - 1) = e^epsilon - 1.
+
+    References
+    ----------
+    Beimel, Nissim and Stemmer (2015), Theorems 4.13, 4.14 and 4.16; Balle, Barthe and Gaboardi
+    (2018), Theorem 9.
+
+    Examples
+    --------
+    >>> n_label_boost(alpha=0.1, beta=0.05, epsilon=1.0, d=1, n_base=1000, realizable=True)
+    SampleSize(labelled=170053921, unlabelled=90000000)
+    >>> n_label_boost(alpha=0.1, beta=0.05, epsilon=1.0, d=1, n_base=100_000, constants="tight")
+    SampleSize(labelled=70057, unlabelled=599652)
+    """
+    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d, n_base=n_base)
+    if constants not in ("paper", "tight"):
+        raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
+    if constants == "tight":
+        return _tight_sizes(alpha, beta, epsilon, d, n_base, realizable)
+    if epsilon > 1:
+        raise ValueError(
+            "epsilon must be at most 1 for constants='paper', where Claims 4.3 and 4.5 of Beimel, "
+            f"Nissim and Stemmer (2015) stop; got {epsilon!r}."
+        )
+    a, b = alpha / 11, beta / 2
+    labelled = n_claimed(a, b, d)
+    if not realizable:
+        labelled = max(labelled, 100 * n_uniform(a / 20, b / 8, d))
+    return SampleSize(n_subsampling(labelled, epsilon), n_subsampling(90000 * n_base, epsilon))
+
+
+def n_claimed(alpha: float, beta: float, d: int) -> int:
+    """Count the labelled rows from which each round of Algorithm 3 has enough.
+
+    Parameters
+    ----------
+    alpha, beta : float
+        Error of the base learner, and the probability with which it may be larger.
+    d : int
+        VC dimension of the class.
+
+    Returns
+    -------
+    int
+        ``96000 d / alpha ln(2240 / (alpha beta))``, rounded up.
+
+    References
+    ----------
+    Beimel, Nissim and Stemmer (2015), Claim 4.9.
+
+    Examples
+    --------
+    >>> n_claimed(0.99, 0.05, 1)
+    1039517
+    """
+    return math.ceil(96000 * d / alpha * math.log(2240 / (alpha * beta)))
+
+
+def _tight_sizes(
+    alpha: float, beta: float, epsilon: float, d: int, n_base: int, realizable: bool
+) -> SampleSize:
+    def log_size(n: int) -> float:
+        return log_growth(n, d)
+
+    def enough(n: int) -> bool:
+        return copied(alpha / 4, n, 2 * log_size(2 * n), beta / 4) <= alpha / 2
+
+    half = epsilon / 2
+    kept = max(least(enough), math.ceil(n_base / half))
+
+    def decides(s: int) -> bool:
+        listed = max(s, kept)
+        if labeller_error([Labeller(s, listed, half)], log_size, beta / 4) <= alpha / 2:
+            return True
+        drawn = 2 * (log_size(listed) + math.log(8 / beta)) / (half * s)
+        return realizable and copied(drawn, s, 2 * log_size(2 * s), beta / 8) <= alpha / 2
+
+    labelled = least(decides)
+    spent = math.expm1(epsilon)
+    rates = (
+        spent / (math.exp(half) * (1 + math.exp(half / 2)) ** 2 - 1),
+        spent / (4 * math.exp(half) - 1),
+    )
+    new = max(kept - labelled, 0)
+    return SampleSize(
+        *(math.ceil(n / min(q, 1)) for n, q in zip((labelled, new), rates, strict=True))
+    )
+
+
+def n_subsampling(
+    n: int, epsilon: float, epsilon_base: float = 1.0, *, roles: str = "random"
+) -> int:
+    """Count the pool from which a subsample of n rows brings a base learner's epsilon down.
+
+    Parameters
+    ----------
+    n : int
+        Rows the base learner takes, labelled and unlabelled together.
+    epsilon : float
+        Privacy budget wanted; with the paper's roles at most 1.
+    epsilon_base : float, default=1.0
+        Privacy budget of the base learner.
+    roles : {"random", "paper"}, default="random"
+        Which of the n rows are labelled: a uniform choice, or those that come first in the pool.
+
+    Returns
+    -------
+    int
+        Pool size. With random roles n (e^epsilon_base - 1) / (e^epsilon - 1), which is exact; with
+        the paper's n (3 + e^(2 epsilon_base)) / epsilon, its own constant. The number of labels
+        asked for does not change, so with ``n_label_boost`` at epsilon = 1 as the base learner it
+        is free of epsilon (Theorem 5.8).
+
+    References
+    ----------
+    Beimel, Nissim and Stemmer (2015), Claim 5.7 and Theorem 5.8; Balle, Barthe and Gaboardi (2018),
+    Theorem 9.
+
+    Examples
+    --------
+    >>> n_subsampling(1000, epsilon=0.1)
+    16338
+    >>> n_subsampling(1000, epsilon=0.1, roles="paper")
+    103891
+    """
+    check(n=n, epsilon=epsilon, epsilon_base=epsilon_base)
+    if roles not in ("random", "paper"):
+        raise ValueError(f"roles must be 'random' or 'paper'; got {roles!r}.")
+    if roles == "paper":
+        if epsilon > 1:
+            raise ValueError(
+                "epsilon must be at most 1 for roles='paper', where Claims 4.3 and 5.7 of Beimel, "
+                f"Nissim and Stemmer (2015) stop; got {epsilon!r}."
+            )
+        return math.ceil(n * (3 + math.exp(2 * epsilon_base)) / epsilon)
+    return math.ceil(n * max(1.0, math.expm1(epsilon_base) / math.expm1(epsilon)))

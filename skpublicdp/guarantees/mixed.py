@@ -1,0 +1,331 @@
+"""Halfspaces on mixed populations: rows needed, errors promised."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from skpublicdp.guarantees.certificates import excess_error
+from skpublicdp.guarantees.growth import check, growth_function, least, log_growth
+
+CONE_DIMENSIONS = 3
+"""The most features for which the learner draws from cones."""
+
+
+def cone_count(supports: int, d: int) -> int:
+    """Count the cones of d halfspaces that points in general position support, 1 <= d <= 3.
+
+    With the empty set and the whole space; on a line both half-lines of each point.
+    """
+    s = supports
+    if d == 1:
+        return 2 + 2 * s
+    if d == 2:
+        return 2 + 2 * s * max(0, s - 1) ** 2
+    return 2 + 2 * s * max(0, s - 1) ** 2 * max(0, s - 2) ** 3
+
+
+def missed_share(supports: int, beta: float, d: int) -> float:
+    """Bound the share of the public rows that support chosen at random may cost.
+
+    Parameters
+    ----------
+    supports : int
+        Public rows that support halfspaces, a uniformly random subset.
+    beta : float
+        Probability, in (0, 1), with which the bound may fail, over the choice of the subset.
+    d : int
+        Number of dimensions of the public rows, at most that of features.
+
+    Returns
+    -------
+    float
+        ``1 - (beta / C(s, k))^(1 / (s - k))`` for s supports and k = d(d + 1)/2, at most 1: for any
+        rows and any halfspace, some cone errs on no more rows than the halfspace and so many of the
+        public ones.
+
+    Notes
+    -----
+    The cone that Corollary 4.4 gives for the supports and a given halfspace is a function of k of
+    them: the nearest to the halfspace, v; two that make a facet at v with it, the first that a
+    turning plane meets; then one more for an edge at v, and the two neighbours of it. More
+    supports that lie in the cone or the halfspace change nothing. All s - k others lie there. If
+    a given set of k makes a cone that misses a share r of the other public rows, none of these is
+    among the s - k with probability at most ``(1 - r)^(s - k)``; there are ``C(s, k)`` such sets
+    (Littlestone and Warmuth 1986).
+
+    Examples
+    --------
+    >>> round(missed_share(320, 0.05, 2), 3)
+    0.057
+    """
+    check(beta=beta, d=d)
+    k = d * (d + 1) // 2
+    if supports <= k:
+        return 1.0
+    return -math.expm1((math.log(beta) - math.log(math.comb(supports, k))) / (supports - k))
+
+
+class Promise(NamedTuple):
+    """What adds up to an excess error in the population.
+
+    Attributes
+    ----------
+    cover : float
+        What halfspaces of a random part of the public rows may lose.
+    draw : float
+        What the private draw may lose.
+    sampling : float
+        How much better the drawn rule may look than it is, or worse the best halfspace.
+    """
+
+    cover: float
+    draw: float
+    sampling: float
+
+    @property
+    def total(self) -> float:
+        """The sum, at most 1, which promises nothing."""
+        return min(1.0, sum(self))
+
+    def in_words(self, beta: float, supports: int, n_public: int) -> str:
+        """Say how it adds up and what it takes."""
+        nothing = "; this promises nothing" if self.total == 1 else ""
+        return (
+            f"With probability {1 - beta:g} the error in the population is at most "
+            f"{self.cover:.2g} (halfspaces of {supports} of {n_public} public rows) + "
+            f"{self.draw:.2g} (draw) + {self.sampling:.2g} (sampling) above that of the best "
+            "halfspace, if the rows are independent draws from the mixture and private ones all "
+            f"have the private label{nothing}."
+        )
+
+
+def promised_excess(
+    n: int,
+    n_public: int,
+    supports: int,
+    epsilon: float,
+    beta: float,
+    d: int,
+    cover_size: int,
+    *,
+    n_dimensions: int,
+    cones: bool,
+) -> Promise:
+    """Bound the excess error of the drawn rule over the best halfspace in the mixed population.
+
+    Parameters
+    ----------
+    n : int
+        Rows, private and public together, independent draws from the mixture.
+    n_public : int
+        How many of them are public.
+    supports : int
+        How many of the public rows, chosen at random, support halfspaces.
+    epsilon : float
+        Privacy budget of the draw.
+    beta : float
+        Probability, in (0, 1), with which the sum may fail.
+    d : int
+        Number of features.
+    cover_size : int
+        Number of rules, all equally likely.
+    n_dimensions : int
+        How many the public rows span.
+    cones : bool
+        Whether these are cones, and not all intersections of at most d halfspaces.
+
+    Returns
+    -------
+    Promise
+        Terms of a sum; see the agnostic case of `n_ppm`, or of `n_ppm_paper` where these are not
+        cones.
+    """
+    check(beta=beta, epsilon=epsilon, d=d)
+    part = beta / (3 + (supports < n_public))
+    k, _, tales = _family(n, d, cones)
+    cover = 0.0
+    if supports < n_public:
+        cover = missed_share(supports, part, max(1, n_dimensions)) * n_public / n
+    draw = excess_error(cover_size, n, epsilon, part)
+    return Promise(cover, draw, _sampling(n, k, tales, part))
+
+
+def _family(n: int, d: int, cones: bool) -> tuple[int, float, float]:
+    """Return how many rows tell a member, and the logarithms of the members and of the tales."""
+    if cones:
+        members = math.log(cone_count(n, d))
+        return d * (d + 1) // 2, members, members + math.log(2)
+    subsets = growth_function(n, d)
+    members = log_growth(2 * subsets, d)
+    return d * (d + 1), members, members + math.log(subsets)
+
+
+def _sampling(n: int, k: int, tales: float, beta: float) -> float:
+    if n <= k:
+        return 1.0
+    every = math.sqrt((tales - math.log(beta)) / (2 * (n - k)))
+    return k / n + every + math.sqrt(-math.log(beta) / (2 * n))
+
+
+def n_ppm(
+    alpha: float,
+    beta: float,
+    epsilon: float,
+    d: int,
+    *,
+    realizable: bool = False,
+    supports: int | None = None,
+) -> int:
+    """Count the rows, private and public together, of the halfspace learner on mixed populations.
+
+    This is for `PPMHalfspaceClassifier` with ``pool="paper"`` and ``max_intersections=None``. Of an
+    automatic pool nothing is proved.
+
+    Parameters
+    ----------
+    alpha : float
+        Excess error over the best halfspace in the population, in (0, 1).
+    beta : float
+        Probability, in (0, 1), with which the learner may fail.
+    epsilon : float
+        Privacy budget.
+    d : int
+        Number of features (not the VC dimension, which is one more).
+    realizable : bool, default=False
+        Whether some halfspace makes no error.
+    supports : int, default=None
+        The most public rows that support halfspaces, a random part of them where there are more;
+        ``None`` means all. The learner takes 1000, 320 or 19 for one, two or three features: where
+        more rows are public, the number for ``None`` promises nothing.
+
+    Returns
+    -------
+    int
+        Rows needed, however many of them are public. With more than three features it is
+        `n_ppm_paper`, and holds for the learner only where no more rows are public than it takes:
+        7, 6 or 7 of four, five or six features.
+
+    Raises
+    ------
+    ValueError
+        If no number of rows is enough for so few supports, or `supports` is given for more than
+        three features.
+
+    Notes
+    -----
+    Up to three features the rule is drawn from ``M(s)`` cones that s supports make: 2 + 2s on a
+    line, 2 + 2s(s - 1)^2 in the plane and 2 + 2s(s - 1)^2 (s - 2)^3 in space. One of them errs on
+    no more rows than the best halfspace and ``c`` times n (`missed_share`; 0 where all public rows
+    support), and the draw loses ``t = 2 ln(M(s) b / beta) / (epsilon n)``. A cone is told by k =
+    d(d + 1)/2 rows; with those of lower dimension, where supports lie in a proper flat, there are
+    at most N = 2 M(n) such tales, each independent of the other n - k rows. With these numbers and
+    c + t for t the inequalities are those of `n_ppm_paper`; b is 3 and 2 there and one more with
+    `supports`.
+
+    References
+    ----------
+    Bassily, Moran and Nandi (2020), Theorem 4.6.
+
+    Examples
+    --------
+    >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2)
+    3988
+    >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2, realizable=True)
+    1561
+    >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2, supports=320)
+    23688
+    """
+    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
+    if supports is None:
+        return _least_rows(alpha, beta, epsilon, d, realizable, None, d <= CONE_DIMENSIONS)
+    if d > CONE_DIMENSIONS:
+        raise ValueError(
+            f"supports must be None for more than {CONE_DIMENSIONS} features; got {supports!r}."
+        )
+    if missed_share(supports, beta / 4, d) >= alpha:
+        raise ValueError(
+            f"No number of rows brings the error to alpha={alpha!r} with supports={supports!r}; "
+            "give more supports."
+        )
+    return _least_rows(alpha, beta, epsilon, d, realizable, supports, True)
+
+
+def n_ppm_paper(
+    alpha: float, beta: float, epsilon: float, d: int, *, realizable: bool = False
+) -> int:
+    """Count the rows of Algorithm 2 of the paper, as it stands there.
+
+    Parameters
+    ----------
+    alpha, beta, epsilon, d, realizable
+        As for `n_ppm`.
+
+    Returns
+    -------
+    int
+        Rows needed. The paper has O(·) and defers the proof; see Notes for the constants.
+
+    Notes
+    -----
+    Write W = ``growth_function(n, d)`` for the subsets of at most d rows. The family drawn from has
+    at most ``G = growth_function(2 W, d)`` members, and one whose empirical error is no more than
+    the best halfspace's (Corollary 4.4), so the draw loses ``t = 2 ln(G b / beta) / (epsilon n)``.
+    A member is told by at most k = d(d + 1) rows: d for each of d halfspaces and, where the public
+    rows lie in a proper affine subspace, d that span it; there are at most N = G W such tales, each
+    independent of the other n - k rows.
+
+    - Agnostic, b = 3: Hoeffding on those rows, on which the error exceeds that on all n by at most
+      k/n, and once for the best halfspace: ``t + k/n + sqrt(ln(3 N / beta) / (2 (n - k))) +
+      sqrt(ln(3 / beta) / (2 n)) <= alpha``.
+    - Realizable, b = 2: the error on the n - k rows is at most t n / (n - k), and a Binomial(n, p)
+      is below n t with probability at most ``exp(-n (sqrt(p) - sqrt(t))^2)`` (Chernoff's bound, and
+      relative entropy is at least the squared Hellinger distance): ``sqrt(t n / (n - k)) +
+      sqrt(ln(2 N / beta) / (n - k)) <= sqrt(alpha)``; or the agnostic number if that is less.
+
+    References
+    ----------
+    Bassily, Moran and Nandi (2020), Theorem 4.6.
+
+    Examples
+    --------
+    >>> n_ppm_paper(alpha=0.1, beta=0.05, epsilon=1.0, d=2)
+    5987
+    >>> n_ppm_paper(alpha=0.1, beta=0.05, epsilon=1.0, d=2, realizable=True)
+    2327
+    """
+    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
+    return _least_rows(alpha, beta, epsilon, d, realizable, None, False)
+
+
+def _least_rows(
+    alpha: float,
+    beta: float,
+    epsilon: float,
+    d: int,
+    realizable: bool,
+    supports: int | None,
+    cones: bool,
+) -> int:
+    d = int(d)  # integers of numpy would overflow
+    fewest = _family(1, d, cones)[0] + 1
+
+    def lost(n: int, part: float) -> float:
+        """Bound what cover and draw lose on the rows."""
+        members = _family(n if supports is None else min(n, int(supports)), d, cones)[1]
+        draw = 2 * (members - math.log(part)) / (epsilon * n)
+        return draw + (0.0 if supports is None else missed_share(int(supports), part, d))
+
+    def agnostic(n: int) -> bool:
+        part = beta / (3 if supports is None else 4)
+        k, _, tales = _family(n, d, cones)
+        return lost(n, part) + _sampling(n, k, tales, part) <= alpha
+
+    def consistent(n: int) -> bool:
+        part = beta / (2 if supports is None else 3)
+        k, _, tales = _family(n, d, cones)
+        every = (tales - math.log(part)) / (n - k)
+        return math.sqrt(lost(n, part) * n / (n - k)) + math.sqrt(every) <= math.sqrt(alpha)
+
+    n = least(agnostic, start=fewest)
+    return min(n, least(consistent, start=fewest)) if realizable else n

@@ -1,0 +1,136 @@
+"""What LabelBoost promises in the population; the proof is docs/proofs/label_boost.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.guarantees import Promise
+from skpublicdp.guarantees.label_boost import Labeller, copied, labeller_error
+from skpublicdp.hypotheses import (
+    DecisionTrees,
+    Halfspaces,
+    HypothesisClass,
+    Intervals,
+    Rectangles,
+    Stumps,
+    Thresholds,
+)
+from skpublicdp.label_boost.plan import Plan
+from skpublicdp.promise import inherited, nothing
+from skpublicdp.semi_private import SemiPrivateClassifier
+
+MEMBERS = (
+    "what a base learner makes of rows with drawn labels is known of a SemiPrivateClassifier whose "
+    "hypotheses include the rules that label, and of no other"
+)
+
+AGAIN = "the base learner was given rows drawn with replacement, which are not independent"
+
+
+def boosted_promise(
+    plan: Plan,
+    hypotheses: HypothesisClass,
+    base: Any,
+    beta: float,
+    log_size: Callable[[Any], NDArray[np.float64]],
+) -> Promise:
+    """Add up what the labellers, the base learner and sampling may cost.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of one round or more.
+    hypotheses : HypothesisClass
+        What labels.
+    base : classifier
+        The fitted base learner.
+    beta : float
+        Probability with which the promise may fail.
+    log_size : callable
+        Bounds the logarithm of the number of labelings of so many rows.
+
+    Returns
+    -------
+    Promise
+        The promise, over the best of `hypotheses`.
+    """
+    if type(base) is not SemiPrivateClassifier or not _includes(base.hypotheses, hypotheses):
+        return nothing(MEMBERS)
+    of_base = inherited(base, beta / 2)
+    if of_base.bound is None:
+        return of_base
+    labellers = [
+        Labeller(step.kept_labelled, step.kept, float(step.epsilon)) for step in plan.rounds
+    ]
+    found = labeller_error(labellers, lambda n: float(log_size(n)), beta / 2)
+    # what its guarantee says of the cover is a part of it, and fails with half of its beta
+    members = math.log(base.cover_size_) + float(log_size(2 * plan.base_rows))
+    samples = 2 if plan.resampled else 1
+    share = beta / 4 / (2 * samples + 1)
+    copy = of_base.bound
+    for _ in range(samples):
+        copy = copied(copy, plan.base_rows, members, share)
+    copy += base.certificate_.at(share)
+    for _ in range(samples):
+        copy = copied(copy, plan.base_rows, members, share)
+    return _stated(found, copy, beta)
+
+
+def released_promise(labeler: Any, base: Any, beta: float) -> Promise:
+    """Add up what the released labeler and the base learner promise on rows of their own.
+
+    Parameters
+    ----------
+    labeler, base : classifier
+        The fitted ones.
+    beta : float
+        Probability with which the promise may fail.
+
+    Returns
+    -------
+    Promise
+        The promise, over the best of the labeler's class.
+    """
+    if type(base) is not SemiPrivateClassifier or not _includes(
+        base.hypotheses, _class(labeler.hypotheses)
+    ):
+        return nothing(MEMBERS)
+    first, second = inherited(labeler, beta / 2), inherited(base, beta / 2)
+    if first.bound is None or second.bound is None:
+        return first if first.bound is None else second
+    return _stated(first.bound, second.bound, beta)
+
+
+def _stated(found: float, copied_error: float, beta: float) -> Promise:
+    bound = found + copied_error
+    reason = (
+        f"With probability {1 - beta:g} over all rows and draws, if rows are independent and of "
+        f"one population: at most {found:.3g} for what labels the rows and {copied_error:.3g} for "
+        "the base learner"
+    )
+    return Promise(
+        min(bound, 1.0),
+        f"{reason}." if bound < 1 else f"{reason}, which for so few rows promises nothing.",
+    )
+
+
+def _class(hypotheses: HypothesisClass | None) -> HypothesisClass:
+    return DecisionTrees() if hypotheses is None else hypotheses
+
+
+def _includes(of_base: HypothesisClass | None, other: HypothesisClass) -> bool:
+    """Tell whether a class surely has all members of another one."""
+    own = _class(of_base)
+    if type(other) is Halfspaces and type(own) is Halfspaces:
+        return True  # their settings are about covers
+    if type(other) is type(own) and type(own) in (Thresholds, Stumps, Intervals, Rectangles):
+        return all(np.array_equal(vars(own)[name], vars(other)[name]) for name in vars(own))
+    single = type(other) in (Thresholds, Stumps)
+    return (single and type(own) is DecisionTrees) or (
+        type(other) is Thresholds and type(own) is Stumps
+    )

@@ -1,0 +1,159 @@
+"""Labelings by boxes and halfplanes: each listed once, whatever the rows, as the proof needs."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.hypotheses import Halfspaces, Intervals, PublicSample, Rectangles, Stumps
+from skpublicdp.label_boost.halfplanes import Halfplanes
+from skpublicdp.label_boost.relabel import check_rows_of, dichotomies, log_size, most_rows
+from skpublicdp.mechanisms.families import Leaf
+from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.query_release.dichotomies import Divisions
+
+CLASSES = np.arange(2)
+
+
+def listed(kind, X, y):
+    """Return {labeling: errors} of a class, and refuse a labeling that is listed twice."""
+    ways = dichotomies(kind, X, CLASSES)
+    found = {}
+    for path, errors, prior in ways.family(y).members():
+        labeling = tuple(ways.labels(path).tolist())
+        assert labeling not in found
+        assert prior == 1
+        found[labeling] = errors
+    return found
+
+
+def boxed(X):
+    """Return all labelings by boxes with sides at values of rows, and the empty one."""
+    found = {(0,) * len(X)}
+    sides = [itertools.combinations_with_replacement(np.unique(column), 2) for column in X.T]
+    for box in itertools.product(*map(list, sides)):
+        low, high = np.transpose(box)
+        found.add(tuple(((low <= X) & (high >= X)).all(axis=1).astype(int).tolist()))
+    return found
+
+
+def halved(X):
+    """Return all labelings by halfspaces, by the arrangement of all lines through two points."""
+    points, place = np.unique(X, axis=0, return_inverse=True)
+    return {tuple(way[place.ravel()].astype(int).tolist()) for way in Divisions(points).signs}
+
+
+BRUTE = {"boxes": (Rectangles(), boxed), "halfplanes": (Halfspaces(), halved)}
+
+
+@pytest.mark.parametrize("name", BRUTE)
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("ties", [False, True])
+def test_against_brute_force(name, width, ties):
+    kind, brute = BRUTE[name]
+    rng = np.random.default_rng(width + 2 * ties)
+    for _ in range(40):
+        n = int(rng.integers(1, 8))
+        X = rng.integers(0, 3, (n, width)) / 1.0 if ties else rng.normal(size=(n, width))
+        y = rng.integers(0, 2, rng.integers(1, n + 1))
+        found = listed(kind, X, y)
+        assert set(found) == brute(X)
+        for labeling, errors in found.items():
+            assert errors == (np.array(labeling[: len(y)]) != y).sum()
+        assert np.log(len(found)) <= log_size(kind, [n], width, 2)[0] + 1e-12
+        if not ties and name == "halfplanes":  # in general position the bound is the number
+            assert np.log(len(found)) == pytest.approx(log_size(kind, [n], width, 2)[0])
+
+
+def lines_through(X):
+    """Return how many distinct points each line through two of them holds, by exact arithmetic."""
+    points = sorted({tuple(map(Fraction, row)) for row in X.tolist()})
+    lines = {}
+    for (a, b), (c, d) in itertools.combinations(points, 2):
+        slope = (d - b) / (c - a) if c != a else None
+        lines.setdefault((slope, a if slope is None else b - slope * a), set()).update(
+            [(a, b), (c, d)]
+        )
+    return [len(on) for on in lines.values()]
+
+
+NEARLY = {
+    "tenths": np.array([[k / 10, 3 * k / 10] for k in range(9)] + [[0.05, 0.3], [0.1, 0.25]]),
+    "thirds": np.array([[k / 3, k / 7] for k in range(10)]),
+    "apart": np.array([[0, 0], [1, 1], [2, 2], [3, np.nextafter(3, 4)], [4, 4], [1, 2.0]]),
+    "huge": np.array([[0, 0], [1e308, 1e308], [-1e308, -1e308], [1e308, -1e308], [5e307, 5e307]]),
+    "tiny": np.array([[0, 0], [5e-324, 1e308], [1e-323, 1e308], [5e-324, 0], [1.0, 1.0]]),
+    "grid": np.array(list(itertools.product(range(4), range(3)))) * 2.0**-40,
+    "one line": np.array([[1.0, k] for k in range(6)]),
+    "wide": np.array([[2.0**60 + 2.0**10 * k, k] for k in range(5)] + [[0.0, 3.0]]),
+}
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_no_rounding_adds_or_loses_a_halfplane(name):
+    """A line of k points parts them in 2 (k - 1) ways that no other line does; 2 are constant."""
+    X = NEARLY[name]
+    found = listed(Halfspaces(), X, np.zeros(1, dtype=int))
+    assert len(found) == 2 + sum(2 * (k - 1) for k in lines_through(X))
+    # what the proof needs: without a row there are the same labelings of the others
+    for row in range(len(X)):
+        rest = listed(Halfspaces(), np.delete(X, row, axis=0), np.zeros(1, dtype=int))
+        assert {labeling[:row] + labeling[row + 1 :] for labeling in found} == set(rest)
+
+
+@pytest.mark.parametrize("kind", [Rectangles(), Halfspaces()])
+def test_a_row_more_makes_two_of_a_labeling_at_most(kind):
+    X = np.random.default_rng(3).integers(0, 4, (8, 2)).astype(float)
+    y = np.zeros(1, dtype=int)
+    common = listed(kind, X[:-1], y)
+    counts = dict.fromkeys(common, 0)
+    for labeling in listed(kind, X, y):
+        counts[labeling[:-1]] += 1
+    assert set(counts.values()) == {1, 2}
+
+
+def test_halfplanes_are_those_of_the_public_cover():
+    """Found in another way: by lines that turn about a point, equal bit patterns listed once."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.random.default_rng(1).integers(0, 2, 40)
+    cover = Halfspaces().build_cover(PublicSample(X, CLASSES, ("a", "b")), alpha=0.1, beta=0.1)
+    errors = [int((cover.hypothesis(k).predict(X) != y).sum()) for k in range(cover.size)]
+    assert sorted(errors) == sorted(Halfplanes(X).errors(y).tolist())
+
+
+@pytest.mark.parametrize("kind", [Rectangles(), Halfspaces()])
+def test_draws_are_by_the_exponential_mechanism(kind):
+    X = np.random.default_rng(5).integers(0, 3, (6, 2)).astype(float)
+    y = np.array([0, 1, 1, 0])
+    ways = dichotomies(kind, X, CLASSES)
+    family, flat = ways.family(y), listed(kind, X, y)
+    plain = probabilities(Leaf(np.array(list(flat.values()), dtype=np.int64)), Fraction(3, 2), 1)
+    expected = {labeling: plain[k] for k, labeling in enumerate(flat)}
+    for path, (low, high) in probabilities(family, Fraction(3, 2), 1).items():
+        wanted = expected[tuple(ways.labels(path).tolist())]
+        assert max(low, wanted[0]) <= min(high, wanted[1])
+
+
+def test_columns_may_be_named():
+    X = np.random.default_rng(6).normal(size=(5, 3))
+    y = np.array([0, 1])
+    both = listed(Rectangles([0, 2]), X, y)
+    assert both == listed(Rectangles(), X[:, [0, 2]], y)
+    assert listed(Rectangles([1]), X, y) == listed(Intervals(1), X, y)
+
+
+def test_sizes_are_within_reach():
+    for kind, width, most in (
+        (Intervals(), 1, 11584),
+        (Rectangles(), 2, 255),
+        (Rectangles([0]), 2, 11584),
+        (Halfspaces(), 2, 2048),
+    ):
+        assert most_rows(kind, width) == most
+        check_rows_of(kind, width, most)
+        with pytest.raises(CoverSizeError, match=rf"at most {most} rows at once .* {most + 1};"):
+            check_rows_of(kind, width, most + 1)
+    assert most_rows(Halfspaces(), 1) is None
+    assert most_rows(Stumps(), 9) is None

@@ -1,0 +1,477 @@
+"""The theorem on mixed populations: its family, supports at random, and what is promised."""
+
+import itertools
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+from sklearn.base import clone
+
+import skpublicdp.ppm
+from skpublicdp import PPMHalfspaceClassifier
+from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning
+from skpublicdp.guarantees import n_ppm, n_ppm_paper
+from skpublicdp.guarantees.mixed import cone_count, missed_share, promised_excess
+from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.hypotheses.cones import ConeCover
+from skpublicdp.hypotheses.intersections import most_supports
+from tests.helpers import FALSE_ALARM, public_sample
+from tests.kit import by_release, every_run, worst_ratio
+
+few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+THEOREM = PPMHalfspaceClassifier(private_label=1, pool="paper", random_state=0)
+
+
+def theorem_cover(points, classes=(0, 1)):
+    family = HalfspaceIntersections(pool="paper")
+    return family.build_cover(public_sample(points, classes), alpha=0.05, beta=0.05)
+
+
+def paths(cover):
+    """The members of cones, and those of a list."""
+    if not isinstance(cover, ConeCover):
+        return list(range(cover.size))
+    spots = cover.family(tabulate(cover, np.empty((0, cover._public.X.shape[1])), [])).options[1]
+    n_spots, n_members = spots.options.batch[-1], spots.options.size
+    return [
+        (0, 0),
+        (0, 1),
+        *((1, at) for at in itertools.product(range(n_spots), range(n_members))),
+    ]
+
+
+def errors(cover, X, y, weights=None):
+    """The errors of all members, in the order of `paths`."""
+    family = cover.family(tabulate(cover, X, y, weights))
+    if not isinstance(cover, ConeCover):
+        return family.errors
+    few, spots = family.options
+    return np.concatenate([few.errors, *(leaf.errors[0] for leaf in spots.options.chunks())])
+
+
+def spanning(rng, m, d, size):
+    """Integer points that span the space."""
+    while True:
+        points = np.unique(rng.integers(0, size, size=(m, d)), axis=0).astype(float)
+        if np.linalg.matrix_rank(points[1:] - points[0]) == d:
+            return points
+
+
+class TestCones:
+    @pytest.mark.parametrize(("d", "m"), [(2, 3), (2, 6), (3, 4), (3, 5)])
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=4)
+    def test_the_table_knows_the_errors_of_every_member(self, d, m, seed):
+        rng = np.random.default_rng(seed)
+        points = spanning(rng, m, d, 4)
+        cover = theorem_cover(points)
+        assert isinstance(cover, ConeCover)
+        X = np.concatenate([points, rng.integers(-1, 5, size=(25, d))]).astype(float)
+        y, weights = rng.integers(2, size=len(X)), rng.integers(0, 5, size=len(X))
+        found, every = errors(cover, X, y, weights), paths(cover)
+        assert len(found) == len(every) == cover.size
+        for index in range(0, cover.size, 1 + cover.size // 40):
+            rule = cover.hypothesis(every[index])
+            assert found[index] == weights[rule.predict(X) != y].sum()
+            if index == 0:  # the empty set has no halfspaces
+                continue
+            distances = X @ rule.normals.T - rule.offsets  # integers: exact up to 1e-9
+            np.testing.assert_array_equal(rule.predict(X) == 1, (distances < -1e-9).any(axis=1))
+
+    @pytest.mark.parametrize(("d", "m"), [(2, 5), (3, 5)])
+    def test_members_are_among_the_papers(self, d, m):
+        """At most d halfspaces, each with d independent public points on its border."""
+        points = spanning(np.random.default_rng(0), m, d, 4)
+        cover = theorem_cover(points)
+        empty, whole, *rest = (cover.hypothesis(path) for path in paths(cover))
+        assert empty.predict(points).all()
+        assert not whole.predict(points).any()
+        for rule in rest[::7]:
+            assert 1 <= len(rule.offsets) <= d
+            for normal, offset in zip(rule.normals, rule.offsets, strict=True):
+                on = points[np.abs(points @ normal - offset) < 1e-9]
+                assert np.linalg.matrix_rank(on[1:] - on[0]) == d - 1
+
+    @pytest.mark.parametrize("d", [1, 2, 3])
+    def test_their_number_in_general_position(self, d):
+        for m in range(d + 1, d + 4):
+            cover = theorem_cover(np.random.default_rng(m).normal(size=(m, d)))
+            assert cover.size == cone_count(m, d)
+        assert cone_count(most_supports(d), d) <= 1 << 26
+        assert d == 1 or cone_count(most_supports(d) + 4, d) > 1 << 26
+
+    def test_in_the_plane_only_half_planes_come_twice(self):
+        """From each of the two points that support them."""
+        rng = np.random.default_rng(0)
+        cover = theorem_cover(rng.normal(size=(4, 2)))
+        rows = 3 * rng.normal(size=(20_000, 2))
+        inside = [cover.hypothesis(path).predict(rows).tobytes() for path in paths(cover)]
+        assert len(set(inside)) == cover.size - 4 * 3
+
+    @pytest.mark.parametrize("d", [1, 2, 3])
+    @given(
+        seed=st.integers(0, 10**6),
+        n_public=st.integers(1, 6),
+        n_private=st.integers(1, 14),
+        size=st.integers(2, 6),
+        mixed=st.booleans(),
+        flat=st.booleans(),
+    )
+    @settings(max_examples=50)
+    def test_some_member_errs_no_more_than_the_best_halfspace(
+        self, d, seed, n_public, n_private, size, mixed, flat
+    ):
+        """Corollary 4.4, on grids."""
+        rng = np.random.default_rng(seed)
+        public = rng.integers(0, size, size=(n_public, d)).astype(float)
+        if flat:
+            public[:, -1] = public[:, 0]
+        X = np.concatenate([public, rng.integers(0, size, size=(n_private, d))]).astype(float)
+        y = np.repeat([0, 1], [n_public, n_private])
+        y[:n_public] = rng.integers(2, size=n_public) * mixed
+        exact = Halfspaces("exact").build_cover(public_sample(X), alpha=0.05, beta=0.05)
+        best = exact.family(tabulate(exact, X, y)).errors.min()
+        assert errors(theorem_cover(public), X, y).min() <= best
+
+    @pytest.mark.parametrize(("r", "d"), [(2, 3), (2, 5), (3, 6)])
+    def test_within_a_flat(self, r, d):
+        """The same members as in as many dimensions, and nothing off the flat."""
+        rng = np.random.default_rng(0)
+        points = spanning(rng, r + 2, r, 4)
+        basis = rng.integers(-2, 3, size=(r, d)) + np.eye(r, d, dtype=int) * 7
+        basis[:, 0] = 0 if d > r + 1 else basis[:, 0]  # a feature that tells nothing apart
+        basis[0, -1] = 9
+        X = rng.integers(-1, 5, size=(30, r)).astype(float)
+        y = rng.integers(2, size=30)
+        lifted = theorem_cover(points @ basis + 3)
+        found = errors(lifted, X @ basis + 3, y)
+        # where points are collinear some members come again, and which ones the first ray decides
+        assert set(found) == set(errors(theorem_cover(points), X, y))
+        off = X @ basis + 3 + np.linalg.svd(basis)[2][-1]
+        for path in paths(lifted)[:: 1 + lifted.size // 40]:
+            assert lifted.hypothesis(path).predict(off).all()
+
+    def test_chunks_orders_and_companies_do_not_matter(self):
+        rng = np.random.default_rng(0)
+        cover = theorem_cover(rng.normal(size=(5, 3)))
+        X, y = rng.normal(size=(9000, 3)), rng.integers(2, size=9000)
+        whole = tabulate(cover, X, y)
+        parts = [tabulate(cover, X[part], y[part]) for part in (slice(5000), slice(5000, None))]
+        np.testing.assert_array_equal(whole, sum(parts))
+        rule = cover.hypothesis(paths(cover)[777])
+        predicted = rule.predict(X)
+        np.testing.assert_array_equal(predicted, rule.predict(np.asfortranarray(X)))
+        np.testing.assert_array_equal(predicted[::99], [rule.predict(x[None])[0] for x in X[::99]])
+        huge = np.array([[1e308, -1e308, 0.0], [1.7e308] * 3, [-1e308] * 3])
+        some = paths(cover)[::50]
+        found = errors(cover, huge, [0, 1, 0])[::50]
+        assert [(cover.hypothesis(p).predict(huge) != [0, 1, 0]).sum() for p in some] == list(found)
+
+
+class TestMoreIntersections:
+    @pytest.mark.parametrize("most", [4, 5])
+    def test_the_table_knows_the_errors_of_every_member(self, most):
+        rng = np.random.default_rng(0)
+        points = rng.normal(size=(9, 2))
+        family = HalfspaceIntersections(max_intersections=most, max_halfspaces=9)
+        cover = family.build_cover(public_sample(points), alpha=0.05, beta=0.05)
+        size = len(cover.pool)
+        assert cover.size == 2 + sum(math.comb(size, met) for met in range(1, most + 1))
+        X, y, weights = rng.normal(size=(60, 2)), rng.integers(2, size=60), rng.integers(5, size=60)
+        found = cover.family(tabulate(cover, X, y, weights)).errors
+        met = set()
+        for path in range(cover.size):
+            rule = cover.hypothesis(path)
+            assert found[path] == weights[rule.predict(X) != y].sum()
+            met.add(len(rule.offsets))
+        assert met == set(range(most + 1))
+
+    @pytest.mark.parametrize("d", [4, 5, 6])
+    def test_the_theorem_from_four_features_on(self, d):
+        """Points that span the space and few more; d halfspaces are met."""
+        rng = np.random.default_rng(d)
+        for seed in range(3):
+            points = np.random.default_rng(seed).normal(size=(most_supports(d), d))
+            normal = rng.normal(size=d)
+            private = rng.normal(size=(60, d))
+            cut = np.quantile(points @ normal, 0.6)
+            X = np.concatenate([points, private[private @ normal > cut]])
+            y = np.arange(len(X)) >= len(points)
+            wrong = (points @ normal > cut).sum()
+            cover = theorem_cover(points)
+            assert cover.whole
+            assert errors(cover, X, y.astype(int)).min() <= wrong
+
+    def test_too_many_are_refused(self):
+        points = np.random.default_rng(0).normal(size=(60, 2))
+        public = public_sample(points)
+        for settings_of in ({"max_intersections": 99}, {"pool": "paper", "max_intersections": 4}):
+            with pytest.raises(CoverSizeError, match="are allowed with max_intersections="):
+                HalfspaceIntersections(**settings_of).build_cover(public, alpha=0.05, beta=0.05)
+        with pytest.raises(CoverSizeError, match=r"8 dimensions.*0 points are allowed.*at random"):
+            theorem_cover(np.random.default_rng(0).normal(size=(60, 8)))
+
+
+class TestAffineHull:
+    @pytest.mark.parametrize("d", [4, 5, 6, 7, 8])
+    def test_public_rows_on_a_hyperplane(self, d):
+        """Where private rows are all around, only the hyperplane tells them apart."""
+        rng = np.random.default_rng(d)
+        public = rng.normal(size=(500, d - 1)) @ rng.normal(size=(d - 1, d)) + 1
+        private = rng.normal(size=(500, d)) * public.std(axis=0) + 1
+        X, y = np.concatenate([public, private]), np.repeat([0, 1], 500)
+        clf = PPMHalfspaceClassifier(private_label=1, max_halfspaces=200, random_state=0)
+        train = np.arange(1000) % 2 == 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TooFewRowsWarning)
+            clf.fit(X[train], y[train])
+        assert clf.score(X[~train], y[~train]) > 0.95
+        assert (clf.predict(private) == 1).all()
+
+    @pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+    def test_in_every_dimension(self, rank):
+        """Points of the hull are in it, points off it are not, whatever the pool."""
+        rng = np.random.default_rng(rank)
+        basis = rng.normal(size=(rank, 6))
+        points = rng.normal(size=(40, rank)) @ basis + 1
+        more = rng.normal(size=(40, rank)) @ basis + 1
+        family = HalfspaceIntersections(max_halfspaces=20)
+        cover = family.build_cover(public_sample(points), alpha=0.05, beta=0.05)
+        rules = [cover.hypothesis(path) for path in range(cover.size)]
+        assert not rules[1].predict(np.concatenate([points, more])).any()
+        off = more + np.linalg.svd(np.vstack([basis, np.zeros((1, 6))]))[2][-1] * 0.1
+        for rule in rules:
+            assert rule.predict(off).all()
+
+
+class TestSupports:
+    @pytest.mark.parametrize(("d", "m", "s"), [(1, 12, 6), (2, 11, 7), (2, 11, 8)])
+    @pytest.mark.parametrize("beta", [0.2, 0.5])
+    def test_what_a_random_part_of_the_rows_loses(self, d, m, s, beta):
+        """Over all subsets: the best cone errs as promised, for a given halfspace."""
+        bound = missed_share(s, beta, d)
+        for seed in range(2):
+            rng = np.random.default_rng(seed)
+            public, private = rng.normal(size=(m, d)), 3 * rng.normal(size=(60, d))
+            normal = rng.normal(size=d)
+            cut = np.quantile(public @ normal, 0.8)
+            X = np.concatenate([public, private[private @ normal > cut]])  # not one is inside
+            y = (np.arange(len(X)) >= m).astype(int)
+            wrong = (public @ normal > cut).sum()
+            lost = [
+                errors(theorem_cover(public[list(chosen)]), X, y).min() - wrong
+                for chosen in itertools.combinations(range(m), s)
+            ]
+            assert np.mean(np.array(lost) > bound * m) <= beta
+            assert max(lost) > 0  # there is something to lose
+
+    def test_the_share_is_what_the_union_bound_leaves(self):
+        for s, beta, d in itertools.product((7, 30, 500), (0.3, 1e-3), (1, 2, 3)):
+            k, share = d * (d + 1) // 2, missed_share(s, beta, d)
+            assert math.comb(s, k) * (1 - share) ** (s - k) == pytest.approx(beta)
+        assert missed_share(6, 0.5, 3) == 1
+
+    @few_rows
+    @pytest.mark.parametrize("d", [1, 2])
+    def test_exact_privacy_with_supports_at_random(self, d, monkeypatch):
+        """Over all subsets of supports and all members, for any private row in place of another."""
+        monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 3)
+        public = np.array([[0.0, 0.0], [2.0, 1.0], [1.0, 3.0], [3.0, 3.0]])[:, :d]
+        private = [np.array(place)[:d] for place in ((0.5, 0.5), (2.0, 1.0), (9.0, -1.0))]
+        found = {}
+        for index, label in itertools.product(range(3), (0, 1)):
+            X = np.vstack([public, private[index][None]])
+            model = clone(THEOREM).set_params(epsilon=0.7)
+            mask = np.arange(5) < 4
+            runs = every_run(lambda: model.fit(X, [0, 0, 1, 0, label], is_public=mask))  # noqa: B023
+            found[index, label] = by_release(
+                runs, lambda run: tuple(map(repr, [use.outcome for use in run.uses]))
+            )
+        for one, other in itertools.permutations(found.values(), 2):
+            assert worst_ratio(one, other, Fraction(7, 10)) <= 1
+
+    def test_supports_are_public_rows_and_the_seed_decides(self, monkeypatch):
+        monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 40)
+        X, y = mixture(np.random.default_rng(0), 1200, 2, 0.5)
+        models = [
+            clone(THEOREM).set_params(random_state=seed, epsilon=50.0).fit(X, y)
+            for seed in (0, 0, 1)
+        ]
+        rules = [str(model.hypothesis_) for model in models]
+        assert rules[0] == rules[1] != rules[2]
+        public = X[y == 0]
+        for normal, offset in zip(*models[0].halfspaces_, strict=True):
+            assert (np.abs(public @ normal - offset) < 1e-9).sum() >= 2
+
+
+def mixture(rng, n, d, public_share, noise=0.0):
+    """Rows on both sides of a hyperplane, the public ones next to it; label 1 is private."""
+    y = (rng.random(n) >= public_share).astype(int)
+    X = rng.normal(size=(n, d))
+    X[:, 0] = np.where(y == 1, 1, -1) * np.abs(X[:, 0])
+    return np.round(X, 3), np.where(rng.random(n) < noise, 1 - y, y)
+
+
+class TestGuarantee:
+    def test_it_adds_up_and_is_of_public_numbers(self):
+        X, y = mixture(np.random.default_rng(0), 3000, 2, 0.05)
+        clf = clone(THEOREM).fit(X, y)
+        other = clone(THEOREM).fit(np.where(y[:, None] == 1, X[::-1], X), y)
+        assert (clf.guarantee_, clf.guarantee_reason_) == (
+            other.guarantee_,
+            other.guarantee_reason_,
+        )
+        n_public = (y == 0).sum()
+        assert f"halfspaces of {n_public} of {n_public} public rows" in clf.guarantee_reason_
+        n, size, part = len(y), clf.cover_size_, 0.05 / 3
+        every = math.sqrt(math.log(2 * cone_count(n, 2) / part) / (2 * (n - 3)))
+        best = math.sqrt(math.log(1 / part) / (2 * n))
+        draw = 2 * math.log(size / part) / n
+        assert clf.guarantee_ == pytest.approx(draw + 3 / n + every + best)
+
+    def test_supports_at_random_are_paid_for(self, monkeypatch):
+        X, y = mixture(np.random.default_rng(0), 3000, 2, 0.05)
+        whole = clone(THEOREM).fit(X, y)
+        monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 40)
+        part = clone(THEOREM).fit(X, y)
+        assert part.guarantee_ > whole.guarantee_
+        terms = promised_excess(
+            3000, (y == 0).sum(), 40, 1.0, 0.05, 2, part.cover_size_, n_dimensions=2, cones=True
+        )
+        assert part.guarantee_ == sum(terms)
+        assert terms.cover == missed_share(40, 0.05 / 4, 2) * (y == 0).sum() / 3000
+        n_public = (y == 0).sum()
+        lost = missed_share(40, 0.05 / 4, 2) * n_public / 3000
+        assert f"at most {lost:.2g} (halfspaces of 40 of {n_public}" in part.guarantee_reason_
+
+    @few_rows
+    def test_where_nothing_is_proved_it_says_why(self):
+        X, y = mixture(np.random.default_rng(0), 400, 2, 0.1)
+        mask = y == 0
+        for settings_of, rows, word in [
+            ({"pool": "auto", "max_halfspaces": 50}, {}, 'pool="paper"'),
+            ({"max_intersections": 1}, {}, "max_intersections=None"),
+            ({"class_weight": {0: 2}}, {}, "weighted error"),
+            ({"max_rows_per_group": 2}, {"groups": np.arange(400) // 3}, "one person"),
+            ({}, {"X_public": X[mask].copy()}, "without labels"),
+        ]:
+            model = clone(THEOREM).set_params(**settings_of)
+            clf = (
+                model.fit(X[~mask], y[~mask], **rows)
+                if "X_public" in rows
+                else model.fit(X, y, **rows)
+            )
+            assert clf.guarantee_ is None, settings_of
+            assert word in clf.guarantee_reason_
+        many = PPMHalfspaceClassifier(private_label=1, max_halfspaces=20).fit(np.hstack([X] * 4), y)
+        assert "not those of Theorem 4.6, as they are with" in many.guarantee_reason_  # a plane
+        wide = np.random.default_rng(0).normal(size=(400, 8))
+        many = PPMHalfspaceClassifier(private_label=1, max_halfspaces=20).fit(wide, y)
+        assert "which are too many in 8 dimensions" in many.guarantee_reason_
+        apart = clone(THEOREM).fit(X[~mask], y[~mask], X_public=X[mask], y_public=y[mask])
+        assert apart.guarantee_ == clone(THEOREM).fit(X, y).guarantee_
+
+    @few_rows
+    def test_an_automatic_pool_that_is_whole_is_the_papers(self):
+        X, y = mixture(np.random.default_rng(0), 4000, 2, 0.005)
+        clf = PPMHalfspaceClassifier(private_label=1, random_state=0).fit(X, y)
+        cones = clone(THEOREM).fit(X, y)
+        assert cones.guarantee_ < clf.guarantee_ < 0.2
+        one = PPMHalfspaceClassifier(private_label=1, max_intersections=1).fit(X, y)
+        assert one.guarantee_ is None
+
+    def test_it_says_where_it_promises_nothing(self):
+        X, y = mixture(np.random.default_rng(0), 60, 3, 0.5)
+        with pytest.warns(TooFewRowsWarning, match="promises nothing for 60 rows of 3") as caught:
+            clf = clone(THEOREM).fit(X, y)
+        assert len(caught) == 1
+        assert clf.guarantee_ == 1
+        assert clf.guarantee_reason_.endswith("this promises nothing.")
+
+    @few_rows
+    @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+    def test_of_one_label_or_no_public_row(self):
+        X, y = mixture(np.random.default_rng(0), 300, 2, 0.0)
+        for clf in (clone(THEOREM).fit(X, y), clone(THEOREM).fit(X, y, is_public=y == 0)):
+            assert clf.cover_size_ == 1
+            assert 0 < clf.guarantee_ < 0.5
+
+
+class TestSizes:
+    def test_fewer_supports_take_more_rows(self):
+        sizes = [n_ppm(0.2, 0.05, 1.0, 2, supports=s) for s in (150, 300, 1000)]
+        assert sizes == sorted(sizes, reverse=True)
+        assert n_ppm(0.2, 0.05, 1.0, 2) < n_ppm(0.2, 0.05, 1.0, 2, supports=10**6) * 1.1
+
+    def test_too_few_supports_are_refused(self):
+        with pytest.raises(ValueError, match=r"No number of rows .* supports=30; give more"):
+            n_ppm(0.1, 0.05, 1.0, 2, supports=30)
+        with pytest.raises(ValueError, match="supports must be None for more than 3 features"):
+            n_ppm(0.1, 0.05, 1.0, 4, supports=30)
+
+    @pytest.mark.parametrize("d", [1, 2, 3, 4, 9])
+    def test_cones_need_fewer_rows_than_the_paper(self, d):
+        for realizable in (False, True):
+            ours, theirs = (
+                size(0.1, 0.05, 1.0, d, realizable=realizable) for size in (n_ppm, n_ppm_paper)
+            )
+            assert ours < theirs if d <= 3 else ours == theirs
+
+    def test_the_guarantee_at_that_size_is_alpha(self, monkeypatch):
+        """The two are one bound, where nearly all rows are public and support."""
+        n = n_ppm(0.3, 0.05, 1.0, 1)
+        X, y = mixture(np.random.default_rng(0), n, 1, 0.9)
+        assert clone(THEOREM).fit(X, y).guarantee_ <= 0.3
+        monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 100)
+        with_supports = n_ppm(0.3, 0.05, 1.0, 2, supports=100)
+        X, y = mixture(np.random.default_rng(0), with_supports, 2, 0.6)
+        assert 0.2 < clone(THEOREM).fit(X, y).guarantee_ <= 0.3
+
+
+def frequency(trials, n, d, public_share, noise, excess, allowed, beta):
+    """Count how often a promise fails; the best halfspace is the first feature's."""
+    failures = 0
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        X, y = mixture(rng, n, d, public_share, noise)
+        clf = clone(THEOREM).set_params(random_state=seed, beta=beta).fit(X, y)
+        X, y = mixture(rng, 40_000, d, public_share, noise)
+        failures += (clf.predict(X) != y).mean() - noise > (
+            excess if excess is not None else clf.guarantee_
+        )
+    assert failures <= binom.isf(FALSE_ALARM, trials, allowed)
+
+
+@pytest.mark.slow
+@few_rows
+class TestFrequencies:
+    """The theorem's learner at its own sizes: each promise as often as promised."""
+
+    @pytest.mark.parametrize(
+        ("alpha", "d", "public_share", "supports", "trials"),
+        [
+            (0.1, 1, 0.5, None, 40),
+            (0.1, 2, 0.15, None, 10),
+            (0.3, 2, 0.5, None, 10),
+            (0.1, 2, 0.5, 320, 6),
+            (0.3, 3, 0.02, None, 6),
+            (0.75, 3, 0.5, 19, 6),
+        ],
+    )
+    @pytest.mark.parametrize("realizable", [True, False])
+    def test_sizes(self, alpha, d, public_share, supports, trials, realizable):
+        beta = 0.1
+        n = n_ppm(alpha, beta, 1.0, d, realizable=realizable, supports=supports)
+        noise = 0.0 if realizable else 0.1
+        frequency(trials, n, d, public_share, noise, alpha, beta, beta)
+
+    @pytest.mark.parametrize(("n", "d"), [(500, 1), (500, 2), (3000, 2), (3000, 3)])
+    @pytest.mark.parametrize("noise", [0.0, 0.1])
+    def test_guarantees(self, n, d, noise):
+        frequency(8, n, d, 0.3, noise, None, 0.1, 0.1)

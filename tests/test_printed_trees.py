@@ -1,0 +1,135 @@
+"""Printed trees say what trees predict, and hold no branch that is not needed: by brute force."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skpublicdp.boosting.questions import Questions
+from skpublicdp.hypotheses import PublicSample
+from skpublicdp.hypotheses.splits import Splits
+from skpublicdp.hypotheses.trees import DecisionTree
+
+CUTS = [0.5, 1.5, 2.5]
+GRID = np.array(list(itertools.product(np.arange(4.0), repeat=2)))
+
+
+def reads(lines, meets):
+    """What printed lines say of a row, and the condition of each branch that is taken."""
+    lines, taken = list(lines), []
+    while lines[0].startswith("if "):
+        condition = lines[0].removeprefix("if ").removesuffix(":")
+        middle = lines.index("else:")
+        side = lines[1:middle] if meets(condition) else lines[middle + 1 :]
+        taken.append((condition, meets(condition)))
+        lines = [line.removeprefix("    ") for line in side]
+    (said,) = lines
+    return said, tuple(taken)
+
+
+def check(tree, said, rows, meets):
+    """Compare lines with leaves; each printed leaf is reached, and no two sides are alike."""
+    lines = tree.lines(said)
+    found = [reads(lines, lambda condition, row=row: meets(row, condition)) for row in rows]
+    assert [one for one, _ in found] == [said[leaf] for leaf in tree.apply(rows)]
+    assert len({taken for _, taken in found}) == sum(
+        "if" not in x and "else" not in x for x in lines
+    )
+    ends = {}
+    for one, taken in found:
+        for depth in range(len(taken)):
+            ends.setdefault(taken[:depth], set()).add((taken[depth:], one))
+    for branches in ends.values():
+        sides = [
+            frozenset((rest[1:], one) for rest, one in branches if rest and rest[0][1] == side)
+            for side in (False, True)
+        ]
+        assert sides[0] != sides[1]
+
+
+def split_tree(features, cuts, leaves):
+    splits = Splits(np.array(features), np.array(cuts))
+    return DecisionTree(splits, np.array(leaves), PublicSample(GRID, np.arange(3), ("a", "b")))
+
+
+def above(row, condition):
+    name, _, threshold = condition.split()
+    return row["ab".index(name)] > float(threshold)
+
+
+@st.composite
+def split_trees(draw):
+    depth = draw(st.integers(1, 3))
+    nodes = 2**depth - 1
+    features = draw(st.lists(st.integers(0, 1), min_size=nodes, max_size=nodes))
+    cuts = draw(st.lists(st.sampled_from(CUTS), min_size=nodes, max_size=nodes))
+    leaves = draw(st.lists(st.integers(0, 2), min_size=nodes + 1, max_size=nodes + 1))
+    return split_tree(features, cuts, leaves)
+
+
+@given(split_trees())
+def test_trees_of_numbers(tree):
+    said = [f"predict {label}" for label in tree.leaves]
+    check(tree, said, GRID, above)
+    assert tree.rule() == "\n".join(tree.lines(said))
+
+
+# a number of 4 cells, of which the last is missing, and a category of 4: two, (other), (missing)
+ASKED = Questions(
+    np.array([0, 0, 0, 1, 1, 1, 1]),
+    np.array([1, 2, 3, 0, 1, 2, 3]),
+    np.array([2, 2, 3, 0, 1, 2, 3]),
+    np.array(
+        [
+            *(["> 1", "<= 1"], ["> 2", "<= 2"], ["is missing", "is known"]),
+            *(["is x", "is not x"], ["is y", "is not y"], ["is (other)", "is not (other)"]),
+            ["is missing", "is known"],
+        ],
+        dtype=object,
+    ),
+)
+MEANS = {ASKED.describe(k, ("a", "b")): k for k in range(len(ASKED))}
+
+
+def inside(row, condition):
+    question = MEANS[condition]
+    return bool(ASKED.inside(question, np.array([row[ASKED.features[question]]]))[0])
+
+
+@given(
+    st.integers(1, 3).flatmap(
+        lambda depth: st.tuples(
+            st.lists(st.integers(0, 6), min_size=2**depth - 1, max_size=2**depth - 1),
+            st.lists(st.integers(0, 2), min_size=2**depth, max_size=2**depth),
+        )
+    )
+)
+def test_trees_of_cells(drawn):
+    nodes, leaves = drawn
+    public = PublicSample(GRID, np.arange(3), ("a", "b"))
+    tree = DecisionTree(ASKED[np.array(nodes)], np.array(leaves), public)
+    check(tree, [f"predict {label}" for label in leaves], GRID.astype(int), inside)
+
+
+@given(split_trees())
+def test_columns_that_decide(tree):
+    said = [str(label) for label in tree.leaves]
+    outcome = tree.predict(GRID).reshape(4, 4)
+    decides = tuple(axis for axis in (0, 1) if (np.diff(outcome, axis=axis) != 0).any())
+    # a column that never decides may be asked about first: (a, then b alike in all but the order)
+    assert set(decides) <= set(tree.depends_on(said))
+    assert set(tree.depends_on(said)) <= set(tree.splits.features.tolist())
+
+
+@pytest.mark.parametrize(
+    ("features", "cuts", "leaves", "expected"),
+    [
+        ([0, 0, 0], [0.5, 1.5, 0.5], [0, 1, 1, 2], "if a > 0.5:|    predict 2|else:|    predict 0"),
+        ([0, 1, 1], [0.5, 1.5, 1.5], [0, 1, 0, 1], "if b > 1.5:|    predict 1|else:|    predict 0"),
+        ([0, 0, 0], [0.5, 0.5, 0.5], [1, 0, 0, 1], "predict 1"),
+    ],
+)
+def test_what_is_left_out(features, cuts, leaves, expected):
+    assert split_tree(features, cuts, leaves).rule().split("\n") == expected.split("|")

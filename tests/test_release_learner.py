@@ -1,0 +1,83 @@
+"""Lemma 17: a learner from any release of the errors of rules."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from skpublicdp import PAPQueryRelease
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.hypotheses import DecisionTrees, Stumps, Thresholds
+from skpublicdp.query_release import ErrorQueries, learner_from_release
+
+LINE = np.arange(4.0)[:, None]
+ERRORS = ErrorQueries.of(Thresholds(), LINE)
+CELLS = np.array(list(itertools.product(range(4), range(2))), dtype=float)
+
+
+class Dictated:
+    """A release whose answers are given."""
+
+    guarantee_ = 0.125
+
+    def __init__(self, answers):
+        self.answers = np.asarray(answers)
+
+    def answer(self, Q):
+        return self.answers[np.asarray(Q)[:, 0]]
+
+
+def test_errors_are_those_of_all_rules():
+    assert len(ERRORS.rules) == 5
+    places = np.arange(5)[:, None]
+    wrong = ERRORS.holds(places, CELLS)
+    for rule, row in zip(ERRORS.rules, wrong, strict=True):
+        np.testing.assert_array_equal(row, rule.predict(CELLS[:, :1]) != CELLS[:, 1])
+    assert len({tuple(row) for row in wrong}) == 5
+
+
+def test_no_more_is_lost_than_twice_the_error_of_the_answers():
+    """All signs of errors of the answers, for many populations; twice the error is attained."""
+    rng = np.random.default_rng(0)
+    most, error = 0.0, Dictated.guarantee_
+    wrong = ERRORS.holds(np.arange(5)[:, None], CELLS)
+    populations = [rng.dirichlet(np.full(8, 0.5)) for _ in range(30)]
+    populations.append(np.array([1, 0, 0.125, 0, 0.125, 0, 6.75, 0]) / 8)
+    for shares in populations:
+        truth = wrong @ shares
+        for signs in itertools.product((-1, 0, 0.999, 1), repeat=5):
+            learned = learner_from_release(Dictated(truth + error * np.array(signs)), ERRORS)
+            place = [rule is learned.rule for rule in ERRORS.rules].index(True)
+            lost = truth[place] - truth.min()
+            assert lost <= learned.guarantee + 1e-12
+            most = max(most, lost)
+    assert most > 0.8 * 2 * error
+
+
+def test_a_release_that_promises_nothing_makes_such_a_learner():
+    release = Dictated(np.zeros(5))
+    release.guarantee_ = None
+    assert learner_from_release(release, ERRORS).guarantee is None
+    release.guarantee_ = 0.9
+    assert learner_from_release(release, ERRORS).guarantee == 1
+
+
+@pytest.mark.parametrize("method", ["auto", "pmw"])
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+def test_it_learns_from_the_packages_own_release(method):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, size=20_000)
+    rows = np.column_stack([x, (x > 1) ^ (rng.random(len(x)) < 0.1)]).astype(float)
+    release = PAPQueryRelease(ERRORS, method=method, epsilon=0.9, random_state=0)
+    release.fit(rows, X_public=CELLS.repeat(25, axis=0))
+    rule, guarantee = learner_from_release(release, ERRORS)
+    np.testing.assert_array_equal(rule.predict(LINE), [0, 0, 1, 1])
+    assert (guarantee is None) == (method == "auto")
+    assert release.privacy_.epsilon == 0.9  # what is learned costs nothing
+
+
+def test_too_many_rules_are_refused():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.raises(CoverSizeError, match="4096 are allowed; raise alpha"):
+        ErrorQueries.of(DecisionTrees(), X)
+    assert len(ErrorQueries.of(Stumps(), X, alpha=0.1).rules) < 100
