@@ -181,7 +181,7 @@ def test_mask_and_separate_rows_are_the_same_thing():
     assert both.privacy_.n_public == 250
 
 
-def test_labelled_public_rows_count_like_private_ones():
+def test_labelled_public_rows_are_learned_from():
     public_labels = labelled(PUBLIC_LOG_ODDS)
     named = fitted(y_public=public_labels)
     rows, mask = np.vstack([X, PUBLIC]), np.arange(4200) >= 4000

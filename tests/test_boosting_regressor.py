@@ -206,7 +206,7 @@ def test_public_outcomes_tell_bounds():
     np.testing.assert_array_equal(masked.predict(NEW), reg.predict(NEW))
 
 
-def test_public_rows_with_outcomes_count_like_private_ones():
+def test_public_rows_with_outcomes_are_learned_from():
     alone = fitted(X[:200], Y[:200], epsilon=0.5)
     more_X, _, more_y = rows(20_000, 5)
     helped = fitted(X[:200], Y[:200], epsilon=0.5, public=more_X, y_public=more_y)

@@ -1,6 +1,7 @@
 """The shapes that are drawn are those of the classifier, cell by cell."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,12 @@ def clf():
 def clf_three():
     y = np.where(X["age"] > 70, "old", Y)
     return SemiPrivateBoostingClassifier(random_state=0).fit(X, y, X_public=X_PUBLIC)
+
+
+@pytest.fixture(scope="module")
+def clf_pairs():
+    y = np.where((X["age"] > 50) ^ (X["job"] == "sea"), "rich", "poor")
+    return SemiPrivateBoostingClassifier(random_state=0, epsilon=3).fit(X, y, X_public=X_PUBLIC)
 
 
 def shape_of(clf, name):
@@ -175,6 +182,75 @@ def test_targets(clf, clf_three):
         assert display.axes_[0].get_ylabel() == f"log-odds of {label}"
 
 
+def test_pairs_are_heat_maps(clf_pairs):
+    (pair,) = (pair for pair in clf_pairs.pairs_ if set(pair.names) == {"age", "job"})
+    display = ShapeDisplay.from_estimator(clf_pairs, [("age", "job"), "age"])
+    assert [axes.get_title() for axes in display.axes_] == [" & ".join(pair.names), "age"]
+    assert display.maps_[1] is None
+    assert display.steps_[0] is display.bars_[0] is display.bands_[0] is display.missing_[0] is None
+    colors = display.maps_[0].get_array()
+    assert len(colors) < pair.scores[0].size  # cells that are alike are one
+    shown = {round(float(value), 12) for value in colors.ravel()}
+    seen = np.ones(pair.scores[0].shape, dtype=bool)
+    for axis, cells in enumerate(pair.cells):
+        away = [k for k, cell in enumerate(cells) if cell in ("(other)", "(missing)")]
+        seen[(slice(None),) * axis + (away,)] = False
+    assert shown == {round(float(value), 12) for value in pair.scores[0][seen]}
+    assert display.maps_[0].get_clim()[1] == np.abs(colors).max() == -display.maps_[0].get_clim()[0]
+    numbers = {
+        f"{score:+.2f} ± {2 * deviation:.2f}"
+        for score, deviation in zip(pair.scores[0][seen], pair.deviations[0][seen], strict=True)
+    }
+    assert {text.get_text() for text in display.axes_[0].texts} == numbers
+    # the other way round, and with the sign of the other label
+    other = ShapeDisplay.from_estimator(clf_pairs, [("job", "age")], target="poor")
+    assert (other.maps_[0].get_array() == -colors).all()
+    assert ShapeDisplay.from_estimator(clf_pairs).axes_[0].get_title() == " & ".join(pair.names)
+
+
+def test_many_fields_are_hatched_where_unsure(clf_pairs):
+    pair = clf_pairs.pairs_[0]
+    scores = np.arange(49.0).reshape(1, 7, 7) - 24
+    deviations, shares = np.full((1, 7, 7), 5.2), np.full((7, 7), 1 / 49)
+    cells = tuple(f"c{k}" for k in range(7))
+    wide = replace(
+        pair,
+        cells=(cells, cells),
+        cuts=(np.empty(0),) * 2,
+        scores=scores,
+        deviations=deviations,
+        shares=shares,
+    )
+    display = ShapeDisplay([wide]).plot()
+    assert not display.axes_[0].texts
+    hatched = {(int(p.get_x()), int(p.get_y())) for p in display.axes_[0].patches}
+    assert hatched == {(x, y) for x in range(7) for y in range(7) if abs(scores[0, x, y]) <= 10.4}
+    colors = display.maps_[0].get_array().reshape(7, 7)
+    np.testing.assert_array_equal(colors.T, scores[0])
+
+
+def test_votes_have_pairs_alone():
+    votes = SemiPrivateBoostingClassifier(method="votes", random_state=0)
+    votes.fit(X, Y, X_public=X_PUBLIC)
+    display = ShapeDisplay.from_estimator(votes)
+    assert None not in display.maps_
+    texts = [text.get_text() for axes in display.axes_ for text in axes.texts]
+    assert not any("±" in text for text in texts)  # nobody knows how sure votes are
+
+
+def test_dates_are_written_as_dates():
+    when = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 900, N), "D"))
+    rows = pd.DataFrame({"when": when.where(RNG.random(N) < 0.9)})
+    y = when > pd.Timestamp("2021-06-01")
+    clf = SemiPrivateBoostingClassifier(random_state=0).fit(rows, y, X_public=rows[:300].copy())
+    ticks = ShapeDisplay.from_estimator(clf).axes_[0].get_xticklabels()
+    texts = [tick.get_text() for tick in ticks]
+    assert texts[-1] == "missing"
+    assert len(texts) > 2
+    assert all(text.startswith("202") and len(text) == 10 for text in texts[:-1])
+    assert texts[:-1] == sorted(texts[:-1])
+
+
 def test_draws_where_and_how_it_is_told(clf):
     _, (left, right) = plt.subplots(1, 2)
     display = ShapeDisplay.from_estimator(
@@ -209,7 +285,7 @@ def test_draws_where_and_how_it_is_told(clf):
     assert bare.steps_[1].get_data().edges[0] == find_limits(clf.shapes_[1].cuts)[0]
 
 
-def test_says_what_is_wrong(clf, clf_three):
+def test_says_what_is_wrong(clf, clf_three, clf_pairs):
     for feature in ("town", 4, -1, None, 1.5):
         with pytest.raises(ValueError, match="by its name or by its position below 4"):
             ShapeDisplay.from_estimator(clf, [feature])
@@ -230,9 +306,13 @@ def test_says_what_is_wrong(clf, clf_three):
     with pytest.raises(ValueError, match=r"draws a SemiPriv.* or SemiPriv.*; got SemiPrivateC"):
         ShapeDisplay.from_estimator(tree)
     votes = SemiPrivateBoostingClassifier(method="votes", random_state=0)
-    votes.fit(X, Y, X_public=X_PUBLIC)
-    with pytest.raises(ValueError, match="nothing but trees, which are in trees_"):
+    votes.fit(X[["age"]], Y, X_public=X_PUBLIC[["age"]])
+    with pytest.raises(ValueError, match="nothing but other trees, which are in trees_"):
         ShapeDisplay.from_estimator(votes)
+    with pytest.raises(ValueError, match=r"which are: job & age.*; got age & same"):
+        ShapeDisplay.from_estimator(clf_pairs, [("age", "same")])
+    with pytest.raises(ValueError, match="by its name or by its position below 4; got 'town'"):
+        ShapeDisplay.from_estimator(clf_pairs, [("age", "town")])
 
 
 def test_names_what_to_install(clf, monkeypatch):

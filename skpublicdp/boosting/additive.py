@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.drift import expected_shares, tilt
 from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.known import TRUSTS, KnownOutcomes, averaged, conditioned
 from skpublicdp.boosting.moments import Noisy
 from skpublicdp.boosting.posterior import (
     MISMATCH,
@@ -21,6 +22,7 @@ from skpublicdp.boosting.posterior import (
     learned,
     prior,
     smoothness,
+    update,
 )
 from skpublicdp.boosting.scores import UNIT, Model, nothing, probabilities, scale
 from skpublicdp.boosting.strategy import ONE, Strategy
@@ -49,6 +51,8 @@ class AdditiveFit:
         1 for two labels, otherwise their number.
     pure : bool
         How residuals are scaled.
+    known : KnownOutcomes, optional
+        Outcomes of public rows.
 
     Attributes
     ----------
@@ -76,8 +80,10 @@ class AdditiveFit:
         n_targets: int,
         *,
         pure: bool,
+        known: KnownOutcomes | None = None,
     ) -> None:
         self.design = design
+        self._known = known
         self.beliefs: list[CellScores] = []
         self.drift: float | None = None
         self.drifted = False
@@ -202,6 +208,7 @@ class AdditiveFit:
         counts, count_variance = self._shrunk_counts()
         blocks = kernels(self._features, self.design)
         baseline, factor = (found[..., 0] for found in self._baseline())  # all rows are alike
+        starts, releases = [], []
         for center, sums in zip(baseline, noisy.sums / factor, strict=True):
             rate = center + self._excess(sums) / n
             least = min(max(0.01, 3 / n), 0.5)
@@ -213,10 +220,33 @@ class AdditiveFit:
             )
             centred = Release(told, np.eye(len(told)), Z, np.ones(m), np.full(m, rate))
             theta = smoothness(blocks, self.design, centred, rate)
-            start = prior(blocks, theta, float(np.log(rate / (1 - rate))), self.design.X)
-            belief = learned(start, self.design, centred)
-            self.beliefs.append(belief)
-            self._steps.append(belief.along.mean - start.along.mean)
+            starts.append(prior(blocks, theta, float(np.log(rate / (1 - rate))), self.design.X))
+            releases.append(centred)
+        self.beliefs = self._conditioned(starts, releases)
+        pairs = zip(self.beliefs, starts, strict=True)
+        self._steps = [belief.along.mean - start.along.mean for belief, start in pairs]
+
+    def _conditioned(self, starts: list[CellScores], releases: list[Release]) -> list[CellScores]:
+        """Condition on a release, after public outcomes as far as it has evidence of these."""
+        trusts = TRUSTS[:1] if self._known is None else TRUSTS
+        evidence = np.zeros(len(trusts))
+        if self._known is not None:  # even odds that public outcomes are of another population
+            evidence[0] = np.log(len(trusts) - 1)
+        found: list[list[Scores]] = []
+        for target, (start, release) in enumerate(zip(starts, releases, strict=True)):
+            found.append([])
+            for place, trust in enumerate(trusts):
+                along = start.along
+                if self._known is not None and trust:
+                    X, outcomes = start.X[self._known.rows], self._known.outcomes[target]
+                    along = conditioned(along, X, outcomes, trust)
+                along, told = update(along, replace(self.design, X=start.X), release)
+                evidence[place] += told
+                found[-1].append(along)
+        return [
+            replace(start, along=averaged(beliefs, evidence))
+            for start, beliefs in zip(starts, found, strict=True)
+        ]
 
     def _excess(self, sums: Floats) -> float:
         """Estimate the sum over all rows: from the row that measures it and from each column."""

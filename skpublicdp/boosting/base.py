@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.boosting.door import read_rows
-from skpublicdp.boosting.explain import describe, importances, shapes
-from skpublicdp.boosting.learner import Learner
+from skpublicdp.boosting.door import BoostingRows, read_rows
+from skpublicdp.boosting.explain import columns_of, importances, pairs, shapes, trees
+from skpublicdp.boosting.learner import Learned, Learner
+from skpublicdp.boosting.local import LocalExplanation, local_explanation
+from skpublicdp.boosting.monotone import read_directions
+from skpublicdp.boosting.scores import Integers
+from skpublicdp.boosting.words import Term, in_words, terms
+from skpublicdp.card import ShowsCard
+from skpublicdp.data.labels import Kind
+from skpublicdp.data.predicting import Rule
+from skpublicdp.data.reading import read_table
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, check_parameters
+from skpublicdp.promise import NO_LAW, nothing
 
 
-class SemiPrivateBoosting(BaseEstimator):
+class SemiPrivateBoosting(ShowsCard, BaseEstimator):
     """Reads rows, runs the stages and keeps what was released."""
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "delta": DELTA,
         "max_rounds": [Interval(Integral, 1, 1000, closed="both"), None],
         "bounds": ["array-like", dict, None],
+        "monotonic_cst": ["array-like", dict, None],
         "n_jobs": N_JOBS,
         **FIT,
         **ROWS,
@@ -40,7 +53,19 @@ class SemiPrivateBoosting(BaseEstimator):
     protects_all_rows = True
     """Every row of `X` is private unless a mask says otherwise: it may be a base learner."""
 
-    def _learn(self, kind, stages, X, y, *, assumption="", learning_rate=None, **given):
+    intercept_: float | NDArray[np.float64]
+
+    def _learn(
+        self,
+        kind: Kind,
+        stages: Callable[[Learner], Learned],
+        X: Any,
+        y: Any,
+        *,
+        assumption: str = "",
+        learning_rate: float | None = None,
+        **given: Any,
+    ) -> tuple[BoostingRows, Learned]:
         """Spend the budget on the stages, and set all attributes but those of a kind of target.
 
         Parameters
@@ -67,26 +92,37 @@ class SemiPrivateBoosting(BaseEstimator):
         """
         check_parameters(self)
         ledger = Ledger.of(self)
-        rows = read_rows(self, X, y, kind, **given)
+        # votes know no other use of public labels
+        rows = read_rows(self, X, y, kind, together=self.method == "votes", **given)
+        directions = read_directions(self.monotonic_cst, rows.schema)
+        if directions is not None and rows.classes is not None and len(rows.classes) > 2:
+            raise ValueError(
+                f"monotonic_cst is for two labels and for outcomes; there are {len(rows.classes)} "
+                "labels."
+            )
         ledger.read(rows.n_private, rows.n_public)
         learner = Learner(
             rows,
             ledger,
             max_rounds=self.max_rounds,
             learning_rate=learning_rate,
+            directions=directions,
         )
         learned = stages(learner)
         unit, labels = 1.0, rows.classes
         if rows.outcome_bounds is not None:
             low, high = rows.outcome_bounds
             unit, labels = (high - low) / 4, np.array(["lower", "higher"])
+        assert labels is not None
         model, self._features = learned.model, learned.cells.features
         self._model, self._loss = model, learned.loss
         self.shapes_, self.intercept_ = shapes(learned, unit)
-        self.trees_ = describe(model, labels, self._features.names, unit)
+        self.trees_ = trees(learned, labels, unit)
+        self.pairs_ = pairs(learned, self.trees_)
         self.feature_importances_ = unit * importances(model, learned.cells.public_codes)
         # a mere reference is unlike any rows
         self.drift_ = learned.drift if rows.n_public else None
+        self.guarantee_, self.guarantee_reason_ = nothing(NO_LAW)
         self.privacy_ = ledger.receipt(
             assumptions=(
                 f"the number of private rows, the types of the columns{assumption} may be known",
@@ -103,13 +139,56 @@ class SemiPrivateBoosting(BaseEstimator):
             )
         return rows, learned
 
-    def _of_margins(self, f):
+    def _of_margins(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
         """Return the rule that makes predictions of margins."""
         check_is_fitted(self)
         model, features = self._model, self._features
         return lambda table: f(model.margins(features.codes(table)))
 
-    def __sklearn_tags__(self):
+    def explain_local(self, X: Any) -> LocalExplanation:
+        """Say what each column, pair of columns and tree adds to what is predicted of rows.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        LocalExplanation
+            With `contributions` to `intercept`, which add up: to what `decision_function` returns,
+            exactly; or to what `predict` of a regressor returns before it is clipped to
+            `outcome_bounds_`. Printed, it lists the strongest first. It tells nothing of private
+            rows that predictions do not; but the rows that are given are in it.
+        """
+        check_is_fitted(self)
+        return local_explanation(
+            self._features.codes(read_table(self, X, reset=False, numeric=False)),
+            self._model,
+            self._terms(),
+            self.shapes_,
+            self.pairs_,
+            self.trees_,
+            np.atleast_1d(self.intercept_),
+        )
+
+    def _terms(self) -> tuple[Term, ...]:
+        return terms(self.shapes_, self.pairs_, self.trees_, columns_of(self._model))
+
+    def _in_words(self, adds_to: str, labels: Sequence[str], decimals: int) -> str:
+        intercepts = np.atleast_1d(self.intercept_)
+        named = [f" for {label}" * bool(label) for label in labels]
+        base = ", ".join(f"{i:+.{decimals}f}{n}" for i, n in zip(intercepts, named, strict=True))
+        return f"{adds_to} of an average public row: {base}; to it are added\n" + in_words(
+            self._terms(),
+            self.shapes_,
+            self.trees_,
+            self._model,
+            labels,
+            decimals,
+        )
+
+    def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that missing values and categories are welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

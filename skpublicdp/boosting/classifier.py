@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from numbers import Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.boosting.base import SemiPrivateBoosting
-from skpublicdp.boosting.explain import summary
-from skpublicdp.boosting.scores import UNIT
+from skpublicdp.boosting.export import as_json
+from skpublicdp.boosting.learner import Learned, Learner
+from skpublicdp.boosting.scores import UNIT, Integers
 from skpublicdp.data.labels import Labels
-from skpublicdp.data.predicting import ScoresRows, each_row
-from skpublicdp.parameters import all_or_nothing
+from skpublicdp.data.predicting import Rule, ScoresRows, each_row
+from skpublicdp.parameters import Budget, Seed, all_or_nothing
+
+Floats = NDArray[np.float64]
 
 
 class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoosting):
@@ -48,6 +54,10 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of numeric columns, known without looking at private rows. Used
         only where there are no public rows; without it the columns are taken to be standard normal.
+    monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
+        1 for columns of numbers in which the probability of the second label may not fall, -1
+        for those in which it may not rise, and 0. Missing values are free. Scores are projected
+        onto the constraints, which costs no privacy: predictions keep them exactly.
     n_jobs : int, default=None
         Number of threads that tabulate rows; results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
@@ -67,6 +77,8 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         What each cell of each column adds to the log-odds, and how sure that is.
     trees_ : tuple of Tree
         The trees in words, and what each leaf adds.
+    pairs_ : tuple of Pair
+        What the trees that ask about the same two columns add together.
     intercept_ : ndarray of float64, shape (n_targets,)
         Log-odds of an average public row before trees: of the second label, or of each where there
         are more than two.
@@ -75,6 +87,10 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
     drift_ : float or None
         How unlike the public rows are: about 1 if they are of the private rows' population.
         ``None`` where nothing was counted.
+    guarantee_ : None
+        No theorem bounds the error in the population.
+    guarantee_reason_ : str
+        The same, in one sentence.
     privacy_ : PrivacyReceipt
         What was spent, stage by stage.
     n_features_in_ : int
@@ -141,18 +157,19 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        method="auto",
-        max_rounds=None,
-        learning_rate=None,
-        classes=None,
-        bounds=None,
-        n_jobs=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        epsilon: float | Fraction = 1.0,
+        delta: float | Fraction = 1e-6,
+        method: Literal["auto", "moments", "votes"] = "auto",
+        max_rounds: int | None = None,
+        learning_rate: float | None = None,
+        classes: ArrayLike | None = None,
+        bounds: ArrayLike | dict[str, tuple[float, float]] | None = None,
+        monotonic_cst: ArrayLike | dict[str, int] | None = None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
@@ -160,13 +177,23 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         self.learning_rate = learning_rate
         self.classes = classes
         self.bounds = bounds
+        self.monotonic_cst = monotonic_cst
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        y_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Spend (ε, δ).
 
         Parameters
@@ -179,8 +206,9 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         X_public : DataFrame or array-like, shape (m, n_features), optional
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`, -1 as above; without it `X_public` has no labels. A labelled
-            public row counts like a private one.
+            Labels of `X_public`, -1 as above; without it `X_public` has no labels. Labels of
+            public rows are known without noise; they are believed as far as released sums agree
+            with them. To votes such a row is like a private one.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
@@ -212,15 +240,16 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
             is_public=is_public,
             groups=groups,
         )
+        assert rows.classes is not None
         self.classes_ = rows.classes
         return self
 
-    def _stages(self, learner):
+    def _stages(self, learner: Learner) -> Learned:
         if self.method == "auto":
             return learner.both()
         return learner.votes() if self.method == "votes" else learner.moments(trees=False)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Floats:
         """Return log-odds.
 
         Parameters
@@ -236,7 +265,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         """
         return each_row(self, X, self._of_margins(_log_odds))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each label.
 
         Parameters
@@ -253,7 +282,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         mean = self._loss.mean
         return each_row(self, X, self._of_margins(lambda margins: _probabilities(mean(margins))))
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
         Parameters
@@ -268,27 +297,41 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         """
         return each_row(self, X, self._rule())
 
-    def _rule(self):
+    def _rule(self) -> Rule:
         check_is_fitted(self)
         classes = self.classes_
         return self._of_margins(lambda margins: classes[_likeliest(margins)])
 
-    def explain(self):
+    def explain(self) -> str:
         """Put the model into words.
 
         Returns
         -------
         str
-            What the cells of each column add to the log-odds, twice the standard deviation of what
-            is believed of it, the most important column first; then the trees. All of it may be
-            shown to anybody.
+            What the ten strongest of columns, pairs and trees add to the log-odds, with twice the
+            standard deviation of what is believed of it, and the names of the others. Neighbouring
+            cells of a column are joined where there are more than twelve. All of it may be shown to
+            anybody.
         """
         check_is_fitted(self)
         labels = [str(label) for label in self.classes_]
-        labels = labels[1:] if len(labels) == 2 else labels
-        return summary(self.shapes_, self.trees_, self.feature_importances_, labels)
+        if len(labels) == 2:
+            return self._in_words(f"log-odds of {labels[1]}", [""], decimals=2)
+        return self._in_words("log-odds", labels, decimals=2)
 
-    def __sklearn_tags__(self):
+    def to_json(self) -> str:
+        """Return the model as JSON, with all that is needed to predict in another language.
+
+        Returns
+        -------
+        str
+            An object; the user guide on boosting describes its fields. Everything in it is public:
+            released numbers, what public rows told, and the receipt.
+        """
+        check_is_fitted(self)
+        return as_json(self, classes=self.classes_.tolist())
+
+    def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn how good to expect it to be."""
         tags = super().__sklearn_tags__()
         # a check asks for 83% on 300 rows of three labels without public ones
@@ -296,15 +339,17 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         return tags
 
 
-def _log_odds(margins):
-    odds = margins / UNIT
+def _log_odds(margins: Integers) -> Floats:
+    odds: Floats = margins / UNIT
     return odds[0] if len(odds) == 1 else odds.T
 
 
-def _probabilities(means):
+def _probabilities(means: Floats) -> Floats:
     each = means.T
     return np.hstack([1 - each, each]) if each.shape[1] == 1 else each
 
 
-def _likeliest(margins):
-    return (margins[0] > 0).astype(np.intp) if len(margins) == 1 else margins.argmax(axis=0)
+def _likeliest(margins: Integers) -> NDArray[np.intp]:
+    likeliest: NDArray[np.intp]
+    likeliest = (margins[0] > 0).astype(np.intp) if len(margins) == 1 else margins.argmax(axis=0)
+    return likeliest

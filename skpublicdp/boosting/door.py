@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.features import FeatureMap, feature_map
+from skpublicdp.boosting.known import KnownOutcomes
 from skpublicdp.boosting.rows import Cells, CodedRows, coded
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import read
-from skpublicdp.data.labels import Kind, Labels
+from skpublicdp.data.labels import Kind, Labels, Targets
 
 Floats = NDArray[np.float64]
 
@@ -28,8 +29,8 @@ class BoostingRows:
     schema : Schema
         The columns, from public rows.
     coded : CodedRows
-        Rows that are learned from, with the codes of their labels: private ones, then public ones
-        with a label.
+        Rows that are learned from, with the codes of their labels: private ones, then perhaps
+        public ones with a label.
     X_public
         Encoded public rows, or a reference where there are none.
     n_private, n_public : int
@@ -40,6 +41,8 @@ class BoostingRows:
         What outcomes of 0 and 1 were.
     assumptions : tuple of str
         What is taken for granted of the columns, for the receipt.
+    known : KnownOutcomes, optional
+        Labels or outcomes of public rows.
     """
 
     schema: Schema
@@ -50,6 +53,7 @@ class BoostingRows:
     classes: NDArray[Any] | None
     outcome_bounds: tuple[float, float] | None = None
     assumptions: tuple[str, ...] = ()
+    known: KnownOutcomes | None = None
 
     @cached_property
     def public(self) -> CodedRows:
@@ -76,10 +80,12 @@ def read_rows(
     y_public: Any = None,
     is_public: Any = None,
     groups: Any = None,
+    together: bool = False,
 ) -> BoostingRows:
     """Check what `fit` was given, part private from public rows and describe the columns.
 
-    What `y` holds is a `kind` of thing: labels unless said otherwise.
+    What `y` holds is a `kind` of thing: labels unless said otherwise. With `together` public rows
+    with a label are learned from like private ones.
     """
     kind = kind or Labels(estimator.classes, least=2)
     data = read(
@@ -102,8 +108,10 @@ def read_rows(
         found.private.dtype if found.classes is None else np.min_scalar_type(len(found.classes) - 1)
     )
     work = partial(coded, grid, dtype)
-    chunks = chain(data.map(work, estimator.n_jobs), [work(data.X_labelled, found.labelled)])
-    n = data.n_private + len(found.labelled)
+    chunks, n = data.map(work, estimator.n_jobs), data.n_private
+    if together:
+        chunks = chain(chunks, [work(data.X_labelled, found.labelled)])
+        n += len(found.labelled)
     return BoostingRows(
         schema=schema,
         coded=CodedRows.of(grid, chunks, n, dtype, estimator.n_jobs),
@@ -113,4 +121,14 @@ def read_rows(
         classes=found.classes,
         outcome_bounds=found.bounds,
         assumptions=data.assumptions,
+        known=_known(found),
     )
+
+
+def _known(targets: Targets) -> KnownOutcomes | None:
+    if not len(targets.labelled):
+        return None
+    y = targets.labelled.astype(np.float64)[None]
+    if targets.classes is not None and len(targets.classes) > 2:
+        y = (y == np.arange(len(targets.classes))[:, None]).astype(np.float64)
+    return KnownOutcomes(np.flatnonzero(targets.which), y)

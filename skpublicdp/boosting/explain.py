@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.features import Codes
 from skpublicdp.boosting.learner import Learned
+from skpublicdp.boosting.questions import leaves
 from skpublicdp.boosting.scores import UNIT, Model
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.trees import DecisionTree
@@ -54,14 +55,54 @@ class Tree:
     Attributes
     ----------
     rule : str
-        Its questions and the label each leaf was drawn with.
+        Its questions and the label each leaf was drawn with; what no row can reach is left out.
+    names : tuple of str
+        The columns it depends on.
+    shares : ndarray of float64, shape (n_leaves,)
+        Share of the public rows in each leaf.
     scores : ndarray of float64, shape (n_targets, n_leaves)
         What a row in each leaf adds to the log-odds, or to the mean outcome, from the lowest to the
         highest side.
+    deviations : ndarray of float64, shape (n_targets, n_leaves)
+        Standard deviation of what is believed of each. Zero where trees only vote.
     """
 
     rule: str
+    names: tuple[str, ...]
+    shares: Floats
     scores: Floats
+    deviations: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """What two columns add together: all trees that depend on these two and no other.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the columns.
+    trees : tuple of int
+        Positions in `trees_`.
+    cells : tuple of tuple of str
+        The cells of either in words; the last one is for missing values.
+    cuts : tuple of ndarray of float64
+        Where numbers are cut, empty for a categorical column.
+    shares : ndarray of float64, shape (n_cells, n_cells of the other)
+        Share of the public rows in each pair of cells.
+    scores : ndarray of float64, shape (n_targets, n_cells, n_cells of the other)
+        What a row in each pair of cells adds to the log-odds, or to the mean outcome.
+    deviations : ndarray of float64, shape (n_targets, n_cells, n_cells of the other)
+        Standard deviation of what is believed of each. Zero where trees only vote.
+    """
+
+    names: tuple[str, str]
+    trees: tuple[int, ...]
+    cells: tuple[tuple[str, ...], tuple[str, ...]]
+    cuts: tuple[Floats, Floats]
+    shares: Floats
+    scores: Floats
+    deviations: Floats
 
 
 def shapes(learned: Learned, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
@@ -75,23 +116,23 @@ def shapes(learned: Learned, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floa
         What a margin of 1 is called.
     """
     model, features = learned.model, learned.cells.features
-    intercepts = np.asarray(model.intercepts * (unit / UNIT), dtype=np.float64)
+    intercepts = model.intercepts.copy()
     columns = []
     for position, (start, feature, line) in enumerate(
         zip(features.offsets, features.features, learned.cells.public_codes, strict=False)
     ):
-        cells = slice(start, start + feature.size)
         shares = np.bincount(line, minlength=feature.size) / len(line)
-        scores = model.scores[:, cells] * (unit / UNIT)
-        level = scores @ shares
+        scores = model.scores[:, start : start + feature.size]
+        # an integer, so that sums over columns stay exact
+        level = np.rint(scores @ shares).astype(np.int64)
         deviations = np.zeros(scores.shape)
         if learned.covariances:
             deviations = unit * centred_deviations(learned.covariances[position], shares)
         name, labels = feature.column.name, tuple(feature.labels)
-        centred = scores - level[:, None]
+        centred: Floats = (scores - level[:, None]) * np.float64(unit / UNIT)
         columns.append(Shape(name, labels, feature.cuts, shares, centred, deviations))
-        intercepts = intercepts + level
-    return tuple(columns), intercepts
+        intercepts += level
+    return tuple(columns), np.asarray(intercepts * (unit / UNIT), dtype=np.float64)
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
@@ -102,20 +143,77 @@ def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
     return deviations
 
 
-def describe(
-    model: Model, labels: NDArray[Any], names: tuple[str, ...], unit: float = 1.0
-) -> tuple[Tree, ...]:
+def trees(learned: Learned, labels: NDArray[Any], unit: float = 1.0) -> tuple[Tree, ...]:
     """Return the trees in words, those of given labels."""
-    public = PublicSample(np.empty((0, len(names))), labels, names)
-    words = [DecisionTree(tree.splits, tree.leaves, public).rule() for tree in model.trees]
-    added = [(unit * scores / UNIT).astype(np.float64) for scores in model.leaf_scores]
-    return tuple(map(Tree, words, added))
+    model, features = learned.model, learned.cells.features
+    public = PublicSample(np.empty((0, len(features.names))), labels, features.names)
+    known = learned.covariances[len(features.features) :]
+    found = []
+    trees_ = zip(model.trees, model.leaf_scores, columns_of(model), strict=True)
+    for position, (tree, scores, columns) in enumerate(trees_):
+        deviations = np.zeros(scores.shape)
+        if known:
+            variances = np.diagonal(known[position], axis1=1, axis2=2)
+            deviations = unit * np.sqrt(np.maximum(variances, 0.0))
+        rule = DecisionTree(tree.splits, tree.leaves, public).rule()
+        names = tuple(features.names[column] for column in columns)
+        line = leaves(tree.splits, learned.cells.public_codes)
+        shares = np.bincount(line, minlength=scores.shape[1]) / len(line)
+        added: Floats = scores * np.float64(unit / UNIT)
+        found.append(Tree(rule, names, shares, added, deviations))
+    return tuple(found)
+
+
+def columns_of(model: Model) -> list[tuple[int, ...]]:
+    """Return the columns that each tree depends on, of all that it asks about."""
+    pairs = zip(model.trees, model.leaf_scores, strict=True)
+    return [tree.depends_on([*map(str, scores.T.tolist())]) for tree, scores in pairs]
+
+
+def pairs(learned: Learned, described: Sequence[Tree]) -> tuple[Pair, ...]:
+    """Return what pairs of columns add, given all trees in words."""
+    model, features, codes = learned.model, learned.cells.features, learned.cells.public_codes
+    found: dict[tuple[int, ...], list[int]] = {}
+    for position, columns in enumerate(columns_of(model)):
+        if len(columns) == 2:
+            found.setdefault(columns, []).append(position)
+    listed = []
+    for columns, positions in found.items():
+        first, second = (features.features[column] for column in columns)
+        rows = np.indices((first.size, second.size)).reshape(2, -1)
+        lines = [rows[0]] * len(codes)  # of other columns nothing is asked
+        lines[columns[1]] = rows[1]
+        asked = [leaves(model.trees[position].splits, lines) for position in positions]
+        leaf_scores = [described[position].scores for position in positions]
+        variances = [described[position].deviations ** 2 for position in positions]
+        shape = (len(model.intercepts), first.size, second.size)
+        both = codes[columns[0]].astype(np.intp) * second.size + codes[columns[1]]
+        counts = np.bincount(both, minlength=first.size * second.size)
+        listed.append(
+            Pair(
+                names=(first.column.name, second.column.name),
+                trees=tuple(positions),
+                cells=(tuple(first.labels), tuple(second.labels)),
+                cuts=(first.cuts, second.cuts),
+                shares=(counts / len(both)).reshape(shape[1:]),
+                scores=_added(leaf_scores, asked).reshape(shape),
+                deviations=np.sqrt(_added(variances, asked)).reshape(shape),
+            )
+        )
+    return tuple(listed)
+
+
+def _added(of_leaves: Sequence[Floats], asked: Sequence[Codes]) -> Floats:
+    """Add up what several trees have at the leaves that rows end in."""
+    parts = [values[:, leaf] for values, leaf in zip(of_leaves, asked, strict=True)]
+    total: Floats = np.sum(parts, axis=0)
+    return total
 
 
 def importances(model: Model, public_codes: Codes) -> Floats:
     """Return each column's mean distance from its mean contribution over the public rows.
 
-    What a tree adds is parted equally among the columns it asks about.
+    What a tree adds is parted equally among the columns it depends on.
     """
     edges = zip(model.offsets[:-1], model.offsets[1:], strict=True)
     found = np.array(
@@ -124,49 +222,13 @@ def importances(model: Model, public_codes: Codes) -> Floats:
             for line, (start, stop) in zip(public_codes, edges, strict=True)
         ]
     )
-    for tree, scores in zip(model.trees, model.leaf_scores, strict=True):
-        asked = np.unique(tree.splits.features)
-        if not len(asked):  # public rows that are all alike leave nothing to ask
+    for tree, scores, asked in zip(model.trees, model.leaf_scores, columns_of(model), strict=True):
+        if not asked:  # all rows are alike to it
             continue
-        found[asked] += _spread(scores[:, tree.apply(public_codes.T)] / UNIT) / len(asked)
+        found[list(asked)] += _spread(scores[:, tree.apply(public_codes.T)] / UNIT) / len(asked)
     return found
 
 
 def _spread(contributions: Floats) -> float:
     centred = contributions - contributions.mean(axis=1, keepdims=True)
     return float(np.abs(centred).mean())
-
-
-def summary(
-    columns: Sequence[Shape],
-    trees: Sequence[Tree],
-    found: Floats,
-    labels: Sequence[str],
-    decimals: int = 2,
-) -> str:
-    """Return columns, the most important first, and trees as lines of text.
-
-    There is a label for each target; an empty one is left out.
-    """
-    lines = []
-    wanted = [f" for {label}" * bool(label) for label in labels]
-    for position in np.argsort(-found, kind="stable").tolist():
-        shape = columns[position]
-        lines.append(f"{shape.name} (importance {found[position]:.{decimals}f})")
-        width = max(map(len, shape.cells))
-        for cell, share, scores, deviations in zip(
-            shape.cells, shape.shares, shape.scores.T, shape.deviations.T, strict=True
-        ):
-            if share:
-                parts = [
-                    f"{score:+.{decimals}f} ± {2 * deviation:.{decimals}f}{label}"
-                    for score, deviation, label in zip(scores, deviations, wanted, strict=True)
-                ]
-                lines.append(f"    {cell:{width}}  {', '.join(parts)}")
-    for tree in trees:
-        lines.append("tree")
-        lines += [f"    {line}" for line in tree.rule.splitlines()]
-        for scores, label in zip(tree.scores, wanted, strict=True):
-            leaves = ", ".join(f"{score:+.{decimals}f}" for score in scores)
-            lines.append(f"    leaves, from no to yes: {leaves}{label}")
-    return "\n".join(lines)

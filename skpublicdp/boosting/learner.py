@@ -17,6 +17,7 @@ from skpublicdp.boosting.halves import Look
 from skpublicdp.boosting.halving import HALVING_SHARE, Halving
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.moments import PROOF
+from skpublicdp.boosting.monotone import constrained
 from skpublicdp.boosting.plan import (
     ATTEMPTS,
     EVEN_ENOUGH,
@@ -64,8 +65,8 @@ class Learned:
     loss : Loss
         What margins predict.
     covariances : list of ndarray, shape (n_targets, n_cells of a column, n_cells of a column)
-        How sure the scores of each column are, then those of each tree that growth drew; empty if
-        there were only votes.
+        How sure the scores of each column are, then those of each tree whose leaves were measured;
+        empty if there were only votes.
     drift : float or None
         How unlike the public rows are.
     drifted : bool
@@ -145,12 +146,13 @@ class Learner(Stages):
         stop = trees and not outcomes  # trees can vote instead, but for labels alone
         fit, measured, look, left = self._additive(left - later, evenness, stop=stop)
         model = fit.model
+        of_trees: list[Floats] = []
         if self._unlike(fit) and stop:
             if left + later:
                 model = self._voted_instead(model, left + later)
         elif attempt:
-            model = self._probed(fit, measured, attempt)
-        return self._learned(model, fit, look)
+            model, of_trees = self._probed(fit, measured, attempt)
+        return self._learned(model, fit, look, of_trees=of_trees)
 
     @property
     def _grows(self) -> bool:
@@ -223,6 +225,7 @@ class Learner(Stages):
         fit: AdditiveFit | None = None,
         look: Look | None = None,
         covariances: list[Floats] | None = None,
+        of_trees: list[Floats] | None = None,
     ) -> Learned:
         """Sum up; what public rows look like before they are reweighed is what counts as drift."""
         drift, drifted = (fit.drift, fit.drifted) if fit else (None, False)
@@ -234,8 +237,11 @@ class Learner(Stages):
             weights = fit.design.weights if fit else np.full(codes.shape[1], 1 / codes.shape[1])
             factors = self._loss.factors(probabilities(model.margins(codes)) @ weights)
             model = self._loss.converted(model, codes, weights)
-            known = fit.covariances if fit else []
+            known = [*(fit.covariances if fit else []), *(of_trees or [])]
             covariances = [factors[:, None, None] ** 2 * of_column for of_column in known]
+        if self._directions is not None:
+            features, codes = self.cells.features, self.cells.public_codes
+            model = constrained(model, features, codes, self._directions, covariances)
         left = None
         if self._rows.classes is None:
             budget = moments_budget(self._ledger, trees=False).part(SPREAD_SHARE)
@@ -247,15 +253,17 @@ class Learner(Stages):
         """Choose what trees may spend if there are as good as so many persons."""
         return choose_attempt(quality(self._budget, effective, self._log_size))
 
-    def _probed(self, fit: AdditiveFit, measured: Strategy, attempt: Attempt) -> Model:
+    def _probed(
+        self, fit: AdditiveFit, measured: Strategy, attempt: Attempt
+    ) -> tuple[Model, list[Floats]]:
         """Try a tree; let another follow if it explains something, else a round of sums."""
         voters = self._voters(fit.model, self._ledger)
         gain = self._grow(voters, fit, attempt.probe)
         if gain > 0 or fit.stopped:
             self._grow(voters, fit, attempt.rest)
-            return voters.model
+            return voters.model, voters.covariances
         self._round(fit, measured, self._budget.part(attempt.rest))
-        return fit.model
+        return fit.model, []
 
     def _grow(self, voters: Voters, fit: AdditiveFit, share: Fraction) -> float:
         drawn = self._budget.part(share * (1 - LEAF_SHARE))

@@ -57,6 +57,10 @@ class Questions(Predicates):
         text: str = self.texts[predicate, 0 if above else 1]
         return f"{names[self.features[predicate]]} {text}"
 
+    def span(self, predicate: int) -> tuple[float, float]:
+        """Return the cells of the range: above the one before it, up to its last."""
+        return float(self.first[predicate]) - 1, float(self.last[predicate])
+
 
 def carried_questions(asked: Questions, features: FeatureMap, finer: FeatureMap) -> Questions:
     """Ask the same of cells that were cut further."""

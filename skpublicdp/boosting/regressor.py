@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from numbers import Real
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.boosting.base import SemiPrivateBoosting
-from skpublicdp.boosting.explain import summary
+from skpublicdp.boosting.export import as_json
 from skpublicdp.boosting.outcomes import Outcomes
 from skpublicdp.boosting.residuals import residual_quantiles, residual_shares
 from skpublicdp.boosting.spread import Spread
-from skpublicdp.data.predicting import ScoresRows, each_row
-from skpublicdp.parameters import all_or_nothing
+from skpublicdp.data.frames import Table
+from skpublicdp.data.predicting import Rule, ScoresRows, each_row
+from skpublicdp.parameters import Budget, Seed, all_or_nothing
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+_checked: Callable[[_Method], _Method] = validate_params(
+    {
+        "level": [Interval(Real, 0, 1, closed="neither")],
+        "of": [StrOptions({"outcome", "mean"})],
+    },
+    prefer_skip_nested_validation=True,
+)
 
 
 class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosting):
@@ -45,6 +60,10 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of numeric columns, known without looking at private rows. Used
         only where there are no public rows; without it the columns are taken to be standard normal.
+    monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
+        1 for columns of numbers in which the predicted outcome may not fall, -1
+        for those in which it may not rise, and 0. Missing values are free. Scores are projected
+        onto the constraints, which costs no privacy: predictions keep them exactly.
     n_jobs : int, default=None
         Number of threads that tabulate rows; results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
@@ -64,6 +83,8 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         What each cell of each column adds to the mean outcome, and how sure that is.
     trees_ : tuple of Tree
         The trees in words, and what each leaf adds.
+    pairs_ : tuple of Pair
+        What the trees that ask about the same two columns add together.
     intercept_ : float
         Mean outcome of an average public row before trees.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
@@ -71,6 +92,10 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
     drift_ : float or None
         How unlike the public rows are: about 1 if they are of the private rows' population.
         ``None`` where nothing was counted.
+    guarantee_ : None
+        No theorem bounds the error in the population.
+    guarantee_reason_ : str
+        The same, in one sentence.
     privacy_ : PrivacyReceipt
         What was spent, stage by stage.
     n_features_in_ : int
@@ -131,30 +156,41 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        method="auto",
-        max_rounds=None,
-        outcome_bounds=None,
-        bounds=None,
-        n_jobs=None,
-        random_state=None,
-        max_rows_per_group=None,
-        budget=None,
-    ):
+        epsilon: float | Fraction = 1.0,
+        delta: float | Fraction = 1e-6,
+        method: Literal["auto", "moments"] = "auto",
+        max_rounds: int | None = None,
+        outcome_bounds: tuple[float, float] | None = None,
+        bounds: ArrayLike | dict[str, tuple[float, float]] | None = None,
+        monotonic_cst: ArrayLike | dict[str, int] | None = None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        max_rows_per_group: int | None = None,
+        budget: Budget = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
         self.max_rounds = max_rounds
         self.outcome_bounds = outcome_bounds
         self.bounds = bounds
+        self.monotonic_cst = monotonic_cst
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
 
     @all_or_nothing
-    def fit(self, X, y, *, X_public=None, y_public=None, is_public=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        y_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Spend (ε, δ).
 
         Parameters
@@ -166,8 +202,9 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         X_public : DataFrame or array-like, shape (m, n_features), optional
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Outcomes of `X_public`, NaN as above; without it there are none. A public row with an
-            outcome counts like a private one.
+            Outcomes of `X_public`, NaN as above; without it there are none. Outcomes of
+            public rows are known without noise; they are believed as far as released sums agree
+            with them.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
@@ -196,16 +233,18 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             is_public=is_public,
             groups=groups,
         )
+        assert rows.outcome_bounds is not None
+        assert learned.residuals is not None
         low, high = self.outcome_bounds_ = rows.outcome_bounds
         # a margin of 0 is in the middle
-        self.intercept_ = float((low + high) / 2 + self.intercept_[0])
+        self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
         self._shares = residual_shares(learned.residuals, rows.coded.n)
         self._spread = Spread(learned, (high - low) / 4)
         public = self._spread.variances(learned.cells.public_codes, rows.X_public)
         self._average_variance = float(public.mean())
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict mean outcomes.
 
         Parameters
@@ -220,20 +259,16 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         """
         return each_row(self, X, self._rule())
 
-    def _rule(self):
+    def _rule(self) -> Rule:
         check_is_fitted(self)
         low, high = self.outcome_bounds_
         mean = self._loss.mean
         return self._of_margins(lambda margins: low + (high - low) * mean(margins)[0])
 
-    @validate_params(
-        {
-            "level": [Interval(Real, 0, 1, closed="neither")],
-            "of": [StrOptions({"outcome", "mean"})],
-        },
-        prefer_skip_nested_validation=True,
-    )
-    def interval(self, X, level=0.9, of="outcome"):
+    @_checked
+    def interval(
+        self, X: Any, level: float = 0.9, of: Literal["outcome", "mean"] = "outcome"
+    ) -> NDArray[np.float64]:
         """Return where outcomes are expected.
 
         Intervals are made of released numbers, so they cost nothing. They are beliefs, whose
@@ -267,7 +302,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             usual = max(float(np.ptp(ends)) / (2 * norm.isf(tail)), 1e-9 * (high - low)) ** 2
             more = self._average_variance, usual
 
-        def around(table):
+        def around(table: Table) -> NDArray[np.float64]:
             of_columns = enumerate(columns)
             rows = np.array([c.encode(table.column(i), clamp=False) for i, c in of_columns]).T
             codes = features.encoded_codes(rows)
@@ -276,26 +311,41 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             if more is not None:
                 average, usual = more
                 variances = 1 + np.maximum(variances - average, 0) / usual
-            return np.clip(means[:, None] + np.outer(np.sqrt(variances), ends), low, high)
+            inside = means[:, None] + np.outer(np.sqrt(variances), ends)
+            clipped: NDArray[np.float64] = np.clip(inside, low, high)
+            return clipped
 
         return each_row(self, X, around)
 
-    def explain(self):
+    def explain(self) -> str:
         """Put the model into words.
 
         Returns
         -------
         str
-            What the cells of each column add to the mean outcome, twice the standard deviation of
-            what is believed of it, the most important column first; then the trees. All of it may
-            be shown to anybody.
+            What the ten strongest of columns, pairs and trees add to the mean outcome, with twice
+            the standard deviation of what is believed of it, and the names of the others.
+            Neighbouring cells of a column are joined where there are more than twelve. All of it
+            may be shown to anybody.
         """
         check_is_fitted(self)
         low, high = self.outcome_bounds_
         decimals = max(0, 3 - int(np.floor(np.log10(high - low))))
-        return summary(self.shapes_, self.trees_, self.feature_importances_, [""], decimals)
+        return self._in_words("mean outcome", [""], decimals)
 
-    def __sklearn_tags__(self):
+    def to_json(self) -> str:
+        """Return the model as JSON, with all that is needed to predict in another language.
+
+        Returns
+        -------
+        str
+            An object; the user guide on boosting describes its fields. Everything in it is public:
+            released numbers, what public rows told, and the receipt.
+        """
+        check_is_fitted(self)
+        return as_json(self, outcome_bounds=self.outcome_bounds_)
+
+    def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn how good to expect it to be."""
         tags = super().__sklearn_tags__()
         # a check asks for an R² of 0.5 on 200 rows without public ones

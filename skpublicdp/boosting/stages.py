@@ -14,6 +14,7 @@ from skpublicdp.boosting.door import BoostingRows
 from skpublicdp.boosting.halves import UNLIKELY, Look, compare, halves, tendencies
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
 from skpublicdp.boosting.moments import PROOF, cell_sums, moment_table, release
+from skpublicdp.boosting.monotone import Directions
 from skpublicdp.boosting.plan import (
     COARSE,
     EVEN,
@@ -52,6 +53,8 @@ class Stages:
         Most rounds of sums, or number of trees that vote; chosen by rule otherwise.
     learning_rate : float, optional
         What a vote adds on either side of the margin; chosen by rule otherwise.
+    directions : ndarray of int8, shape (n_columns,), optional
+        Monotone constraints, for one target.
     """
 
     def __init__(
@@ -61,7 +64,9 @@ class Stages:
         *,
         max_rounds: int | None = None,
         learning_rate: float | None = None,
+        directions: Directions | None = None,
     ) -> None:
+        self._directions = directions
         self._rows, self._n = rows, rows.coded.n
         self._all = rows.coded  # even where stages run on some of them
         self._targets = 1 if rows.classes is None or len(rows.classes) == 2 else len(rows.classes)
@@ -133,7 +138,9 @@ class Stages:
                 n * evenness / 4,
                 n * evenness / 4 * (1 + MISMATCH * n * design.concentration),
             )
-        fit = AdditiveFit(features, design, measured, self._targets, pure=pure)
+        fit = AdditiveFit(
+            features, design, measured, self._targets, pure=pure, known=self._rows.known
+        )
         rounds = n_rounds(n * evenness, design.size, self._variance(measured))
         rounds = min(rounds, self._most or MAX_ROUNDS)
         share = left

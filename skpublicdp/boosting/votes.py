@@ -47,10 +47,18 @@ class Voters:
         Private rows as cells.
     ledger : Ledger
         Pays.
+
+    Attributes
+    ----------
+    model : Model
+        The model so far.
+    covariances : list of ndarray, shape (n_targets, n_leaves, n_leaves)
+        How sure the scores of the leaves of each tree are, if they were measured.
     """
 
     def __init__(self, model: Model, cover: TreeCover, cells: Cells, ledger: Ledger) -> None:
         self.model = model
+        self.covariances: list[Floats] = []
         self._cover, self._cells, self._ledger = cover, cells, ledger
         self._margins = cells.margins(model)
 
@@ -103,13 +111,16 @@ class Voters:
         covariance = measured.variance / (2 * HALF) ** 2 * np.eye(n_leaves)
         at = PublicDesign(Z, design.weights, design.n)
         scores = np.zeros((len(totals), n_leaves), dtype=np.int64)
+        covariances = np.zeros((len(totals), n_leaves, n_leaves))
         gain = 0.0
         for target, total in enumerate(totals):
             released = Release(total, covariance, Z, factor, baseline[target])
             own = tree.leaves == (target if len(totals) > 1 else 1)
             found, evidence = _leaf_scores(at, released, margins[target] / UNIT, own)
-            scores[target] = np.rint(UNIT * found)
+            scores[target] = np.rint(UNIT * found.mean[:-1])
+            covariances[target] = found.covariance[:-1, :-1]
             gain += evidence
+        self.covariances.append(covariances)
         self._add(tree, scores)
         return gain
 
@@ -153,8 +164,8 @@ def leaf_sums(
 
 def _leaf_scores(
     design: PublicDesign, released: Release, offset: Floats, own: NDArray[np.bool_]
-) -> tuple[Floats, float]:
-    """Return the scores of leaves, and the logarithm of their evidence over that of none.
+) -> tuple[Scores, float]:
+    """Return what is believed of the scores of leaves, and their log evidence over that of none.
 
     A tree that was drawn is likely to be right: leaves with the target's `own` label are expected
     to raise its margin, and the others to lower it.
@@ -166,4 +177,4 @@ def _leaf_scores(
 
     _, without = with_scale(0.0)
     best, evidence = with_scale(LEAF_SCALE)
-    return best.mean[:-1], evidence - without
+    return best, evidence - without

@@ -4,8 +4,10 @@ from skpublicdp.plotting.budget import BudgetDisplay
 from skpublicdp.plotting.cdf import CDFDisplay
 from skpublicdp.plotting.marginal import MarginalDisplay
 from skpublicdp.plotting.polytope import PolytopeDisplay
+from skpublicdp.plotting.report import report
 from skpublicdp.plotting.scores import ScoresDisplay
 from skpublicdp.plotting.shape import ShapeDisplay
+from skpublicdp.plotting.tracing import TracingDisplay
 
 __all__ = [
     "BudgetDisplay",
@@ -14,4 +16,6 @@ __all__ = [
     "PolytopeDisplay",
     "ScoresDisplay",
     "ShapeDisplay",
+    "TracingDisplay",
+    "report",
 ]

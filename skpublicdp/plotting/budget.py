@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skpublicdp.budget import PrivacyBudget
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 
 MOST_NAMES = 12
@@ -56,14 +61,21 @@ class BudgetDisplay:
     array([1. , 0.8, 0.6, 0.4])
     """
 
-    def __init__(self, spent, *, epsilon, delta=0.0, who=None):
+    def __init__(
+        self,
+        spent: ArrayLike,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        who: Sequence[str] | None = None,
+    ) -> None:
         self.spent = spent
         self.epsilon = epsilon
         self.delta = delta
         self.who = who
 
     @classmethod
-    def from_budget(cls, budget, ax=None, **kwargs):
+    def from_budget(cls, budget: PrivacyBudget, ax: Any = None, **kwargs: Any) -> Self:
         """Draw what a budget has left.
 
         Parameters
@@ -97,7 +109,13 @@ class BudgetDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, line_kwargs=None, cap_kwargs=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        line_kwargs: dict[str, Any] | None = None,
+        cap_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -117,7 +135,12 @@ class BudgetDisplay:
 
         left = np.maximum(self.epsilon - np.append(0.0, self.spent), 0.0)
         edges = np.arange(len(left) + 1) - 0.5
-        style = {"color": LIGHT, "edgecolor": RELEASED, "fill": True, "linewidth": 1.5}
+        style: dict[str, Any] = {
+            "color": LIGHT,
+            "edgecolor": RELEASED,
+            "fill": True,
+            "linewidth": 1.5,
+        }
         self.line_ = ax.stairs(left, edges, **style | (line_kwargs or {}))
         style = {"color": PUBLIC, "linestyle": "--", "linewidth": 1} | (cap_kwargs or {})
         self.cap_ = ax.axhline(self.epsilon, **style)
@@ -129,7 +152,7 @@ class BudgetDisplay:
         ax.set(xlabel="fits", ylabel=f"ε not spent of {self.epsilon:g}{delta}")
         return self
 
-    def _first_of_runs(self):
+    def _first_of_runs(self) -> list[tuple[int, str]]:
         """Return (number of the fit, name) where another one begins to spend."""
         names = self.who or []
         runs = [

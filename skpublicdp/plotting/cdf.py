@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
+from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.query_release.queries import IntervalQueries, ThresholdQueries
+
+Floats = NDArray[np.float64]
 
 TAIL = 0.001
 """Share of the release that may be beyond either side of the picture, before the margin."""
@@ -76,8 +82,16 @@ class CDFDisplay:
     """
 
     def __init__(
-        self, x, released, *, band=None, public=None, n_public=None, name="x0", label="released"
-    ):
+        self,
+        x: Floats,
+        released: Floats,
+        *,
+        band: Floats | None = None,
+        public: Floats | None = None,
+        n_public: int | None = None,
+        name: str = "x0",
+        label: str = "released",
+    ) -> None:
         self.x = x
         self.released = released
         self.band = band
@@ -87,7 +101,16 @@ class CDFDisplay:
         self.label = label
 
     @classmethod
-    def from_estimator(cls, release, X_public=None, *, limits=None, name=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        release: PAPQueryRelease,
+        X_public: Any = None,
+        *,
+        limits: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the distribution function of a fitted release.
 
         Parameters
@@ -134,13 +157,13 @@ class CDFDisplay:
             public = validate_data(release, X_public, reset=False, dtype=np.float64)[:, 0]
         if limits is None:
             limits = around(*release.quantile([TAIL, 1 - TAIL]))
-        limits = np.asarray(limits, dtype=np.float64)
-        if limits.shape != (2,) or not np.isfinite(limits).all() or not limits[0] < limits[1]:
-            raise ValueError(f"limits must be two increasing numbers; got {limits.tolist()}.")
+        ends = np.asarray(limits, dtype=np.float64)
+        if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+            raise ValueError(f"limits must be two increasing numbers; got {ends.tolist()}.")
         if name is None:
             (name,) = getattr(release, "feature_names_in_", ("x0",))
         jumps = np.concatenate([release._released.rows.rows[:, 0], public])
-        x = points(limits, jumps)
+        x = points(ends, jumps)
         of_public = None
         if X_public is not None:
             of_public = np.searchsorted(np.sort(public), x, side="right") / len(public)
@@ -155,7 +178,14 @@ class CDFDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, line_kwargs=None, band_kwargs=None, public_kwargs=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        line_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        public_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -173,7 +203,7 @@ class CDFDisplay:
         ax = axes_for(self, ax)
         self.band_ = self.public_line_ = None
         if self.band is not None:
-            style = {"color": LIGHT, "linewidth": 0, "label": "95% error band"}
+            style: dict[str, Any] = {"color": LIGHT, "linewidth": 0, "label": "95% error band"}
             self.band_ = ax.fill_between(
                 self.x, *np.transpose(self.band), **style | (band_kwargs or {})
             )
@@ -189,13 +219,13 @@ class CDFDisplay:
         return self
 
 
-def released_label(release):
+def released_label(release: PAPQueryRelease) -> str:
     """Name a release by its ε, or by its having none."""
     epsilon = release.privacy_.epsilon
     return f"released, ε = {epsilon:g}" if epsilon else "released, no private rows used"
 
 
-def error_band(release, x):
+def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
     """Return 95% intervals for the fractions at or below numbers, or None."""
     queries = x[:, None]
     if isinstance(release.queries_, IntervalQueries):
@@ -208,13 +238,13 @@ def error_band(release, x):
         return None
 
 
-def around(low, high):
+def around(low: float, high: float) -> tuple[float, float]:
     """Return limits with a margin."""
     margin = MARGIN * (high - low) if high > low else 1.0
     return low - margin, high + margin
 
 
-def points(limits, jumps):
+def points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
     """Return where to evaluate curves so that a line through their values shows all jumps.
 
     Examples
@@ -225,5 +255,5 @@ def points(limits, jumps):
     """
     jumps = np.unique(jumps)
     jumps = jumps[(jumps > limits[0]) & (jumps <= limits[1])]
-    grid = np.linspace(*limits, GRID)
+    grid = np.linspace(limits[0], limits[1], GRID)
     return np.unique(np.concatenate([grid, jumps, np.nextafter(jumps, -np.inf)]))

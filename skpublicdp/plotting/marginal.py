@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.data.binning import cut_points
-from skpublicdp.data.columns import MISSING, OTHER
+from skpublicdp.data.columns import MISSING, OTHER, Column
 from skpublicdp.data.reading import read_table
-from skpublicdp.plotting.cdf import released_label
+from skpublicdp.plotting.cdf import Floats, released_label
 from skpublicdp.plotting.style import PUBLIC, RELEASED, axes_for, check_matplotlib
+from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.query_release.listed import MarginalQueries
 
 BINS = 16
@@ -79,8 +82,15 @@ class MarginalDisplay:
     """
 
     def __init__(
-        self, labels, released, *, public=None, n_public=None, name="x0", label="released"
-    ):
+        self,
+        labels: Sequence[str],
+        released: Floats,
+        *,
+        public: Floats | None = None,
+        n_public: int | None = None,
+        name: str = "x0",
+        label: str = "released",
+    ) -> None:
         self.labels = labels
         self.released = released
         self.public = public
@@ -89,7 +99,15 @@ class MarginalDisplay:
         self.label = label
 
     @classmethod
-    def from_estimator(cls, release, column, X_public=None, *, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        release: PAPQueryRelease,
+        column: str | int,
+        X_public: Any = None,
+        *,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the shares of a column of a fitted release.
 
         Parameters
@@ -157,7 +175,13 @@ class MarginalDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, bar_kwargs=None, public_kwargs=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        bar_kwargs: dict[str, Any] | None = None,
+        public_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -176,6 +200,7 @@ class MarginalDisplay:
         ax = axes_for(self, ax, figsize=(6.4, height), layout="constrained")
         places = np.arange(len(self.labels))
         aside = 0 if self.public is None else THICKNESS / 2
+        style: dict[str, Any]
         style = {"color": RELEASED, "height": THICKNESS, "label": self.label} | (bar_kwargs or {})
         self.bars_ = ax.barh(places - aside, self.released, **style)
         self.public_bars_ = None
@@ -191,23 +216,25 @@ class MarginalDisplay:
         return self
 
 
-def find_cuts(release, position, values):
+def find_cuts(release: PAPQueryRelease, position: int, values: Floats) -> Floats:
     """Return the cuts between the bins of a numeric column."""
     if isinstance(release.queries_, MarginalQueries):
-        return release._released.queries._bins.cuts[position]
+        cuts: Floats = release._released.queries._bins.cuts[position]
+        return cuts
     return cut_points(values, BINS)
 
 
-def shares(column, cuts, values, weights):
+def shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats) -> Floats:
     """Add up the weights of the rows of each category or bin."""
     if cuts is None:
         codes, size = values.astype(np.intp), column.n_categories
     else:
         codes, size = np.searchsorted(cuts, values), len(cuts) + 1
-    return np.bincount(codes, weights=weights, minlength=size)
+    summed: Any = np.bincount(codes, weights=weights, minlength=size)
+    return np.asarray(summed, dtype=np.float64)
 
 
-def describe(column, cuts):
+def describe(column: Column, cuts: Floats | None) -> list[str]:
     """Name the categories, or the bins by the numbers that are in them.
 
     Examples

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
+from skpublicdp.ppm import PPMHalfspaceClassifier
+
+Floats = NDArray[np.float64]
 
 POINTS = ((PUBLIC, "o"), ("0.35", "x"))
 """Colour and marker of the points of the first and of the second label."""
@@ -74,14 +80,14 @@ class PolytopeDisplay:
 
     def __init__(
         self,
-        vertices,
-        limits,
-        label,
+        vertices: Floats,
+        limits: Floats,
+        label: Any,
         *,
-        X=None,
-        y=None,
-        feature_names=("x0", "x1"),
-    ):
+        X: Any = None,
+        y: Any = None,
+        feature_names: Sequence[str] = ("x0", "x1"),
+    ) -> None:
         self.vertices = vertices
         self.limits = limits
         self.label = label
@@ -91,8 +97,16 @@ class PolytopeDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X=None, y=None, *, feature_names=None, limits=None, ax=None, **kwargs
-    ):
+        cls,
+        estimator: PPMHalfspaceClassifier,
+        X: Any = None,
+        y: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        limits: ArrayLike | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the rule of a fitted classifier.
 
         Parameters
@@ -166,7 +180,14 @@ class PolytopeDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, region_kwargs=None, edge_kwargs=None, point_kwargs=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        region_kwargs: dict[str, Any] | None = None,
+        edge_kwargs: dict[str, Any] | None = None,
+        point_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -184,7 +205,7 @@ class PolytopeDisplay:
         ax = axes_for(self, ax)
         self.region_ = None
         if len(self.vertices):
-            style = {"facecolor": LIGHT, "edgecolor": "none", "zorder": 0}
+            style: dict[str, Any] = {"facecolor": LIGHT, "edgecolor": "none", "zorder": 0}
             style |= {"label": f"predict {self.label}"} | (region_kwargs or {})
             (self.region_,) = ax.fill(*self.vertices.T, **style)
         self.edges_ = self._draw_edges(ax, {"color": RELEASED, "zorder": 3} | (edge_kwargs or {}))
@@ -193,7 +214,7 @@ class PolytopeDisplay:
         ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
         return self
 
-    def _draw_edges(self, ax, style):
+    def _draw_edges(self, ax: Any, style: dict[str, Any]) -> list[Any]:
         """Draw the sides of the region, save those of the picture itself."""
         lines = []
         for start, end in zip(self.vertices, np.roll(self.vertices, -1, axis=0), strict=True):
@@ -202,7 +223,7 @@ class PolytopeDisplay:
                 lines += ax.plot(*np.stack([start, end], axis=1), **style)
         return lines
 
-    def _draw_points(self, ax, given):
+    def _draw_points(self, ax: Any, given: dict[str, Any]) -> list[Any]:
         if self.X is None:
             return []
         if self.y is None:
@@ -217,14 +238,14 @@ class PolytopeDisplay:
         ]
 
 
-def around(X):
+def around(X: Floats) -> Floats:
     """Return limits that leave a margin around points."""
     low, high = X.min(axis=0), X.max(axis=0)
     margin = np.where(high > low, MARGIN * (high - low), 1.0)
     return np.stack([low - margin, high + margin], axis=1)
 
 
-def clip(normals, offsets, limits):
+def clip(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     """Cut a rectangle by halfspaces and return the corners that are left, in order.
 
     Parameters

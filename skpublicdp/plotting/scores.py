@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.plotting.style import LIGHT, RELEASED, axes_for, check_matplotlib
 
 GREY = "#808080"
@@ -54,7 +60,15 @@ class ScoresDisplay:
     'false positive rate'
     """
 
-    def __init__(self, fpr, tpr, band, *, level, label):
+    def __init__(
+        self,
+        fpr: NDArray[np.float64],
+        tpr: NDArray[np.float64],
+        band: NDArray[np.float64],
+        *,
+        level: float,
+        label: str,
+    ) -> None:
         self.fpr = fpr
         self.tpr = tpr
         self.band = band
@@ -62,7 +76,7 @@ class ScoresDisplay:
         self.label = label
 
     @classmethod
-    def from_scores(cls, scores, *, level=0.95, ax=None):
+    def from_scores(cls, scores: PrivateScores, *, level: float = 0.95, ax: Any = None) -> Self:
         """Draw the ROC curve of a release.
 
         Parameters
@@ -94,7 +108,7 @@ class ScoresDisplay:
         band = scores.interval("roc_curve", level)
         return cls(fpr, tpr, band, level=level, label=label).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters

@@ -1,18 +1,30 @@
-"""ShapeDisplay: what each column adds to log-odds or a mean outcome, with its noise band."""
+"""ShapeDisplay: what columns and pairs add to log-odds or a mean outcome, with noise bands."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+from skpublicdp.boosting.explain import Pair, Shape
+from skpublicdp.boosting.words import importance_of
 from skpublicdp.data.columns import MISSING, OTHER
+from skpublicdp.plotting.pair import draw_pair, heat_map
 from skpublicdp.plotting.style import LIGHT, RELEASED, check_matplotlib
 
+Floats = NDArray[np.float64]
+Limits = tuple[float, float]
+Boosting = SemiPrivateBoostingClassifier | SemiPrivateBoostingRegressor
+Feature = str | int | tuple[str | int, str | int]
+
 PANELS = 6
-"""Most features that are drawn unless they are named."""
+"""Most columns and pairs that are drawn unless they are named."""
 
 ACROSS = 3
 """Panels in a row of a new figure."""
@@ -27,17 +39,19 @@ BAND = f"± {DEVIATIONS} standard deviations"
 
 
 class ShapeDisplay:
-    """Picture of the shapes of a boosting model: what each column adds to what is predicted.
+    """Picture of a boosting model: what columns and pairs of columns add to what is predicted.
 
     Make one with `from_estimator`. All that is shown was released with differential privacy or is
     of public rows. A numeric column is a step function, a categorical one has a bar for each
     category; missing values are shown apart, where public rows have them. Bands and error bars are
-    two standard deviations of what is believed of a score beside an average public row.
+    two standard deviations of what is believed of a score beside an average public row. A pair,
+    which is what trees of two columns add, is a heat map with both written in its fields; where it
+    has many fields, those that are less than two standard deviations from 0 are hatched.
 
     Parameters
     ----------
-    shapes : sequence of Shape
-        What is drawn, a panel for each, as in `shapes_` of the model.
+    shapes : sequence of Shape or Pair
+        What is drawn, a panel for each, as in `shapes_` and `pairs_` of the model.
     limits : sequence of pair of float or None, default=None
         Where the step function of each begins and ends; by default a cell's width outside its cuts.
     target : int, default=0
@@ -59,6 +73,8 @@ class ShapeDisplay:
         Scores of missing numbers, where public rows have them.
     bars_ : list of matplotlib BarContainer or None
         Bars, that of the highest score on top; ``None`` for columns with steps.
+    maps_ : list of matplotlib QuadMesh or None
+        Heat maps, ``None`` for single columns.
 
     See Also
     --------
@@ -82,23 +98,38 @@ class ShapeDisplay:
     'x1'
     """
 
-    def __init__(self, shapes, *, limits=None, target=0, label="log-odds"):
+    def __init__(
+        self,
+        shapes: Sequence[Shape | Pair],
+        *,
+        limits: Sequence[Limits | None] | None = None,
+        target: int = 0,
+        label: str = "log-odds",
+    ) -> None:
         self.shapes = shapes
         self.limits = limits
         self.target = target
         self.label = label
 
     @classmethod
-    def from_estimator(cls, clf, features=None, *, target=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        clf: Boosting,
+        features: str | int | Sequence[Feature] | None = None,
+        *,
+        target: Any = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the shapes of a fitted model.
 
         Parameters
         ----------
         clf : SemiPrivateBoostingClassifier or SemiPrivateBoostingRegressor
             Fitted.
-        features : str, int or sequence of these, default=None
-            Names or positions of columns, in the order of the panels. By default the six with the
-            largest `feature_importances_`, the most important one first.
+        features : str, int or sequence of these or of pairs of these, default=None
+            Names or positions of columns, in the order of the panels; a tuple of two is a pair. By
+            default the six columns and pairs that add most, the most important one first.
         target : label, default=None
             One of `classes_`, whose log-odds are drawn. By default the second of two; where there
             are more it must be given. A regressor has none.
@@ -117,7 +148,7 @@ class ShapeDisplay:
         ImportError
             If matplotlib is missing.
         ValueError
-            If the model has no shapes, or there is no such column or label.
+            If the model has no shapes, or there is no such column, pair or label.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(clf)
@@ -126,27 +157,36 @@ class ShapeDisplay:
                 f"{cls.__name__} draws a SemiPrivateBoostingClassifier or "
                 f"SemiPrivateBoostingRegressor; got {type(clf).__name__}."
             )
-        if not any(shape.deviations.any() for shape in clf.shapes_):
+        if not clf.pairs_ and not any(shape.deviations.any() for shape in clf.shapes_):
             raise ValueError(
-                f"{cls.__name__} draws what single columns add; this model has nothing but "
-                "trees, which are in trees_."
+                f"{cls.__name__} draws what single columns and pairs add; this model has nothing "
+                "but other trees, which are in trees_."
             )
-        positions = find_features(clf, features)
+        shapes = find_shapes(clf, features)
         position, sign, label = find_target(clf, target)
-        shapes = [clf.shapes_[place] for place in positions]
-        public = [clf._features.features[place].column.values for place in positions]
+        columns = [feature.column for feature in clf._features.features]
+        public = {shape: column.values for shape, column in zip(clf.shapes_, columns, strict=True)}
         display = cls(
             shapes if sign > 0 else [replace(shape, scores=-shape.scores) for shape in shapes],
             limits=[
-                find_limits(shape.cuts, values) if len(shape.cuts) else None
-                for shape, values in zip(shapes, public, strict=True)
+                find_limits(shape.cuts, public[shape])
+                if shape in public and len(shape.cuts)
+                else None
+                for shape in shapes
             ],
             target=position,
             label=label,
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, step_kwargs=None, band_kwargs=None, bar_kwargs=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        step_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        bar_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -172,35 +212,42 @@ class ShapeDisplay:
                     f"{len(self.axes_)}."
                 )
         self.figure_ = self.axes_[0].figure
-        self.steps_, self.bands_, self.missing_, self.bars_ = [], [], [], []
+        self.steps_: list[Any] = []
+        self.bands_: list[Any] = []
+        self.missing_: list[Any] = []
+        self.bars_: list[Any] = []
+        self.maps_: list[Any] = []
         styles = step_kwargs or {}, band_kwargs or {}, bar_kwargs or {}
         limits = [None] * len(self.shapes) if self.limits is None else self.limits
         for axes, shape, limit in zip(self.axes_, self.shapes, limits, strict=True):
+            if isinstance(shape, Pair):
+                self._draw_map(axes, shape)
+                continue
+            self.maps_.append(None)
             axes.set_title(shape.name)
             if len(shape.cuts):
                 self._draw_steps(axes, shape, limit, *styles[:2])
             else:
                 self._draw_bars(axes, shape, styles[2])
-        self._share_limits()
-        self._explain_bands(outside=ax is None)
+        if not all(self.maps_):
+            self._share_limits()
+            self._explain_bands(outside=ax is None)
         return self
 
-    def _new_axes(self):
+    def _new_axes(self) -> NDArray[np.object_]:
         """Return axes in a grid, whose rows are as high as their longest list of categories."""
         import matplotlib.pyplot as plt
 
         across = min(ACROSS, len(self.shapes))
+        pairs = any(isinstance(shape, Pair) for shape in self.shapes)
         heights = [
-            max(
-                2.6,
-                *(0.8 + 0.22 * len(self._shown(shape)) * (not len(shape.cuts)) for shape in row),
-            )
+            max(2.6, *map(self._height, row))
             for row in (self.shapes[i : i + across] for i in range(0, len(self.shapes), across))
         ]
         figure, grid = plt.subplots(
             len(heights),
             across,
-            figsize=(3.6 * across, sum(heights)),
+            figsize=((4.6 if pairs else 3.6) * across, sum(heights)),
             height_ratios=heights,
             layout="constrained",
             squeeze=False,
@@ -209,7 +256,13 @@ class ShapeDisplay:
             figure.delaxes(spare)
         return grid.ravel()[: len(self.shapes)]
 
-    def _shown(self, shape):
+    def _height(self, shape: Shape | Pair) -> float:
+        """Return how high a panel should be, in inches."""
+        if isinstance(shape, Pair):
+            return 1.0 + 0.28 * len(heat_map(shape, self.target).y.cells)
+        return 0.8 + 0.22 * len(self._shown(shape)) * (not len(shape.cuts))
+
+    def _shown(self, shape: Shape) -> list[int]:
         """Return the cells with bars: nobody need see that there might have been other ones."""
         scores = shape.scores[self.target]
         shown = [
@@ -219,11 +272,18 @@ class ShapeDisplay:
         ]
         return sorted(shown, key=lambda k: scores[k])
 
-    def _draw_steps(self, axes, shape, limit, step_kwargs, band_kwargs):
+    def _draw_steps(
+        self,
+        axes: Any,
+        shape: Shape,
+        limit: Limits | None,
+        step_kwargs: dict[str, Any],
+        band_kwargs: dict[str, Any],
+    ) -> None:
         scores, halves = shape.scores[self.target], DEVIATIONS * shape.deviations[self.target]
         low, high = find_limits(shape.cuts) if limit is None else limit
         edges = np.concatenate([[low], shape.cuts, [high]])
-        style = {"color": LIGHT, "fill": True, "linewidth": 0}
+        style: dict[str, Any] = {"color": LIGHT, "fill": True, "linewidth": 0}
         style |= {"baseline": (scores - halves)[:-1]} | band_kwargs
         self.bands_.append(axes.stairs((scores + halves)[:-1], edges, **style))
         style = {"color": RELEASED, "linewidth": 1.8, "baseline": None} | step_kwargs
@@ -232,10 +292,14 @@ class ShapeDisplay:
         axes.axhline(0, color="0.6", linewidth=0.8, zorder=1.5)  # over the band, under the steps
         axes.set_xlim(low, high)
         axes.set_ylabel(self.label)
+        ticks = dates(shape, low, high)
+        if ticks:
+            axes.set_xticks(*zip(*ticks, strict=True))
         missing = None
         if shape.shares[-1]:
             width = high - low
-            ticks = [tick for tick in axes.get_xticks() if low <= tick <= high - 0.1 * width]
+            ticks = ticks or [(tick, f"{tick:g}") for tick in axes.get_xticks()]
+            ticks = [(tick, text) for tick, text in ticks if low <= tick <= high - 0.1 * width]
             place = high + 0.14 * width
             style = {"color": RELEASED, "ecolor": LIGHT, "elinewidth": 6, "marker": "_"}
             missing = axes.errorbar(
@@ -243,12 +307,13 @@ class ShapeDisplay:
             )
             axes.axvline(high, color="0.6", linestyle=":", linewidth=0.8)
             axes.set_xlim(low, high + 0.28 * width)
-            axes.set_xticks([*ticks, place], [*(f"{tick:g}" for tick in ticks), "missing"])
+            axes.set_xticks(*zip(*ticks, (place, "missing"), strict=True))
         self.missing_.append(missing)
 
-    def _draw_bars(self, axes, shape, bar_kwargs):
+    def _draw_bars(self, axes: Any, shape: Shape, bar_kwargs: dict[str, Any]) -> None:
         shown = self._shown(shape)
         scores, deviations = shape.scores[self.target, shown], shape.deviations[self.target, shown]
+        style: dict[str, Any]
         style = {"color": RELEASED, "height": THICKNESS, "xerr": DEVIATIONS * deviations}
         style |= {"ecolor": "0.35", "error_kw": {"elinewidth": 1}} | bar_kwargs
         self.bars_.append(axes.barh(np.arange(len(shown)), scores, **style))
@@ -259,55 +324,94 @@ class ShapeDisplay:
         axes.set_yticks(np.arange(len(shown)), [shape.cells[k] for k in shown])
         axes.set_xlabel(self.label)
 
-    def _explain_bands(self, *, outside):
+    def _draw_map(self, axes: Any, pair: Pair) -> None:
+        found = [heat_map(one, self.target) for one in self.shapes if isinstance(one, Pair)]
+        limit = max(np.abs(one.scores).max() for one in found) or 1.0
+        axes.set_title(" & ".join(pair.names))
+        drawn = draw_pair(axes, heat_map(pair, self.target), limit, DEVIATIONS, self.label)
+        self.maps_.append(drawn)
+        for parts in (self.steps_, self.bands_, self.missing_, self.bars_):
+            parts.append(None)
+
+    def _explain_bands(self, *, outside: bool) -> None:
         """Say once what bands and error bars are."""
         drawn = zip(self.bands_, self.bars_, strict=True)
-        handles = [band or bars.errorbar for band, bars in drawn]
-        first = next((k for k, band in enumerate(self.bands_) if band), 0)
+        handles = [band or (bars and bars.errorbar) for band, bars in drawn]
+        ranked = [*self.bands_, *handles]
+        first = next(k for k, handle in enumerate(ranked) if handle) % len(handles)
         where = {"loc": "outside lower center"} if outside else {"loc": "best"}
         on = self.figure_ if outside else self.axes_[first]
         on.legend([handles[first]], [BAND], frameon=False, fontsize="small", **where)
 
-    def _share_limits(self):
+    def _share_limits(self) -> None:
         """Give the scores of all panels one scale, so that they compare."""
         drawn = [
             (shape.scores[self.target, cells], shape.deviations[self.target, cells])
             for shape in self.shapes
+            if not isinstance(shape, Pair)
             for cells in [self._shown(shape)]
         ]
         low = min((scores - DEVIATIONS * half).min() for scores, half in drawn)
         high = max((scores + DEVIATIONS * half).max() for scores, half in drawn)
         margin = 0.05 * (high - low) or 1.0
-        for axes, bars in zip(self.axes_, self.bars_, strict=True):
+        for axes, bars, drawn in zip(self.axes_, self.bars_, self.maps_, strict=True):
+            if drawn:
+                continue
             set_limits = axes.set_ylim if bars is None else axes.set_xlim
             set_limits(low - margin, high + margin)
 
 
-def find_features(clf, features):
-    """Return the positions of the columns to draw."""
-    n = len(clf.shapes_)
+def find_shapes(
+    clf: Boosting, features: str | int | Sequence[Feature] | None
+) -> list[Shape | Pair]:
+    """Return the shapes and pairs to draw."""
     if features is None:
-        return np.argsort(-clf.feature_importances_, kind="stable")[:PANELS].tolist()
+        alone = clf.shapes_ if any(shape.deviations.any() for shape in clf.shapes_) else ()
+        ranked: list[tuple[float, Shape | Pair]] = [
+            *zip(clf.feature_importances_, alone, strict=False),
+            *((importance_of(pair), pair) for pair in clf.pairs_),
+        ]
+        return [shape for _, shape in sorted(ranked, key=lambda one: -one[0])[:PANELS]]
     if isinstance(features, str) or not np.iterable(features):
         features = [features]
-    names = [shape.name for shape in clf.shapes_]
-    positions = []
+    found: list[Shape | Pair] = []
     for feature in features:
-        if isinstance(feature, str) and feature in names:
-            positions.append(names.index(feature))
-        elif isinstance(feature, Integral) and 0 <= feature < n:
-            positions.append(int(feature))
+        if isinstance(feature, tuple) and len(feature) == 2:
+            found.append(find_pair(clf, feature))
         else:
-            raise ValueError(
-                f"A feature must be given by its name or by its position below {n}; got "
-                f"{feature!r}."
-            )
-    if not positions:
+            found.append(clf.shapes_[find_position(clf, feature)])
+    if not found:
         raise ValueError("features must name at least one column.")
-    return positions
+    return found
 
 
-def find_target(clf, target):
+def find_position(clf: Boosting, feature: Any) -> int:
+    """Return the position of a column."""
+    names = [shape.name for shape in clf.shapes_]
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, Integral) and 0 <= int(feature) < len(names):
+        return int(feature)
+    raise ValueError(
+        f"A feature must be given by its name or by its position below {len(names)}; got "
+        f"{feature!r}."
+    )
+
+
+def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
+    """Return what two columns add together."""
+    names = {clf.shapes_[find_position(clf, column)].name for column in columns}
+    for pair in clf.pairs_:
+        if set(pair.names) == names:
+            return pair
+    there = "; ".join(" & ".join(pair.names) for pair in clf.pairs_) or "none"
+    raise ValueError(
+        f"A pair must be one that trees of the model ask about, which are: {there}; got "
+        f"{' & '.join(map(str, columns))}."
+    )
+
+
+def find_target(clf: Boosting, target: Any) -> tuple[int, int, str]:
     """Return which scores are to be drawn, with which sign, and what they add to."""
     if not hasattr(clf, "classes_"):
         if target is not None:
@@ -324,7 +428,19 @@ def find_target(clf, target):
     return labels.index(target), 1, label
 
 
-def find_limits(cuts, values=None):
+def dates(shape: Shape, low: float, high: float) -> list[tuple[float, str]]:
+    """Return up to three cuts within limits, and their texts, if numbers are not what they mean."""
+    if shape.cells[0] == f"<= {shape.cuts[0]:.6g}":
+        return []
+    ends = zip(shape.cuts, shape.cells, strict=False)
+    texts = [(cut, cell.split(" to ")[-1].removeprefix("<= ")[:10]) for cut, cell in ends]
+    texts = [(cut, text) for cut, text in texts if low <= cut <= high]
+    wanted = np.linspace(low, high, 7)[1::2]
+    nearest = {min(texts, key=lambda one: abs(one[0] - place)) for place in wanted if texts}
+    return sorted(nearest)
+
+
+def find_limits(cuts: Floats, values: Floats | None = None) -> Limits:
     """Return where to begin and to end: the next cell's width away, or at the last public value.
 
     Examples

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 RELEASED, PUBLIC, LIGHT = "#0072b2", "#d55e00", "#c6dff0"
 """Colours that colour-blind readers tell apart."""
 
 
-def check_matplotlib(caller):
+def check_matplotlib(caller: str) -> None:
     """Say what to install if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401 - whether it is there is the question
@@ -16,7 +18,7 @@ def check_matplotlib(caller):
         ) from error
 
 
-def axes_for(display, ax, **figure):
+def axes_for(display: Any, ax: Any, **figure: Any) -> Any:
     """Note on a display where it is drawn, by default in a new figure, and return the axes."""
     check_matplotlib(f"{type(display).__name__}.plot")
     import matplotlib.pyplot as plt

@@ -1,0 +1,99 @@
+"""A fitted model as JSON: all that a program in another language needs to predict."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from skpublicdp.boosting.features import Feature
+from skpublicdp.boosting.questions import Questions
+from skpublicdp.boosting.scores import UNIT
+
+VERSION = 1
+"""Of the schema, which docs/user_guide/boosting.md describes."""
+
+
+def as_json(estimator: Any, **of_target: Any) -> str:
+    """Return a fitted model as JSON.
+
+    Parameters
+    ----------
+    estimator : SemiPrivateBoosting
+        Fitted.
+    **of_target
+        What goes with its kind of target.
+    """
+    model, features = estimator._model, estimator._features
+    edges = zip(features.offsets, features.offsets[1:], strict=False)
+    columns = [
+        _column(feature)
+        | {
+            "cells": list(shape.cells),
+            "scores": model.scores[:, start:stop].tolist(),
+            "deviations": shape.deviations.tolist(),
+            "public_shares": shape.shares.tolist(),
+            "importance": importance,
+        }
+        for feature, shape, importance, (start, stop) in zip(
+            features.features,
+            estimator.shapes_,
+            estimator.feature_importances_.tolist(),
+            edges,
+            strict=True,
+        )
+    ]
+    trees = [
+        {
+            "questions": _questions(tree.splits, features.names),
+            "scores": scores.tolist(),
+            "deviations": described.deviations.tolist(),
+            "public_shares": described.shares.tolist(),
+        }
+        for tree, scores, described in zip(
+            model.trees, model.leaf_scores, estimator.trees_, strict=True
+        )
+    ]
+    return json.dumps(
+        {
+            "schema": "skpublicdp boosting",
+            "version": VERSION,
+            "estimator": type(estimator).__name__,
+            **of_target,
+            "unit": UNIT,
+            "intercept": model.intercepts.tolist(),
+            "columns": columns,
+            "trees": trees,
+            "drift": estimator.drift_,
+            "privacy": estimator.privacy_.to_dict(),
+        },
+        ensure_ascii=False,
+        allow_nan=False,
+        default=str,  # categories and labels may be of any type
+    )
+
+
+def _column(feature: Feature) -> dict[str, Any]:
+    column = feature.column
+    if not column.categorical:
+        kind = "date" if column.dated else "number"
+        return {
+            "name": column.name,
+            "kind": kind,
+            "origin": column.origin,
+            "cuts": feature.cuts.tolist(),
+        }
+    codes = zip(column.values.tolist(), feature.own.tolist(), strict=False)
+    kept = [value for value, cell in codes if cell < feature.size - 2]
+    return {"name": column.name, "kind": "category", "categories": kept}
+
+
+def _questions(asked: Questions, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "column": int(asked.features[node]),
+            "first": int(asked.first[node]),
+            "last": int(asked.last[node]),
+            "text": asked.describe(node, names),
+        }
+        for node in range(len(asked))
+    ]

@@ -1,0 +1,212 @@
+"""report: a model card of a fitted estimator as one HTML page."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Iterator
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp.accounting import PrivacyReceipt
+from skpublicdp.card import findings, inner_estimator, learned, settings
+from skpublicdp.plotting.cdf import CDFDisplay
+from skpublicdp.plotting.marginal import MarginalDisplay
+from skpublicdp.plotting.shape import PANELS, ShapeDisplay
+from skpublicdp.plotting.style import check_matplotlib
+
+MOST_LABELS = 4
+"""Of more labels none is drawn: there would be a page of pictures for each."""
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222; background: #fff; overflow-wrap: break-word; }
+h1 { margin-bottom: 0; font-size: clamp(1.3rem, 5vw, 2rem); }
+h2 { margin-top: 2.2rem; border-bottom: 1px solid #ddd; }
+img { max-width: 100%; height: auto; }
+pre { background: #f6f8fa; padding: .8rem; overflow: auto; max-height: 32rem; font-size: 13px;
+  overflow-wrap: normal; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+td, th { text-align: left; padding: .2rem .8rem .2rem 0;
+  border-bottom: 1px solid #eee; vertical-align: top; }
+.key { background: #eef5fb; border-left: 4px solid #0072b2; padding: .6rem 1rem; }
+"""
+
+
+def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a model card: one page of HTML that needs nothing else and no network.
+
+    It says what was learned, with pictures, what that cost in privacy, what is promised and what
+    is not. Everything in it was released with differential privacy, is of public rows or is a
+    setting; the seed, which nobody may know, is left out. What the rows are, who may use the model
+    and how good it is, it cannot know: say that beside it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted one of this package with a receipt, `privacy_`.
+    path : str or path-like
+        File to be written.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    TypeError
+        If the estimator has no receipt.
+    sklearn.exceptions.NotFittedError
+        If it is not fitted.
+
+    See Also
+    --------
+    ShapeDisplay : The pictures of boosting.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skpublicdp import SemiPrivateClassifier
+    >>> from skpublicdp.plotting import report
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2))
+    >>> clf = SemiPrivateClassifier(random_state=0)
+    >>> clf = clf.fit(X, X[:, 0] > 0, X_public=rng.normal(size=(100, 2)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = report(clf, Path(folder) / "card.html").read_text()
+    >>> "<h1>SemiPrivateClassifier</h1>" in page
+    True
+    """
+    check_matplotlib("report")
+    check_is_fitted(estimator)
+    receipt = getattr(estimator, "privacy_", None)
+    if receipt is None:
+        raise TypeError(
+            "report must be given a fitted estimator with a receipt, privacy_; got "
+            f"{type(estimator).__name__}."
+        )
+    name = escape(type(estimator).__name__)
+    found = [*findings(estimator)]
+    parts = [
+        f"<h1>{name}</h1>",
+        f"<p>A model card. {receipt.n_private} private rows, {receipt.n_public} public rows; "
+        f"(ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}).</p>",
+        f"<p class='key'>{escape(receipt.in_words())}</p>",
+        "<h2>What was learned</h2>",
+        *(_image(figure, text) for figure, text in _pictures(estimator)),
+        f"<pre>{escape(learned(estimator) or 'Synthetic rows; sample() gives them.')}</pre>",
+        "<h2>What it cost</h2>",
+        receipt._repr_html_(),
+        "<h2>What is known of it</h2>",
+        _table([*found, *_certificate(estimator)]) or "<p>Nothing besides.</p>",
+        "<h2>What it does not say</h2>",
+        "<ul>",
+        *(f"<li>{escape(line)}</li>" for line in _limitations(estimator, receipt)),
+        "</ul>",
+        "<h2>Settings</h2>",
+        _table([*settings(estimator)]),
+    ]
+    page = (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Model card: {name}</title><style>{STYLE}</style></head>\n<body>"
+        + "\n".join(parts)
+        + "</body></html>\n"
+    )
+    path = Path(path)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    lines = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
+    return f"<table>{''.join(lines)}</table>" if rows else ""
+
+
+def _certificate(estimator: Any) -> Iterator[tuple[str, str]]:
+    certificate = getattr(estimator, "certificate_", None)
+    if certificate is not None:
+        yield "certificate of the draw", str(certificate)
+
+
+def _limitations(estimator: Any, receipt: PrivacyReceipt) -> Iterator[str]:
+    """Yield what a reader may take for granted and must not."""
+    if not receipt.secure_randomness:
+        yield "The randomness was seeded: whoever knows the seed can undo the protection."
+    if receipt.entry is None:
+        yield (
+            "The guarantee is of this fit alone. Other fits, searches and scores on the same rows "
+            "add their own."
+        )
+    yield f"The unit of protection is: {receipt.unit}. Facts about all rows are not protected."
+    for assumption in receipt.assumptions:
+        yield f"It is taken for granted that {assumption}."
+    if is_classifier(estimator) or is_regressor(estimator):
+        yield (
+            "How good the model is, is not on this card: scores on private rows are private. "
+            "Measure it on public rows, or pay for a score."
+        )
+    if hasattr(estimator, "shapes_"):
+        yield (
+            "Bands are two standard deviations of what is believed, with a prior: no confidence "
+            "intervals. What a column adds is no cause of anything."
+        )
+    if receipt.n_public:
+        yield (
+            "The public rows are not protected. Drift that is small, or of several columns at "
+            "once, goes unseen."
+        )
+    yield "People who are unlike those in the rows may be served worse, and nothing here shows it."
+
+
+def _pictures(estimator: Any) -> Iterator[tuple[Any, str]]:
+    """Yield (figure, what is on it)."""
+    inner = inner_estimator(estimator)
+    if hasattr(estimator, "shapes_"):
+        if estimator.pairs_ or any(shape.deviations.any() for shape in estimator.shapes_):
+            labels = list(getattr(estimator, "classes_", [None, None]))
+            targets = [None] if len(labels) == 2 else labels
+            for target in targets if len(targets) <= MOST_LABELS else []:
+                yield _drawn(ShapeDisplay, estimator, target=target), "What columns and pairs add"
+    elif hasattr(estimator, "queries_"):
+        yield from _of_release(estimator)
+    elif inner is not None:
+        yield from _pictures(inner)
+
+
+def _of_release(release: Any) -> Iterator[tuple[Any, str]]:
+    if release.n_features_in_ == 1 and release._released.line is not None:
+        yield _drawn(CDFDisplay, release), "The released distribution function"
+        return
+    for column in range(min(PANELS, release.n_features_in_)):
+        try:
+            figure = _drawn(MarginalDisplay, release, column)
+        except ValueError:  # of some queries there is no share of cells
+            return
+        yield figure, "Released shares of a column"
+
+
+def _drawn(display: Any, *args: Any, **kwargs: Any) -> Any:
+    return display.from_estimator(*args, **kwargs).figure_
+
+
+def _image(figure: Any, text: str) -> str:
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    file = BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "skpublicdp"}):  # the same page whenever it is written
+        figure.savefig(file, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+    data = b64encode(file.getvalue()).decode()
+    return f'<p><img alt="{escape(text)}" src="data:image/svg+xml;base64,{data}"></p>'

@@ -1,0 +1,130 @@
+"""Outcomes of public rows: conditioned on exactly, believed as far as released sums agree."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import expit
+from sklearn.metrics import r2_score, roc_auc_score
+
+from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+from skpublicdp.boosting import additive
+from skpublicdp.boosting.known import averaged, conditioned
+from skpublicdp.boosting.posterior import Scores
+
+RNG = np.random.default_rng(0)
+
+
+def belief(size, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(size, size))
+    return Scores(rng.normal(size=size), root @ root.T + 0.1 * np.eye(size))
+
+
+@pytest.mark.parametrize("trust", [0.1, 1.0])
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_the_mode_and_its_curvature(trust, spread):
+    before = belief(4)
+    X, outcomes = spread * RNG.normal(size=(60, 3)), RNG.random(60)
+    precision = np.linalg.inv(before.covariance)
+
+    def slope(point):
+        miss = expit(X @ point[:-1] + point[-1]) - outcomes
+        likelihood = np.append(X.T @ miss, miss.sum())
+        return precision @ (point - before.mean) + trust * likelihood
+
+    found = conditioned(before, X, outcomes, trust)
+    np.testing.assert_allclose(slope(found.mean), 0, atol=1e-6)
+    curvature = approx_fprime(found.mean, slope, 1e-7)
+    np.testing.assert_allclose(np.linalg.inv(found.covariance), curvature, rtol=1e-3, atol=1e-3)
+
+
+def test_no_trust_and_no_rows_leave_the_belief():
+    before = belief(4)
+    for found in (
+        conditioned(before, RNG.normal(size=(9, 3)), np.ones(9), 0.0),
+        conditioned(before, np.empty((0, 3)), np.empty(0), 1.0),
+    ):
+        np.testing.assert_allclose(found.mean, before.mean)
+        np.testing.assert_allclose(found.covariance, before.covariance)
+
+
+def test_beliefs_are_averaged_like_a_mixture():
+    beliefs, evidence = [belief(3, seed) for seed in range(3)], np.array([0.0, 1.0, -2.0]) + 700
+    weights = np.exp(evidence - 700) / np.exp(evidence - 700).sum()
+    found = averaged(beliefs, evidence)
+    pairs = [*zip(weights, beliefs, strict=True)]
+    second = sum(w * (b.covariance + np.outer(b.mean, b.mean)) for w, b in pairs)
+    np.testing.assert_allclose(found.mean, sum(w * b.mean for w, b in pairs))
+    covariance = found.covariance + np.outer(found.mean, found.mean)
+    np.testing.assert_allclose(covariance, second)
+    alone = averaged(beliefs[:1], evidence[:1])
+    np.testing.assert_array_equal(alone.mean, beliefs[0].mean)
+
+
+def rows(n, seed):
+    X = np.random.default_rng(seed).normal(size=(n, 4))
+    odds = 1.2 * X[:, 0] - X[:, 1] + 0.6 * X[:, 2]
+    return X, np.random.default_rng(seed + 1).random(n) < expit(odds)
+
+
+X, Y = rows(3000, 0)
+PUBLIC, PUBLIC_Y = rows(300, 2)
+NEW, NEW_Y = rows(5000, 4)
+
+
+def decisions(y_public=None, **parameters):
+    found = []
+    for seed in range(4):
+        clf = SemiPrivateBoostingClassifier(**{"epsilon": 0.1} | parameters, random_state=seed)
+        clf.fit(X, Y, X_public=PUBLIC, y_public=y_public)
+        found.append(clf.decision_function(NEW))
+    return np.array(found)
+
+
+def auc(found):
+    return np.mean([roc_auc_score(NEW_Y, one) for one in found])
+
+
+def test_right_labels_help_and_wrong_ones_do_nothing():
+    without = decisions()
+    assert auc(decisions(PUBLIC_Y)) > auc(without) + 0.004
+    np.testing.assert_allclose(decisions(~PUBLIC_Y), without, atol=0.01)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"epsilon": 4.0}, {"delta": 0.0}])
+def test_without_trust_labels_change_nothing(monkeypatch, parameters):
+    """They are in no sum that is released."""
+    without = decisions(**parameters)
+    monkeypatch.setattr(additive, "TRUSTS", (0.0, 0.0))
+    np.testing.assert_array_equal(decisions(PUBLIC_Y, **parameters), without)
+
+
+def test_three_labels_and_outcomes():
+    labels = np.where(X[:, 3] > 1, 2, Y.astype(int))
+    known = np.where(PUBLIC[:, 3] > 1, 2, PUBLIC_Y.astype(int))
+    scores = []
+    for y_public in (None, known):
+        clf = SemiPrivateBoostingClassifier(epsilon=0.1, random_state=0)
+        clf.fit(X, labels, X_public=PUBLIC, y_public=y_public)
+        scores.append(clf.score(NEW, np.where(NEW[:, 3] > 1, 2, NEW_Y.astype(int))))
+    assert scores[1] > scores[0]
+    scores = []
+    for y_public in (None, PUBLIC[:, 0]):
+        reg = SemiPrivateBoostingRegressor(outcome_bounds=(-3, 3), epsilon=0.1, random_state=0)
+        reg.fit(X, X[:, 0], X_public=PUBLIC, y_public=y_public)
+        scores.append(r2_score(NEW[:, 0], reg.predict(NEW)))
+    assert scores[1] > scores[0] + 0.05
+
+
+def test_the_mode_is_found_where_newton_alone_would_overshoot():
+    before = Scores(np.zeros(2), np.diag([400.0, 400.0]))
+    X = np.linspace(-1, 1, 40)[:, None]
+    outcomes = (X[:, 0] > 0.1).astype(float)
+    found = conditioned(before, X, outcomes, 1.0)
+
+    def negative(point):
+        margins = X[:, 0] * point[0] + point[1]
+        return point @ point / 800 + (np.logaddexp(0, margins) - outcomes * margins).sum()
+
+    best = minimize(negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-8}).x
+    np.testing.assert_allclose(found.mean, best, rtol=1e-3)

@@ -1,0 +1,208 @@
+"""Model cards: whole pages that need nothing else, and say nothing that is secret."""
+
+import re
+from base64 import b64decode
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from skpublicdp import (
+    GenericLearnerClassifier,
+    LabelBoostClassifier,
+    PAPQueryRelease,
+    PPMHalfspaceClassifier,
+    PublicFit,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateBoostingRegressor,
+    SemiPrivateClassifier,
+    SubsamplingActiveLearner,
+)
+from skpublicdp.card import settings
+from skpublicdp.model_selection import SemiPrivateSearchCV
+from skpublicdp.sanitizers import QuantileSanitizer
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")  # draws without a display
+
+from skpublicdp.plotting import report  # noqa: E402
+
+SEED = 987654321
+NASTY = "<script>alert('x')</script>&amp;\"'"
+VOID = {"meta", "img", "br", "input", "hr", "link"}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(600, 2))
+Y = np.where(X[:, 0] > 0, "yes", "no")
+PUBLIC = RNG.normal(size=(80, 2))
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: tags are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.links, self.text = [], [], [], ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in {"src", "href", "action", "data"}]
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def fitted(kind):
+    boosting = SemiPrivateBoostingClassifier(random_state=SEED, epsilon=3)
+    return {
+        "tree": lambda: SemiPrivateClassifier(random_state=SEED).fit(X, Y, X_public=PUBLIC),
+        "boosting": lambda: boosting.fit(X, Y, X_public=PUBLIC),
+        "three": lambda: boosting.fit(X, np.arange(600) % 3, X_public=PUBLIC),
+        "votes": lambda: SemiPrivateBoostingClassifier(method="votes", random_state=SEED).fit(
+            X, Y, X_public=PUBLIC
+        ),
+        "regressor": lambda: SemiPrivateBoostingRegressor(
+            outcome_bounds=(-3, 3), random_state=SEED
+        ).fit(X, X[:, 0], X_public=PUBLIC),
+        "generic": lambda: GenericLearnerClassifier(random_state=SEED).fit(
+            X, np.where(np.arange(600) < 400, X[:, 0] > 0, -1), X_public=PUBLIC
+        ),
+        "ppm": lambda: PPMHalfspaceClassifier(private_label="no", random_state=SEED).fit(X, Y),
+        "active": lambda: _active(),
+        "boost": lambda: LabelBoostClassifier(random_state=SEED).fit(
+            X, np.where(np.arange(600) < 500, X[:, 0] > 0, -1), X_public=PUBLIC
+        ),
+        "release": lambda: PAPQueryRelease(bounds=(-5, 5), random_state=SEED).fit(
+            X[:, :1], X_public=PUBLIC[:, :1]
+        ),
+        "search": lambda: SemiPrivateSearchCV(
+            SemiPrivateClassifier(), {"alpha": [0.05, 0.2]}, random_state=SEED
+        ).fit(X, Y, X_public=PUBLIC),
+        "sanitizer": lambda: QuantileSanitizer(bounds=(-5, 5), random_state=SEED).fit(X),
+    }[kind]()
+
+
+def _active():
+    learner = SubsamplingActiveLearner(random_state=SEED)
+    asked = learner.query(X)
+    y = np.full(len(X), -1)
+    y[asked] = X[asked, 0] > 0
+    return learner.fit(X, y, X_public=PUBLIC)
+
+
+KINDS = [
+    *("tree", "boosting", "three", "votes", "regressor", "generic", "ppm", "active", "boost"),
+    *("release", "search", "sanitizer"),
+]
+quiet = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@quiet
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
+    estimator = fitted(kind)
+    path = report(estimator, tmp_path / "card.html")
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    # nothing is loaded or run, and every picture is inside
+    assert not {"script", "link", "iframe", "object", "form"} & set(page.tags)
+    assert all(link.startswith("data:image/svg+xml;base64,") for link in page.links)
+    for link in page.links:
+        ElementTree.fromstring(b64decode(link.partition("base64,")[2]))
+    assert not re.search(r"https?://|url\(", text)
+    drawn = {"boosting", "three", "votes", "regressor", "release"}
+    assert bool(page.links) == (kind in drawn)
+    # what it must say
+    assert type(estimator).__name__ in page.text
+    assert estimator.privacy_.in_words() in page.text
+    assert estimator.privacy_.unit in page.text
+    for mechanism in estimator.privacy_.mechanisms:
+        assert mechanism.name in page.text
+    assert "The randomness was seeded" in page.text
+    if hasattr(estimator, "guarantee_reason_"):
+        assert estimator.guarantee_reason_ in page.text
+    if hasattr(estimator, "hypothesis_"):
+        assert str(estimator.hypothesis_) in page.text
+    if hasattr(estimator, "explain"):
+        assert estimator.explain() in page.text
+        drift = estimator.drift_
+        assert ("nothing was counted" if drift is None else f"drift_ is {drift:.1f}") in page.text
+    # who knows the seed can undo the protection
+    assert str(SEED) not in text
+    # the same page again
+    assert report(estimator, str(tmp_path / "again.html")).read_text(encoding="utf-8") == text
+
+
+@quiet
+@pytest.mark.parametrize("kind", KINDS)
+def test_notebooks_show_rule_and_receipt_below_the_diagram(kind):
+    estimator = fitted(kind)
+    diagram = sklearn.utils.estimator_html_repr(estimator)
+    for shown in (estimator._repr_html_(), estimator._repr_mimebundle_()["text/html"]):
+        assert "sk-top-container" in shown
+        below = shown[shown.rindex("</style>") :] if shown.rindex("</style>") > 0 else shown
+        assert estimator.privacy_._repr_html_() in below
+        card = shown[shown.index(estimator.privacy_._repr_html_()) :]
+        assert not re.search("<script", card)
+    assert "Privacy receipt" not in diagram
+    assert estimator._repr_mimebundle_()["text/plain"] == repr(estimator)
+    with sklearn.config_context(display="text"):
+        assert not hasattr(estimator, "_repr_html_")
+        assert "text/html" not in estimator._repr_mimebundle_()
+
+
+def test_before_fitting_there_is_the_diagram_alone():
+    for estimator in (SemiPrivateClassifier(), PublicFit(StandardScaler())):
+        assert "<pre style" not in estimator._repr_html_()
+        assert "sk-top-container" in estimator._repr_html_()
+    transformer = PublicFit(StandardScaler()).fit(X, X_public=PUBLIC)
+    assert "StandardScaler, fitted to public rows alone." in transformer._repr_html_()
+
+
+def test_text_is_escaped(tmp_path):
+    rows = pd.DataFrame({NASTY: X[:, 0], "b": np.where(X[:, 1] > 0, NASTY, "fine")})
+    labels = np.where(X[:, 0] > 0, NASTY, "no")
+    clf = SemiPrivateBoostingClassifier(random_state=0, epsilon=3)
+    clf.fit(rows[100:], labels[100:], X_public=rows[:100].copy())
+    page = Page(report(clf, tmp_path / "card.html").read_text(encoding="utf-8"))
+    assert "script" not in page.tags
+    assert NASTY in page.text
+    tree = SemiPrivateClassifier(random_state=0)
+    tree.fit(rows[[NASTY]][100:], labels[100:], X_public=rows[[NASTY]][:100].copy())
+    page = Page(report(tree, tmp_path / "card.html").read_text(encoding="utf-8"))
+    assert NASTY in page.text
+    below = tree._repr_html_().split("What was learned")[1]
+    assert "<script" not in below
+
+
+def test_settings_hold_no_seed_and_no_rows():
+    inner = SemiPrivateClassifier(random_state=SEED)
+    given = dict(settings(SubsamplingActiveLearner(inner, random_state=SEED)))
+    assert "random_state" not in given
+    assert str(SEED) not in str(given)
+    assert "SemiPrivateClassifier" in given.values()
+    given = dict(settings(SemiPrivateClassifier(bounds=np.zeros((2, 2)), classes=["a", "b"])))
+    assert given["bounds"] == "ndarray"
+    assert given["classes"] == "a, b"
+
+
+def test_what_has_no_card(tmp_path):
+    with pytest.raises(NotFittedError):
+        report(SemiPrivateClassifier(), tmp_path / "card.html")
+    with pytest.raises(TypeError, match="with a receipt, privacy_; got LogisticRegression"):
+        report(LogisticRegression().fit(X, Y), tmp_path / "card.html")
+    assert not list(tmp_path.iterdir())
