@@ -1,0 +1,96 @@
+"""All data sets over a tiny domain, and their neighbours."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+Chosen = tuple[int, ...]
+"""Which kind of person stands at each place."""
+
+
+class Domain:
+    """What a person may be: a row, or several of them, each with a label or without.
+
+    Parameters
+    ----------
+    values : array-like or frame
+        What the features of a row may be.
+    labels : sequence or None
+        What its label may be.
+    n : int
+        How many persons there are.
+    rows_per_person : int or None
+        How many rows each has; None means rows that are nobody's.
+    ordered : bool
+        Whether it matters who stands where.
+    """
+
+    def __init__(
+        self, values: Any, labels: Any, n: int, rows_per_person: int | None, ordered: bool
+    ) -> None:
+        self._values = values if hasattr(values, "iloc") else np.asarray(values)
+        self._labels = None if labels is None else list(labels)
+        codes = (None,) if labels is None else range(len(self._labels or ()))
+        rows = list(itertools.product(range(len(self._values)), codes))
+        self.rows_per_person = rows_per_person
+        self.kinds = list(itertools.combinations_with_replacement(rows, rows_per_person or 1))
+        self.n, self.ordered = n, ordered
+
+    @property
+    def size(self) -> int:
+        """Number of data sets."""
+        k = len(self.kinds)
+        return int(k**self.n) if self.ordered else math.comb(k + self.n - 1, self.n)
+
+    def __iter__(self) -> Iterator[Chosen]:
+        places = range(len(self.kinds))
+        if self.ordered:
+            return itertools.product(places, repeat=self.n)
+        return itertools.combinations_with_replacement(places, self.n)
+
+    def sample(self, count: int, rng: np.random.Generator) -> list[Chosen]:
+        """Return some data sets: one of all kinds in turn, and random ones."""
+        even = tuple(np.resize(np.arange(len(self.kinds)), self.n).tolist())
+        chosen = [even]
+        while len(chosen) < count:
+            some = rng.choice(len(self.kinds), min(len(self.kinds), 2 + len(chosen)), replace=False)
+            drawn = rng.choice(some, self.n).tolist()
+            chosen.append(tuple(drawn) if self.ordered else tuple(sorted(drawn)))
+        return chosen
+
+    def neighbours(self, chosen: Chosen) -> list[Chosen]:
+        """Return all data sets with one person replaced, who keep their place."""
+        found: dict[Chosen, None] = {}
+        for place, kind in itertools.product(range(self.n), range(len(self.kinds))):
+            if kind != chosen[place] and (self.ordered or chosen.index(chosen[place]) == place):
+                found[(*chosen[:place], kind, *chosen[place + 1 :])] = None
+        return list(found)
+
+    def named(self, chosen: Chosen) -> Chosen:
+        """Return the one of all data sets that has the same persons."""
+        return chosen if self.ordered else tuple(sorted(chosen))
+
+    def arguments(self, chosen: Chosen) -> dict[str, Any]:
+        """Return what `fit` gets of a data set."""
+        rows = [row for kind in chosen for row in self.kinds[kind]]
+        given = {"X": _taken(self._values, [value for value, _ in rows])}
+        if self._labels is not None:
+            given["y"] = np.array([self._labels[label or 0] for _, label in rows])
+        if self.rows_per_person is not None:
+            given["groups"] = np.repeat(np.arange(self.n), self.rows_per_person)
+        return given
+
+    def values(self) -> Any:
+        """Return one row of each value."""
+        return _taken(self._values, list(range(len(self._values))))
+
+
+def _taken(values: Any, places: list[int]) -> Any:
+    if hasattr(values, "iloc"):
+        return values.iloc[places].reset_index(drop=True)
+    return values[places]

@@ -1,0 +1,98 @@
+"""verify_all: everything the package offers, verified in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from skpublicdp.audit.attacks import attacks
+from skpublicdp.audit.binomial import BinomialAudit
+from skpublicdp.audit.catalogue import catalogue
+from skpublicdp.audit.samplers import sampler_checks
+from skpublicdp.audit.verification import SAMPLES, Verification
+
+FAILED = "it failed"
+"""How findings begin that are no more than an error."""
+
+COLUMNS = ("estimator", "claimed ε", "δ", "attained ε", "witness")
+
+
+def verify_all(*names: str) -> Iterator[Verification | BinomialAudit]:
+    """Verify draws, noise, random bits and budgets, then every public estimator.
+
+    Parameters
+    ----------
+    *names : str
+        What to verify, by the names in the table; everything by default.
+
+    Yields
+    ------
+    Verification or BinomialAudit
+        One after the other; each has `name`, `claimed`, `attained`, `witness`, `findings` and
+        `holds`. What cannot be fitted at all does not hold.
+
+    Raises
+    ------
+    ValueError
+        If a name is not in the table.
+
+    See Also
+    --------
+    verify_privacy : One estimator, also one of your own.
+
+    Notes
+    -----
+    It takes about a minute on one core. ``python -m skpublicdp.audit`` prints it as a table,
+    and returns 1 if anything does not hold; names may follow. All randomness is seeded, or
+    dictated: two calls find the same.
+
+    Examples
+    --------
+    >>> from skpublicdp.audit import verify_all
+    >>> next(verify_all())
+    Verification of exact draws: holds
+    >>> [found.holds for found in verify_all("PublicFit")]
+    [True]
+    """
+    checks = _checks()
+    for name in names:
+        if name not in checks:
+            raise ValueError(f"names must be those in the table of verify_all(); got {name!r}.")
+    for name in names or checks:
+        try:
+            yield checks[name]()
+        except Exception as error:  # whatever it is, nothing is verified
+            yield Verification(
+                name, 0.0, 0.0, 0.0, 0.0, "none", 0, 0, 0, (), (f"{FAILED}: {error!r}",)
+            )
+
+
+def _checks() -> dict[str, Callable[[], Verification | BinomialAudit]]:
+    """Return all there is to verify, by name and in order."""
+    cases = {case.name: case.verify for case in catalogue()}
+    return {**sampler_checks(), **cases, **attacks()}
+
+
+def table(found: Iterable[Verification | BinomialAudit]) -> Iterator[str]:
+    """Write a table in Markdown, line by line.
+
+    Parameters
+    ----------
+    found : iterable
+        Of `verify_all`.
+
+    Yields
+    ------
+    str
+        The lines.
+    """
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield "|---|--:|--:|--:|---|"
+    for each in found:
+        claims = f"{each.claimed:g} | {each.claimed_delta:g} | {each.attained:.3g}"
+        if isinstance(each, BinomialAudit):
+            claims = f"{each.claimed:g} | {each.claimed_delta:g} | ≥ {each.attained:.3g}"
+        elif each.witness == SAMPLES:
+            claims = "— | — | —"
+        found = "; ".join(getattr(each, "findings", ())) or "more is lost than is claimed"
+        said = each.witness if each.holds else f"{each.witness}: **VIOLATED**: {found}"
+        yield f"| {each.name} | {claims} | {said} |"

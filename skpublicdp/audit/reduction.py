@@ -1,0 +1,195 @@
+"""reduce_public_data: a private learner out of a semi-private one, at the price of accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+Dummy = Callable[[int, Any], Any]
+
+
+def reduce_public_data(
+    learner: Any,
+    dummy: Dummy,
+    *,
+    n_private: int,
+    n_public: int,
+    labelled: bool = False,
+    random_state: Any = None,
+) -> ReducedLearner:
+    """Turn a semi-private learner into one that sees no public rows of the population.
+
+    If the learner is good with few public rows, then the result is a good private learner, and for
+    thresholds there is none: this is why semi-private learners need at least of the order of
+    1/alpha public rows.
+
+    Parameters
+    ----------
+    learner : classifier
+        Its `fit` takes `X_public`, and `y_public` if `labelled`.
+    dummy : callable
+        Takes a number of rows and a RandomState and returns features of a population of no
+        interest, shape (n, n_features): D0 of the paper. Their labels are tosses of a fair coin.
+    n_private : int
+        Number of private rows that `learner` is given, real and dummy.
+    n_public : int
+        Number of public rows that `learner` is given, all of them dummies.
+    labelled : bool, default=False
+        Whether the public dummies have labels (Remark 1 of the paper).
+    random_state : int, RandomState or None, default=None
+        Decides where the real rows go. Privacy holds whatever it is.
+
+    Returns
+    -------
+    ReducedLearner
+        A classifier, with `fit(X, y)` and `predict`.
+
+    Raises
+    ------
+    ValueError
+        If a number of rows is below one.
+
+    See Also
+    --------
+    skpublicdp.guarantees.n_public_lower : What follows for the number of public rows.
+
+    References
+    ----------
+    Alon, Bassily and Moran (2019), Algorithms 2, 3 and 4; Lemma 4.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp import SemiPrivateClassifier
+    >>> from skpublicdp.audit import reduce_public_data
+    >>> from skpublicdp.hypotheses import Thresholds
+    >>> def zeros(n, generator):
+    ...     return np.zeros((n, 1))
+    >>> X = np.random.default_rng(0).random((2000, 1)) + 1  # all of it right of the dummies
+    >>> y = (X[:, 0] > 1.5).astype(int)
+    >>> learner = SemiPrivateClassifier(Thresholds(), classes=(0, 1), random_state=0)
+    >>> private = reduce_public_data(
+    ...     learner, zeros, n_private=20_000, n_public=10, random_state=0
+    ... )
+    >>> private.fit(X, y).score(X, y) < 0.6  # dummies do not show where to cut
+    True
+    """
+    for name, value in (("n_private", n_private), ("n_public", n_public)):
+        if not value >= 1:
+            raise ValueError(f"{name} must be at least 1; got {value!r}.")
+    return ReducedLearner(
+        learner,
+        dummy,
+        n_private=n_private,
+        n_public=n_public,
+        labelled=labelled,
+        random_state=random_state,
+    )
+
+
+class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """The private learner B of Alon, Bassily and Moran (2019), Algorithm 2.
+
+    Parameters
+    ----------
+    learner, dummy, n_private, n_public, labelled, random_state
+        See `reduce_public_data`, which makes it.
+
+    Attributes
+    ----------
+    learner_ : classifier
+        The fitted semi-private learner.
+    classes_ : ndarray of shape (2,)
+        The sorted labels.
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        dummy: Dummy,
+        *,
+        n_private: int,
+        n_public: int,
+        labelled: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.dummy = dummy
+        self.n_private = n_private
+        self.n_public = n_public
+        self.labelled = labelled
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Hide real rows among dummies, and give the learner dummies for public rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Private rows, each of which is used once at most (Claim 4.5: B is as private as
+            the learner). The paper has ``n_private / (10 n_public)``, of which it runs out with
+            probability below 0.01.
+        y : array-like of shape (n,)
+            Labels, two different ones unless the learner has `classes`.
+
+        Returns
+        -------
+        self : ReducedLearner
+            The fitted learner.
+
+        Raises
+        ------
+        ValueError
+            If there are not two labels.
+        """
+        X, y = np.asarray(X), np.asarray(y)
+        known = getattr(self.learner, "classes", None)
+        labels = np.unique(y if known is None else np.asarray(known))
+        if len(labels) != 2:
+            raise ValueError("The reduction is about two labels; give the learner classes.")
+        generator = check_random_state(self.random_state)
+        p = 1 / (100 * self.n_public)  # Algorithm 2, step 2
+        real = _positions(self.n_private, len(X), p, generator)
+        X_private, y_private = self._dummies(len(real), labels, generator)
+        n_real = int(real.sum())
+        X_private[real], y_private[real] = X[:n_real], y[:n_real]  # Algorithm 3, steps 5 and 8
+        X_public, y_public = self._dummies(self.n_public, labels, generator)  # Algorithm 4
+        public = {"X_public": X_public, **({"y_public": y_public} if self.labelled else {})}
+        self.learner_ = clone(self.learner).fit(X_private, y_private, **public)
+        self.classes_ = labels
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            A label of `classes_` for each row.
+        """
+        check_is_fitted(self)
+        found: NDArray[Any] = self.learner_.predict(X)
+        return found
+
+    def _dummies(
+        self, n: int, labels: NDArray[Any], generator: Any
+    ) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        X = np.array(self.dummy(n, generator), dtype=np.float64)
+        return X, labels[generator.randint(2, size=n)]
+
+
+def _positions(n: int, n_real: int, p: float, generator: Any) -> NDArray[np.bool_]:
+    """Mark where real rows go; the sample ends when they are used up (Algorithm 3, step 2)."""
+    real: NDArray[np.bool_] = generator.random_sample(n) < p
+    used = np.cumsum(real)
+    return real[: int(np.searchsorted(used, n_real)) + 1] if used[-1] >= n_real else real

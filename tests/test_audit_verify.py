@@ -1,0 +1,475 @@
+"""The public verifier: what holds is found to hold, and every kind of planted defect is found."""
+
+import math
+import re
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+
+import skpublicdp
+from skpublicdp import accounting
+from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity, Steps, plan_delta
+from skpublicdp.audit import __main__ as command
+from skpublicdp.audit import audit_privacy, verify_privacy
+from skpublicdp.audit.catalogue import catalogue
+from skpublicdp.audit.data_sets import Domain
+from skpublicdp.audit.evidence import table
+from skpublicdp.audit.losses import Losses, gaussian_delta
+from skpublicdp.audit.movement import UnlikeError, error_range, log_mass, member_errors
+from skpublicdp.audit.sight import contents, difference
+from skpublicdp.audit.verification import Verification
+from skpublicdp.ledger import Ledger
+from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
+from skpublicdp.mechanisms.randomness import random_bits
+from tests.helpers import two_up
+
+PAGE = Path(__file__).parent.parent / "docs" / "user_guide" / "why_believe_it.md"
+BITS = [[0.0], [1.0]]
+SAID = {"name": "counts", "proof": "none"}
+MOVED = Sensitivity(2, 2)
+
+
+class Counts(BaseEstimator):
+    """How many rows are 0 and 1, as anybody might release it."""
+
+    def __init__(self, epsilon=1.0, delta=0.0, random_state=None, budget=None):
+        self.epsilon, self.delta = epsilon, delta
+        self.random_state, self.budget = random_state, budget
+
+    def fit(self, X, *, X_public=None):
+        ledger = Ledger.of(self)
+        self.values_ = self.release(self.count(X), ledger)
+        self.after(X, X_public, ledger)
+        self.privacy_ = ledger.receipt()
+        return self
+
+    def count(self, X):
+        return np.bincount(X[:, 0].astype(int), minlength=2)
+
+    def release(self, counts, ledger):
+        return ledger.add_noise(counts, MOVED, ledger.event, **SAID).values
+
+    def after(self, X, X_public, ledger):
+        pass
+
+
+class Mode(Counts):
+    """Which of two values is the more frequent one, by a draw."""
+
+    def release(self, counts, ledger):
+        event = Draw(Fraction(self.epsilon))
+        ledger.plan(event)
+        return ledger.draw(Leaf(-counts), event, 1, **SAID)
+
+
+def verified(kind, n=3, **settings):
+    return verify_privacy(kind, BITS, n, **settings)
+
+
+class TestWhatHolds:
+    def test_laplace_noise_attains_its_claim(self):
+        found = verified(Counts)
+        assert found.holds, found
+        assert found.attained == pytest.approx(1)
+        assert found.witness == "all draws, noise by its movement"
+        assert found.rows() == [{"use": "counts", "kind": "noise", "share": pytest.approx(1)}]
+
+    def test_gaussian_noise_attains_its_claim(self):
+        found = verified(lambda: Counts(2.0, 1e-5), max_fits=60)
+        assert found.holds, found
+        assert found.attained == pytest.approx(2, abs=1e-4)
+        assert found.attained_delta == pytest.approx(1e-5, rel=1e-3)
+        assert found.witness == "replay"
+
+    def test_a_draw_is_known_exactly(self):
+        """Of one row: the counts (1, 0) and (0, 1), and e^(-ε/2) between the two."""
+        found = verified(Mode, 1)
+        assert found.holds, found
+        assert found.attained == pytest.approx(1 / 2, rel=1e-12)
+        assert found.witness == "all outcomes"
+        assert (found.n_data_sets, found.n_pairs) == (2, 1)
+
+    def test_secret_roles_count(self):
+        """One of two rows, and nobody knows which: ln((1 + e^(ε/2)) / 2)."""
+
+        class OneOfTwo(Mode):
+            def release(self, counts, ledger):
+                rows = np.repeat([0, 1], counts)[ledger.subset(int(counts.sum()), 1)]
+                return super().release(np.bincount(rows, minlength=2), ledger)
+
+        found = verified(OneOfTwo, 2)
+        assert found.holds, found
+        assert found.attained == pytest.approx(math.log((1 + math.exp(1 / 2)) / 2))
+
+    def test_persons(self):
+        class Persons(Counts):
+            max_rows_per_group = 2
+
+            def fit(self, X, groups):
+                return super().fit(X)
+
+        found = verified(Persons, 2, rows_per_person=2)
+        assert found.holds, found
+        assert found.attained == pytest.approx(1)
+        assert found.n_data_sets == 6  # two of the three persons that there can be
+
+    def test_what_cannot_be_fitted_is_not_verified(self):
+        with pytest.raises(ValueError, match="fit must not fail"):
+            verified(lambda: Counts(epsilon="much"))
+
+
+# planted defects: (what is done, what is said of it)
+
+
+def planted(base=Counts, **methods):
+    return type("Defect", (base,), methods)
+
+
+def sensitivity_of_one(self, counts, ledger):
+    return ledger.add_noise(counts, Sensitivity(1, 1), ledger.event, **SAID).values
+
+
+def a_second_look(self, X, X_public, ledger):
+    other = Ledger(self.epsilon)
+    self.more_ = Counts.release(self, self.count(X), other)
+
+
+def no_entry(self, counts, ledger):
+    return counts + ledger._sample_noise(ledger.event, Fraction(2), counts)
+
+
+def before_the_entry(self, counts, ledger):
+    drawn = ledger._sample_noise(ledger.event, Fraction(2), counts)
+    ledger._enter(ledger.event, **SAID)
+    return counts + drawn
+
+
+def known_seed(self, counts, ledger):
+    ledger._bits = random_bits(7)
+    return Counts.release(self, counts, ledger)
+
+
+def one_seed_for_all(self, counts, ledger):
+    ledger._sample_noise = lambda event, spread, counts: np.zeros_like(counts)
+    return Counts.release(self, counts, ledger)
+
+
+def global_noise(self, counts, ledger):
+    np.random.seed(0)  # noqa: NPY002
+    return Counts.release(self, counts, ledger)
+
+
+def unscaled(self, counts, ledger):
+    noisy = Counts.release(self, counts, ledger)
+    self.exact_ = lambda: counts.sum() * 0 + counts[0]
+    return noisy
+
+
+def floats(self, X):
+    shares = np.where(X[:, 0] > 0, 0.6, 0.4)
+    return np.array([round(shares.sum()), 0], dtype=np.int64)
+
+
+def cover_of_rows(self, counts, ledger):
+    event = Draw(Fraction(self.epsilon))
+    ledger.plan(event)
+    return ledger.draw(Leaf(-counts[counts > 0]), event, 1, **SAID)
+
+
+def warn(self, X, X_public, ledger):
+    if self.count(X)[0] > 1:
+        warnings.warn("few rows are 1", stacklevel=2)
+
+
+def fail(self, X, X_public, ledger):
+    if self.count(X)[0] > 2:
+        raise ValueError("there is no 1")
+
+
+def say(self, X, X_public, ledger):
+    print("sum", X.sum())
+
+
+def store(self, X, X_public, ledger):
+    self.n_ones_ = int(X.sum())
+
+
+def store_type(self, X, X_public, ledger):
+    self.kind_ = "int" if X.all() else "float"
+
+
+def publish(self, X, X_public, ledger):
+    X_public[0, 0] = X.sum()
+
+
+def remember(self, X, X_public, ledger):
+    self.order_ = [float(value) for value in X[:1, 0]]
+
+
+def look_at_noise(self, X, X_public, ledger):
+    """A branch that private rows decide."""
+    if self.count(X)[0] > 1:
+        ledger.child(Pure(Fraction(0)), **SAID)
+        self.values_ = self.values_ * 2
+
+
+def understate(self, X, X_public, ledger):
+    ledger.epsilon = Fraction(1, 2)
+
+
+def deny_the_seed(self, X, X_public, ledger):
+    ledger.__class__ = type("Liar", (Ledger,), {"secure": True})
+
+
+DEFECTS = {
+    "wrong sensitivity": (planted(release=sensitivity_of_one), "moved further"),
+    "unpaid second look": (planted(after=a_second_look), None),
+    "no entry": (planted(release=no_entry), "without an entry"),
+    "drawn before its entry": (planted(release=before_the_entry), "without an entry"),
+    "noise from a known seed": (planted(release=known_seed), "ledger's source"),
+    "no noise": (planted(release=one_seed_for_all), "told apart"),
+    "a global generator": (planted(release=global_noise), "global random generator"),
+    "what a function closes over": (planted(release=unscaled), "told apart"),
+    "sums of floats": (planted(count=floats), "depends on other rows"),
+    "a cover of private rows": (planted(release=cover_of_rows), None),
+    "a warning": (planted(after=warn), "warnings"),
+    "an error": (planted(after=fail), "told apart"),
+    "printed": (planted(after=say), "printed"),
+    "a count in an attribute": (planted(after=store), "n_ones_"),
+    "a type in an attribute": (planted(after=store_type), "kind_"),
+    "public rows written to": (planted(after=publish), "arguments"),
+    "a row is kept": (planted(after=remember), "order_"),
+    "a branch by private rows": (planted(after=look_at_noise), "told apart"),
+    "a receipt that says less": (planted(after=understate), "costs more"),
+}
+
+
+class TestDefects:
+    @pytest.mark.parametrize("name", DEFECTS)
+    def test_is_found(self, name):
+        kind, said = DEFECTS[name]
+        public = {"X_public": np.array([[0.5]])}
+        found = verify_privacy(kind, BITS, 3, fit_params=public, max_fits=150)
+        assert not found.holds
+        assert said is None or any(said in finding for finding in found.findings), found
+        assert "VIOLATED" in repr(found)
+
+    def test_a_seed_that_is_denied(self):
+        kind = planted(after=deny_the_seed)
+        found = verified(lambda: kind(random_state=0))
+        assert "the receipt calls seeded randomness secure" in found.findings
+
+    def test_charged_too_late(self, monkeypatch):
+        def late(self, family, event, sensitivity, *, name, proof):
+            path = self._sample_member(family, event.epsilon, sensitivity)
+            self._enter(event, name, proof)
+            return path
+
+        monkeypatch.setattr(Ledger, "draw", late)
+        found = verified(Mode, 1)
+        assert found.findings == ("counts: drawn before it was charged",)
+
+    def test_half_a_person(self, monkeypatch):
+        class Persons(Counts):
+            max_rows_per_group = 2
+
+            def fit(self, X, groups):
+                return super().fit(X)
+
+        monkeypatch.setattr(Ledger, "for_person", lambda self, sensitivity: sensitivity)
+        assert verified(Persons, 2, rows_per_person=2).attained == pytest.approx(2)
+
+
+class TestAttacks:
+    ROWS = {"X": np.array([[0.0], [1.0]])}, {"X": np.array([[1.0], [1.0]])}
+
+    @pytest.mark.parametrize("statistic", [None, lambda fitted: fitted.values_[0]])
+    def test_the_claim_is_not_reached(self, statistic):
+        rng = np.random.default_rng(0)
+        found = audit_privacy(
+            lambda: Counts(3.0, random_state=rng), *self.ROWS, statistic, n_runs=300
+        )
+        assert found.holds
+        assert 0.5 < found.epsilon < 3
+        assert 0.5 < found.mu < found.claimed_mu
+
+    def test_a_claim_that_is_too_small(self):
+        rng = np.random.default_rng(0)
+        kind = planted(release=lambda self, counts, ledger: counts, after=a_second_look)
+        kind.after = lambda self, X, X_public, ledger: Counts.release(self, self.count(X), ledger)
+        found = audit_privacy(
+            lambda: kind(random_state=rng),
+            *self.ROWS,
+            lambda fitted: fitted.values_[0],
+            n_runs=100,
+        )
+        assert not found.holds
+        assert "VIOLATED" in repr(found)
+
+    def test_secret_roles_need_a_statistic(self):
+        class Roles(Counts):
+            def count(self, X):
+                return super().count(X[Ledger(1).subset(len(X), 1)])
+
+        with pytest.raises(ValueError, match="secret random roles"):
+            audit_privacy(Roles, *self.ROWS, n_runs=2)
+
+
+# its own formulas
+
+
+@given(st.floats(0.05, 5), st.floats(0, 5))
+def test_gaussian_delta_is_that_of_the_accounting(mu, epsilon):
+    expected = accounting.gaussian_delta(Fraction(mu) ** 2, Fraction(epsilon))
+    assert float(gaussian_delta(mu, epsilon)) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+@given(st.lists(st.floats(0.01, 2), min_size=1, max_size=4), st.floats(0, 2), st.floats(0, 3))
+@settings(max_examples=30)
+def test_losses_add_up_as_in_the_accounting(epsilons, mu, at):
+    """Pure steps beside Gaussian noise: `plan_delta` bounds them from above, and closely."""
+    losses = Losses([(-epsilon, epsilon) for epsilon in epsilons], mu**2)
+    plan = Steps((*(Pure(Fraction(e)) for e in epsilons), Gaussian(Fraction(mu) ** 2)))
+    assert losses.delta(at) <= plan_delta(plan, Fraction(at)) * 1.001 + 1e-12
+    if not mu:
+        assert losses.epsilon(0) == pytest.approx(sum(epsilons))
+        assert losses.delta(two_up(sum(epsilons))) < 1e-12
+
+
+def test_randomized_response():
+    """With probability e^ε / (1 + e^ε) the truth: δ at 0 is the total variation distance."""
+    assert Losses([(-1.0, 1.0)]).delta(0) == pytest.approx(math.tanh(0.5))
+    assert Losses([(-1.0, 1.0)]).epsilon(math.tanh(0.5) + 1e-9) == 0
+
+
+def families(rng, errors):
+    """One of each kind of node; errors come from a function of a shape."""
+    yield Leaf(errors(4))
+    yield Choice(Leaf(errors((3, 2))), prior=rng.integers(1, 9, 3))
+    yield Product([Leaf(errors(3)), Choice(Leaf(errors((2, 2))))])
+    yield OneOf([Leaf(errors(2)), Product([Leaf(errors(2)), Leaf(errors(2))])], prior=(2, 5))
+    table = errors((5, 3))
+    yield Choice(Lazy(5, lambda start, stop: Leaf(table[start:stop]), 2))
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20)
+def test_ranges_and_masses_are_those_of_the_members(seed):
+    rng = np.random.default_rng(seed)
+    pairs = [
+        list(families(np.random.default_rng(seed), lambda shape: rng.integers(0, 9, shape)))
+        for _ in range(2)
+    ]
+    for one, other in zip(*pairs, strict=True):
+        moved = [
+            mine[1] - yours[1] for mine, yours in zip(one.members(), other.members(), strict=True)
+        ]
+        low, high = error_range(one, other)
+        assert (int(low), int(high)) == (min(moved), max(moved))
+        mass = sum(prior * math.exp(-0.7 * errors) for _, errors, prior in one.members())
+        assert float(log_mass(one, 0.7)) == pytest.approx(math.log(mass))
+        for path, errors, _ in one.members():
+            assert member_errors(one, path) == errors
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Leaf(np.zeros(2, int)), Leaf(np.zeros(3, int))),
+        (Leaf(np.zeros(2, int)), Product([Leaf(np.zeros(2, int))])),
+        (Choice(Leaf(np.zeros((2, 1), int)), (1, 2)), Choice(Leaf(np.zeros((2, 1), int)), (2, 1))),
+    ],
+)
+def test_families_that_differ_in_more_than_errors(one, other):
+    with pytest.raises(UnlikeError):
+        error_range(one, other)
+
+
+# what can be seen
+
+
+def test_contents_tell_what_differs():
+    def of(number, inside):
+        held = [number, np.array([1.0, np.nan])]
+        return {"a": {"b": held}, "f": lambda: inside}
+
+    assert contents(of(1, 2)) == contents(of(1, 2))
+    assert difference(contents(of(1, 2)), contents(of(3, 2))) == ".'a'.'b'.0: 1 and 3"
+    assert difference(contents(of(1, 2)), contents(of(1, 5))).endswith(": 2 and 5")
+    assert difference(contents(np.zeros(2)), contents(np.zeros(2, int))).startswith(".of")
+    assert difference(contents(1), contents(1.0)) == ": int and float"
+    loop = []
+    loop.append(loop)
+    assert contents(loop) == contents(loop)
+
+
+def test_all_data_sets_and_their_neighbours():
+    domain = Domain(BITS, None, 2, None, ordered=False)
+    assert list(domain) == [(0, 0), (0, 1), (1, 1)]
+    assert domain.size == 3
+    assert domain.neighbours((0, 1)) == [(1, 1), (0, 0)]
+    labelled = Domain(BITS, ("a", "b"), 2, None, ordered=True)
+    assert (labelled.size, len(list(labelled))) == (16, 16)
+    assert len(labelled.neighbours((0, 0))) == 6
+    assert labelled.arguments((0, 3))["y"].tolist() == ["a", "b"]
+
+
+# the table of the page
+
+
+def page_rows():
+    lines = re.findall(r"^\| (.+) \|$", PAGE.read_text(), re.MULTILINE)
+    return {line.split(" | ")[0]: line for line in lines}
+
+
+def test_every_public_estimator_is_in_the_table():
+    named = " ".join(case.name for case in catalogue())
+    for name in skpublicdp.__all__:
+        thing = getattr(skpublicdp, name)
+        assert not hasattr(thing, "fit") or name in named
+    for module in (skpublicdp.sanitizers, skpublicdp.metrics):
+        for name in module.__all__:
+            if hasattr(getattr(module, name), "fit") or name.startswith("private_"):
+                assert name in named or name == "private_accuracy_score"  # of the same table
+    rows = page_rows()
+    assert {case.name for case in catalogue()} <= rows.keys()
+
+
+QUICK = [
+    *("SemiPrivateClassifier, thresholds", "SemiPrivateClassifier, persons", "BLRSanitizer"),
+    *("PAPQueryRelease, custom", "private_scores, pure", "private_confusion_matrix"),
+]
+
+
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.filterwarnings("ignore")
+def test_the_table_says_what_is_found(name):
+    (case,) = (case for case in catalogue() if case.name == name)
+    found = case.verify()
+    assert found.holds, found
+    *_, line = table([found])
+    assert line == f"| {page_rows()[name]} |"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_all_of_the_table():
+    found = list(command.verify_all())
+    assert all(each.holds for each in found), [each for each in found if not each.holds]
+    rows = page_rows()
+    for each, line in zip(found, list(table(found))[2:], strict=True):
+        assert line == f"| {rows[each.name]} |"
+
+
+@pytest.mark.parametrize(("findings", "code"), [((), 0), (("something",), 1)])
+def test_the_command(monkeypatch, capsys, findings, code):
+    found = Verification("one", 1.0, 0.0, 0.5, 0.0, "replay", 1, 1, 1, (), findings)
+    monkeypatch.setattr(command, "verify_all", lambda *names: iter([found]))
+    assert command.main() == code
+    assert ("VIOLATED" in capsys.readouterr().out) == bool(code)
