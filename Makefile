@@ -5,7 +5,7 @@ OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-oldest lint types docs bench bench-scale bench-slow ablate clean
+.PHONY: demo test test-slow test-oldest lint types docs docs-test wheel bench bench-scale head-to-head ablate clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -13,7 +13,7 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 demo: $(VENV)/.ready  ## the main job on real data: table, rule, receipt and picture
-	$(BIN)/python examples/quickstart.py
+	cd examples && ../$(BIN)/python quickstart.py
 
 test: lint types $(VENV)/.ready  ## lint, types and the whole test suite
 	$(BIN)/python -m pytest -n auto
@@ -46,7 +46,21 @@ docs/.ready: $(VENV)/.ready
 	touch $@
 
 docs: docs/.ready  ## the site, warnings as errors, into docs/_build/html
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	rm -rf docs/api/generated docs/_build/html  # what is gone; the gallery keeps what has not changed
+	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+
+docs-test: docs  ## the site in a real browser, which is Debian's Chromium unless there is one
+	command -v chromium || { apt-get update -qq && \
+		apt-get install --yes -qq --no-install-recommends chromium; }
+	$(BIN)/python -m pytest -q tests/site
+
+wheel: $(VENV)/.ready  ## sdist and wheel into dist/, tried where nothing else is installed
+	rm -rf dist .venv-wheel
+	$(BIN)/python -m pip install --quiet 'build>=1.2'
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet dist/*.whl
+	cp tests/installed.py dist/ && cd dist && ../.venv-wheel/bin/python installed.py
 
 bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py
@@ -61,11 +75,12 @@ bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/resul
 bench-scale: $(VENV)/.ready  ## tables larger than memory: 10^6 to 10^8 rows from Parquet, minutes and 2 GB of disk
 	$(BIN)/python benchmarks/bench_scale.py
 
-bench-slow: $(VENV)/.ready  ## LabelBoost with the paper's constants: 26 million rows and a gigabyte
-	$(BIN)/python benchmarks/bench_label_boost_paper.py
+# DATA: the folder of the census tables; MBI: a clone of ryan112358/mbi, for MST and AIM
+head-to-head: $(VENV)/.ready  ## beside other packages, in environments of their own: an hour and more
+	$(BIN)/python benchmarks/head_to_head.py $(if $(DATA),--data-dir $(DATA)) $(if $(MBI),--mbi $(MBI)) $(ARGS)
 
 ablate: $(VENV)/.ready  ## what each tuned number buys, as ratios of errors
 	$(BIN)/python benchmarks/ablate.py
 
 clean:
-	rm -rf $(VENV) $(OLDEST) docs/.ready docs/_build docs/api/generated benchmarks/results examples/results
+	rm -rf $(VENV) $(OLDEST) .venv-wheel dist .venv-peers .venv-diffprivlib docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results

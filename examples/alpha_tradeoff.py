@@ -1,4 +1,7 @@
-"""Show what `alpha` trades: a finer cover holds a better rule, and the draw finds it less surely.
+"""What alpha trades
+=================
+
+A finer cover holds a better rule, and the draw finds it less surely.
 
 An illness shows in one of 40 measurements, above an unknown limit; the other 39 say nothing. Ten
 answers on a scale of 0 to 9 follow the telling measurement roughly. `Stumps` splits one of the 50
@@ -14,6 +17,7 @@ or synthetic rows, as here, and fit once on the private ones.
 Run it with ``python examples/alpha_tradeoff.py``; it takes about a minute.
 """
 
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -28,9 +32,13 @@ import matplotlib.pyplot as plt
 
 ALPHAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 EPSILONS = (0.02, 0.04, 1.0)
-PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "alpha_tradeoff.png"
+PICTURE = Path("results", "alpha_tradeoff.png")
 N_PRIVATE, N_PUBLIC = 1500, 300
 UNLABELLED = -1
+
+
+# %%
+# People who are made up.
 
 
 def make_people(seed):
@@ -42,6 +50,10 @@ def make_people(seed):
     ill = (measured[:, 0] > rng.uniform(0.2, 0.8)).astype(int)
     is_public = np.arange(len(ill)) >= N_PRIVATE
     return np.hstack([measured, answers]), np.where(is_public, UNLABELLED, ill), is_public
+
+
+# %%
+# A grid search over `alpha` and ε. Folds cut the mask of the public rows along with the rows.
 
 
 def score(clf, X, y):
@@ -69,6 +81,10 @@ def search(seeds, alphas, epsilons):
             means = plane.cv_results_[f"mean_test_{name}"]
             values.append(means.reshape(len(alphas), len(epsilons)))
     return {name: np.array(values) for name, values in found.items()}
+
+
+# %%
+# Accuracy peaks where the two bounds meet.
 
 
 def draw_picture(found, alphas, epsilons, out):
@@ -102,7 +118,6 @@ def draw_picture(found, alphas, epsilons, out):
         axes.legend(frameon=False)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=100)
-    plt.close(figure)
 
 
 def main(seeds=30, alphas=ALPHAS, epsilons=EPSILONS, out=PICTURE):
@@ -123,4 +138,6 @@ def main(seeds=30, alphas=ALPHAS, epsilons=EPSILONS, out=PICTURE):
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=30, help="how often all is repeated")
+    main(parser.parse_args().seeds)

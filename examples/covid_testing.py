@@ -1,4 +1,7 @@
-"""Learn who tests positive when only those who tested positive share their data.
+"""When who shares depends on the answer
+=====================================
+
+Learn who tests positive when only those who tested positive share their data.
 
 The first hundred days of a hospital's virus tests: 15,223 results, with the day of the pandemic
 and the age of whoever was tested. Take it that people who tested positive agreed to share their
@@ -9,6 +12,7 @@ halfspaces from the public rows and counts all rows on them.
 Run it with ``python examples/covid_testing.py``; it takes a minute or two and no network.
 """
 
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -30,7 +34,11 @@ EPSILONS = (0.1, 1.0)
 RATIO = 17
 """Negative tests for each positive one, rounded; taken to be common knowledge."""
 
-PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "covid_testing.png"
+PICTURE = Path("results", "covid_testing.png")
+
+
+# %%
+# The tests, and four ways to learn from them privately.
 
 
 def load_tests():
@@ -94,6 +102,10 @@ OPEN = {
 }
 
 
+# %%
+# Each is judged by rows that it has not seen.
+
+
 def cross_validated(fit, X, y, epsilon, seed):
     """Return the balanced accuracy of predictions for all rows, each by a fit without its fold."""
     predicted = np.empty_like(y)
@@ -114,6 +126,10 @@ def print_comparison(X, y, seeds, epsilons):
         print(f"  {name:48}" + "".join(f"{cell:17}" for cell in cells))
 
 
+# %%
+# One rule, the public points and the line that was drawn.
+
+
 def draw_picture(clf, X, y, out):
     """Save the polytope with the public points, and all results day by day."""
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
@@ -127,7 +143,6 @@ def draw_picture(clf, X, y, out):
     axes.spines[["top", "right"]].set_visible(False)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=110)
-    plt.close(figure)
 
 
 def main(seeds=5, epsilons=EPSILONS, out=PICTURE):
@@ -146,4 +161,6 @@ def main(seeds=5, epsilons=EPSILONS, out=PICTURE):
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=5, help="how often folds are drawn")
+    main(parser.parse_args().seeds)

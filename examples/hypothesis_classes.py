@@ -1,4 +1,7 @@
-"""Draw what each hypothesis class learns and what its cover looks like, on two features.
+"""What each hypothesis class learns
+=================================
+
+Each class with its cover, on two features.
 
 60 people made their age and income public. 3,000 others keep theirs private, together with the
 answer to whether they save for their old age. Each picture shows a rule drawn from one class, and
@@ -32,7 +35,7 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 
-FOLDER = Path(__file__).parents[1] / "docs" / "_static" / "hypotheses"
+FOLDER = Path("results", "hypotheses")
 NAMES = ("age", "income")
 AXES = ("age (years)", "income (thousand a year)")
 LIMITS = np.array([[15.0, 92.0], [0.0, 120.0]])
@@ -51,6 +54,10 @@ CLASSES = {
     "halfspaces_directions": Halfspaces(cover="directions"),
     "union": Union([Rectangles(), Halfspaces(cover="directions")]),
 }
+
+
+# %%
+# People who are made up, and the pictures of their plane.
 
 
 def make_people(n, generator):
@@ -114,6 +121,10 @@ def draw_cover(axes, cover, colour=LINES[0], most=40):
     return draw_splits(axes, cover.splits.features, cover.splits.thresholds, colour)
 
 
+# %%
+# A learned rule beside the cover it was drawn from.
+
+
 def draw_picture(hypotheses, people, X_public, out):
     """Save a picture of a learned rule and of its cover, side by side."""
     # a seed makes the picture repeatable; it is not for rules that are handed out
@@ -139,7 +150,6 @@ def draw_picture(hypotheses, people, X_public, out):
     figure.canvas.draw()
     pixels = Image.fromarray(np.asarray(figure.canvas.buffer_rgba()))
     pixels.quantize(32, Image.Quantize.FASTOCTREE, dither=0).save(out, optimize=True)
-    plt.close(figure)
 
 
 def main(out=FOLDER):

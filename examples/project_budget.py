@@ -1,4 +1,7 @@
-"""A whole project on one budget: a search, a final model, three releases and one accuracy.
+"""A whole project on one budget
+=============================
+
+A search, a final model, three releases and one accuracy.
 
 A health check of 30,000 people is made up here. 400 more let their measurements be public, and a
 quarter of all people is held out to measure the final model. All that is published costs ε = 1
@@ -7,6 +10,7 @@ together, at δ = 1e-6.
 Run it with ``python examples/project_budget.py``; it takes a few seconds and no network.
 """
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
@@ -15,13 +19,20 @@ from skpublicdp import PAPQueryRelease, PrivacyBudget, SemiPrivateClassifier
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps
 from skpublicdp.metrics import private_scores
 from skpublicdp.model_selection import SemiPrivateSearchCV
+from skpublicdp.plotting import BudgetDisplay
 from skpublicdp.query_release import MarginalQueries
+
+matplotlib.use("Agg")  # no display is needed
 
 DELTA = 1e-6
 FEATURES = ["age", "bmi", "glucose", "smoker"]
 GRID = {"hypotheses": [Stumps(), DecisionTrees(), Halfspaces()], "alpha": [0.05, 0.2]}
 BOUNDS = {"age": (18, 100), "glucose": (40, 400)}
 """What is known of the columns without looking at anybody."""
+
+
+# %%
+# People who are made up.
 
 
 def people(n, seed):
@@ -36,6 +47,10 @@ def people(n, seed):
     table = pd.DataFrame({"age": age, "bmi": bmi, "glucose": glucose, "smoker": smoker})
     table["region"] = rng.choice(["north", "east", "south", "west"], n, p=[0.2, 0.35, 0.3, 0.15])
     return table, np.where(ill, "ill", "well")
+
+
+# %%
+# Each fit is given the same budget, and refuses if it cannot pay.
 
 
 def learn(X, y, X_public, budget, seed):
@@ -61,6 +76,10 @@ def release(people, public, budget, seed):
         )
         releases.append(one.fit(people[columns], X_public=public[columns]))
     return releases
+
+
+# %%
+# What was asked for, and what it came to together.
 
 
 def print_ledger(budget, receipts):
@@ -117,6 +136,7 @@ def main(n=30_000, seed=0):
     print(f"Accuracy: {scores.accuracy:.3f}, with 95% between {low:.3f} and {high:.3f}\n")
     fits = (search, final, age, glucose, counts, scores)
     print_ledger(budget, [one.privacy_ for one in fits])
+    BudgetDisplay.from_budget(budget)
     return budget
 
 

@@ -1,12 +1,22 @@
 """The examples run, print what they promise and save a picture."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 from sklearn.model_selection import StratifiedKFold
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    """Close the figures that examples leave open for whoever runs them in a notebook."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
 
 
 def test_quickstart(tmp_path, capsys):
@@ -150,3 +160,17 @@ def test_project_budget(capsys):
         if word.startswith("0.")
     )
     assert low < accuracy < high < low + 0.05
+
+
+def test_attack_and_defence(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    module = runpy.run_path(str(EXAMPLES / "attack_and_defence.py"))
+    picture = tmp_path / "attack_and_defence.png"
+    module["main"](seeds=1, alphas=(0.01,), times=(0.01, 3.0), out=picture)
+    printed = capsys.readouterr().out
+    assert "exact     AUC 0.9" in printed
+    assert "proves ε > 2." in printed
+    assert "proves ε > 0.00" in printed
+    for part in ("public rows are dummies      0.5", "labels, binary search        7"):
+        assert part in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")

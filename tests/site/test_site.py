@@ -1,0 +1,220 @@
+"""The built site works in a real browser, on a desk and on a phone, without a network."""
+
+import importlib
+import sys
+from html.parser import HTMLParser
+from operator import attrgetter
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import skpublicdp
+from tests.site.conftest import SIZES
+
+DOCS = Path(__file__).parents[2] / "docs"
+WORDS = (
+    "hyperparameter",
+    "ProgressBar",
+    "budget",
+    "ROC",
+    "polars",
+    "synthetic",
+    "threshold",
+    "drift",
+    "groups",
+    "audit",
+)
+SAMPLE = ("SemiPrivateClassifier", "PAPQueryRelease")
+"""Pages of the reference are all alike; a browser opens these."""
+
+PUBLIC = (
+    "skpublicdp",
+    "skpublicdp.accounting",
+    "skpublicdp.audit",
+    "skpublicdp.data",
+    "skpublicdp.guarantees",
+    "skpublicdp.hypotheses",
+    "skpublicdp.metrics",
+    "skpublicdp.model_selection",
+    "skpublicdp.plotting",
+    "skpublicdp.query_release",
+    "skpublicdp.sanitizers",
+)
+
+MADE = ("_modules", "_static", "api/generated", "auto_examples/backreferences")
+
+UNSET = """[...document.querySelectorAll('.math')]
+    .filter(math => !math.querySelector('mjx-container')).map(math => math.textContent)"""
+FAULTY = """[...document.querySelectorAll('mjx-merror')].map(error => error.textContent)"""
+BLANK = """[...document.images].filter(image => image.complete && !image.naturalWidth)
+    .map(image => image.src)"""
+TOO_WIDE = """document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+TYPESET = "window.MathJax?.startup?.promise ?? null"
+
+
+class Links(HTMLParser):
+    """The targets, the resources and the links of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.resources, self.links = set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
+        if found.get("href"):
+            kept = self.links if tag == "a" else self.resources
+            if found.get("rel") != "canonical":
+                kept.append(found["href"])
+        if found.get("src"):
+            self.resources.append(found["src"])
+
+
+def local(url):
+    """Return whether a link leads to a file of the site."""
+    parts = urlsplit(url)
+    return not parts.scheme and not parts.netloc
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    found = sorted(site.rglob("*.html"))
+    return {path: Links(path.read_text()) for path in found if "_static" not in path.parts}
+
+
+def written(site):
+    """Return the pages that somebody wrote, and a few of the reference."""
+    paths = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    sample = [
+        path for path in paths if path.startswith("api/") and Path(path).stem.endswith(SAMPLE)
+    ]
+    return [path for path in paths if not path.startswith(MADE)] + sample
+
+
+def test_nothing_comes_from_elsewhere(pages):
+    elsewhere = {url for page in pages.values() for url in page.resources if not local(url)}
+    assert not {url for url in elsewhere if not url.startswith("data:")}
+
+
+def test_every_link_leads_somewhere(pages):
+    broken = set()
+    for path, page in pages.items():
+        for url in filter(local, page.links + page.resources):
+            parts = urlsplit(url)
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            ids = pages[target].ids if target in pages else set()
+            if not target.exists() or (
+                ids and parts.fragment and unquote(parts.fragment) not in ids
+            ):
+                broken.add((path.name, url))
+    assert not broken
+
+
+def test_every_page_opens(open_page, site):
+    page, wide = open_page(), {}
+    for path in written(site):
+        page.goto(path)
+        page.evaluate(TYPESET)
+        for name, script in (("formulas", UNSET), ("formulas", FAULTY), ("pictures", BLANK)):
+            found = page.evaluate(script)
+            assert not found, f"{name} of {path}: {found}"
+        for size in SIZES:
+            page.set_viewport_size(SIZES[size])
+            if over := page.evaluate(TOO_WIDE):
+                wide[path, size] = over
+    assert not open_page.wrong
+    assert not wide, f"pages that scroll sideways, and by how many pixels: {wide}"
+
+
+def test_search(open_page):
+    page, lost = open_page(), []
+    for word in WORDS:
+        page.goto(f"search.html?q={word}")
+        page.wait_for_selector("#search-results > p, #search-results .search-summary")
+        page.wait_for_function("!document.title.includes('Searching')")
+        page.wait_for_timeout(300)
+        hits = page.locator("#search-results ul.search > li a")
+        if not hits.count():
+            lost.append(word)
+    assert not lost
+    assert not open_page.wrong
+
+
+def test_landing_page_leads_to_every_estimator(pages, site):
+    links = {urlsplit(url).path for url in pages[site / "index.html"].links}
+    for name in skpublicdp.__all__:
+        if name.endswith(("Classifier", "Regressor", "Learner", "Release", "Budget")):
+            assert f"api/generated/skpublicdp.{name}.html" in links
+    assert {"user_guide/getting_started.html", "auto_examples/index.html"} <= links
+
+
+def test_landing_page_quotes_the_comparison():
+    rows = {}
+    for name in ("index", "comparison"):
+        lines = (DOCS / f"{name}.md").read_text().splitlines()
+        cells = ([cell.strip() for cell in line.split("|")[2:-1]] for line in lines)
+        rows[name] = [row for row in cells if row and row[0].startswith(".")]
+    assert rows["index"]
+    # of the comparison's columns .05, .1, .5, 1 and 8, the landing page shows three
+    assert {tuple(row) for row in rows["index"]} <= {
+        tuple(row[column] for column in (1, 3, 4)) for row in rows["comparison"] if len(row) == 5
+    }
+
+
+def test_every_public_name_has_a_page(site):
+    modules = [importlib.import_module(module) for module in PUBLIC]
+    described = set()
+    for path in (site / "api" / "generated").glob("*.html"):
+        module, _, name = path.stem.rpartition(".")
+        while module not in sys.modules:  # name is in a class or a module that is not imported
+            module, _, outer = module.rpartition(".")
+            name = f"{outer}.{name}"
+        described.add(id(attrgetter(name)(sys.modules[module])))
+    missing = [
+        f"{module.__name__}.{name}"
+        for module in modules
+        for name in module.__all__
+        if name != "__version__" and id(getattr(module, name)) not in described
+    ]
+    assert not missing, "these belong on a page of docs/api"
+
+
+def test_code_is_copied_without_prompts_and_output(open_page):
+    page = open_page()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto("index.html")
+    block = page.locator("div.highlight", has_text=">>> import").first
+    block.hover()
+    block.locator("button.copybtn").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert "import" in copied
+    assert ">>>" not in copied
+    compile(copied, "copied", "exec")
+
+
+def test_diagram_follows_the_theme(open_page):
+    fills = {}
+    for theme in ("light", "dark"):
+        page = open_page(theme=theme)
+        page.goto("index.html")
+        rect = page.locator("svg.idea:not(.tall) rect.open").first
+        fills[theme] = rect.evaluate("box => getComputedStyle(box).fill")
+    assert fills["light"] != fills["dark"]
+    assert not open_page.wrong
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_screenshots(open_page, site, size, theme):
+    """Keep pictures for people to look at."""
+    folder = site.parent / "screenshots"
+    page = open_page(size, theme)
+    for path in ("index", "user_guide/getting_started", "auto_examples/index", "api/estimators"):
+        page.goto(f"{path}.html")
+        page.evaluate(TYPESET)
+        out = folder / f"{path.replace('/', '-')}-{size}-{theme}.png"
+        page.screenshot(path=out, full_page=True)
+        assert out.stat().st_size > 10_000
+    assert not open_page.wrong
