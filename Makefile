@@ -60,7 +60,7 @@ wheel: $(VENV)/.ready  ## sdist and wheel into dist/, tried where nothing else i
 	$(BIN)/python -m build --outdir dist .
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip install --quiet dist/*.whl
-	cp tests/installed.py dist/ && cd dist && ../.venv-wheel/bin/python installed.py
+	cp benchmarks/installed.py dist/ && cd dist && ../.venv-wheel/bin/python installed.py
 
 bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py

@@ -70,6 +70,13 @@ def test_two_fits_of_one_are_less_than_two():
     assert spend_all(PrivacyBudget(1, 1e-6), [noise] * 2) == [noise]  # exactly all of it
 
 
+def test_what_costs_nothing_is_no_fit():
+    noise = Gaussian(gaussian_mu_squared(Fraction(1), MILLIONTH))
+    assert spend_all(PrivacyBudget(1, 1e-6), [Steps(()), noise, Steps(())]) == [
+        Steps(()), noise, Steps(()),
+    ]  # fmt: skip
+
+
 def test_what_is_mixed_adds_up():
     """Gaussian noise has no ε, so that pure cannot hold any more; a share of ε for each can."""
     noise = Gaussian(gaussian_mu_squared(Fraction(1), MILLIONTH))

@@ -269,8 +269,9 @@ def test_a_fit_takes_what_it_promises_from_a_budget(case, method, accountant):
     assert release.privacy_.entry == 1
     (entry,) = budget.ledger
     assert (entry.who, entry.n_rows) == ("PAPQueryRelease", 12)
+    more = 1.9 if accountant == "auto" else 0.1  # few draws leave room for some noise
     with Tape() as tape, pytest.raises(PrivacyBudgetError):
-        release.set_params(epsilon=0.1).fit(X, X_public=public)
+        release.set_params(epsilon=more).fit(X, X_public=public)
     assert not tape.uses
     assert budget.ledger == [entry]
 

@@ -44,6 +44,9 @@ LARGEST = 1 << 20
 """No fit has a larger ε."""
 
 
+NO = Fraction(0)
+
+
 class Spent(NamedTuple):
     """An (ε, δ) that would have admitted all fits so far.
 
@@ -60,8 +63,8 @@ class Spent(NamedTuple):
 class Prices(NamedTuple):
     """What events cost in each currency; None is infinite.
 
-    `pure` is the ε of events with δ = 0 alone, `noise` the μ² of all others, and `fits` their
-    number.
+    `pure` is the ε of events with δ = 0 alone, `noise` the μ² of all others, and `fits` the number
+    of all that cost something.
 
     Examples
     --------
@@ -87,10 +90,10 @@ class Prices(NamedTuple):
             for price in (rho_price(event), mu_squared_price(event))
         )
         if math.isinf(epsilon):
-            return cls(None, delta, rho, mu_squared, Fraction(0), mu_squared, 1)
+            return cls(None, delta, rho, mu_squared, NO, mu_squared, 1)
         exact = Fraction(epsilon)
-        pure, noise = (Fraction(0), mu_squared) if delta else (exact, Fraction(0))
-        return cls(exact, delta, rho, mu_squared, pure, noise, 1)
+        pure, noise = (NO, mu_squared) if delta else (exact, NO)
+        return cls(exact, delta, rho, mu_squared, pure, noise, int(exact > 0 or delta > 0))
 
     def __add__(self, other: Any) -> Prices:
         return Prices(
@@ -115,7 +118,6 @@ class Prices(NamedTuple):
         return cls._make([*prices, int(fits)])
 
 
-NO = Fraction(0)
 FREE = Prices(NO, NO, NO, NO, NO, NO, 0)
 
 
