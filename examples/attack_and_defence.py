@@ -28,7 +28,7 @@ from skpublicdp.query_release import MarginalQueries
 matplotlib.use("Agg")  # draws into a file: no display is needed
 import matplotlib.pyplot as plt
 
-N_COLUMNS, N_PRIVATE, N_PUBLIC, N_REFERENCE = 60, 150, 50, 3000
+N_COLUMNS, N_PRIVATE, N_PUBLIC, N_REFERENCE = 50, 100, 50, 3000
 ALPHAS = (0.01, 0.003, 0.001)
 PUBLIC_TIMES_ALPHA = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 LABELS = (2, 4, 8, 16, 32, 64, 128)

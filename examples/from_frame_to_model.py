@@ -3,10 +3,10 @@
 
 Split, cross-validate, fit, score, and hand out a model with its card: all on one budget.
 
-The General Social Survey asks whether a woman should be able to have an abortion for any reason. What
-somebody answers is private. 500 people of 18,000 agreed, as we take it here, to share their rows. A
-model of the opinion is to be published, with what is known of its quality, and nobody else's
-answer may be learned from it.
+The General Social Survey asks whether a woman should be able to have an abortion for any reason.
+What somebody answers is private. 500 people of 18,000 agreed, as we take it here, to share their
+rows. A model of the opinion is to be published, with what is known of its quality, and nobody
+else's answer may be learned from it.
 
 Run it with ``python examples/from_frame_to_model.py``; it takes seconds and no network.
 """
@@ -49,9 +49,9 @@ print(f"\n{len(X)} rows, {is_public.sum()} of them public")
 # %%
 # The budget
 # ----------
-# All that is ever published about these people may cost ε = 2 at δ = 1e-6. Every fit and every score
-# below is charged before it reads a private row, and refused if it cannot be paid. Rows that are held
-# out are other people, who pay for themselves.
+# All that is ever published about these people may cost ε = 2 at δ = 1e-6. Every fit and every
+# score below is charged before it reads a private row, and refused if it cannot be paid. Rows that
+# are held out are other people, whose privacy is not touched by what the others spend.
 
 budget = PrivacyBudget(2.0, 1e-6)
 learning, held_out = budget.group("learning"), budget.group("held out")
@@ -61,7 +61,8 @@ learning, held_out = budget.group("learning"), budget.group("held out")
 # -----
 # The splitters of this package keep public rows in training and test on private ones.
 
-((train, test),) = PublicShuffleSplit(1, test_size=0.25, is_public=is_public, random_state=0).split(X)
+splitter = PublicShuffleSplit(1, test_size=0.25, is_public=is_public, random_state=0)
+((train, test),) = splitter.split(X)
 X_train, y_train, mask = X.iloc[train], y[train], is_public.iloc[train]
 print(f"{len(train)} rows to learn from, {len(test)} to measure on")
 
@@ -69,16 +70,14 @@ print(f"{len(train)} rows to learn from, {len(test)} to measure on")
 # %%
 # Cross-validation
 # ----------------
-# It fits, and it scores: both are charged, so the mean below may be published. It is seldom worth it.
-# To choose among settings `SemiPrivateSearchCV` is cheaper, and to know how good the model is, rows
-# that are held out are. The rows are in order of the year of the interview, so the folds are shuffled.
+# It fits, and it scores: both are charged, so the scores below may be published. It is seldom worth
+# that: to choose among settings `SemiPrivateSearchCV` is cheaper, and to know how good the model
+# is, rows that are held out are. The rows are in order of the year, so the folds are shuffled.
 
 clf = SemiPrivateBoostingClassifier(epsilon=0.3, budget=learning)
 scorer = make_private_scorer("accuracy", epsilon=0.1, budget=learning)
 folds = PublicKFold(3, shuffle=True, random_state=0, is_public=mask)
-found = cross_val_score(
-    clf, X_train, y_train, cv=folds, scoring=scorer, params={"is_public": mask}
-)
+found = cross_val_score(clf, X_train, y_train, cv=folds, scoring=scorer, params={"is_public": mask})
 print(f"Accuracy of three fits: {found.round(3)}, spent so far: ε = {learning.spent().epsilon:.2f}")
 
 
@@ -108,7 +107,9 @@ print(f"\nOf the budget {budget.remaining():.2f} are left")
 # %%
 # What it learned
 # ---------------
-# All of it: what each column adds to the log-odds, with bands of what noise and few rows leave open.
+# What each column adds to the log-odds, with bands of what noise and few rows leave open. ``educ``
+# counts years of school, and ``relactiv`` is how often somebody takes part in activities of a
+# church, from never to daily.
 
 display = ShapeDisplay.from_estimator(clf, target="any reason")
 RESULTS.mkdir(exist_ok=True)
@@ -126,6 +127,7 @@ joblib.dump(clf, RESULTS / "opinion.joblib")
 card = report(clf, RESULTS / "opinion.html")
 
 again = joblib.load(RESULTS / "opinion.joblib")
-print("The same predictions:", bool(np.all(again.predict(X.iloc[test]) == clf.predict(X.iloc[test]))))
+same = np.all(again.predict(X.iloc[test]) == clf.predict(X.iloc[test]))
+print("The same predictions:", bool(same))
 print("In the JSON:", ", ".join(json.loads(clf.to_json())))
 print(f"Card: {card}, {card.stat().st_size // 1000} kB")

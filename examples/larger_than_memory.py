@@ -4,8 +4,8 @@
 Two million private rows in a Parquet file, read piece by piece, never as a whole.
 
 `open_rows` takes files, directories, SQL, Dask and Arrow; what it returns goes into any ``fit`` in
-place of ``X``. Each fit passes over the rows a few times and keeps sums, so memory does not grow with
-the file. A table of a hundred million rows is learned from in the same way.
+place of ``X``. A fit passes over the rows a few times and keeps sums, so memory does not grow with
+the file: a table of a hundred million rows is learned from in the same way.
 
 Run it with ``python examples/larger_than_memory.py``; it takes seconds, no network, 10 MB of disk
 that it frees again, and pyarrow: ``pip install '.[arrow,data,plot]'``.
@@ -36,8 +36,8 @@ PICTURE = Path("results", "larger_than_memory.png")
 
 
 # %%
-# Trips by taxi, which are made up so that what is learned can be compared with what is true: who tips
-# more than a fifth depends on the hour, the distance and the weekday.
+# Trips by taxi, which are made up so that what is learned can be compared with what is true: who
+# tips depends on the hour, the distance and the weekday.
 
 
 def of_hour(hour):
@@ -120,8 +120,9 @@ def main(n=2_000_000, seed=0, out=PICTURE):
     right = model.score(test.drop(columns="tip"), test["tip"])
     likely = chances(test["hour"], test["km"], test["weekday"].cat.codes) > 0.5
     best = np.mean(likely == test["tip"])
-    print(f"\nRight about {right:.1%} of new trips; who knows the law of tips is of {best:.1%}")
-    print(f"Median fare {fares.quantile(0.5):.2f}, and one in ten is above {fares.quantile(0.9):.2f}")
+    print(f"\nRight about {right:.1%} of new trips; somebody who knows the law, about {best:.1%}")
+    half, most = fares.quantile([0.5, 0.9])
+    print(f"Half of the fares are up to {half:.2f}, and nine in ten up to {most:.2f}")
     print(f"\n{model.privacy_}")
     draw(model, fares, Path(out))
     print(f"\nPicture: {out}")

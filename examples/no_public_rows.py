@@ -1,7 +1,7 @@
 """No public rows: write them yourself
 ===================================
 
-200 rows written from common knowledge do nearly what 200 real ones do.
+200 rows written from common knowledge do about what 200 real ones do.
 
 Whoever has no public rows still knows the country: how old people are, which work goes with which
 schooling, who is married. ``data/census_from_common_knowledge.csv`` holds 200 adults of the United
@@ -37,7 +37,9 @@ import matplotlib.pyplot as plt
 
 EPSILONS = (0.03, 0.1, 0.3, 1.0)
 PUBLIC = 200
-WRITTEN = Path(__file__).parent / "data" / "census_from_common_knowledge.csv"
+# a notebook has no __file__, and runs in the folder of the example
+HERE = Path(globals().get("__file__", "")).parent
+WRITTEN = HERE / "data" / "census_from_common_knowledge.csv"
 PICTURE = Path("results", "no_public_rows.png")
 
 
@@ -130,8 +132,8 @@ def load_survey():
 
 
 # %%
-# What `describe_columns` is told: ranges with a typical value, and the categories that the code books
-# list, all as likely.
+# What `describe_columns` is told: ranges with a typical value, and the categories that the code
+# books list, all as likely.
 
 CODE_BOOK = {
     "age": (17, 90, 38),
@@ -142,9 +144,23 @@ CODE_BOOK = {
     "education": ["Preschool", *SCHOOLING],
     "marital_status": [*MARITAL, "Married-AF-spouse"],
     "occupation": [*OCCUPATION],
-    "relationship": "Husband Wife Own-child Other-relative Not-in-family Unmarried".split(),
-    "race": "White Black Asian-Pac-Islander Amer-Indian-Eskimo Other".split(),
-    "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov".split(),
+    "relationship": [
+        "Husband",
+        "Wife",
+        "Own-child",
+        "Other-relative",
+        "Not-in-family",
+        "Unmarried",
+    ],
+    "race": ["White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other"],
+    "workclass": [
+        "Private",
+        "Self-emp-not-inc",
+        "Self-emp-inc",
+        "Federal-gov",
+        "Local-gov",
+        "State-gov",
+    ],
     "native_country": ["United-States", "Mexico", "Canada", "Philippines", "Puerto-Rico"],
     "gender": ["Female", "Male"],
     "educcat": sorted(set(SCHOOLING.values())),
@@ -232,8 +248,8 @@ def draw(found, points, epsilons, out):
 
 
 # %%
-# The smaller ε, the more public rows are worth, and written ones are worth about as much as real ones.
-# The same on ADULT, with 24,270 private training rows:
+# The smaller ε, the more public rows are worth, and written ones are worth about as much as real
+# ones. The same on ADULT, with 24,270 private training rows:
 #
 # ==================  ========  =======  =======  =====
 # public rows         ε = 0.03  ε = 0.1  ε = 0.3  ε = 1

@@ -3,11 +3,11 @@
 
 How good is a model on rows that nobody may see? One release tells, in every way at once.
 
-The survey of ``quickstart.py``: a pollster fits a logistic regression to 1,000 people who let
-their answers and their vote be public. How well does it predict others, whose votes are private?
-`private_scores` cuts the predicted probabilities into cells that no private row decides, counts them
-with noise, and reads everything off the counts: accuracy, ROC curve, calibration. The model need not
-be private, for it has seen public rows alone.
+The survey of ``quickstart.py``: a pollster fits a logistic regression to 1,000 people who let their
+answers and their vote be public. How well does it predict others, whose votes are private?
+`private_scores` cuts the predicted probabilities into cells that no private row decides, counts
+them with noise, and reads everything off the counts: accuracy, ROC curve, calibration. The model
+itself has seen public rows alone and needs no protection.
 
 Run it with ``python examples/private_roc.py``; it takes seconds and no network.
 """
@@ -51,7 +51,8 @@ columns = make_column_transformer(
     (one_hot, make_column_selector(dtype_exclude="number")), remainder=numbers
 )
 model = make_pipeline(columns, LogisticRegression(C=0.1, max_iter=1000)).fit(X_public, y_public)
-print(f"{len(X_private)} private rows; right about {model.score(X_public, y_public):.1%} of its own")
+own = model.score(X_public, y_public)
+print(f"Right about {own:.1%} of the {len(X_public)} public rows, which it was fitted to")
 
 
 # %%

@@ -11,7 +11,15 @@ SEEDS = {"alpha_tradeoff": 4, "covid_testing": 1, "few_labels": 1}
 """Fewer repetitions where an example would hold the gallery up."""
 
 
-ORDER = ("quickstart", "income_boosting", "adult_queries", "project_budget", "few_labels")
+ORDER = (
+    "quickstart",
+    "from_frame_to_model",
+    "income_boosting",
+    "adult_queries",
+    "no_public_rows",
+    "project_budget",
+    "few_labels",
+)
 """What a newcomer sees first; the others follow by name."""
 
 
