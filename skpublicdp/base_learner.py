@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -18,14 +19,15 @@ from skpublicdp.data.containers import height
 from skpublicdp.data.reading import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
-def _base_has(method: str) -> Any:
-    """Tell whether the base learner has a method, for `available_if`."""
 
-    def check(self: Any) -> bool:
+def _if_base_has(method: str) -> Callable[[_Method], _Method]:
+    def check(self: DelegatesToBase) -> bool:
         return hasattr(getattr(self, "estimator_", None) or self._base(), method)
 
-    return check
+    decorator: Callable[[_Method], _Method] = available_if(check)
+    return decorator
 
 
 class DelegatesToBase:
@@ -41,7 +43,7 @@ class DelegatesToBase:
         """Return the base learner that the user has set, or the default."""
         raise NotImplementedError
 
-    def predict(self, X: ArrayLike) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels with the base learner.
 
         Parameters
@@ -56,8 +58,8 @@ class DelegatesToBase:
         """
         return self._delegate("predict", X)
 
-    @available_if(_base_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> Any:
+    @_if_base_has("predict_proba")
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict probabilities with the base learner.
 
         Parameters
@@ -72,8 +74,8 @@ class DelegatesToBase:
         """
         return self._delegate("predict_proba", X)
 
-    @available_if(_base_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: ArrayLike) -> Any:
+    @_if_base_has("decision_function")
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the base learner's decision function.
 
         Parameters
@@ -88,9 +90,10 @@ class DelegatesToBase:
         """
         return self._delegate("decision_function", X)
 
-    def _delegate(self, method: str, X: ArrayLike) -> Any:
+    def _delegate(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self, "estimator_")
-        return getattr(self.estimator_, method)(check_rows(self, X, reset=False))
+        found: NDArray[Any] = getattr(self.estimator_, method)(check_rows(self, X, reset=False))
+        return found
 
 
 def spends(epsilon: Fraction, delta: Fraction) -> Event:

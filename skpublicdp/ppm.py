@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Literal, Self, cast
@@ -194,7 +195,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         *,
         epsilon: float | Fraction = 1.0,
         private_label: Any = None,
-        class_weight: Literal["balanced"] | dict[Any, float | Fraction] | None = None,
+        class_weight: Literal["balanced"] | Mapping[Any, float | Fraction] | None = None,
         alpha: float = 0.05,
         max_intersections: int | None = None,
         pool: Literal["auto", "paper"] = "auto",

@@ -230,8 +230,7 @@ def shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats)
         codes, size = values.astype(np.intp), column.n_categories
     else:
         codes, size = np.searchsorted(cuts, values), len(cuts) + 1
-    summed: Any = np.bincount(codes, weights=weights, minlength=size)
-    return np.asarray(summed, dtype=np.float64)
+    return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
 
 
 def describe(column: Column, cuts: Floats | None) -> list[str]:

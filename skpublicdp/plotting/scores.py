@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.plotting.style import LIGHT, RELEASED, axes_for, check_matplotlib
+
+if TYPE_CHECKING:
+    from skpublicdp.metrics.scores import PrivateScores
 
 GREY = "#808080"
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.audit.tracing import TracingAttack
 from skpublicdp.plotting.style import LIGHT, RELEASED, axes_for, check_matplotlib
+
+if TYPE_CHECKING:
+    from skpublicdp.audit.tracing import TracingAttack
 
 GREY = "#808080"
 

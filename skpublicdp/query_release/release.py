@@ -178,7 +178,7 @@ class PAPQueryRelease(ShowsCard, TransformerMixin, BaseEstimator):
         trust: float | Literal["auto"] = "auto",
         alpha: float | None = None,
         beta: float = 0.05,
-        bounds: ArrayLike | dict[str, tuple[float, float]] | None = None,
+        bounds: ArrayLike | dict[Any, Any] | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
