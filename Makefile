@@ -5,7 +5,7 @@ OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-oldest lint types docs docs-test wheel bench bench-scale head-to-head ablate clean
+.PHONY: demo test test-slow test-oldest lint types docs docs-test wheel bench bench-scale head-to-head ablate audit mutants clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -76,11 +76,17 @@ bench-scale: $(VENV)/.ready  ## tables larger than memory: 10^6 to 10^8 rows fro
 	$(BIN)/python benchmarks/bench_scale.py
 
 # DATA: the folder of the census tables; MBI: a clone of ryan112358/mbi, for MST and AIM
-head-to-head: $(VENV)/.ready  ## beside other packages, in environments of their own: an hour and more
+head-to-head: $(VENV)/.ready  ## beside other packages, in environments of their own: most of an hour
 	$(BIN)/python benchmarks/head_to_head.py $(if $(DATA),--data-dir $(DATA)) $(if $(MBI),--mbi $(MBI)) $(ARGS)
 
 ablate: $(VENV)/.ready  ## what each tuned number buys, as ratios of errors
 	$(BIN)/python benchmarks/ablate.py
+
+audit: $(VENV)/.ready  ## verifies every estimator: claimed and attained privacy, a minute and a half
+	$(BIN)/python -m skpublicdp.audit
+
+mutants: $(VENV)/.ready  ## seeds defects in copies of the package, each of which the audit must find
+	$(BIN)/python -m tests.mutants
 
 clean:
 	rm -rf $(VENV) $(OLDEST) .venv-wheel dist .venv-peers .venv-diffprivlib docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results

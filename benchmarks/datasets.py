@@ -90,6 +90,16 @@ def load(name: str, data_dir: Path | None, n_public: int, seed: int) -> Rows:
     return _divide(X, y, np.random.default_rng(seed).permutation(len(y)), n_public)
 
 
+def public_labels(rows: Rows, name: str, data_dir: Path | None) -> np.ndarray:
+    """Return the labels of the public rows, for whoever may have them."""
+    X, y = (
+        _acs(data_dir / f"{name}_2018.csv.gz")
+        if name.startswith("acs_")
+        else _table(name, data_dir)
+    )
+    return y[X.index.get_indexer(rows.X_public.index)]
+
+
 def load_acs(region: str, public_region: str, data_dir: Path, n_public: int, seed: int) -> Rows:
     """Return a region's rows of 2019, with public rows of 2018 out of that region or another."""
     X, y = _acs(data_dir / f"acs_{region}_2019.csv.gz")
