@@ -68,7 +68,8 @@ class PrivacyBudget:
         opened and must have the same terms. ``None`` is a temporary file of this process.
     accountant : {"auto", "pure", "zcdp", "gdp"}, default="auto"
         What is added up: ``"pure"`` ε and δ, ``"zcdp"`` ρ, ``"gdp"`` μ². ``"auto"`` is pure for
-        ``delta=0`` and admits a fit while pure *or* gdp holds otherwise, which costs no more.
+        ``delta=0``; otherwise it admits a fit while ε of pure fits alone, μ² of all fits, or some
+        eighths of ε for the pure ones and μ² of the others for the rest hold.
 
     See Also
     --------
@@ -275,7 +276,7 @@ class PrivacyBudget:
         groups: dict[str, Prices] = {}
         found: list[Spent] = []
         for group, total in self._file.read("SELECT disjoint, total FROM entries ORDER BY number"):
-            groups[group] = Prices.from_text(total)
+            groups[group] = _total(total)
             found.append(self._most_spent(groups))
         return found
 
@@ -345,7 +346,7 @@ class PrivacyBudget:
         return self
 
     def _groups(self, last_totals: list[Any]) -> dict[str, Prices]:
-        return {group: Prices.from_text(total) for group, total, _ in last_totals}
+        return {group: _total(total) for group, total, _ in last_totals}
 
     def _totals(self, groups: dict[str, Prices]) -> list[Prices]:
         """Return what rows have spent: those of this group, or those of each."""
@@ -364,6 +365,16 @@ class PrivacyBudget:
             if not self._filter.holds(total + price):
                 raise PrivacyBudgetError(self._filter.refusal(event, total))
         return groups.get(self._group, FREE) + price
+
+
+def _total(text: str) -> Prices:
+    try:
+        return Prices.from_text(text)
+    except (TypeError, ValueError):
+        raise PrivacyBudgetError(
+            "This file of a budget was written by an earlier version, which added up other "
+            "prices; go on with that version, or count all that it spent elsewhere."
+        ) from None
 
 
 def _remove(path: str, owner: int) -> None:

@@ -6,9 +6,11 @@ import math
 import multiprocessing
 import os
 import pickle
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
@@ -404,6 +406,17 @@ def test_a_file_that_is_none_refuses(tmp_path):
     for path in (tmp_path / "text", tmp_path / "missing" / "file", tmp_path):
         with pytest.raises(PrivacyBudgetError, match="path must be a file of a PrivacyBudget"):
             PrivacyBudget(1.0, path=path)
+
+
+def test_a_file_of_other_prices_refuses(tmp_path):
+    budget = PrivacyBudget(1.0, path=tmp_path / "one")
+    budget.spend(Pure(Fraction(1, 2)))
+    with closing(sqlite3.connect(tmp_path / "one")) as file:
+        file.execute('UPDATE entries SET total = \'["1/2", "0", "1/8", "11/28"]\'')
+        file.commit()
+    for use in (budget.spent, budget.remaining, lambda: budget.check(Pure(Fraction(1, 9)))):
+        with pytest.raises(PrivacyBudgetError, match="written by an earlier version"):
+            use()
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")

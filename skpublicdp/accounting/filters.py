@@ -112,7 +112,7 @@ class Prices(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> Prices:
-        """Read what `to_text` wrote."""
+        """Read what `to_text` wrote; anything else is a TypeError or a ValueError."""
         *found, fits = json.loads(text)
         prices: list[Any] = [None if price is None else Fraction(price) for price in found]
         return cls._make([*prices, int(fits)])

@@ -128,7 +128,7 @@ class MarginalModel:
         if self.trust is not None:
             return min(max(self.trust, LEAST_WORTH), m)
         known = 1 / m + 1 / self.n_private
-        errors, spreads, noises = [], [], []
+        errors, spreads, noises, weights = [], [], [], []
         for table in tables:
             on = (table.precisions > 0) & (table.kept > 0)  # else margins tell all
             errors.append(table.residual()[on] ** 2)
@@ -141,8 +141,9 @@ class MarginalModel:
                 likely = np.maximum(likely, 1e-12) * table.open
             spreads.append(likely[on])
             noises.append(table.kept / table.precisions[on])
-        error, spread, noise = map(np.concatenate, (errors, spreads, noises))
-        return 1 / (known + clear_drift(error, spread, spread * known + noise))
+            weights.append(np.full(len(spreads[-1]), table.kept))  # margins fix the other errors
+        error, spread, noise, weight = map(np.concatenate, (errors, spreads, noises, weights))
+        return 1 / (known + clear_drift(error, spread, spread * known + noise, weight))
 
 
 def closure(workload: Iterable[Columns]) -> list[Columns]:
