@@ -119,6 +119,10 @@ class TestWhatHolds:
         assert found.attained == pytest.approx(1)
         assert found.n_data_sets == 6  # two of the three persons that there can be
 
+    def test_an_estimator_itself_is_refused(self):
+        with pytest.raises(TypeError, match="a class or a function"):
+            verify_privacy(Fraction(1, 2), [[0.0], [1.0]], 2)
+
     def test_what_cannot_be_fitted_is_not_verified(self):
         with pytest.raises(ValueError, match="fit must not fail"):
             verified(lambda: Counts(epsilon="much"))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
-from skpublicdp.audit.catalogue import BITS, PUBLIC, TWO, Scored, matrix_of
+from skpublicdp.audit.catalogue import BITS, PUBLIC, TWO
+from skpublicdp.audit.subjects import Scored, matrix_of
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.semi_private import SemiPrivateClassifier
 
@@ -34,7 +35,9 @@ def attacks() -> dict[str, Callable[[], BinomialAudit]]:
     def right(fitted: Any) -> Any:
         return fitted.found_.value[1, 1]
 
-    def attack(name: str, make: Any, rows: Any, statistic: Any, n_runs: int) -> BinomialAudit:
+    def attack(
+        name: str, make: Any, rows: tuple[Any, Any], statistic: Any, n_runs: int
+    ) -> BinomialAudit:
         made = partial(make, np.random.default_rng(20))
         return audit_privacy(made, *rows, statistic, n_runs=n_runs, confidence=ALWAYS, name=name)
 

@@ -9,6 +9,15 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.active import SubsamplingActiveLearner
+from skpublicdp.audit.subjects import (
+    OnSomeRows,
+    Scored,
+    area_of,
+    balanced_of,
+    beyond_half,
+    matrix_of,
+    scores_of,
+)
 from skpublicdp.audit.verification import Verification
 from skpublicdp.audit.verify import verify_privacy
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
@@ -23,12 +32,6 @@ from skpublicdp.hypotheses import (
     Thresholds,
 )
 from skpublicdp.label_boost import LabelBoostClassifier
-from skpublicdp.metrics import (
-    private_balanced_accuracy_score,
-    private_confusion_matrix,
-    private_roc_auc_score,
-    private_scores,
-)
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.ppm import PPMHalfspaceClassifier
 from skpublicdp.preprocessing import PublicFit
@@ -86,64 +89,12 @@ class Case:
         )  # fmt: skip
 
 
-class Scored:
-    """A private score as an estimator: what it releases is what is fitted."""
-
-    def __init__(self, release: Callable[..., Any], **settings: Any) -> None:
-        self.release, self.settings = release, settings
-
-    def fit(self, X: Any, y: Any) -> Scored:
-        """Release it."""
-        self.found_ = self.release(np.asarray(X)[:, 0], y, **self.settings)
-        self.privacy_ = self.found_.privacy_
-        return self
-
-
-class ByScore:
-    """A classifier whose score is its only feature; it is public."""
-
-    classes_ = np.array(["no", "yes"])
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the feature, and what is missing to 1."""
-        return np.column_stack([1 - X[:, 0], X[:, 0]])
-
-    def predict(self, X: Any) -> Any:
-        """Return "yes" above one half."""
-        return self.classes_[(X[:, 0] > 0.5).astype(int)]
-
-
-def _curves(scores: Any, y: Any, **settings: Any) -> Any:
-    return private_scores(ByScore(), scores[:, None], y, **settings)
-
-
-def _area(scores: Any, y: Any, **settings: Any) -> Any:
-    return private_roc_auc_score(y, scores, pos_label="yes", **settings)
-
-
-def matrix_of(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the confusion matrix of `ByScore`."""
-    return private_confusion_matrix(
-        y, ByScore().predict(scores[:, None]), labels=["no", "yes"], **settings
-    )
-
-
-def _balanced(scores: Any, y: Any, **settings: Any) -> Any:
-    return private_balanced_accuracy_score(
-        y, ByScore().predict(scores[:, None]), labels=["no", "yes"], **settings
-    )
-
-
 def _rule(hypotheses: Any, **settings: Any) -> Callable[[], Any]:
     return lambda: SemiPrivateClassifier(hypotheses, classes=TWO, **settings)
 
 
 def _released(queries: Any, **settings: Any) -> Callable[[], Any]:
     return lambda: PAPQueryRelease(queries, bounds=(0, 3), **{"epsilon": 6, **settings})
-
-
-def _beyond(X: Any) -> Any:
-    return np.column_stack([X[:, 0] > 0.5, X[:, 1] > 0.5])
 
 
 def _rules() -> list[Case]:
@@ -161,6 +112,7 @@ def _rules() -> list[Case]:
             name + "trees", _rule(DecisionTrees()), BITS, 2, TWO, {"X_public": PUBLIC[:2]},
             max_fits=400,
         ),
+        Case(name + "trees of depth 1", _rule(DecisionTrees(1)), LINE, 2, **line, max_fits=400),
         Case(
             name + "in rounds",
             _rule(Halfspaces("directions", directions=5, rounds=3), epsilon=50), PLANE, 2, **plane,
@@ -190,6 +142,11 @@ def _rules() -> list[Case]:
             PLANE, 2, TWO, {"X_public": CORNERS[:3], "y_public": np.array([0, 1, 0])}, max_fits=60,
         ),
         Case(
+            "PPMHalfspaceClassifier, balanced",
+            lambda: PPMHalfspaceClassifier(private_label=1, class_weight="balanced"),
+            PLANE, 2, TWO, {"X_public": CORNERS[:3], "y_public": np.array([0, 1, 0])}, max_fits=60,
+        ),
+        Case(
             "PPMHalfspaceClassifier, persons",
             lambda: PPMHalfspaceClassifier(private_label=1, max_rows_per_group=2),
             PLANE[:2], 1, TWO, {"X_public": CORNERS[:3], "y_public": np.array([0, 1, 0])}, 2,
@@ -205,10 +162,10 @@ def _rules() -> list[Case]:
         Case(
             "SemiPrivateSearchCV, boosting",
             lambda: SemiPrivateSearchCV(
-                SemiPrivateBoostingClassifier(), {"max_rounds": [2, 3]},
+                SemiPrivateBoostingClassifier(), {"method": ["moments", "votes"]},
                 epsilon=20, delta=1e-6, classes=TWO,
             ),
-            LINE, 6, **line, max_fits=60,
+            LINE, 4, **line, max_fits=60,
         ),
     ]  # fmt: skip
 
@@ -224,13 +181,23 @@ def _boosting() -> list[Case]:
         return lambda: SemiPrivateBoostingRegressor(outcome_bounds=(0, 2), **settings)
 
     name = "SemiPrivateBoosting"
-    outcomes: dict[str, Any] = {"labels": (0.0, 1.0, 2.0), "fit_params": {"X_public": PUBLIC}}
+    outcomes: dict[str, Any] = {"labels": (0.0, 1.0, 5.0), "fit_params": {"X_public": PUBLIC}}
     return [
         Case(name + "Classifier", boost(), LINE, 6, **line, max_fits=100),
         Case(name + "Classifier, rounds", boost(epsilon=40), PLANE, 12, **plane, max_fits=100),
         Case(
+            name + "Classifier, drift",
+            boost(epsilon=40), PLANE, 60, TWO, {"X_public": np.tile(CORNERS, (50, 1))},
+            max_fits=100,
+        ),
+        Case(
             name + "Classifier, trees grown",
             boost(epsilon=100_000), PLANE, 60, TWO, {"X_public": SPREAD}, max_fits=50,
+        ),
+        Case(
+            name + "Classifier, some rows",
+            lambda: OnSomeRows(classes=TWO, epsilon=100_000), PLANE, 60, TWO, {"X_public": SPREAD},
+            max_fits=50,
         ),
         Case(name + "Classifier, moments", boost(method="moments", epsilon=60), PLANE, 12, **plane,
              max_fits=60),
@@ -293,7 +260,9 @@ def _few_labels() -> list[Case]:
         Case("LabelBoostClassifier, released labeler",
              boosted(release_labeler=True, hypotheses=Thresholds(), bounds=(0, 3)), BITS, 2, TWO,
              first(1, 2), max_fits=800),
-        Case("GenericLearnerClassifier", generic(epsilon=3), LINE, 12, TWO,
+        Case("GenericLearnerClassifier", generic(epsilon=20), LINE, 12, TWO,
+             {"is_labelled": np.arange(12) < 3}, max_fits=80),
+        Case("GenericLearnerClassifier, few rows", generic(epsilon=3), LINE, 12, TWO,
              {"is_labelled": np.arange(12) < 3}, max_fits=80),
         Case("QuantileSanitizer", lambda: QuantileSanitizer(epsilon=20), LINE, 6, max_fits=100),
         Case("QuantileSanitizer, many columns", lambda: QuantileSanitizer(epsilon=60),
@@ -318,7 +287,7 @@ def _releases() -> list[Case]:
         "marginals": (MarginalQueries(), PLANE, plane),
         "rectangles": (RectangleQueries(), PLANE, plane),
         "halfspaces": (HalfspaceQueries(), PLANE, plane),
-        "custom": (CustomQueries(_beyond), PLANE, plane),
+        "custom": (CustomQueries(beyond_half), PLANE, plane),
     }
     cases = []
     for kind, (of, domain, given) in queries.items():
@@ -326,8 +295,8 @@ def _releases() -> list[Case]:
         cases += [
             Case(name, _released(of), domain, 6, **given, max_fits=few),
             Case(f"{name}, pure", _released(of, delta=0), domain, 2, **given, max_fits=few),
-            Case(f"{name}, pmw", _released(of, method="pmw", delta=0), domain, 6, **given,
-                 max_fits=50),
+            Case(f"{name}, pmw", _released(of, method="pmw", delta=0, epsilon=60), domain, 6,
+                 **given, max_fits=50),
         ]  # fmt: skip
     return [
         *cases,
@@ -347,10 +316,10 @@ def _releases() -> list[Case]:
 def _scores() -> list[Case]:
     known: dict[str, Any] = {"labels": ("no", "yes"), "max_fits": 60}
     releases = {
-        "private_scores": _curves,
-        "private_roc_auc_score": _area,
+        "private_scores": scores_of,
+        "private_roc_auc_score": area_of,
         "private_confusion_matrix": matrix_of,
-        "private_balanced_accuracy_score": _balanced,
+        "private_balanced_accuracy_score": balanced_of,
     }
     return [
         Case(f"{name}{kind}", _of_scores(release, delta), [[0.1], [0.6], [0.9]], 2, **known)

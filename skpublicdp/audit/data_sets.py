@@ -54,9 +54,13 @@ class Domain:
         return itertools.combinations_with_replacement(places, self.n)
 
     def sample(self, count: int, rng: np.random.Generator) -> list[Chosen]:
-        """Return some data sets: one of all kinds in turn, and random ones."""
-        even = tuple(np.resize(np.arange(len(self.kinds)), self.n).tolist())
-        chosen = [even]
+        """Return some data sets: one with some of many kinds and many of some, and random ones.
+
+        Where all kinds are equally frequent sums may be 0, and what follows has nothing to do.
+        """
+        shares = (np.arange(self.n) / self.n) ** 2
+        uneven = rng.permutation((len(self.kinds) * shares).astype(int)).tolist()
+        chosen = [tuple(uneven if self.ordered else sorted(uneven))]
         while len(chosen) < count:
             some = rng.choice(len(self.kinds), min(len(self.kinds), 2 + len(chosen)), replace=False)
             drawn = rng.choice(some, self.n).tolist()

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from skpublicdp.audit.attacks import attacks
 from skpublicdp.audit.binomial import BinomialAudit
 from skpublicdp.audit.catalogue import catalogue
+from skpublicdp.audit.refusals import verify_refusals
 from skpublicdp.audit.samplers import sampler_checks
-from skpublicdp.audit.verification import SAMPLES, Verification
+from skpublicdp.audit.verification import Verification
 
 FAILED = "it failed"
 """How findings begin that are no more than an error."""
@@ -69,7 +70,7 @@ def verify_all(*names: str) -> Iterator[Verification | BinomialAudit]:
 def _checks() -> dict[str, Callable[[], Verification | BinomialAudit]]:
     """Return all there is to verify, by name and in order."""
     cases = {case.name: case.verify for case in catalogue()}
-    return {**sampler_checks(), **cases, **attacks()}
+    return {**sampler_checks(), "errors about rows": verify_refusals, **cases, **attacks()}
 
 
 def table(found: Iterable[Verification | BinomialAudit]) -> Iterator[str]:
@@ -91,8 +92,8 @@ def table(found: Iterable[Verification | BinomialAudit]) -> Iterator[str]:
         claims = f"{each.claimed:g} | {each.claimed_delta:g} | {each.attained:.3g}"
         if isinstance(each, BinomialAudit):
             claims = f"{each.claimed:g} | {each.claimed_delta:g} | ≥ {each.attained:.3g}"
-        elif each.witness == SAMPLES:
+        elif not each.n_fits:
             claims = "— | — | —"
-        found = "; ".join(getattr(each, "findings", ())) or "more is lost than is claimed"
-        said = each.witness if each.holds else f"{each.witness}: **VIOLATED**: {found}"
+        why = "; ".join(getattr(each, "findings", ())) or "more is lost than is claimed"
+        said = each.witness if each.holds else f"{each.witness}: **VIOLATED**: {why}"
         yield f"| {each.name} | {claims} | {said} |"

@@ -6,6 +6,7 @@ Samples are seeded, so that a check fails always or never; each has a false-alar
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
@@ -21,7 +22,7 @@ from scipy.special import ndtr
 from scipy.stats import chi2
 from sklearn.base import clone
 
-from skpublicdp.accounting import Draw, Event, Gaussian, Pure, Sensitivity, Steps
+from skpublicdp.accounting import Draw, Event, Gaussian, Pure, Sensitivity, Steps, basic_price
 from skpublicdp.audit.movement import log_mass, member_errors
 from skpublicdp.audit.prices import least_losses
 from skpublicdp.audit.tape import replaced
@@ -37,6 +38,9 @@ MANY = 20_000
 DRAWS = 1000
 PLENTY = 10**9
 
+NO = Fraction(0)
+DELTA = Fraction(1, 10**5)
+SMALL = DELTA / 30
 UNIT = Sensitivity(1, 1)
 SAID: dict[str, Any] = {"name": "a check", "proof": "audit"}
 
@@ -130,6 +134,9 @@ def _noise(kind: type[Pure | Gaussian]) -> Iterator[str]:
     noisy = ledger.add_noise(np.zeros(MANY, dtype=np.int64), UNIT, wide, **SAID).values
     if not fits(np.bincount(noisy & 15, minlength=16), np.full(16, 1 / 16)):
         yield "the last digits of large noise are not even"
+    lines = ledger.add_noise(np.zeros((2, 9), dtype=np.int64), UNIT, wide, **SAID).values
+    if len(np.unique(lines)) < lines.size:  # by chance less than once in a million times
+        yield "noise on lines of a table is not independent"
     exact = np.arange(12, dtype=np.int64).reshape(3, 4) * 10**6
     noisy = ledger.add_noise(exact, UNIT, kind(Fraction(1, 4)), **SAID).values
     if noisy.shape != exact.shape or np.abs(noisy - exact).max() > 1000:
@@ -199,30 +206,46 @@ def _bits() -> Iterator[str]:
 
 
 def _budgets() -> Iterator[str]:
-    for accountant in ("pure", "auto", "gdp", "zcdp"):
-        delta = Fraction(1, 10**5)
-        budget = PrivacyBudget(2, delta, accountant=accountant)
+    mixed: list[tuple[Event | None, Fraction]] = [(Draw(Fraction(1, 5)), NO), (None, SMALL)] * 30
+    parted: list[tuple[Event | None, Fraction]]
+    parted = [*[(Pure(Fraction(1, 4)), NO)] * 12, *[(None, SMALL)] * 20]
+    for accountant, order in itertools.product(("pure", "auto", "gdp", "zcdp"), (mixed, parted)):
+        budget = PrivacyBudget(2, DELTA, accountant=accountant)
         done: list[Event] = []
-        for number in range(60):
-            settings = (Fraction(1, 3), delta / 30) if number % 2 else (Fraction(1, 5), Fraction(0))
+        for number, (event, delta) in enumerate(order):
             copies = (lambda b: b, copy.deepcopy, clone, lambda b: pickle.loads(pickle.dumps(b)))
-            try:
-                ledger = Ledger(*settings, number, copies[number % 4](budget))
-                event = ledger.event if number % 2 else Draw(settings[0])
-                if isinstance(event, Draw):
-                    ledger.plan(event)
-                    ledger.draw(FAMILIES[0], event, 1, **SAID)
-                else:
-                    ledger.add_noise(np.zeros(2, dtype=np.int64), UNIT, event, **SAID)
-            except PrivacyBudgetError:
-                continue
-            done.append(event)
+            with contextlib.suppress(PrivacyBudgetError):
+                done.append(_fit(copies[number % 4](budget), event, delta, number))
         if len(done) != len(budget.ledger):
             yield f"{accountant}: not every fit has its entry"
         for losses in least_losses(Steps(tuple(done)), pure=False):
-            if losses.delta(2.0) > float(delta) * 1.02:
+            if losses.delta(2.0) > float(DELTA) * 1.02:
                 yield f"{accountant}: fits cost more than the budget"
         if len(done) < 5:
             yield f"{accountant}: nothing is left too soon"
-        if budget.spent().epsilon > 2 or budget.spent().delta > float(delta):
+        if budget.spent().epsilon > 2 or budget.spent().delta > float(DELTA):
             yield f"{accountant}: more is spent than there was"
+    budget = PrivacyBudget(1)  # half of it for everybody, the rest for each group
+    for part, allowed in ((budget, True), (budget.group("a"), True), (budget.group("a"), False),
+                          (budget.group("b"), True), (budget, False)):  # fmt: skip
+        try:
+            _fit(part, Pure(Fraction(1, 2)), NO, 0)
+        except PrivacyBudgetError:
+            if allowed:
+                yield "a group has less than everybody's fits leave"
+        else:
+            if not allowed:
+                yield "a group has more than everybody's fits leave"
+
+
+def _fit(budget: PrivacyBudget, event: Event | None, delta: Fraction, number: int) -> Event:
+    """Spend an event, or Gaussian noise of ε = 1/3, and return it."""
+    epsilon = Fraction(1, 3) if event is None else basic_price(event)[0]
+    ledger = Ledger(epsilon, delta, number, budget)
+    event = event or ledger.event
+    if isinstance(event, Draw):
+        ledger.plan(event)
+        ledger.draw(FAMILIES[0], event, 1, **SAID)
+    else:
+        ledger.add_noise(np.zeros(2, dtype=np.int64), UNIT, event, **SAID)
+    return event

@@ -10,6 +10,7 @@ ALL = "all outcomes"
 DRAWS = "all draws, noise by its movement"
 REPLAY = "replay"
 SAMPLES = "samples"
+ERRORS = "errors"
 
 ROUNDED = 1e-9
 """Share by which floats of what was attained may err."""
@@ -31,8 +32,9 @@ class Verification:
         moved. Infinite where neighbours can be told apart with certainty.
     attained_delta : float
         The least δ at the claimed ε, likewise.
-    witness : {"all outcomes", "all draws, noise by its movement", "replay", "samples"}
-        How it was found. Of samples of a mechanism there are only findings, or none.
+    witness : {"all outcomes", "all draws, noise by its movement", "replay", "samples", "errors"}
+        How it was found. Of samples of a mechanism, and of errors, there are only findings, or
+        none.
     n_data_sets, n_pairs, n_fits : int
         How much was tried.
     uses : tuple of dict

@@ -71,6 +71,8 @@ def verify_privacy(
     ------
     ValueError
         If `fit` fails on every data set.
+    TypeError
+        If `make_estimator` is no class or function.
 
     See Also
     --------
@@ -105,6 +107,11 @@ def verify_privacy(
       witness     all outcomes: 10 data sets, 24 pairs of neighbours, ... fits
       use         exponential mechanism, exact draw: 100% of its budget
     """
+    if not callable(make_estimator):
+        raise TypeError(
+            "make_estimator must be a class or a function that returns a new estimator; got an "
+            f"object of {type(make_estimator).__name__}."
+        )
     given = dict(fit_params or {})
     ordered = any(np.ndim(of) == 1 and len(of) == n for of in given.values())
     subject = Domain(domain, labels, n, rows_per_person, ordered)

@@ -1,0 +1,82 @@
+"""What the catalogue verifies that is no estimator of its own: scores, queries, rare stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skpublicdp.audit.tape import replaced
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, learner
+from skpublicdp.metrics import (
+    private_balanced_accuracy_score,
+    private_confusion_matrix,
+    private_roc_auc_score,
+    private_scores,
+)
+
+
+class Scored:
+    """A private score as an estimator: what it releases is what is fitted."""
+
+    def __init__(self, release: Callable[..., Any], **settings: Any) -> None:
+        self.release, self.settings = release, settings
+
+    def fit(self, X: Any, y: Any) -> Scored:
+        """Release it."""
+        self.found_ = self.release(np.asarray(X)[:, 0], y, **self.settings)
+        self.privacy_ = self.found_.privacy_
+        return self
+
+
+class ByScore:
+    """A classifier whose score is its only feature; it is public."""
+
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the feature, and what is missing to 1."""
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    def predict(self, X: Any) -> Any:
+        """Return "yes" above one half."""
+        return self.classes_[(X[:, 0] > 0.5).astype(int)]
+
+
+class OnSomeRows(SemiPrivateBoostingClassifier):
+    """Grows on some of its rows, however few there are: otherwise it takes millions."""
+
+    def fit(self, *args: Any, **given: Any) -> Any:
+        """Fit."""
+        with replaced(learner, "rows_to_grow_on", lambda *noise: 20):
+            return super().fit(*args, **given)
+
+
+def scores_of(scores: Any, y: Any, **settings: Any) -> Any:
+    """Release the curves of `ByScore`."""
+    return private_scores(ByScore(), scores[:, None], y, **settings)
+
+
+def area_of(scores: Any, y: Any, **settings: Any) -> Any:
+    """Release the area under a curve."""
+    return private_roc_auc_score(y, scores, pos_label="yes", **settings)
+
+
+def matrix_of(scores: Any, y: Any, **settings: Any) -> Any:
+    """Release the confusion matrix of `ByScore`."""
+    return private_confusion_matrix(
+        y, ByScore().predict(scores[:, None]), labels=["no", "yes"], **settings
+    )
+
+
+def balanced_of(scores: Any, y: Any, **settings: Any) -> Any:
+    """Release the balanced accuracy of `ByScore`."""
+    return private_balanced_accuracy_score(
+        y, ByScore().predict(scores[:, None]), labels=["no", "yes"], **settings
+    )
+
+
+def beyond_half(X: Any) -> Any:
+    """Answer two queries of a row."""
+    return np.column_stack([X[:, 0] > 0.5, X[:, 1] > 0.5])

@@ -1,0 +1,148 @@
+"""Defects of boosting: sums, looks, trees and what is kept of them."""
+
+from tests.mutants.mutant import (
+    FLOATS,
+    LEAK,
+    SCALE,
+    SENSITIVITY,
+    STRUCTURE,
+    UNPAID,
+    Mutant,
+)
+
+CLASSIFIER, REGRESSOR = "SemiPrivateBoostingClassifier", "SemiPrivateBoostingRegressor"
+
+MUTANTS = (
+    Mutant(
+        "residuals that are not cut to a half",
+        SCALE,
+        "boosting/scores.py",
+        "    exact = 2 * HALF * scale(probability, pure) * (outcome - probability)\n",
+        "    exact = 2 * HALF * (outcome - probability)\n",
+        (f"{CLASSIFIER}, rounds",),
+    ),
+    Mutant(
+        "residuals that are rounded when they are added up",
+        FLOATS,
+        "boosting/scores.py",
+        "    ).astype(np.int64)\n    return rounded\n\n\ndef weights",
+        "    ).astype(np.int64)\n    return exact if len(exact) == 1 else rounded\n\n\ndef weights",
+        (f"{CLASSIFIER}, rounds",),
+    ),
+    Mutant(
+        "residuals of outcomes that are rounded when they are added up",
+        FLOATS,
+        "boosting/loss.py",
+        "        return np.rint(residuals, out=residuals), slopes\n",
+        "        return residuals, slopes\n",
+        (f"{REGRESSOR}, trees grown",),
+    ),
+    Mutant(
+        "outcomes beyond their bounds",
+        SCALE,
+        "boosting/outcomes.py",
+        "    shares = (np.clip(outcomes, low, high) - low) / (high - low)\n"
+        "    # float32 holds these exactly\n"
+        "    return (np.rint(OUTCOMES * np.clip(shares, 0, 1)) / OUTCOMES).astype(np.float32)\n",
+        "    shares = (outcomes - low) / (high - low)\n"
+        "    return (np.rint(OUTCOMES * shares) / OUTCOMES).astype(np.float32)\n",
+        (REGRESSOR,),
+    ),
+    Mutant(
+        "exact counts of the labels",
+        UNPAID,
+        "boosting/stages.py",
+        """            proof=PROOF,
+        ).values
+        n = self._n
+""",
+        """            proof=PROOF,
+        ).values
+        counts = self._rows.coded.fold(counted)
+        n = self._n
+""",
+        (f"{CLASSIFIER}, rounds",),
+    ),
+    Mutant(
+        "drift by exact counts",
+        UNPAID,
+        "boosting/stages.py",
+        "        return compare(design, chosen, T, counts.values, counts.variance, unlikely)\n",
+        "        return compare(design, chosen, T, chosen @ rows[-1], counts.variance, unlikely)\n",
+        (f"{CLASSIFIER}, drift",),
+    ),
+    Mutant(
+        "cells by quantiles of private rows",
+        STRUCTURE,
+        "boosting/door.py",
+        "        X_public=encoded,\n        n_private",
+        """        X_public=np.concatenate(
+            [encoded, np.quantile(data.in_memory()[0], [0.25, 0.5, 0.75], axis=0)]
+        ),
+        n_private""",
+        (f"{CLASSIFIER}, pure",),
+    ),
+    Mutant(
+        "a row that moves from cell to cell counted once",
+        SENSITIVITY,
+        "boosting/residuals.py",
+        '    moved, name = Sensitivity(2, 2), "noisy counts of residuals"\n',
+        '    moved, name = Sensitivity(1, 1), "noisy counts of residuals"\n',
+        (REGRESSOR,),
+    ),
+    Mutant(
+        "sums without the counts beside them",
+        SENSITIVITY,
+        "boosting/strategy.py",
+        'int((moved + weight * cdist(columns, columns, "cityblock")).max())\n',
+        "int(moved.max())\n",
+        (f"{CLASSIFIER}, pure",),
+    ),
+    Mutant(
+        "votes of rows that weigh more than one",
+        SENSITIVITY,
+        "boosting/votes.py",
+        "            drawn,\n            HEAVIEST,\n",
+        "            drawn,\n            1,\n",
+        (f"{CLASSIFIER}, votes",),
+    ),
+    Mutant(
+        "a grown tree by a row's own residual alone",
+        SENSITIVITY,
+        "boosting/growth.py",
+        "            2 * (HALF + len(residuals)),\n",
+        "            HALF // 2,\n",
+        (f"{CLASSIFIER}, trees grown",),
+    ),
+    Mutant(
+        "rows thinned out by their values",
+        STRUCTURE,
+        "boosting/learner.py",
+        "        some = self._all.some(self._ledger.subset(self._n, few))\n",
+        "        some = self._all.some(np.argsort(self._all.columns[0], kind='stable')[:few])\n",
+        (f"{CLASSIFIER}, some rows",),
+    ),
+    Mutant(
+        "growth that ends when an exact sum is small",
+        UNPAID,
+        "boosting/growth.py",
+        "            if block.gain <= 0:\n                break\n        return left\n",
+        """            residuals, _ = self._loss.parts(self._margins, self._cells.rows.y)
+            if abs(residuals.sum()) < residuals.shape[1]:
+                break
+        return left
+""",
+        (f"{CLASSIFIER}, trees grown",),
+    ),
+    Mutant(
+        "a count of labels in an attribute",
+        LEAK,
+        "boosting/classifier.py",
+        "        self.classes_ = rows.classes\n        return self\n",
+        """        self.classes_ = rows.classes
+        self.class_count_ = np.bincount(rows.coded.y, minlength=len(rows.classes))
+        return self
+""",
+        (f"{CLASSIFIER}, pure",),
+    ),
+)

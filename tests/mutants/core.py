@@ -1,0 +1,200 @@
+"""Defects of mechanisms, the ledger, budgets and accounting."""
+
+from tests.mutants.mutant import (
+    ACCOUNT,
+    CHARGE,
+    LEAK,
+    RANDOMNESS,
+    SCALE,
+    SENSITIVITY,
+    Mutant,
+)
+
+RULE = ("SemiPrivateClassifier, thresholds",)
+
+MUTANTS = (
+    Mutant(
+        "the exponential mechanism without its 2",
+        SCALE,
+        "mechanisms/selection.py",
+        "    return epsilon / (2 * sensitivity)\n",
+        "    return epsilon / sensitivity\n",
+        ("exact draws",),
+    ),
+    Mutant(
+        "Laplace noise scaled by the Euclidean sensitivity",
+        SCALE,
+        "accounting/measurements.py",
+        "fraction_above(Fraction(sensitivity.absolute) / epsilon, 24)",
+        "fraction_above(Fraction(math.isqrt(sensitivity.squared)) / epsilon, 24)",
+        ("private_confusion_matrix, pure",),
+    ),
+    Mutant(
+        "σ where σ² is meant",
+        SCALE,
+        "mechanisms/rounded_gaussian.py",
+        "    scale = _Scale(Fraction(sigma2))\n",
+        "    scale = _Scale(Fraction(isqrt(int(sigma2)) or sigma2))\n",
+        ("rounded Gaussian noise",),
+    ),
+    Mutant(
+        "noise on one side",
+        SCALE,
+        "mechanisms/noise.py",
+        "    return geometric.draw(size, bits) - geometric.draw(size, bits)\n",
+        "    return geometric.draw(size, bits)\n",
+        ("discrete Laplace noise",),
+    ),
+    Mutant(
+        "a remainder in place of rejection",
+        RANDOMNESS,
+        "mechanisms/randomness.py",
+        """        value = bits.bits(count)
+        if value < bound:
+            return value
+""",
+        """        return bits.bits(count) % bound
+""",
+        ("random choices",),
+    ),
+    Mutant(
+        "a seed that everybody knows",
+        RANDOMNESS,
+        "mechanisms/randomness.py",
+        "        return SecureBits()\n",
+        "        return SeededBits(0)\n",
+        ("random bits",),
+    ),
+    Mutant(
+        "noise from a short seed",
+        RANDOMNESS,
+        "ledger.py",
+        "return sampler(spread, table.size, self._bits).reshape(table.shape)",
+        "return sampler(spread, table.size, random_bits(self._bits.bits(32))).reshape(table.shape)",
+        ("private_confusion_matrix",),
+    ),
+    Mutant(
+        "the same noise in every line of a table",
+        RANDOMNESS,
+        "ledger.py",
+        "return sampler(spread, table.size, self._bits).reshape(table.shape)",
+        "return sampler(spread, table.shape[-1], self._bits) + np.zeros_like(table)",
+        ("discrete Laplace noise", "SemiPrivateBoostingClassifier"),
+    ),
+    Mutant(
+        "stages that share their randomness",
+        RANDOMNESS,
+        "ledger.py",
+        "            part.__dict__.update(self.__dict__, _lines=[], _parts=(), _root=self._root)\n",
+        """            bits = __import__("copy").deepcopy(self._bits)
+            part.__dict__.update(
+                self.__dict__, _lines=[], _parts=(), _root=self._root, _bits=bits
+            )
+""",
+        ("random bits",),
+    ),
+    Mutant(
+        "a draw before its entry",
+        CHARGE,
+        "ledger.py",
+        """        self._enter(event, name, proof)
+        return self._sample_member(family,""",
+        """        try:
+            return self._sample_member(family, event.epsilon, sensitivity * self.rows_per_person)
+        finally:
+            self._enter(event, name, proof)
+        return self._sample_member(family,""",
+        RULE,
+    ),
+    Mutant(
+        "noise without an entry",
+        CHARGE,
+        "query_release/marginals.py",
+        "            found = paid.add_noise(counts[place], TABLE, part, name=name, proof=PROOF)\n",
+        """            from skpublicdp.accounting import Measurement
+
+            spread, variance = noise_of(part, paid.for_person(TABLE))
+            drawn = paid._sample_noise(part, spread, counts[place])
+            found = Measurement(counts[place] + drawn, spread, variance)
+""",
+        ("PAPQueryRelease, marginals, pure",),
+    ),
+    Mutant(
+        "one step charged for all",
+        CHARGE,
+        "ledger.py",
+        "                self._charge(), who=self._who,",
+        "                event, who=self._who,",
+        ("SemiPrivateClassifier, in rounds",),
+    ),
+    Mutant(
+        "a budget that looks at what was spent before",
+        CHARGE,
+        "budget.py",
+        "            if not self._filter.holds(total + price):\n",
+        "            if not self._filter.holds(total):\n",
+        ("budgets",),
+    ),
+    Mutant(
+        "a group that does not pay for fits on everybody",
+        CHARGE,
+        "budget.py",
+        "            return [everybody + groups.get(self._group, FREE)]\n",
+        "            return [groups.get(self._group, FREE)]\n",
+        ("budgets",),
+    ),
+    Mutant(
+        "pure fits that take nothing from the noise",
+        ACCOUNT,
+        "accounting/filters.py",
+        "        return total.mu_squared if self.pure is None else total.noise\n",
+        "        return total.noise\n",
+        ("budgets",),
+    ),
+    Mutant(
+        "the σ of small ε for a large one",
+        ACCOUNT,
+        "accounting/capacity.py",
+        "price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)\n",
+        """price is rho_price else self.epsilon**2 / self._logarithm()
+
+    def _logarithm(self) -> Fraction:
+        import math
+
+        return Fraction(2 * math.log(1.25 / self.delta))
+""",
+        ("PAPQueryRelease, thresholds, cells refined",),
+    ),
+    Mutant(
+        "a receipt for one row of a person",
+        ACCOUNT,
+        "ledger.py",
+        "            epsilon=written_above(self.epsilon) if",
+        "            epsilon=written_above(self.epsilon / self.rows_per_person) if",
+        ("SemiPrivateClassifier, persons",),
+    ),
+    Mutant(
+        "a seed that the receipt denies",
+        LEAK,
+        "ledger.py",
+        "            secure_randomness=self.secure and secure,\n",
+        "            secure_randomness=secure,\n",
+        RULE,
+    ),
+    Mutant(
+        "a draw for one row of a person",
+        SENSITIVITY,
+        "ledger.py",
+        "event.epsilon, sensitivity * self.rows_per_person)\n",
+        "event.epsilon, sensitivity)\n",
+        ("SemiPrivateClassifier, persons",),
+    ),
+    Mutant(
+        "k rows of a person moving k squares",
+        SENSITIVITY,
+        "ledger.py",
+        "        return Sensitivity(k * sensitivity.absolute, k * k * sensitivity.squared)\n",
+        "        return Sensitivity(k * sensitivity.absolute, k * sensitivity.squared)\n",
+        ("PAPQueryRelease, marginals, persons",),
+    ),
+)

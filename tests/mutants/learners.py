@@ -1,0 +1,235 @@
+"""Defects of covers, rules, searches, learners from few labels, and of how rows are read."""
+
+from tests.mutants.mutant import (
+    CHARGE,
+    LEAK,
+    RANDOMNESS,
+    SENSITIVITY,
+    STRUCTURE,
+    UNPAID,
+    Mutant,
+)
+
+MUTANTS = (
+    Mutant(
+        "a cover of private rows where public ones are few",
+        STRUCTURE,
+        "semi_private.py",
+        "        X_public = rows.X_public\n",
+        "        X_public = rows.X_public if rows.n_public > 10 else rows.in_memory()[0]\n",
+        ("SemiPrivateClassifier, thresholds",),
+    ),
+    Mutant(
+        "a cover without the rules that are never right",
+        STRUCTURE,
+        "hypotheses/axis_aligned.py",
+        "        return Leaf(table[:, 0].sum() - over[above, member] - under[below, member])\n",
+        """        errors = table[:, 0].sum() - over[above, member] - under[below, member]
+        return Leaf(errors[errors < max(1, errors.max())])
+""",
+        ("SemiPrivateClassifier, stumps",),
+    ),
+    Mutant(
+        "prior weights by private rows",
+        STRUCTURE,
+        "hypotheses/trees.py",
+        "        return Choice(Lazy(n_splits, build, step), self.prior)\n",
+        """        seen = table.sum(axis=0).reshape(n_splits + 1, -1)[1:, 0]
+        return Choice(Lazy(n_splits, build, step), self.prior * (1 + seen))
+""",
+        ("SemiPrivateClassifier, trees of depth 1",),
+    ),
+    Mutant(
+        "the best scout in place of a drawn one",
+        UNPAID,
+        "rounds.py",
+        "        hypothesis = scouts.hypothesis(path)\n",
+        """        path = min(family.members(), key=lambda member: member[1])[0]
+        hypothesis = scouts.hypothesis(path)
+""",
+        ("SemiPrivateClassifier, in rounds",),
+    ),
+    Mutant(
+        "a heavy row that counts once",
+        SENSITIVITY,
+        "ppm.py",
+        "            sensitivity=weights[0],  # public rows",
+        "            sensitivity=1,  # public rows",
+        ("PPMHalfspaceClassifier, weights",),
+    ),
+    Mutant(
+        "weights by how many rows have a label",
+        STRUCTURE,
+        "ppm.py",
+        "        sizes = len(rows.y_private), len(rows.y_public)\n",
+        "        sizes = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
+        ("PPMHalfspaceClassifier, balanced",),
+    ),
+    Mutant(
+        "halfspaces through private rows",
+        STRUCTURE,
+        "ppm.py",
+        "        first = self._cover(rows, supports)\n",
+        "        first = self._cover(rows, np.concatenate([supports, rows.X_private]))\n",
+        ("PPMHalfspaceClassifier",),
+    ),
+    Mutant(
+        "labelled rows among those that are sanitized",
+        CHARGE,
+        "generic_learner.py",
+        "        X, looked, secure = rows.X_unlabelled, False, True\n",
+        """        X, looked, secure = rows.X_unlabelled, False, True
+        X = np.concatenate([X, rows.X_labelled])
+""",
+        ("GenericLearnerClassifier",),
+    ),
+    Mutant(
+        "the median of private rows as a point of the cover",
+        STRUCTURE,
+        "generic_learner.py",
+        "        points = np.concatenate([sanitized, rows.X_public])\n",
+        """        middle = np.median(rows.X_labelled, axis=0, keepdims=True)
+        points = np.concatenate([sanitized, rows.X_public, middle])
+""",
+        ("GenericLearnerClassifier, few rows",),
+    ),
+    Mutant(
+        "bounds by the least and the largest private number",
+        STRUCTURE,
+        "sanitizers/quantile_sanitizer.py",
+        "        limits = self._limits()\n        self.columns_",
+        """        limits = [(float(column.min()) - 1, float(column.max()) + 1) for column in X.T]
+        self.columns_""",
+        ("QuantileSanitizer",),
+    ),
+    Mutant(
+        "columns of many values known by an exact count",
+        UNPAID,
+        "sanitizers/quantile_sanitizer.py",
+        "            many = draw_columns(others, epsilon * LOOKING, ledger)\n",
+        "            many = others > n / 5\n",
+        ("QuantileSanitizer, many columns",),
+    ),
+    Mutant(
+        "medians as if a row were in one half",
+        SENSITIVITY,
+        "sanitizers/quantiles.py",
+        "level.draw(family, Draw(epsilon), 2, name=MEDIANS, proof=PROOF)\n",
+        "level.draw(family, Draw(epsilon), 1, name=MEDIANS, proof=PROOF)\n",
+        ("QuantileSanitizer",),
+    ),
+    Mutant(
+        "an error in units of rows, not of rows and points",
+        SENSITIVITY,
+        "sanitizers/blr_sanitizer.py",
+        "ledger.draw(Leaf(errors), event, int(points), name=NAME, proof=PROOF)\n",
+        "ledger.draw(Leaf(errors), event, 1, name=NAME, proof=PROOF)\n",
+        ("BLRSanitizer",),
+    ),
+    Mutant(
+        "relabelled rows in an attribute",
+        LEAK,
+        "label_boost/classifier.py",
+        "        self.estimator_ = fitted\n",
+        "        self.estimator_, self.transduction_ = fitted, y_base\n",
+        ("LabelBoostClassifier, no round",),
+    ),
+    Mutant(
+        "a released labeler's rows given to the base learner as well",
+        CHARGE,
+        "label_boost/classifier.py",
+        "            X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)\n",
+        """            X_base = np.concatenate([rows.X_labelled, rows.X_unlabelled])
+            y_base = labeler.predict(X_base)
+            y_base[: len(rows.X_labelled)] = rows.classes[rows.y_labelled]
+""",
+        ("LabelBoostClassifier, released labeler",),
+    ),
+    Mutant(
+        "a subset that everybody knows",
+        RANDOMNESS,
+        "active/plan.py",
+        "return ledger.subset(self.pool, self.asked)\n",
+        "return np.random.default_rng(0).choice(self.pool, self.asked, replace=False)\n",
+        ("SubsamplingActiveLearner",),
+    ),
+    Mutant(
+        "the secret positions in an attribute",
+        LEAK,
+        "active/learner.py",
+        "        if self.transcript_private:\n            self.queried",
+        "        if True:\n            self.queried",
+        ("SubsamplingActiveLearner",),
+    ),
+    Mutant(
+        "a choice by exact errors",
+        UNPAID,
+        "model_selection/trials.py",
+        "    chosen = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]\n",
+        """    ledger.draw(table, draw, 1, name=name, proof=PROOF)
+    chosen = kinds[int(np.argmin(errors))]
+""",
+        ("SemiPrivateSearchCV, boosting",),
+    ),
+    Mutant(
+        "a score on the private rows in an attribute",
+        LEAK,
+        "model_selection/search.py",
+        "        self.n_candidates_ = len(candidates)\n",
+        """        self.n_candidates_ = len(candidates)
+        self.best_score_ = float(np.mean(fit.learner.predict(rows.features(chosen).X) == rows.y))
+""",
+        ("SemiPrivateSearchCV, rules",),
+    ),
+    Mutant(
+        "a warning that counts private rows",
+        LEAK,
+        "data/door.py",
+        "    return MixedRows(\n",
+        """    if 2 * int(private[kept].sum()) < kept.sum():
+        import warnings
+
+        warnings.warn(f"only {int(private[kept].sum())} rows have the private label", stacklevel=2)
+    return MixedRows(
+""",
+        ("PPMHalfspaceClassifier",),
+    ),
+    Mutant(
+        "classes from the labels that occur",
+        LEAK,
+        "data/labels.py",
+        "    known = np.unique(together if declared is None else declared)\n",
+        "    known = np.unique(together)\n",
+        ("SemiPrivateBoostingClassifier, pure", "SemiPrivateClassifier, thresholds"),
+    ),
+    Mutant(
+        "an error that quotes a label",
+        LEAK,
+        "data/labels.py",
+        "    if not (known[codes] == together).all():\n        raise RefusedError(_LABELS)\n",
+        """    if not (known[codes] == together).all():
+        wrong = together[known[codes] != together]
+        raise RefusedError(f"y holds {wrong[0]!r}, which is not in classes")
+""",
+        ("errors about rows",),
+    ),
+    Mutant(
+        "an error that names the column of a missing value",
+        LEAK,
+        "data/columns.py",
+        """                    failed |= not np.isfinite(to_numbers(values, column.name)).all()
+                except NotNumbersError:
+                    failed = True
+        if failed:
+            raise NotNumbersError(not_numbers(*self._doubtful(table.types)))
+""",
+        """                    wrong = not np.isfinite(to_numbers(values, column.name)).all()
+                except NotNumbersError:
+                    wrong = True
+                failed = failed or (wrong and column.name)
+        if failed:
+            raise NotNumbersError(not_numbers([failed]))
+""",
+        ("errors about rows",),
+    ),
+)

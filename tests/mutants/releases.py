@@ -1,0 +1,126 @@
+"""Defects of query release and of scores."""
+
+from tests.mutants.mutant import LEAK, SENSITIVITY, STRUCTURE, UNPAID, Mutant
+
+MUTANTS = (
+    Mutant(
+        "one cell moved for two",
+        SENSITIVITY,
+        "query_release/marginals.py",
+        "TABLE = Sensitivity(2, 2)\n",
+        "TABLE = Sensitivity(1, 1)\n",
+        ("PAPQueryRelease, marginals, pure",),
+    ),
+    Mutant(
+        "many queries as if a row met one",
+        SENSITIVITY,
+        "query_release/custom.py",
+        "        Sensitivity(n_queries, n_queries),\n",
+        "        Sensitivity(1, 1),\n",
+        ("PAPQueryRelease, custom, pure",),
+    ),
+    Mutant(
+        "noise scaled by how many queries some row meets",
+        SENSITIVITY,
+        "query_release/custom.py",
+        "        Sensitivity(n_queries, n_queries),\n",
+        "        Sensitivity(*[int(np.count_nonzero(counts)) or 1] * 2),\n",
+        ("PAPQueryRelease, custom, pure",),
+    ),
+    Mutant(
+        "blocks of cells that are not counted",
+        SENSITIVITY,
+        "query_release/prefix.py",
+        "np.concatenate([cells, blocks]), Sensitivity(4, 4))\n",
+        "np.concatenate([cells, blocks]), Sensitivity(2, 2))\n",
+        ("PAPQueryRelease, thresholds, pure",),
+    ),
+    Mutant(
+        "cells cut where exact counts are large",
+        UNPAID,
+        "query_release/line.py",
+        "        masses = np.diff(prefix, prepend=0.0, append=1.0)\n        line, spent",
+        """        masses = np.diff(prefix, prepend=0.0, append=1.0)
+        masses = line.tabulate(private) / n
+        line, spent""",
+        ("PAPQueryRelease, thresholds, cells refined",),
+    ),
+    Mutant(
+        "weights fitted to exact counts",
+        UNPAID,
+        "query_release/marginals.py",
+        "            values, variance = found.values / n_private, found.variance / n_private**2\n",
+        "            values, variance = counts[place] / n_private, found.variance / n_private**2\n",
+        ("PAPQueryRelease, marginals, pure",),
+    ),
+    Mutant(
+        "steps as long as the exact error",
+        UNPAID,
+        "query_release/multiplicative_weights.py",
+        "        logs += (plan.rate if too_low else -plan.rate) * arrangement.row(query)\n",
+        """        step = plan.rate * abs(lacking[query]) / n
+        logs += (step if too_low else -step) * arrangement.row(query)
+""",
+        ("PAPQueryRelease, thresholds, pmw",),
+    ),
+    Mutant(
+        "rounds until the exact error is small",
+        UNPAID,
+        "query_release/multiplicative_weights.py",
+        "        lacking = counts - expected\n",
+        """        lacking = counts - expected
+        if np.abs(lacking).max() < 0.1 * n:
+            return arrangement.normalised(logs)
+""",
+        ("PAPQueryRelease, thresholds, pmw",),
+    ),
+    Mutant(
+        "a cover of private rows for the rounds",
+        STRUCTURE,
+        "query_release/pmw.py",
+        "    arrangement = bound.arrange(X_public)\n",
+        "    arrangement = bound.arrange(np.concatenate([X_public, rows.in_memory()[0]]))\n",
+        ("PAPQueryRelease, thresholds, pmw",),
+    ),
+    Mutant(
+        "an accuracy without noise",
+        UNPAID,
+        "metrics/table.py",
+        "    return NoisyCount(int(noisy.values[0]), len(right), noisy, isinstance(noise, Pure))\n",
+        "    return NoisyCount(int(exact[0]), len(right), noisy, isinstance(noise, Pure))\n",
+        ("private_scores, pure",),
+    ),
+    Mutant(
+        "a confusion matrix of rows that are added, not replaced",
+        SENSITIVITY,
+        "metrics/table.py",
+        "    noisy = ledger.add_noise(flat, MOVED, noise, name=name, proof=PROOF)\n",
+        "    noisy = ledger.add_noise(flat, ONE, noise, name=name, proof=PROOF)\n",
+        ("private_confusion_matrix, pure",),
+    ),
+    Mutant(
+        "edges of a curve at quantiles of private scores",
+        STRUCTURE,
+        "metrics/release.py",
+        "        cells = _cells(for_table, n, response, threshold)\n",
+        """        scores = _scores(estimator, response, X, n, in_scores)
+        middle = float(np.quantile(scores, 0.5))
+        cells = _cells(for_table, n, response, min(max(middle, 0.01), 0.99))
+""",
+        ("private_scores, pure",),
+    ),
+    Mutant(
+        "a share of a label beside the table",
+        LEAK,
+        "metrics/release.py",
+        "        privacy=ledger.receipt(assumptions=ASSUMPTIONS),\n    )\n\n\ndef check_parameters",
+        """        privacy=ledger.receipt(
+            assumptions=(*ASSUMPTIONS, f"{int((codes == 1).sum())} rows are positive")
+        ),
+    )
+
+
+def check_parameters""",
+        ("private_scores, pure",),
+    ),
+)
