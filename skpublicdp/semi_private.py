@@ -382,7 +382,9 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
     def _public_sample(self, rows: Dataset) -> PublicSample:
         X_public = rows.X_public
         if not len(X_public):
-            where = "standard-normal features" if self.bounds is None else "the given bounds"
+            where = "the given bounds"
+            if self.bounds is None:
+                where = "standard-normal features (bounds says what values are possible)"
             warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
             size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_sample(self.n_features_in_, self.bounds, size)

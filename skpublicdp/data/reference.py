@@ -66,7 +66,9 @@ def reference_rows(schema: Schema, bounds: ArrayLike | None, size: int = 1000) -
 
     Warns that they stand in for public rows.
     """
-    where = "standard-normal columns" if bounds is None else "the given bounds"
+    where = "the given bounds"
+    if bounds is None:
+        where = "standard-normal columns (bounds says what values are possible)"
     warn_no_public(f"the cells come from a data-independent reference over {where}")
     rows = reference_sample(len(schema.columns), None, size)
     uniform = reference_sample(len(schema.columns), (0, 1), size)
