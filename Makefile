@@ -54,13 +54,18 @@ docs-test: docs  ## the site in a real browser, which is Debian's Chromium unles
 		apt-get install --yes -qq --no-install-recommends chromium; }
 	$(BIN)/python -m pytest -q tests/site
 
-wheel: $(VENV)/.ready  ## sdist and wheel into dist/, tried where nothing else is installed
+DOCTEST := -m doctest -o NORMALIZE_WHITESPACE -o ELLIPSIS
+
+wheel: $(VENV)/.ready  ## sdist and wheel into dist/, tried where nothing else is installed, then the first pages
 	rm -rf dist .venv-wheel
 	$(BIN)/python -m pip install --quiet 'build>=1.2'
 	$(BIN)/python -m build --outdir dist .
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip install --quiet dist/*.whl
 	cp benchmarks/installed.py dist/ && cd dist && ../.venv-wheel/bin/python installed.py
+	cd dist && ../.venv-wheel/bin/python $(DOCTEST) ../docs/user_guide/getting_started.md
+	.venv-wheel/bin/python -m pip install --quiet "$$(echo dist/*.whl)[data,plot]"
+	cd dist && ../.venv-wheel/bin/python $(DOCTEST) ../README.md ../docs/index.md ../docs/user_guide/tutorial.md
 
 bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py

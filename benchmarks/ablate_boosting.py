@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
-from datasets import available, load
+from datasets import available, load, public_labels
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
@@ -21,30 +21,33 @@ TABLES = ("adult", "acs_ma", "wa_churn", "mlc_churn", "CPS1988", "HealthInsuranc
 
 @lru_cache
 def table(name, data_dir, seed):
-    """Return rows and labels to learn from and to test on, and public rows."""
+    """Return rows and labels to learn from and to test on, and public rows with their labels."""
     rows = load(name, data_dir, PUBLIC, seed)
-    return train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed), rows.X_public
+    public = {"X_public": rows.X_public, "y_public": public_labels(rows, name, data_dir)}
+    return train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed), public
 
 
-def case(name, data_dir, epsilon, delta, seed):
+def case(name, data_dir, epsilon, delta, labelled, seed):
     """Return the errors of one fit."""
-    (X, X_test, y, y_test), X_public = table(name, data_dir, seed % 1000)
+    (X, X_test, y, y_test), public = table(name, data_dir, seed % 1000)
     clf = SemiPrivateBoostingClassifier(epsilon=epsilon, delta=delta, random_state=seed)
-    p = clf.fit(X, y, X_public=X_public).predict_proba(X_test)[:, 1]
+    given = public if labelled else {"X_public": public["X_public"]}
+    p = clf.fit(X, y, **given).predict_proba(X_test)[:, 1]
     return {"1 - AUC": 1 - roc_auc_score(y_test, p), "log loss": log_loss(y_test, p)}
 
 
-def tables(data_dir, epsilons, delta=1e-6):
+def tables(data_dir, epsilons, delta=1e-6, labelled=False):
     """Return a case for each table at hand and each ε."""
     names = [name for name in TABLES if name in available(data_dir)]
     return {
-        (name, epsilon): partial(case, name, data_dir, epsilon, delta)
+        (name, epsilon): partial(case, name, data_dir, epsilon, delta, labelled)
         for name, epsilon in itertools.product(names, epsilons)
     }
 
 
 WORKLOADS = {
     "little": partial(tables, epsilons=LITTLE),
+    "little, public labels": partial(tables, epsilons=(0.1, 1.0), labelled=True),
     "much": partial(tables, epsilons=MUCH),
     "much, pure": partial(tables, epsilons=(3.0, 30.0), delta=0),
 }
@@ -65,16 +68,22 @@ LINES = (
     ("plan", "ATTEMPTS", "little", {"no trees": NO_TREES}),
     ("plan", "LEAF_SHARE", "little", {"1/8": Fraction(1, 8), "1/2": HALF}),
     ("votes", "LEAF_SCALE", "little", {"0.4": 0.4, "1.6": 1.6}),
-    ("posterior", "MISMATCH", "little", {"0": 0.0, "1": 1.0}),
+    ("plan", "MISMATCH", "little", {"0": 0.0, "1": 1.0}),
     ("additive", "DRIFTED", "little", {"never": np.inf}),
     ("halves", "UNLIKELY", "little", {"1": 1.0, "4": 4.0}),
     ("strategy", "TYPICAL", "little", {"0.1": 0.1, "1": 1.0}),
+    ("known", "TRUSTS", "little, public labels", {"0, 1": (0.0, 1.0)}),
+    ("features", "MOST_CATEGORIES", "little", {"16": 16}),
+    ("plan", "FIRST_PART", "little", {"9/10": Fraction(9, 10)}),
+    ("plan", "LOOK_SHARE", "little", {"1/50": Fraction(1, 50)}),
+    ("plan", "LOUDEST_LOOK", "little", {"1/4": 1 / 4}),
+    ("halves", "LEAST_SIZE", "little", {"0": 0.0}),
     # growth
-    ("plan", "WARM", "much", {"500": 500, "2000": 2000}),
-    ("plan", "WARM", "much, pure", {"500": 500, "2000": 2000}),
-    ("plan", "MOST_WARM", "much", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    ("plan", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
+    ("plan", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),
+    ("plan", "ROWS_TO_GROW", "much", {"350": 350, "1400": 1400}),
+    ("plan", "ROWS_TO_GROW", "much, pure", {"350": 350, "1400": 1400}),
     ("plan", "EVEN_ENOUGH", "much", {"0.4": 0.4, "1": 1.0}),
-    ("plan", "LOUD", "much", {"1": 1, "4": 4}),
     ("plan", "SWEEPS", "much", {"2": 2, "8": 8}),
     ("plan", "SWEEPS", "much, pure", {"2": 2, "8": 8}),
     ("plan", "TREE_QUALITY", "much", {"50": 50.0, "200": 200.0}),
@@ -86,6 +95,8 @@ LINES = (
     ("blocks", "MOST_SCORE", "much", {"3": 3.0, "12": 12.0}),
     ("features", "MOST_CELLS", "much", {"16": 16, "64": 64}),
     ("halving", "LEVELS", "much", {"3": 3}),
+    ("halving", "HALVING_SHARE", "much", {"4/100": Fraction(4, 100)}),
+    ("plan", "TREE_SHARES", "much", {"half": (Fraction(1, 200), Fraction(3, 200))}),
     ("halving", "WORTH", "much", {"no halves": np.inf, "750": 750}),
     ("halving", "UNLIKELY", "much", {"0.002": 0.002, "0.03": 0.03}),
 )

@@ -42,7 +42,7 @@ MOST_DISK = 16e9
 PUBLIC_ROWS = 2000
 EPSILON, DELTA = 1.0, 1e-9
 CORES = os.cpu_count() or 1
-DASK_ROWS = 10_000_000
+DASK_ROWS, TURNS = 10_000_000, 3
 MEGABYTE = 1e6
 DATABASE = "DuckDB, counts of each column"
 
@@ -146,7 +146,7 @@ def on_dask(workers, path):
 
     found = {}
     with (
-        LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster),
     ):
         frame = dd.read_parquet(path, split_row_groups=1)
@@ -222,6 +222,15 @@ def at_size(n, directory):
     return pd.DataFrame(rows, columns=names).assign(file_gb=gigabytes)
 
 
+def in_turns(path):
+    """Return the shortest times with one worker and with two, measured in turns."""
+    rounds = [{count: measure(on_dask, count, path)[-1] for count in (1, 2)} for _ in range(TURNS)]
+    return {
+        count: {name: min(found[count][name] for found in rounds) for name in rounds[0][count]}
+        for count in (1, 2)
+    }
+
+
 def in_memory(n, directory):
     """Fit a memory map of n rows."""
     path = directory / "mapped"
@@ -295,7 +304,7 @@ def main():
         table = pd.concat(parts)
         path = str(directory / "dask.parquet")
         write(path, int(options.dask_rows))
-        workers = {count: measure(on_dask, count, path)[-1] for count in (1, 2)}
+        workers = in_turns(path)
         os.remove(path)
         n_mapped = int(options.mapped_rows)
         memory_map = in_memory(n_mapped, directory)

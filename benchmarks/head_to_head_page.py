@@ -13,23 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from head_to_head_figures import BOTH, FREE, ROWS, SUMMARY, merged, summary
 
 HERE = Path(__file__).parent
-ROWS = HERE / "results" / "head_to_head_rows.csv"
-SUMMARY = HERE / "head_to_head.csv"
 PAGE = HERE.parent / "docs" / "comparison.md"
 PICTURES = HERE.parent / "docs" / "_static"
 
-MEASURES = ["accuracy", "auc", "max_error", "mean_l1", "gap", "seconds", "peak_mb"]
-KEY = ["part", "data", "method", "epsilon"]
 DRAWS = ("exact draw", "OpenDP noisy max")
-BOTH = ["accuracy", "auc"]
 NAMES = {"accuracy": "Accuracy", "auc": "AUC", "max_error": "Largest error", "mean_l1": "Mean L1"}
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 8.0)
 SHOWN = (0.1, 1.0, 8.0)
 
 OURS = "boosting"
-FREE = "public rows alone"  # the better of two: generous to what needs no privacy
 DIFFPRIVLIB = "diffprivlib"  # the best of three: no user could pick it without paying
 CLASSIFIERS = {  # heading: method and the factor of its ε
     "boosting": (OURS, 1),
@@ -59,11 +54,10 @@ RELEASES = {
     "Gaussian": ("independent Gaussian", 1),
     "public alone": (FREE, None),
 }
-SEVERAL = {
+SEVERAL = {  # the better of two: generous to what needs no privacy
     FREE: [FREE, f"{FREE}, LR", f"{FREE}, forest"],
     DIFFPRIVLIB: [f"{DIFFPRIVLIB} {model}" for model in ("LR", "NB", "RF")],
 }
-ALONE = ("release", "MST", "AIM")  # come first in their process: its peak memory is theirs
 RULE = "one rule"  # answers with labels: its AUC says nothing
 
 
@@ -77,21 +71,6 @@ class Margin(NamedTuple):
     ours: tuple[float, float]
     theirs: tuple[float, float]
     margin: float
-
-
-def summary(rows):
-    """Return mean and sd over splits and noise of each measure, a line for each."""
-    costs = rows["part"] == "costs"
-    rows = rows.assign(peak_mb=rows["peak_mb"].where(costs | rows["method"].isin(ALONE)))
-    rows = rows.assign(**{name: rows[name].mask(costs) for name in BOTH})
-    long = rows.melt([*KEY, "rows"], MEASURES, "measure").dropna(subset="value")
-    groups = long.groupby([*KEY, "measure"], sort=False, dropna=False)
-    table = groups["value"].agg(["mean", "std", "count"])
-    table.insert(0, "rows", groups["rows"].first())
-    table = table.reset_index().rename(columns={"std": "sd", "count": "runs"})
-    return table.assign(
-        **{name: table[name].map(lambda x: float(f"{x:.4g}")) for name in ("mean", "sd")}
-    )
 
 
 def book(table, part):
@@ -368,9 +347,9 @@ def pictures(table):
 
 
 def write():
-    """Write the CSV from the fits that are kept, then the page's tables and the pictures."""
+    """Bring the fits that are kept into the CSV, then the page's tables and the pictures."""
     if ROWS.exists():
-        summary(pd.read_csv(ROWS)).to_csv(SUMMARY, index=False)
+        merged(pd.read_csv(SUMMARY), summary(pd.read_csv(ROWS))).to_csv(SUMMARY, index=False)
     table = pd.read_csv(SUMMARY)
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
     pictures(table)

@@ -43,7 +43,7 @@ numpydoc_show_class_members = False  # the templates list the methods instead
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
-copybutton_exclude = ".linenos, .gp, .go"
+copybutton_copy_empty_lines = False
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

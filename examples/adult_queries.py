@@ -104,10 +104,10 @@ def draw(hours, plane, private, public, out):
     queries = boxes()
     answers = plane.answer(queries).reshape(5, 7)
     image = right.pcolormesh(
-        np.arange(0, 80, 10), np.arange(20, 80, 10), 100 * answers, cmap="viridis"
+        np.arange(0, 80, 10), np.arange(20, 80, 10), 100 * answers, cmap="Blues"
     )
     for (row, column), share in np.ndenumerate(answers):
-        colour = "black" if share > answers.max() / 2 else "white"
+        colour = "white" if share > answers.max() / 2 else "black"
         right.text(
             10 * column + 5,
             10 * row + 25,

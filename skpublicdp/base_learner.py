@@ -22,33 +22,30 @@ from skpublicdp.exceptions import NoPublicDataWarning, warn
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _if_base_has(method: str) -> Callable[[_Method], _Method]:
-    def check(self: DelegatesToBase) -> bool:
-        return hasattr(getattr(self, "estimator_", None) or self._base(), method)
+def _if_inside_has(method: str) -> Callable[[_Method], _Method]:
+    def check(self: Delegates) -> bool:
+        return hasattr(self._inside(), method)
 
     decorator: Callable[[_Method], _Method] = available_if(check)
     return decorator
 
 
-class DelegatesToBase:
-    """Predictions of a meta-learner that are those of its fitted base learner, `estimator_`."""
-
-    estimator_: Any
-    n_features_in_: int
+class Delegates:
+    """Predictions of a meta-learner that are those of a fitted estimator inside."""
 
     protects_all_rows = True
-    """It may itself be a base learner, of another one, if its own base learner may."""
+    """It may itself be a base learner, of another one, if what is inside may."""
 
-    def _base(self) -> Any:
-        """Return the base learner that the user has set, or the default."""
+    def _inside(self) -> Any:
+        """Return the fitted estimator, or what is going to be fitted."""
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels with the base learner.
+        """Predict labels with the fitted estimator inside.
 
         Parameters
         ----------
-        X : array-like of float, shape (n, n_features)
+        X : array-like, shape (n, n_features)
             Rows.
 
         Returns
@@ -58,13 +55,13 @@ class DelegatesToBase:
         """
         return self._delegate("predict", X)
 
-    @_if_base_has("predict_proba")
+    @_if_inside_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with the base learner.
+        """Predict probabilities with the fitted estimator inside.
 
         Parameters
         ----------
-        X : array-like of float, shape (n, n_features)
+        X : array-like, shape (n, n_features)
             Rows.
 
         Returns
@@ -74,13 +71,13 @@ class DelegatesToBase:
         """
         return self._delegate("predict_proba", X)
 
-    @_if_base_has("decision_function")
+    @_if_inside_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the base learner's decision function.
+        """Return the decision function of the fitted estimator inside.
 
         Parameters
         ----------
-        X : array-like of float, shape (n, n_features)
+        X : array-like, shape (n, n_features)
             Rows.
 
         Returns
@@ -91,9 +88,27 @@ class DelegatesToBase:
         return self._delegate("decision_function", X)
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
-        check_is_fitted(self, "estimator_")
-        found: NDArray[Any] = getattr(self.estimator_, method)(check_rows(self, X, reset=False))
+        check_is_fitted(self)
+        found: NDArray[Any] = getattr(self._inside(), method)(X)
         return found
+
+
+class DelegatesToBase(Delegates):
+    """Predictions of a meta-learner that are those of its fitted base learner, `estimator_`."""
+
+    estimator_: Any
+    n_features_in_: int
+
+    def _base(self) -> Any:
+        """Return the base learner that the user has set, or the default."""
+        raise NotImplementedError
+
+    def _inside(self) -> Any:
+        return getattr(self, "estimator_", None) or self._base()
+
+    def _delegate(self, method: str, X: Any) -> NDArray[Any]:
+        check_is_fitted(self, "estimator_")
+        return super()._delegate(method, check_rows(self, X, reset=False))
 
 
 def spends(epsilon: Fraction, delta: Fraction) -> Event:

@@ -68,8 +68,9 @@ class PrivacyBudget:
         opened and must have the same terms. ``None`` is a temporary file of this process.
     accountant : {"auto", "pure", "zcdp", "gdp"}, default="auto"
         What is added up: ``"pure"`` ε and δ, ``"zcdp"`` ρ, ``"gdp"`` μ². ``"auto"`` is pure for
-        ``delta=0``; otherwise it admits a fit while ε of pure fits alone, μ² of all fits, or some
-        eighths of ε for the pure ones and μ² of the others for the rest hold.
+        ``delta=0``; otherwise it admits a fit while one of these holds: the sum of all ε, with
+        one fit of noise among them; μ² of all fits; some sixteenths of ε for fits without noise,
+        and μ² of the others for the rest. Fits of which only (ε, δ) is known have a tenth of δ.
 
     See Also
     --------
@@ -203,8 +204,8 @@ class PrivacyBudget:
         ----------
         event : Event
             What is about to happen to private rows. Mechanisms of other packages are
-            ``accounting.Pure(epsilon)``, ``accounting.Gaussian(mu_squared)`` or, with
-            ``accountant="pure"``, ``accounting.Approximate(epsilon, delta)``.
+            ``accounting.Pure(epsilon)``, ``accounting.Gaussian(mu_squared)`` or
+            ``accounting.Approximate(epsilon, delta)``.
         who : str
             By whom.
         n_rows : int
@@ -222,11 +223,13 @@ class PrivacyBudget:
         PrivacyBudgetError
             If there is less left, or the ticket has been used: nothing is spent then.
         """
+        if not isinstance(who, str) or not 0 <= n_rows < 1 << 63:
+            raise ValueError(f"who must be a text, n_rows a number; got {who!r} and {n_rows!r}.")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._file.connected() as connection:
             connection.execute("BEGIN IMMEDIATE")  # others wait from here on
             total = self._admit(event, connection.execute(LAST_TOTALS).fetchall())
-            row = (now, who, to_text(event), n_rows, self._group, total.to_text(), ticket)
+            row = (now, who, to_text(event), int(n_rows), self._group, total.to_text(), ticket)
             try:
                 written = connection.execute(
                     "INSERT INTO entries (time, who, event, n_rows, disjoint, total, ticket) "
@@ -247,16 +250,20 @@ class PrivacyBudget:
         return self._most_spent(self._groups(self._file.read(LAST_TOTALS)))
 
     def remaining(self, kind: str = "pure", delta: Any = None) -> float:
-        """Return the largest ε that one more fit may have.
+        """Return the largest ε that one more fit may have, which depends on what it does.
 
         Parameters
         ----------
-        kind : {"pure", "draw", "gaussian"}, default="pure"
-            Any fit with ``delta=0``; one that only draws, as `SemiPrivateClassifier` and
-            `PPMHalfspaceClassifier` do; or one with a positive δ.
+        kind : {"pure", "draw", "gaussian", "approximate"}, default="pure"
+            ``"pure"`` is right for any fit with ``delta=0``, and ``"draw"``, which may be more, for
+            those that only draw: `SemiPrivateClassifier`, `PPMHalfspaceClassifier`, and
+            `SemiPrivateSearchCV` over settings of the former. With a positive δ it is
+            ``"gaussian"`` for `PAPQueryRelease`, `SemiPrivateBoostingClassifier`,
+            `SemiPrivateBoostingRegressor` and `private_scores`, and ``"approximate"`` for all
+            others.
         delta : float, optional
-            δ of that fit, for ``"gaussian"``; by default that of the budget, or with
-            ``accountant="pure"`` what is left of it.
+            δ of that fit, for the last two kinds. By default that of the budget; for
+            ``"approximate"``, and with ``accountant="pure"``, what is left of it.
 
         Returns
         -------
@@ -265,7 +272,7 @@ class PrivacyBudget:
         """
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {KINDS}; got {kind!r}.")
-        if delta is not None and kind != "gaussian":
+        if delta is not None and kind in ("pure", "draw"):
             raise ValueError(f"delta is 0 for kind={kind!r}; leave it out.")
         at = None if delta is None else exact_fraction(delta)
         totals = self._totals(self._groups(self._file.read(LAST_TOTALS)))
@@ -370,7 +377,7 @@ class PrivacyBudget:
 def _total(text: str) -> Prices:
     try:
         return Prices.from_text(text)
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         raise PrivacyBudgetError(
             "This file of a budget was written by an earlier version, which added up other "
             "prices; go on with that version, or count all that it spent elsewhere."

@@ -34,6 +34,34 @@ def inner_estimator(estimator: Any) -> Any:
     return inner.steps[-1][1] if hasattr(inner, "steps") else inner
 
 
+def unwrapped(estimator: Any) -> tuple[Any, list[tuple[str, Any]], list[Any]]:
+    """Return what a pipeline or a search has a receipt of, and what that receipt leaves out.
+
+    Returns
+    -------
+    estimator
+        The first one with a receipt; where there is none, the innermost.
+    list of (str, transformer)
+        The steps before it, by their names.
+    list of estimator
+        The searches that chose it.
+    """
+    steps: list[tuple[str, Any]] = []
+    searches: list[Any] = []
+    inner = estimator
+    while inner is not None:
+        if not hasattr(estimator, "privacy_"):
+            estimator = inner
+            if hasattr(inner, "best_estimator_") and not hasattr(inner, "privacy_"):
+                searches.append(inner)
+        if hasattr(inner, "steps"):
+            steps += [(name, step) for name, step in inner.steps[:-1] if hasattr(step, "transform")]
+            inner = inner.steps[-1][1]
+        else:
+            inner = getattr(inner, "best_estimator_", None)
+    return estimator, steps, searches
+
+
 def findings(estimator: Any) -> Iterator[tuple[str, str]]:
     """Yield (heading, sentence) about public rows and about what is promised."""
     inner = inner_estimator(estimator)

@@ -24,7 +24,7 @@ class CoverSizeError(ValueError):
 
 
 class NoPublicDataWarning(UserWarning):
-    """No public rows were given, so a data-independent structure is used instead."""
+    """No public rows were given, or too little is known of some columns."""
 
 
 class SlicedPublicDataWarning(UserWarning):
@@ -32,7 +32,11 @@ class SlicedPublicDataWarning(UserWarning):
 
 
 class TooFewRowsWarning(UserWarning):
-    """A theorem's guarantee needs many times the rows given before it promises anything."""
+    """A theorem promises nothing for so few rows, as `guarantee_` says; the rule may be good."""
+
+
+class UnprovedWarning(UserWarning):
+    """What was asked for is promised by a theorem about another learner."""
 
 
 class AmbiguousLabelWarning(UserWarning):

@@ -44,6 +44,7 @@ from skpublicdp.promise import (
     cover_error,
     nothing,
     promise,
+    warn_if_empty,
 )
 from skpublicdp.rounds import NAME, Drawn, draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer
@@ -134,6 +135,8 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
     AmbiguousLabelWarning
         If `y` holds -1 and one other value, and nothing says what -1 is.
+    TooFewRowsWarning
+        If `guarantee_` is 1: nothing is promised for so few rows.
 
     See Also
     --------
@@ -310,9 +313,11 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             secure=secure,
         )
         self.certificate_ = drawn.certificate
-        self.guarantee_, self.guarantee_reason_ = self._promise(
+        promised = self._promise(
             cover, drawn, sanitizer if looked else None, rows, X_public, ledger.rows_per_person
         )
+        self.guarantee_, self.guarantee_reason_ = promised
+        warn_if_empty(promised, len(rows.labelled), len(rows.X_public), float(epsilon))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

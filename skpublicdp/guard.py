@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
 import numpy as np
+
+from skpublicdp.threads import Shared
 
 
 class RefusedError(ValueError):
@@ -19,34 +20,12 @@ class NotNumbersError(RefusedError, TypeError):
     """Some value is no number; Python and numpy call some of those a type, others a value."""
 
 
-class _Silence:
-    """Drops all warnings while anybody is inside: threads share the filters, so the last restores.
-
-    Recorded, and not only ignored: code inside may change the filters.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside = Lock(), 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._filters = _drop()
-                self._filters.__enter__()
-            self._inside += 1
-
-    def __exit__(self, *exception: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._filters.__exit__(None, None, None)
-
-
 def _drop() -> Any:
+    """Drop all warnings. Recorded, and not only ignored: code inside may change the filters."""
     return warnings.catch_warnings(record=True, action="ignore")
 
 
-_SHARED = _Silence()
+_SHARED = Shared(_drop)
 _OWN_FILTERS = getattr(sys.flags, "context_aware_warnings", False)
 """Whether each thread has filters of its own, as in Python without the lock."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -19,9 +19,9 @@ from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import MixedRows, split_by_status
 from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import warn_no_public
-from skpublicdp.exceptions import TooFewRowsWarning, warn
-from skpublicdp.guarantees import n_ppm
-from skpublicdp.guarantees.mixed import CONE_DIMENSIONS, promised_excess
+from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
+from skpublicdp.guarantees import Promise, n_ppm
+from skpublicdp.guarantees.mixed import CONE_DIMENSIONS, mixed_promise
 from skpublicdp.hypotheses import Cover, HalfspaceIntersections, PublicSample
 from skpublicdp.hypotheses.base import Rows, Table, tabulate
 from skpublicdp.hypotheses.cones import ConeCover
@@ -39,13 +39,15 @@ from skpublicdp.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp.promise import doubt_of, nothing, warn_if_empty
 from skpublicdp.rounds import draw_in_rounds
+from skpublicdp.weights import weights_of
 
-LARGEST_DENOMINATOR = 16
-"""Ratios of weights are rounded to fractions of this denominator, to keep scores small integers."""
+ALPHA = 0.05
+"""Where `alpha` is not given."""
 
-LARGEST_RATIO = 1 << 30
-"""A larger ratio of weights is refused, so that no sum of them overflows."""
+MOST_DIMENSIONS = 6
+"""In more, not even rows that span the space may support the theorem's halfspaces."""
 
 
 class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
@@ -69,10 +71,11 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         private rows, the other one that of public rows. ``"balanced"`` gives both populations the
         same weight. Only the ratio counts, as a fraction of denominator up to 16. A public weight
         costs no privacy.
-    alpha : float, default=0.05
-        Target of approximation, in (0, 1): some halfspace of the pool disagrees with any given one
-        on at most about this share of the public rows. A smaller value takes more halfspaces, up to
-        `max_halfspaces`, and pays more for its choice.
+    alpha : float, default=None
+        Target of approximation of an automatic pool, in (0, 1), ``None`` for 0.05: some halfspace
+        of it disagrees with any given one on at most about this share of the public rows. A smaller
+        value takes more halfspaces, up to `max_halfspaces`, and pays more for its choice. It is not
+        the excess error of `guarantees.n_ppm`, so who sets it is told that nothing is proved.
     max_intersections : int, default=None
         The most halfspaces that are met; ``None`` means 2, or 1 for a single feature. The theorem
         needs one for each feature, and ``None`` means that with ``pool="paper"``.
@@ -129,9 +132,11 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
     -----
     NoPublicDataWarning
         If there are no public rows: all rows then get the private label.
+    UnprovedWarning
+        If `alpha` or ``pool="paper"`` asks for a promise and `guarantee_` is ``None``.
     TooFewRowsWarning
-        If the learner of Theorem 4.6 was asked for and its `guarantee_` is 1 or ``None``; otherwise
-        if that theorem needs four times as many rows for any promise at all.
+        If `guarantee_` is 1; or, where it is ``None`` and nobody asked, if Theorem 4.6 needs four
+        times as many rows for any promise at all.
 
     See Also
     --------
@@ -169,7 +174,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "private_label": "no_validation",
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "alpha": PROBABILITY,
+        "alpha": [*PROBABILITY, None],
         "max_intersections": [Interval(Integral, 1, None, closed="left"), None],
         "pool": [StrOptions({"auto", "paper"})],
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
@@ -196,7 +201,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         epsilon: float | Fraction = 1.0,
         private_label: Any = None,
         class_weight: Literal["balanced"] | Mapping[Any, float | Fraction] | None = None,
-        alpha: float = 0.05,
+        alpha: float | None = None,
         max_intersections: int | None = None,
         pool: Literal["auto", "paper"] = "auto",
         max_halfspaces: int = 1400,
@@ -276,7 +281,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             private_label=self.private_label,
         )
         ledger.read(len(rows.X_private), len(rows.X_public))
-        weights = self._weights(rows)
+        weights = weights_of(self.class_weight, rows)
         if not len(rows.X_public):
             warn_no_public("all rows get the private label")
         n_labelled = len(rows.y_public)
@@ -285,8 +290,9 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         n_dimensions = len(AffineHull(rows.X_public).axes) if len(rows.X_public) else 0
         supports = self._supports(rows.X_public, n_dimensions, ledger)
         first = self._cover(rows, supports)
-        promised = self._promise(rows, weights, first, len(supports), n_dimensions, ledger)
-        self._warn_if_too_few(len(rows.X_private) + n_labelled, promised)
+        doubt = self._doubt(rows, weights, first, n_dimensions, X_public)
+        promised = nothing(doubt) if doubt else self._promise(rows, first, supports, n_dimensions)
+        self._warn(promised, doubt, len(rows.X_private), len(rows.X_public))
 
         def table(cover: Cover) -> Table:
             private, public = (tabulate(cover, *part, n_jobs=self.n_jobs) for part in parts)
@@ -343,31 +349,6 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _weights(self, rows: MixedRows) -> tuple[int, int]:
-        """Return the weights of a private and of a public row."""
-        sizes = len(rows.y_private), len(rows.y_public)
-        if self.class_weight is None or (self.class_weight == "balanced" and not all(sizes)):
-            return 1, 1
-        if self.class_weight == "balanced":
-            return _small_integers(sizes[1], sizes[0])
-        known = rows.classes.tolist()
-        given = self.class_weight.values()
-        positive = all(isinstance(weight, Real) and 0 < weight < np.inf for weight in given)
-        if not positive or not set(self.class_weight) <= set(known):
-            raise ValueError(
-                'class_weight must be "balanced" or map labels of y to positive numbers; '
-                f"got {self.class_weight!r}."
-            )
-        private, public = (
-            self.class_weight.get(known[code % len(known)], 1)
-            for code in (rows.private_code, 1 - rows.private_code)
-        )
-        if max(private, public) > LARGEST_RATIO * min(private, public):
-            raise ValueError(
-                f"One class weight is at most 2**30 times the other; got {self.class_weight!r}."
-            )
-        return _small_integers(private, public)
-
     def _supports(self, X_public: Rows, n_dimensions: int, ledger: Ledger) -> Rows:
         """Return the public rows that support halfspaces, a random part where they are too many."""
         most = most_supports(n_dimensions) if self._is_theorem() and n_dimensions else 0
@@ -380,39 +361,44 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
-        return family.build_cover(public, alpha=float(self.alpha), beta=self.beta)
+        alpha = ALPHA if self.alpha is None else float(self.alpha)
+        return family.build_cover(public, alpha=alpha, beta=self.beta)
 
-    def _promise(
+    def _doubt(
         self,
         rows: MixedRows,
         weights: tuple[int, int],
         cover: IntersectionCover | ConeCover,
-        n_supports: int,
         n_dimensions: int,
-        ledger: Ledger,
-    ) -> tuple[float | None, str]:
-        """Return `guarantee_` and `guarantee_reason_`, from public numbers only."""
-        n_public, n_features = rows.X_public.shape
-        n = len(rows.X_private) + n_public
-        reason = None
+        X_public: Any,
+    ) -> str:
+        """Return what is in the way of any promise, from public numbers only."""
         if not cover.whole:
-            reason = "the halfspaces are not those of Theorem 4.6, " + (
-                'as they are with pool="paper" and max_intersections=None'
-                if most_supports(n_dimensions)
-                else f"which are too many in {n_dimensions} dimensions"
+            if not most_supports(n_dimensions):
+                return f"the halfspaces of Theorem 4.6 are too many in {n_dimensions} dimensions"
+            return (
+                "the halfspaces are not those of Theorem 4.6, as they are with "
+                'pool="paper" and max_intersections=None'
             )
-        elif weights[0] != weights[1]:
-            reason = "a weighted error is minimised"
-        elif len(rows.y_public) < n_public:
-            reason = "public rows without labels are not scored"
-        elif ledger.rows_per_person > 1 or self.max_rows_per_group is not None:
-            reason = "rows of one person are no independent draws"
-        if reason is not None:
-            return None, f"Nothing is proved of the error in the population: {reason}."
-        promise = promised_excess(
-            max(n, 1),
+        if weights[0] != weights[1]:
+            return "a weighted error is minimised"
+        if len(rows.y_public) < len(rows.X_public):
+            return "public rows without labels are not scored"
+        # also with one row of a person: of those that are public all count
+        return doubt_of(X_public, several=self.max_rows_per_group is not None)
+
+    def _promise(
+        self,
+        rows: MixedRows,
+        cover: IntersectionCover | ConeCover,
+        supports: Rows,
+        n_dimensions: int,
+    ) -> Promise:
+        n_public, n_features = rows.X_public.shape
+        return mixed_promise(
+            max(len(rows.X_private) + n_public, 1),
             n_public,
-            n_supports,
+            len(supports),
             float(self.epsilon),
             self.beta,
             n_features,
@@ -420,35 +406,30 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             n_dimensions=n_dimensions,
             cones=self._is_theorem() and n_features <= CONE_DIMENSIONS,
         )
-        return promise.total, promise.in_words(self.beta, n_supports, n_public)
 
     def _is_theorem(self) -> bool:
         return self.pool == "paper" and self.max_intersections is None
 
-    def _warn_if_too_few(self, n: int, promised: tuple[float | None, str]) -> None:
-        if self._is_theorem():
-            if promised[0] == 1:
-                warn(
-                    f"Theorem 4.6 promises nothing for {n} rows of {self.n_features_in_} features "
-                    f"at ε = {float(self.epsilon):g}, see guarantee_reason_; give more rows or "
-                    "fewer features.",
-                    TooFewRowsWarning,
-                )
-            return
+    def _warn(self, promised: Promise, doubt: str, n_private: int, n_public: int) -> None:
+        """Say that nothing is promised, where that was asked for or rows are far too few."""
         # a smaller ε takes more rows than anybody has, and numbers too long to print
-        needed = n_ppm(0.5, self.beta, max(float(self.epsilon), 1e-9), self.n_features_in_)
-        if 4 * n < needed:
+        epsilon, n = max(float(self.epsilon), 1e-9), n_private + n_public
+        warn_if_empty(promised, n_private, n_public, epsilon)
+        if not doubt:
+            return
+        if self.pool == "paper" or self.alpha is not None:
+            paper = self.pool == "paper"
+            asked = 'pool="paper"' if paper else f"alpha={self.alpha:g}"
+            other = ", or leave alpha at None and set max_halfspaces"
+            warn(
+                f"{asked} gets no promise of Theorem 4.6 here, guarantee_ is None: {doubt}; take "
+                f'pool="paper" with no other settings, on public rows of at most {MOST_DIMENSIONS} '
+                f"dimensions{'' if paper else other}.",
+                UnprovedWarning,
+            )
+        elif 4 * n < (needed := n_ppm(0.5, self.beta, epsilon, self.n_features_in_)):
             warn(
                 f"Theorem 4.6 promises nothing for {n} rows of {self.n_features_in_} features at "
                 f"ε = {float(self.epsilon):g}: an excess error of 1/2 takes {needed} rows.",
                 TooFewRowsWarning,
             )
-
-
-def _small_integers(private: float | Fraction, public: float | Fraction) -> tuple[int, int]:
-    """Return integers in the ratio of two weights, or about so; nothing else of them matters."""
-    ratio = exact_fraction(max(private, public)) / exact_fraction(min(private, public))
-    if ratio.numerator > LARGEST_RATIO:  # floats are fractions of 2**52: scores would overflow
-        ratio = ratio.limit_denominator(LARGEST_DENOMINATOR)
-    sizes = ratio.numerator, ratio.denominator
-    return sizes if private > public else sizes[::-1]

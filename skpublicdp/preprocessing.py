@@ -20,7 +20,7 @@ from skpublicdp.data.columns import column_names
 from skpublicdp.data.containers import check_container
 from skpublicdp.data.description import DescribedRows
 from skpublicdp.data.frames import ANYTHING, BOOLEAN, NUMBER, Table, is_frame, stack
-from skpublicdp.data.masks import check_mask, take, warn_if_sliced
+from skpublicdp.data.masks import check_index, check_mask, take, warn_if_sliced
 from skpublicdp.data.reading import (
     check_apart,
     check_types,
@@ -138,6 +138,7 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
         check_parameters(self)
         checked = self._checked(X, reset=True)
         n, self._container = checked.shape[0], Table(checked).container
+        check_index(X, is_public=is_public)
         mask = check_mask(is_public, n)
         parts, labels = [], None
         if mask.any():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from skpublicdp.data.description import assumed_of
+from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import (
     Cuts,
     Promise,
@@ -21,6 +23,7 @@ from skpublicdp.rounds import Drawn
 
 NO_PUBLIC = "there are no public rows, so the cover comes from a grid that looks at no data"
 DESCRIBED = "the public rows were written from a description, which is no sample of the population"
+MADE_UP = "values of public rows were spread over what bounds or types say, which is no sample"
 PERSONS = "a person may have several rows, which are not independent"
 ROUNDS = "each draw after the first is from a cover that earlier draws chose"
 UNKNOWN = "how near the cover comes to every rule of the class is not known"
@@ -33,6 +36,24 @@ NO_LAW = "no theorem bounds the error of this learner in the population"
 def nothing(why: str) -> Promise:
     """Promise nothing, and say why."""
     return Promise(None, f"Nothing is proved: {why}.")
+
+
+def doubt_of(X_public: Any, *, several: bool) -> str:
+    """Return what is in the way of any promise, or nothing, if persons may have several rows."""
+    if several:
+        return PERSONS
+    return DESCRIBED if assumed_of(X_public) else ""
+
+
+def warn_if_empty(promise: Promise, n_private: int, n_public: int, epsilon: float) -> None:
+    """Warn where a promise is 1, which is none; all of that is public."""
+    if promise.bound is not None and promise.bound >= 1:
+        warn(
+            f"guarantee_ is 1, so nothing is promised for {n_private} private and {n_public} "
+            f"public rows at ε = {epsilon:g}; guarantee_reason_ has its parts: give more rows, or "
+            "rules from a smaller class.",
+            TooFewRowsWarning,
+        )
 
 
 def cover_error(

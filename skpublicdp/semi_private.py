@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, Self
@@ -17,9 +18,16 @@ from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import Dataset, read
 from skpublicdp.data.labels import Labels
 from skpublicdp.data.predicting import Rule, ScoresRows, each_row
-from skpublicdp.data.reference import reference_sample, warn_no_public
+from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
 from skpublicdp.guarantees import Promise
-from skpublicdp.hypotheses import Cover, DecisionTrees, Hypothesis, HypothesisClass, PublicSample
+from skpublicdp.hypotheses import (
+    Cover,
+    DecisionTrees,
+    FiniteClass,
+    Hypothesis,
+    HypothesisClass,
+    PublicSample,
+)
 from skpublicdp.hypotheses.base import FeatureName, Table, tabulate
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import (
@@ -32,7 +40,16 @@ from skpublicdp.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import DESCRIBED, NO_PUBLIC, PERSONS, cover_error, nothing, promise
+from skpublicdp.promise import (
+    DESCRIBED,
+    MADE_UP,
+    NO_PUBLIC,
+    PERSONS,
+    cover_error,
+    nothing,
+    promise,
+    warn_if_empty,
+)
 from skpublicdp.rounds import Drawn, draw_in_rounds
 
 
@@ -61,9 +78,10 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
     classes : array-like, default=None
         All possible labels. By default those that occur in `y` and among the public labels, whose
         set is then taken to be public knowledge.
-    bounds : array-like of float, shape (2,) or (n_features, 2), default=None
-        Lowest and highest value of the features, known without looking at private rows. Used only
-        where there are no public rows; without it the features are taken to be standard normal.
+    bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
+        Lowest and highest value of the features, known without looking at private rows. Used where
+        public rows are fewer than 1 / alpha and than 20, or all alike in a feature; if there are
+        none, the features are taken to be standard normal without it.
     n_jobs : int, default=None
         Number of threads that tabulate rows; results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
@@ -107,9 +125,12 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
     Warns
     -----
     NoPublicDataWarning
-        If there are no public rows: the cover is then data-independent.
+        If there are no public rows: the cover is then data-independent. Or if these say too little
+        of a column, and `bounds` does not say more.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+    TooFewRowsWarning
+        If `guarantee_` is 1: nothing is promised for so few rows.
 
     See Also
     --------
@@ -146,7 +167,7 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         "beta": PROBABILITY,
         "public_weight": [Interval(Integral, 0, 1 << 20, closed="both")],
         "classes": ["array-like", None],
-        "bounds": ["array-like", None],
+        "bounds": ["array-like", dict, None],
         "n_jobs": N_JOBS,
         **FIT,
         **ROWS,
@@ -174,7 +195,7 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         beta: float = 0.05,
         public_weight: int = 1,
         classes: ArrayLike | None = None,
-        bounds: ArrayLike | None = None,
+        bounds: ArrayLike | dict[Any, Any] | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
@@ -256,9 +277,9 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
             assumptions=(f"the number of private rows{labels} may be known", *rows.assumptions)
         )
         self.certificate_ = drawn.certificate
-        self.guarantee_, self.guarantee_reason_ = self._promise(
-            rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person
-        )
+        promised = self._promise(rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person)
+        self.guarantee_, self.guarantee_reason_ = promised
+        warn_if_empty(promised, rows.n_private, rows.n_public, float(self.epsilon))
         return self._keep(rows, drawn.hypothesis, drawn.cover, receipt)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -302,7 +323,14 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
             is_public=is_public,
             groups=groups,
             numeric=True,
+            least=self._least(),
         )
+
+    def _least(self) -> int | None:
+        """Return how many public rows see a share of alpha; a finite class needs none."""
+        if isinstance(self.hypotheses, FiniteClass):
+            return None
+        return math.ceil(1 / max(self.alpha, 0.05))
 
     def _cover(self, rows: Dataset) -> Cover:
         return self._class().build_cover(
@@ -350,6 +378,8 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
             return None  # the class is its own cover, whatever the public rows are
         if not rows.n_public:
             return NO_PUBLIC
+        if rows.made_up.any():
+            return MADE_UP
         return DESCRIBED if described else None
 
     def _near(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
@@ -382,12 +412,10 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
     def _public_sample(self, rows: Dataset) -> PublicSample:
         X_public = rows.X_public
         if not len(X_public):
-            where = "the given bounds"
-            if self.bounds is None:
-                where = "standard-normal features (bounds says what values are possible)"
+            where = reference_of(rows.schema, rows.bounded, "features")
             warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
             size = int(min(max(1000, 2 / self.alpha), 20_000))
-            X_public = reference_sample(self.n_features_in_, self.bounds, size)
+            X_public = reference_rows(rows.schema, rows.bounded, size)
         names = tuple(
             FeatureName(column.name, column.text) if column.counted else column.name
             for column in rows.schema.columns

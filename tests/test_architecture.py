@@ -26,7 +26,7 @@ FLOORS = {
     "parameters": {"budget", "threads"},
     "ledger": {"accounting", "budget", "exceptions", "mechanisms", "tickets"},
     "card": set(),
-    "guard": set(),
+    "guard": {"threads"},
     "threads": set(),
     "data": {"data", "exceptions", "guard"},
     "base_learner": {"accounting", "data", "exceptions"},
@@ -34,15 +34,17 @@ FLOORS = {
         *("sanitizers", "accounting", "card", "data", "exceptions", "guarantees", "hypotheses"),
         *("ledger", "mechanisms", "parameters"),
     },
-    "promise": {"guarantees", "hypotheses", "rounds"},
+    "promise": {"data", "exceptions", "guarantees", "hypotheses", "rounds"},
     "rounds": {"accounting", "guarantees", "hypotheses", "ledger"},
+    "weights": {"accounting", "data"},
     "model_selection": {
         *("model_selection", "accounting", "base_learner", "card", "data", "exceptions"),
         *("guarantees", "guard", "hypotheses", "ledger", "mechanisms", "parameters"),
         *("preprocessing", "promise", "rounds", "semi_private"),
     },
     "metrics": {
-        *("metrics", "accounting", "budget", "guard", "ledger", "parameters", "query_release"),
+        *("metrics", "accounting", "budget", "data", "guard", "ledger", "model_selection"),
+        *("parameters", "query_release"),
     },
     "audit": {
         *("audit", "accounting", "active", "boosting", "budget", "data", "exceptions"),

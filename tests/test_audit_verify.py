@@ -68,6 +68,36 @@ class Mode(Counts):
         return ledger.draw(Leaf(-counts), event, 1, **SAID)
 
 
+class Around(Counts):
+    """Persons, protected by a learner of single rows."""
+
+    max_rows_per_group = 2
+
+    def fit(self, X, groups):
+        ledger = Ledger.of(self)
+        paid = ledger.child(ledger.event, **SAID)
+        self.values_ = Counts(*map(self.share, paid.per_row(paid.epsilon, paid.delta))).fit(X)
+        self.privacy_ = self.receipt(ledger)
+        return self
+
+    def share(self, budget):
+        return budget
+
+    def receipt(self, ledger):
+        return ledger.receipt()
+
+
+class Relabels(Mode):
+    """Two draws that a theorem pays for, of which the first turns the second around."""
+
+    def release(self, counts, ledger):
+        paid = ledger.child(ledger.event, name="both", proof="none", by_theorem=True)
+        epsilon = Fraction(self.epsilon) / 2
+        turned = paid.draw(Leaf(np.array([0, 0])), Draw(epsilon), 1, **SAID)
+        turned ^= int(counts[0] > 1)  # the same member, and another rule
+        return Mode(epsilon).release(counts[::-1] if turned else counts, Ledger(epsilon))
+
+
 def verified(kind, n=3, **settings):
     return verify_privacy(kind, BITS, n, **settings)
 
@@ -118,6 +148,37 @@ class TestWhatHolds:
         assert found.holds, found
         assert found.attained == pytest.approx(1)
         assert found.n_data_sets == 6  # two of the three persons that there can be
+
+    @pytest.mark.parametrize("delta", [0, 1e-5])
+    def test_a_learner_inside_is_paid_for_a_row_and_moved_by_a_person(self, delta):
+        """Theorem 2.2 of Dwork and Roth (2014): what is ε/k for a row is ε for k of them."""
+        found = verified(lambda: Around(2.0, delta), 2, rows_per_person=2, max_fits=100)
+        assert found.holds, found
+        assert found.attained == pytest.approx(2) if not delta else 1 < found.attained < 2
+        assert found.uses[0]["share"] == pytest.approx(1)
+
+    def test_a_rule_that_is_not_released_may_turn_all_that_follows(self):
+        found = verified(Relabels, 2, max_fits=100)
+        assert found.holds, found
+        with pytest.raises(ValueError, match="max_fits=8 is too small to list all outcomes"):
+            verified(Relabels, 2, max_fits=8)
+
+    def test_a_part_that_a_theorem_pays_for_is_released(self):
+        """As the medians of a level, each of its own rows: they are replayed and priced."""
+
+        class Parts(Mode):
+            def release(self, counts, ledger):
+                half = Draw(Fraction(self.epsilon) / 2)
+                paid = ledger.child(half, name="parts", proof="none", by_theorem=True)
+                return paid.draw(Leaf(-self.weight * counts), half, 1, **SAID)
+
+            weight = 1
+
+        found = verified(Parts, 6, max_fits=12)
+        assert found.holds, found
+        assert found.witness == "replay"
+        found = verified(planted(Parts, weight=2), 6, max_fits=12)
+        assert "counts: moved further than is paid for" in found.findings
 
     def test_an_estimator_itself_is_refused(self):
         with pytest.raises(TypeError, match="a class or a function"):
@@ -278,6 +339,18 @@ class TestDefects:
         monkeypatch.setattr(Ledger, "draw", late)
         found = verified(Mode, 1)
         assert found.findings == ("counts: drawn before it was charged",)
+
+    def test_a_persons_budget_for_each_row(self):
+        found = verified(
+            planted(Around, share=lambda self, budget: 2 * budget), 2, rows_per_person=2
+        )
+        assert found.attained == pytest.approx(2)
+        assert not found.holds
+
+    def test_a_receipt_for_rows(self):
+        kind = planted(Around, receipt=lambda self, ledger: Ledger(1).receipt())
+        said = "the receipt protects a row, and persons are to be protected"
+        assert said in verified(kind, 2, rows_per_person=2).findings
 
     def test_half_a_person(self, monkeypatch):
         class Persons(Counts):

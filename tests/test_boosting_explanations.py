@@ -1,13 +1,18 @@
 """Explanations add up to predictions, and JSON holds all that predicting takes."""
 
 import json
+import re
 from datetime import datetime
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+from skpublicdp import (
+    SemiPrivateBoostingClassifier,
+    SemiPrivateBoostingRegressor,
+    SemiPrivateClassifier,
+)
 from skpublicdp.boosting.explain import Shape
 from skpublicdp.boosting.words import STRONGEST, joined, range_text
 
@@ -238,3 +243,31 @@ def test_json_says_what_it_is(models):
     ]
     assert read["columns"][4]["categories"] == [False, True]
     assert read["trees"][0]["questions"][0]["text"] in models["two"].trees_[0].rule
+
+
+@pytest.mark.parametrize(("hour", "timed"), [(0, False), (5, True)])
+def test_days_are_written_as_days(hour, timed):
+    """Cuts lie half-way between days, and are read as the day before."""
+    rng = np.random.default_rng(0)
+
+    def dated(n):
+        late = pd.to_timedelta(hour * rng.integers(0, 2, n), "h")
+        days = pd.to_timedelta(rng.integers(0, 29, n), "D")
+        return pd.DataFrame({"seen": pd.Timestamp("2020-02-01") + days + late})
+
+    rows, public = dated(4000), dated(200)
+    y = (rows["seen"] > pd.Timestamp("2020-02-14 23:00")).astype(int)
+    clf = SemiPrivateBoostingClassifier(epsilon=3.0, random_state=0).fit(rows, y, X_public=public)
+    rule = SemiPrivateClassifier(random_state=0).fit(rows, y, X_public=public).hypothesis_
+    said = [clf.explain(), str(clf.explain_local(rows[:5])), str(rule), clf.to_json()]
+    assert any(re.search(r"\d\d:\d\d:\d\d", text) for text in said) == timed
+    if not timed:  # a day is in the cell whose words say so
+        (shape,) = clf.shapes_
+        for day in pd.date_range("2020-02-01", "2020-02-29"):
+            words = clf.explain_local(pd.DataFrame({"seen": [day]})).cells[0, 0]
+            low, _, high = words.removeprefix("<= ").rpartition(" to ")
+            if words.startswith("> "):
+                low, high = words.removeprefix("> "), ""
+            assert (low or "0") < str(day.date()) <= (high or "9")
+        assert len(shape.cells) > 5
+        assert "if seen > 2020-02-14:" in str(rule)

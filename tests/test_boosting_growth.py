@@ -23,7 +23,7 @@ from skpublicdp.boosting.door import BoostingRows
 from skpublicdp.boosting.features import Feature, FeatureMap, carried, feature_map, refined
 from skpublicdp.boosting.halving import LEVELS, Halving
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
-from skpublicdp.boosting.plan import MAX_ROUNDS, Budget, round_shares, warm_share
+from skpublicdp.boosting.plan import MAX_ROUNDS, MISMATCH, Budget, first_share, grows, round_shares
 from skpublicdp.boosting.questions import carried_questions, questions
 from skpublicdp.boosting.rows import CodedRows
 from skpublicdp.boosting.scores import HALF, LIMIT, OUTCOMES, UNIT, Model, probabilities
@@ -403,14 +403,27 @@ def test_a_first_fit_has_noise_that_can_be_drawn_however_many_rows_there_are():
     least = min(round_shares(MAX_ROUNDS, pure=False))
     cells = Strategy((ONE * np.eye(9, dtype=int),) * 20, (True,) * 20, ONE, HALF)
     grown = 0
-    for n, epsilon in itertools.product((10**6, 10**8, 10**11), (1e-5, 1e-3, 0.1, 10)):
+    for n, epsilon, m in itertools.product((10**6, 10**8, 10**11), (1e-5, 1e-3, 0.1, 10), (1, 1e6)):
         budget = Budget(gaussian_mu_squared(Fraction(epsilon), Fraction(1e-12)), pure=False)
-        share = warm_share(budget, n, Sensitivity(20, 20))
-        if share is not None:
-            part = budget.part(share * least)
+        once = Sensitivity(20, 20)
+        if grows(budget, n, once):
+            part = budget.part(first_share(budget, n, m, once) * least)
             assert drawable(part.event, cells.sensitivity(counts=True))
             grown += 1
-    assert grown >= 6
+    assert grown >= 12
+
+
+@pytest.mark.parametrize(("n", "m"), [(1_000, 300), (30_000, 300), (30_000, 30_000), (10**6, 30)])
+def test_the_first_fit_has_the_share_at_which_precisions_add_up_to_most(n, m):
+    noise, rows = 9.0, n / 60  # variances, of which the share is to depend on the rows' alone
+
+    def precision(share):
+        first = noise / share + rows * (1 + MISMATCH * n / m)
+        return 1 / first + 1 / (noise / (1 - share) + rows)
+
+    budget = Budget(Fraction(1), pure=False)
+    share = float(first_share(budget, n, m, Sensitivity(9, 9)))
+    assert all(precision(share) >= precision(other) for other in (0.9 * share, 1.1 * share))
 
 
 @pytest.mark.parametrize("ends", [(-np.inf, np.inf), (-1.7e308, 1.7e308)])

@@ -22,6 +22,7 @@ from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.plan import Budget
 from skpublicdp.boosting.questions import questions, tree_cover
 from skpublicdp.boosting.rows import coded
+from skpublicdp.data.door import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
 from tests.kit import Tape
@@ -206,8 +207,7 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         # margins that private rows have are those of the model
         codes = grown._cells.codes(slice(None))
         np.testing.assert_array_equal(grown._margins, clf._model.margins(codes))
-        labelled, *private = encoded  # public rows come last among the codes
-        X = np.concatenate([*private, labelled])
+        X = np.concatenate(encoded)
         encoded.clear()
         np.testing.assert_array_equal(codes, grown._cells.features.encoded_codes(X))
         trees.append([len(tree.scores[0]) for tree in clf.trees_])
@@ -220,7 +220,13 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         encoded.append(X)
         return coded(grid, dtype, X, y)
 
+    def noting_private(self, *args):
+        encoded.append(self.in_memory()[0])
+        return codes(self, *args)
+
+    codes = Dataset.codes
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dataset, "codes", noting_private)
         patch.setattr(door, "coded", noting)
         clf, uses = neighbours_compared(watch=watch, **options)
     names = Counter(use.name for use in uses)

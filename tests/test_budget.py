@@ -30,6 +30,7 @@ from skpublicdp.accounting import (
     Steps,
     Subsampled,
     exact_fraction,
+    gaussian_epsilon,
     gaussian_mu_squared,
     mu_squared_price,
     zcdp_rho,
@@ -37,7 +38,7 @@ from skpublicdp.accounting import (
 from skpublicdp.accounting.events import from_text
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.plotting import BudgetDisplay
-from tests.test_budget_filters import MILLIONTH, TENTH, caps, single, spend_all, tree
+from tests.test_budget_filters import MILLIONTH, TENTH, caps, single, spend_all, tree, unsure
 
 # corner cases
 
@@ -68,7 +69,7 @@ def test_two_fits_of_one_are_less_than_two():
     noise = Gaussian(gaussian_mu_squared(Fraction(1), MILLIONTH))
     budget = PrivacyBudget(1.5, 1e-6)
     assert spend_all(budget, [noise] * 3) == [noise] * 2
-    assert budget.spent().epsilon == pytest.approx(1.4594, abs=1e-4)
+    assert budget.spent().epsilon == pytest.approx(1.4679, abs=1e-4)
     assert spend_all(PrivacyBudget(1, 1e-6), [noise] * 2) == [noise]  # exactly all of it
 
 
@@ -80,18 +81,46 @@ def test_what_costs_nothing_is_no_fit():
 
 
 def test_what_is_mixed_adds_up():
-    """Gaussian noise has no ε, so that pure cannot hold any more; a share of ε for each can."""
+    """Noise has no ε of its own; one fit of it is given one, several share a part of the cap."""
     noise = Gaussian(gaussian_mu_squared(Fraction(1), MILLIONTH))
     budget = PrivacyBudget(3, 1e-6)
-    assert spend_all(budget, [noise, Draw(Fraction(1)), Pure(Fraction(3, 4))]) == [
-        noise, Draw(Fraction(1)),
-    ]  # fmt: skip
-    assert budget.spent().epsilon < 2.5
-    assert budget.remaining("pure") == pytest.approx(0.5)
-    assert spend_all(budget, [Pure(Fraction(1, 2)), Draw(Fraction(1, 2))]) == [Pure(Fraction(1, 2))]
-    assert spend_all(PrivacyBudget(3, 1e-6, accountant="gdp"), [noise, Pure(Fraction(1))]) == [
-        noise
+    fits = [noise, Draw(Fraction(1)), Pure(Fraction(4, 5))]
+    assert spend_all(budget, [*fits, TENTH]) == fits
+    alone = gaussian_epsilon(noise.mu_squared, MILLIONTH / 30)  # 1.166
+    assert budget.spent() == (pytest.approx(Fraction(9, 5) + exact_fraction(alone)), 1e-6)
+    assert budget.remaining("pure") == pytest.approx(1.2 - alone)
+    assert spend_all(PrivacyBudget(3, 1e-6, accountant="gdp"), fits) == [noise]
+
+    several = PrivacyBudget(3, 1e-6)
+    assert spend_all(several, [noise, noise, Draw(Fraction(1))]) == [
+        noise,
+        noise,
+        Draw(Fraction(1)),
     ]
+    sixteenths = math.floor(16 * (1 - gaussian_epsilon(2 * noise.mu_squared, MILLIONTH / 450) / 3))
+    assert several.remaining("pure") == pytest.approx(3 * sixteenths / 16 - 1)
+
+
+def test_failures_are_set_aside():
+    """A fit of which (ε, δ) is known is as dear as a pure one, and takes a tenth of δ in all."""
+    unsure = Approximate(Fraction(1), MILLIONTH / 20)
+    noise = Gaussian(gaussian_mu_squared(Fraction(1, 2), MILLIONTH))
+    budget = PrivacyBudget(3, 1e-6)
+    assert spend_all(budget, [unsure, noise, unsure, unsure]) == [unsure, noise, unsure]
+    assert budget.remaining("approximate", MILLIONTH / 10**6) == 0.0
+    pure = PrivacyBudget(3, 1e-6)
+    spend_all(pure, [Pure(Fraction(1)), noise, Pure(Fraction(1))])
+    assert (budget.spent(), budget.remaining()) == (pure.spent(), pure.remaining())
+    first = PrivacyBudget(3, 1e-6)
+    assert first.remaining("approximate") == 3.0
+    assert spend_all(first, [Approximate(Fraction(1), MILLIONTH), TENTH]) == [
+        Approximate(Fraction(1), MILLIONTH)
+    ]
+    assert first.spent() == (1.0, 1e-6)
+    for accountant in ("gdp", "zcdp"):
+        none = PrivacyBudget(3, 1e-6, accountant=accountant)
+        assert spend_all(none, [unsure]) == []
+        assert none.remaining("approximate") == 0.0
 
 
 def test_terms_are_checked():
@@ -110,7 +139,7 @@ def test_terms_are_checked():
 
 # what remains
 
-kinds = st.sampled_from(["pure", "draw", "gaussian"])
+kinds = st.sampled_from(["pure", "draw", "gaussian", "approximate"])
 
 
 def a_fit(budget, kind, epsilon, delta):
@@ -119,7 +148,7 @@ def a_fit(budget, kind, epsilon, delta):
         return Draw(epsilon)
     if kind == "pure":
         return Pure(epsilon)
-    if budget.accountant == "pure":
+    if budget.accountant == "pure" or kind == "approximate":
         return Approximate(epsilon, delta)
     if budget.accountant == "zcdp":
         return Gaussian(2 * zcdp_rho(epsilon, delta))
@@ -132,9 +161,10 @@ def test_remaining_inverts_spending(cap, events, kind, delta):
     epsilon, most, accountant = cap
     budget = PrivacyBudget(epsilon, most, accountant=accountant)
     spend_all(budget, events)
-    left = budget.remaining(kind, delta if kind == "gaussian" else None)
-    at = delta or most
-    if kind == "gaussian" and not most:
+    delta = delta if kind in ("gaussian", "approximate") else None
+    left = budget.remaining(kind, delta)
+    at = delta or most * (Fraction(1, 10) if kind == "approximate" and budget.ledger else 1)
+    if kind in ("gaussian", "approximate") and not most:
         assert left == 0.0
         return
     if left:
@@ -142,7 +172,7 @@ def test_remaining_inverts_spending(cap, events, kind, delta):
         with pytest.raises(PrivacyBudgetError):
             budget.check(a_fit(budget, kind, more, at))
         budget.spend(a_fit(budget, kind, left, at))
-        assert budget.remaining(kind, delta if kind == "gaussian" else None) <= 1e-6
+        assert budget.remaining(kind, delta) <= 1e-6
     with pytest.raises(PrivacyBudgetError):
         budget.check(a_fit(budget, kind, 0.001, at))
 
@@ -196,7 +226,7 @@ def test_refusals_say_what_was_asked_what_is_left_and_what_to_do():
         "This fit asks for δ = 1e-06, and δ = 0 is left of the budget of ε = 1, δ = 0; fit with "
         "delta=0 or a smaller one, or stop here."
     )
-    assert "Gaussian noise; spend Approximate" in refusal(budget, Gaussian(MILLIONTH))
+    assert "has no price for such noise; spend Approximate" in refusal(budget, Gaussian(MILLIONTH))
     budget.spend(Pure(Fraction(1, 3)))
     assert refusal(budget, TENTH).endswith(
         "asks for ε = 0.1, and nothing is left of the budget of ε = 1, δ = 0; stop here."
@@ -208,18 +238,26 @@ def test_refusals_of_noise():
     noise = Gaussian(gaussian_mu_squared(Fraction(4, 5), MILLIONTH))
     budget.spend(noise)
     assert refusal(budget, noise) == (
-        "This fit asks for as much as ε = 0.8 at δ = 1e-06, and ε = 0.5542 is left of the budget "
+        "This fit asks for as much as ε = 0.8 at δ = 1e-06, and ε = 0.5442 is left of the budget "
         "of ε = 1, δ = 1e-06; fit with a smaller epsilon, or stop here."
     )
-    only = "has no price for a fit of which only (ε, δ) is known; use a budget with accountant="
-    assert only in refusal(budget, Approximate(Fraction(1, 9), MILLIONTH))
-    assert only in refusal(budget, Subsampled(Fraction(1, 9), noise))
+    assert refusal(budget, Approximate(Fraction(1, 9), MILLIONTH)) == (
+        "This fit asks for δ = 1e-06, and δ = 1e-07 is left for fits of which only (ε, δ) is "
+        "known, of the budget of ε = 1, δ = 1e-06; fit with delta=0 or a smaller one, or stop here."
+    )
+    assert "accountant='auto' has no price for such noise" in refusal(
+        budget, Subsampled(Fraction(1, 9), noise)
+    )
+    gdp = PrivacyBudget(1, 1e-6, accountant="gdp")
+    assert "has no price for a fit of which only (ε, δ) is known; use a budget with" in refusal(
+        gdp, Approximate(Fraction(1, 9), MILLIONTH)
+    )
     pure = PrivacyBudget(1, 1e-6, accountant="pure")
     assert "ε = 1 is left" in refusal(pure, Approximate(Fraction(2), MILLIONTH))
 
 
 @settings(max_examples=30)
-@given(caps, st.lists(single, max_size=6), tree)
+@given(caps, st.lists(single, max_size=6), st.one_of(tree, unsure))
 def test_what_a_refusal_says_is_left_would_be_admitted(cap, events, event):
     epsilon, delta, accountant = cap
     budget = PrivacyBudget(epsilon, delta, accountant=accountant)
@@ -229,10 +267,12 @@ def test_what_a_refusal_says_is_left_would_be_admitted(cap, events, event):
     except PrivacyBudgetError as error:
         words = str(error)
         assert len(words.split(". ")) == 1
-        if " is left " in words and "nothing" not in words:
+        if "ε = " in words.split(" is left ")[0] and "nothing" not in words:
             left = words.split(" is left ")[0].split("ε = ")[-1]
             kind = "draw" if isinstance(event, Draw) else "pure"
             kind = "gaussian" if "as much as" in words else kind
+            if isinstance(event, Approximate):
+                kind, delta = "approximate", event.delta
             budget.check(a_fit(budget, kind, float(left), delta))
 
 
@@ -289,6 +329,14 @@ def test_copies_are_the_same_purse():
     assert budget != PrivacyBudget(1.0)
     assert budget != budget.group("north")
     assert budget != 1.0
+
+
+@pytest.mark.parametrize("said", [{"who": None}, {"n_rows": math.nan}, {"n_rows": -1}])
+def test_what_an_entry_says_is_checked(said):
+    budget = PrivacyBudget(1.0)
+    with pytest.raises(ValueError, match="who must be a text, n_rows a number"):
+        budget.spend(TENTH, **said)
+    assert budget.ledger == []
 
 
 def test_threads_share_it():
@@ -408,11 +456,15 @@ def test_a_file_that_is_none_refuses(tmp_path):
             PrivacyBudget(1.0, path=path)
 
 
-def test_a_file_of_other_prices_refuses(tmp_path):
+@pytest.mark.parametrize(
+    "total",
+    ['["1/2", "0", "1/8", "11/28"]', '["1/2", "0", "1/8", "1/2", "1/2", "0", "1"]', '{"rho": "1"}'],
+)
+def test_a_file_of_other_prices_refuses(tmp_path, total):
     budget = PrivacyBudget(1.0, path=tmp_path / "one")
     budget.spend(Pure(Fraction(1, 2)))
     with closing(sqlite3.connect(tmp_path / "one")) as file:
-        file.execute('UPDATE entries SET total = \'["1/2", "0", "1/8", "11/28"]\'')
+        file.execute("UPDATE entries SET total = ?", (total,))
         file.commit()
     for use in (budget.spent, budget.remaining, lambda: budget.check(Pure(Fraction(1, 9)))):
         with pytest.raises(PrivacyBudgetError, match="written by an earlier version"):

@@ -6,13 +6,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline
 
 import skpublicdp
-from skpublicdp import PrivacyBudget, PublicFit, SemiPrivateClassifier
-from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp import (
+    LabelBoostClassifier,
+    PAPQueryRelease,
+    PrivacyBudget,
+    PublicFit,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateClassifier,
+    SubsamplingActiveLearner,
+)
+from skpublicdp.accounting import Draw, Gaussian, basic_price, exact_fraction
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.model_selection import SemiPrivateSearchCV
@@ -252,6 +261,58 @@ def test_a_search_that_cannot_pay_for_its_refit_says_so():
         search.fit(X, Y, X_public=X_PUBLIC)
     assert len(budget.ledger) == 5
     assert not hasattr(search.best_estimator_, "hypothesis_")
+
+
+KINDS = {
+    "clf": [
+        SemiPrivateClassifier(Stumps()),
+        SemiPrivateBoostingClassifier(max_rounds=2),
+    ]
+}
+
+
+@pytest.mark.parametrize("accountant", ["auto", "pure"])
+def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
+    """Of its trials only (ε, δ) is known: ε counts as that of a pure fit, δ is set aside."""
+    budget = PrivacyBudget(3, 1e-6, accountant=accountant)
+    release = {"epsilon": 0.5, "delta": 1e-6 if accountant == "auto" else 1e-7, "bounds": (-4, 4)}
+    PAPQueryRelease(**release, budget=budget, random_state=0).fit(
+        X[:, :1], X_public=X_PUBLIC[:, :1]
+    )
+    before = budget.remaining()
+    search = SemiPrivateSearchCV(
+        Pipeline([("clf", SemiPrivateClassifier())]), KINDS, epsilon=1.0, delta=1e-7,
+        budget=budget, random_state=0,
+    )  # fmt: skip
+    search.fit(X, Y, X_public=X_PUBLIC)
+    assert search.chosen_by_ == "trials"
+    assert search.privacy_.entry == 2
+    assert basic_price(budget.ledger[1].event) == (1, Fraction(1, 10**7))
+    assert budget.remaining() == pytest.approx(before - 1)
+    if accountant == "auto":
+        assert budget.remaining("approximate") == 0.0  # a tenth of δ is spent
+        with pytest.raises(PrivacyBudgetError, match="δ = 0 is left for fits of which only"):
+            search.fit(X, Y, X_public=X_PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        LabelBoostClassifier(),
+        SubsamplingActiveLearner(SemiPrivateBoostingClassifier(max_rounds=2)),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_learners_with_a_delta_fit_the_default_budget(learner):
+    budget = PrivacyBudget(3, 1e-6)
+    budget.spend(Gaussian(Fraction(1, 100)))
+    learner = clone(learner).set_params(epsilon=1.0, delta=5e-8, budget=budget, random_state=0)
+    asked = learner.query(X) if hasattr(learner, "query") else slice(None)
+    labels = np.full(len(Y), -1)
+    labels[asked] = Y[asked] == "yes"
+    learner.fit(X, labels, X_public=X_PUBLIC)
+    assert basic_price(budget.ledger[1].event)[1] <= Fraction(5, 10**8)
+    assert budget.remaining("approximate", 1e-8) > 0
 
 
 # persons

@@ -52,6 +52,28 @@ def test_shares_of_categories():
     assert (even == "a").sum() == 50
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_rows_can_be_looked_at(library):
+    rows = describe_columns(DESCRIPTION)
+    frame = rows.to_frame(library)
+    assert type(frame).__module__.startswith(library)
+    assert frame.shape == (300, 4)
+    for name, values in rows.columns.items():
+        np.testing.assert_array_equal(np.asarray(frame[name].to_numpy()), values)
+    with pytest.raises(ValueError, match="library must be one of pandas, polars, pyarrow; got 'R'"):
+        rows.to_frame("R")
+
+
+def test_dates_are_days_where_their_ends_are():
+    rows = describe_columns(
+        {"day": ("2020-01-01", "2022-06-30"), "at": ("2020-01-01 08:00", "2021")}
+    )
+    days = [rows.columns[name].astype("datetime64[D]") for name in ("day", "at")]
+    assert (days[0] == rows.columns["day"]).all()
+    assert len(np.unique(days[0])) == 300
+    assert not (days[1] == rows.columns["at"]).all()
+
+
 def test_dates_and_whole_numbers_stay_such():
     rows = describe_columns(DESCRIPTION)
     assert rows.shape == (300, 4)
@@ -64,7 +86,8 @@ def test_dates_and_whole_numbers_stay_such():
 @pytest.mark.parametrize(
     ("description", "sentence"),
     [
-        ({}, "at least one column"),
+        ({}, "at least one column by its name; got an empty one"),
+        ([("age", 17, 90)], "must be a dict .* got list"),
         ({"age": (90, 17)}, "Column age must be described by finite low < high"),
         ({"age": (17, 90, 91)}, "the typical value between them"),
         ({"age": ("old", "young")}, "Column age must be described by numbers or dates"),
@@ -75,6 +98,12 @@ def test_dates_and_whole_numbers_stay_such():
 def test_bad_descriptions(description, sentence):
     with pytest.raises(ValueError, match=sentence):
         describe_columns(description)
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.5, True, "300"])
+def test_bad_sizes(size):
+    with pytest.raises(ValueError, match="size must be a positive whole number of rows; got"):
+        describe_columns(DESCRIPTION, size=size)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.data.reference import reference_sample
-from skpublicdp.exceptions import AmbiguousLabelWarning, NoPublicDataWarning
+from skpublicdp.exceptions import AmbiguousLabelWarning, NoPublicDataWarning, TooFewRowsWarning
 from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.hypotheses import (
     Conjunctions,
@@ -162,6 +162,7 @@ class TestOtherSanitizers:
 
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", TooFewRowsWarning)
             fitted(sanitizer=Talks())
             with pytest.raises(ValueError, match="could not be fitted") as caught:
                 fitted(X=np.where(X[-1, 0] == X, 4.242e9, X), sanitizer=Talks())
@@ -297,6 +298,7 @@ class TestLabels:
         assert clf.classes_.tolist() == [-1, 1]
         assert {warning.filename for warning in caught} == {__file__}
 
+    @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
     @pytest.mark.filterwarnings("error")
     def test_cross_validation_with_the_mask(self):
         mask = np.arange(N) % 3 == 0

@@ -87,6 +87,7 @@ class TestExactly:
         clf.fit(x, y, X_public=public, groups=self.GROUPS)
         assert clf.privacy_.n_private == 3
 
+    @pytest.mark.filterwarnings("ignore:Only . public")
     @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
     def test_semi_private(self, kind, private):
         found = worst(self.semi_private, [pairs(self.ROWS), self.ROWS[:2]], kind=kind)

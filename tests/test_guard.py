@@ -527,6 +527,7 @@ class TestRowsOfNumbers:
         same(lambda X: classifier.fit(X, TWO, X_public=ROWS[:9].copy()), *as_lists, state="raise")
 
 
+@pytest.mark.filterwarnings("ignore:Only 9 public rows")
 class TestLabels:
     """The type of the classes is that of the set of labels."""
 

@@ -216,7 +216,7 @@ class TestPlans:
         assert not ledger.fits(Steps((Gaussian(mu_squared), Draw(TENTH))))
         # one draw of ε is pure; where a budget adds up μ² or ρ this is no help
         assert ledger.fits(Draw(1)) == (accountant in (None, "pure"))
-        assert ledger.fits(Approximate(1, MILLIONTH)) == (accountant in (None, "pure"))
+        assert ledger.fits(Approximate(1, MILLIONTH)) == (accountant in (None, "auto", "pure"))
         assert not ledger.fits(Approximate(1, 2 * MILLIONTH))
 
         def make_plan(scale):
@@ -648,6 +648,23 @@ class TestReceipts:
         alone = Ledger(1)
         drawn(alone)
         assert "every other use of the same rows adds its own" in repr(alone.receipt())
+
+    def test_mechanisms_that_cost_less_together_say_so(self):
+        ledger = Ledger(1, MILLIONTH)
+        part = Gaussian(ledger.event.mu_squared / 2)
+        for name in ("one", "another"):
+            noisy(ledger, part, name=name)
+        lines = repr(ledger.receipt()).splitlines()
+        assert lines[3].startswith("  mechanisms  one (ε = 0.688911, δ = 1e-06)")
+        assert lines[4].startswith("              another (ε = 0.688911, δ")
+        together = "ε = 1, δ = 1e-06, and not the sum: the numbers behind a mechanism are for it"
+        assert lines[5].startswith(f"  together    {together}")
+        assert together in ledger.receipt()._repr_html_()
+        one = Ledger(1)
+        assert "  mechanisms  none" in repr(one.receipt())
+        drawn(one)
+        for page in (repr(one.receipt()), one.receipt()._repr_html_()):
+            assert "together" not in page
 
     def test_seeds_are_told(self):
         for seed, secure in ((None, True), (0, False), (np.random.default_rng(0), False)):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import (
@@ -25,6 +26,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp import PrivacyBudget
+from skpublicdp.data import open_rows
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.metrics import (
     PrivateScores,
@@ -38,6 +40,7 @@ from skpublicdp.metrics import (
 from skpublicdp.metrics.estimates import balance, ranking
 from skpublicdp.metrics.intervals import ratio_interval
 from skpublicdp.metrics.table import NoisyTable, nearest
+from tests.helpers import FALSE_ALARM
 from tests.kit import Tape
 from tests.test_budget_fits import Untouchable
 from tests.test_guard import LoudNumber, LoudText
@@ -573,3 +576,95 @@ class TestContainersAndOrders:
             for y in (codes, hidden)
         ]
         assert shown == pytest.approx([1, 0.5], abs=0.01)
+
+
+class TestStreamsAndPersons:
+    n = 600
+    x = np.random.default_rng(7).random(n)
+    frame = pd.DataFrame({"x": x, "y": labels_for(x, np.random.default_rng(8))})
+    persons = np.arange(n) // 3
+
+    class OfColumn(Scored):
+        def predict_proba(self, X):
+            return super().predict_proba(np.asarray(X["x"], dtype=float)[:, None])
+
+        def predict(self, X):
+            return super().predict(np.asarray(X["x"], dtype=float)[:, None])
+
+    def in_memory(self, **settings):
+        return numbers_of(silently(self.OfColumn(), self.frame[["x"]], self.frame["y"], **settings))
+
+    def test_chunks_give_what_rows_in_memory_give(self):
+        pa = pytest.importorskip("pyarrow")
+        table = pa.Table.from_pandas(self.frame.assign(who=self.persons))
+        rows = open_rows(table.to_batches(max_chunksize=70))
+        parts = rows.drop("y", "who"), rows["y"]
+        assert numbers_of(silently(self.OfColumn(), *parts)) == self.in_memory()
+        settings = {"max_rows_per_group": 2}
+        found = silently(self.OfColumn(), *parts, groups=rows["who"], **settings)
+        assert numbers_of(found) == self.in_memory(groups=self.persons, **settings)
+        assert found.n_rows_ == 400
+
+    def test_dask(self):
+        dask = pytest.importorskip("dask.dataframe")
+        rows = dask.from_pandas(self.frame, npartitions=4)
+        found = silently(Scored(), rows[["x"]].to_dask_array(lengths=True), rows["y"])
+        assert numbers_of(found) == self.in_memory()
+
+    def test_nothing_is_quoted_and_nothing_spent_when_a_chunk_fails(self):
+        pa = pytest.importorskip("pyarrow")
+        rows = open_rows(pa.Table.from_pandas(self.frame).to_batches(max_chunksize=70))
+        budget = PrivacyBudget(1.0)
+        with pytest.raises(ValueError, match="predict of the estimator") as caught:
+            private_scores(Scored(), rows.drop("y"), rows["y"], budget=budget)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+        assert not budget.ledger
+
+    def test_persons_widen_what_rows_know(self):
+        def half(**settings):
+            low, high = silently(
+                self.OfColumn(), self.frame, self.frame["y"], epsilon=100.0, **settings
+            ).interval("accuracy")
+            return (high - low) / 2
+
+        one = half()
+        assert half(groups=np.arange(self.n), max_rows_per_group=1) == pytest.approx(one)
+        # three rows of one mind are worth one
+        widened = half(groups=self.persons, max_rows_per_group=3)
+        assert widened == pytest.approx(3**0.5 * one, rel=0.05)
+
+    def test_persons_have_names_of_any_kind(self):
+        names = np.array([str(k) if k % 2 else k for k in self.persons.tolist()], dtype=object)
+        found = self.in_memory(groups=names, max_rows_per_group=2)
+        assert found == self.in_memory(groups=self.persons, max_rows_per_group=2)
+
+    def test_intervals_hold_for_persons_whose_rows_agree(self):
+        rng = np.random.default_rng(9)
+        scores, persons = np.full((300, 1), 0.7), np.arange(300) // 3
+        held = 0
+        for _ in range(200):
+            y = np.repeat(np.where(rng.random(100) < 0.7, "yes", "no"), 3)
+            settings = {"groups": persons, "max_rows_per_group": 3, "random_state": rng}
+            low, high = private_scores(Scored(), scores, y, epsilon=3.0, **settings).interval(
+                "accuracy", 0.95
+            )
+            held += low <= 0.7 <= high
+        assert held >= binom.ppf(FALSE_ALARM, 200, 0.95)
+
+    def test_both_or_none(self):
+        for settings in ({"groups": self.persons}, {"max_rows_per_group": 2}):
+            with pytest.raises(ValueError, match="given together"):
+                private_scores(self.OfColumn(), self.frame, self.frame["y"], **settings)
+        with pytest.raises(ValueError, match="max_rows_per_group"):
+            private_scores(
+                self.OfColumn(), self.frame, self.frame["y"], groups=[0], max_rows_per_group=0
+            )
+
+
+@pytest.mark.parametrize("epsilon", ["1", None, [1.0], float("nan")])
+def test_epsilon_is_a_number(epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        private_scores(Scored(), np.zeros((9, 1)), ["no"] * 9, epsilon=epsilon)
+    with pytest.raises(ValueError, match="epsilon"):
+        private_accuracy_score([0, 1], [0, 1], epsilon=epsilon)

@@ -86,6 +86,7 @@ def test_settings_are_those_of_grid_search(grid):
     assert search.best_params_ == search.cv_results_["params"][search.best_index_]
 
 
+@pytest.mark.filterwarnings("ignore:(Only . public|Public rows show)")
 def test_feature_maps_are_candidates_too():
     """Only one of the maps keeps what tells the labels apart."""
     keep, lose = FunctionTransformer(), FunctionTransformer(np.zeros_like)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 
 from skpublicdp import PublicFit, SemiPrivateBoostingClassifier, SemiPrivateClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
+from skpublicdp.metrics import private_scores
 from skpublicdp.model_selection import PublicKFold, PublicShuffleSplit, check_pipeline
 
 RNG = np.random.default_rng(0)
@@ -207,6 +208,8 @@ PRIVATE = SemiPrivateClassifier()
     ids=lambda value: repr(value)[:40],
 )
 def test_findings(pipeline, found):
+    if isinstance(pipeline, Pipeline):
+        pipeline.set_params(transform_input=["X_public"])
     findings = check_pipeline(pipeline)
     assert [finding.step for finding in findings] == [step for step, _ in found]
     for finding, (_, told) in zip(findings, found, strict=True):
@@ -216,4 +219,33 @@ def test_findings(pipeline, found):
 def test_a_fitted_pipeline_is_checked_as_well():
     pipeline = Pipeline([("scale", StandardScaler()), ("clf", SemiPrivateClassifier())])
     pipeline.fit(X, X[:, 0] > 0, clf__X_public=X[:50])
-    assert [finding.step for finding in check_pipeline(pipeline)] == ["scale"]
+    assert [finding.step for finding in check_pipeline(pipeline)] == ["scale", "clf"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ([PublicFit(StandardScaler()), SemiPrivateClassifier()], True),
+        (["passthrough", SemiPrivateClassifier()], False),
+        ([SemiPrivateClassifier()], False),
+        ([PublicFit(StandardScaler()), "passthrough"], False),
+        ([PublicFit(StandardScaler()), LogisticRegression()], False),
+    ],
+)
+def test_public_rows_that_pass_by_the_steps_are_told(steps, told):
+    pipeline = make_pipeline(*steps)
+    found = [str(finding) for finding in check_pipeline(pipeline) if "X_public" in str(finding)]
+    assert len(found) == told
+    pipeline.set_params(transform_input=["X_public"])
+    assert not any("given to fit" in str(finding) for finding in check_pipeline(pipeline))
+
+
+def test_receipts_name_what_declares_no_protection():
+    rows, y = X[:, :2], X[:, 0] > 0
+    fitted = make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, y)
+    receipt = private_scores(fitted, rows, y).privacy_
+    (line,) = [line for line in receipt.assumptions if "declare no protection" in line]
+    assert line.endswith(": standardscaler, logisticregression")
+    clf = SemiPrivateClassifier(random_state=0).fit(rows, y, X_public=rows[:50].copy())
+    receipt = private_scores(clf, rows, y).privacy_
+    assert not any("declare no protection" in line for line in receipt.assumptions)

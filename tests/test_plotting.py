@@ -198,6 +198,7 @@ def test_cdf_shows_what_is_released(hours):
     assert display.ax_.get_xlabel() == "x0"
 
 
+@pytest.mark.filterwarnings("ignore:(Public rows show|Only 1 public row)")
 def test_cdf_without_public_rows_or_band(hours):
     display = CDFDisplay.from_estimator(hours, limits=(10, 50))
     assert display.public_line_ is None

@@ -203,6 +203,47 @@ def test_guarantees_hold_for_every_class(hypotheses, noise):
     assert_failures_allowed(failures, trials, BETA)
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("labelled public rows", {"weight": 1}),
+        ("heavy public rows", {"weight": 20}),
+        ("three labels", {"n_classes": 3}),
+        ("one of several classes", {"grid": {"hypotheses": [Stumps(), Intervals()]}}),
+        ("no public rows, synthetic ones and shared ones", {"generic": True}),
+    ],
+)
+def test_guarantees_of_every_kind_hold(name, settings):
+    """Conservative, and every way to a promise: 0.03 is lost at most, and 0.1 to 0.4 promised."""
+    n, m, trials, beta = 4000, 400, 40, 0.05
+    weight, n_classes = settings.get("weight", 0), settings.get("n_classes", 2)
+    rng, values = np.random.default_rng(0), np.arange(40.0)[:, None]
+    clf = SemiPrivateClassifier(
+        Stumps(), beta=beta, alpha=0.1, public_weight=weight, classes=range(n_classes)
+    )
+    if "grid" in settings:
+        rule = SemiPrivateClassifier(beta=beta, public_weight=0)
+        clf = SemiPrivateSearchCV(rule, settings["grid"], classes=(0, 1))
+    if "generic" in settings:
+        n, clf = 100_000, GenericLearnerClassifier(Stumps(), beta=beta, classes=(0, 1), epsilon=4.0)
+    failures, promised = 0, []
+    for trial in range(trials):
+        shares = rng.dirichlet(np.full(len(values), 0.2))
+        truth = np.where(np.arange(40) > rng.integers(40), *rng.permutation(n_classes)[:2])
+        chances = np.full((len(values), n_classes), 0.3 / n_classes)
+        chances[np.arange(40), truth] += 0.7
+        cells = rng.choice(40, size=n + m, p=shares)
+        y = (rng.random((n + m, 1)) > chances[cells].cumsum(axis=1)).sum(axis=1)
+        given = {"X_public": values[cells[n:]]} | ({"y_public": y[n:]} if weight else {})
+        if "generic" in settings:
+            given["is_labelled"] = np.arange(n) < 4000
+        clf.set_params(random_state=trial).fit(values[cells[:n]], y[:n], **given)
+        promised.append(clf.guarantee_)
+        failures += 0.7 * shares[clf.predict(values) != truth].sum() > clf.guarantee_
+    assert max(promised) < 0.8
+    assert_failures_allowed(failures, trials, beta)
+
+
 def _members(cover):
     family = cover.family(np.zeros_like(cover.tabulate(SQUARE[:0], *np.zeros((2, 0), dtype=int))))
     return family.members()
@@ -424,20 +465,33 @@ class TestQuantiles:
 
 
 @pytest.mark.slow
-def test_the_shipped_learner_keeps_its_promise_at_its_own_size():
-    alpha, epsilon, trials = 0.2, 4.0, 40
-    size = n_quantile_learner(alpha, BETA, epsilon)
+@pytest.mark.parametrize(
+    ("hypotheses", "alpha", "cuts", "n_columns", "trials"),
+    [(Thresholds(), 0.2, 1, 1, 40), (Intervals(), 0.35, 2, 1, 12), (Stumps(), 0.25, 1, 2, 12)],
+    ids=repr,
+)
+def test_the_shipped_learner_keeps_its_promise_at_its_own_size(
+    hypotheses, alpha, cuts, n_columns, trials
+):
+    epsilon = 4.0
+    size = n_quantile_learner(alpha, BETA, epsilon, cuts, n_columns)
     clf = GenericLearnerClassifier(
-        Thresholds(), epsilon=epsilon, alpha=0.01, beta=BETA, classes=[0, 1]
+        hypotheses, epsilon=epsilon, alpha=0.01, beta=BETA, classes=[0, 1]
     )
     rng = np.random.default_rng(0)
     values, failures = np.arange(300.0), 0
     for trial in range(trials):
         shares = rng.dirichlet(np.full(len(values), 0.3))
         truth = values > rng.integers(300)
+        if cuts == 2:
+            truth &= values < rng.integers(300)
         cells = rng.choice(len(values), size=sum(size), p=shares)
         y = np.where(np.arange(len(cells)) < size.labelled, label(truth[cells], 0.1, rng), -1)
-        clf.set_params(random_state=trial).fit(values[cells, None], y)
+        X, points = (  # the other column tells nothing
+            np.column_stack([values[at]] + [rng.integers(9, size=len(at))] * (n_columns - 1))
+            for at in (cells, np.arange(300))
+        )
+        clf.set_params(random_state=trial).fit(X, y)
         assert clf.guarantee_ <= alpha
-        failures += 0.8 * shares[clf.predict(values[:, None]) != truth].sum() > clf.guarantee_
+        failures += 0.8 * shares[clf.predict(points) != truth].sum() > clf.guarantee_
     assert_failures_allowed(failures, trials, BETA)

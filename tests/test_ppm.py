@@ -267,6 +267,7 @@ class TestLearning:
         y = (rows.sum(axis=1) < np.sqrt(d)).astype(int)  # 16% have label 0, which is public
         assert fitted(rows, y, private_label=1, max_halfspaces=800).score(rows, y) > least
 
+    @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.UnprovedWarning")
     def test_the_papers_pool(self):
         rows = np.concatenate([X[~SHARED], X[SHARED][:30]])
         y = np.repeat([1, 0], [(~SHARED).sum(), 30])

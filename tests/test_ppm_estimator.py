@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skpublicdp import PPMHalfspaceClassifier, PublicFit
 from skpublicdp.accounting import REPLACE_ONE
-from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning
+from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning, UnprovedWarning
 from skpublicdp.guarantees import n_ppm
 from tests.kit import Tape
 from tests.test_ppm import FAST, RNG, SHARED, N, X, Y, few_rows, fitted, no_public
@@ -213,6 +213,38 @@ class TestWhatComesOut:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             fitted(X[:enough], Y[:enough])
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"alpha": 0.1}, r'alpha=0.1 gets no promise .* as they are with pool="paper" and'),
+            ({"alpha": 0.1, "max_intersections": 1}, "on public rows of at most 6 dimensions"),
+            ({"pool": "paper", "class_weight": {"positive": 2}}, "a weighted error is minimised"),
+            ({"pool": "paper", "max_rows_per_group": 1}, "a person may have several rows"),
+        ],
+    )
+    def test_who_asks_for_a_promise_is_told_that_there_is_none(self, settings, said):
+        texts = set()
+        few = slice(300)
+        for rows in (X, np.where(SHARED[:, None], X, X[::-1])):  # other private rows
+            groups = np.arange(300) if "max_rows_per_group" in settings else None
+            model = clone(FAST).set_params(max_halfspaces=20, **settings)
+            with pytest.warns(UnprovedWarning, match=said) as caught:
+                assert model.fit(rows[few], Y[few], groups=groups).guarantee_ is None
+            texts.update(str(warning.message) for warning in caught)
+            assert [warning.filename for warning in caught] == [__file__]
+        assert len(texts) == 1
+
+    @pytest.mark.parametrize("settings", [{}, {"pool": "paper"}, {"pool": "paper", "alpha": 0.1}])
+    def test_who_does_not_ask_or_gets_it_is_not(self, settings):
+        rows, y = X[:400], Y[:400]
+        clf = fitted(rows, y, **settings)  # warnings are errors
+        assert (clf.guarantee_ is None) == (not settings)
+
+    def test_alpha_is_a_twentieth(self):
+        with pytest.warns(UnprovedWarning):
+            given = fitted(X[:300], Y[:300], alpha=0.05, max_halfspaces=1400)
+        assert given.cover_size_ == fitted(X[:300], Y[:300], max_halfspaces=1400).cover_size_
 
     def test_the_papers_pool_is_refused_where_it_is_too_large(self):
         with pytest.raises(CoverSizeError, match=r'distinct.*halfspaces.*fewer.*pool="auto"'):

@@ -6,6 +6,7 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,9 +15,10 @@ from sklearn.base import clone
 
 import skpublicdp.ppm
 from skpublicdp import PPMHalfspaceClassifier
+from skpublicdp.data import describe_columns
 from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning
 from skpublicdp.guarantees import n_ppm, n_ppm_paper
-from skpublicdp.guarantees.mixed import cone_count, missed_share, promised_excess
+from skpublicdp.guarantees.mixed import cone_count, missed_share, mixed_promise
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
@@ -341,16 +343,21 @@ class TestGuarantee:
         monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 40)
         part = clone(THEOREM).fit(X, y)
         assert part.guarantee_ > whole.guarantee_
-        terms = promised_excess(
-            3000, (y == 0).sum(), 40, 1.0, 0.05, 2, part.cover_size_, n_dimensions=2, cones=True
-        )
-        assert part.guarantee_ == sum(terms)
-        assert terms.cover == missed_share(40, 0.05 / 4, 2) * (y == 0).sum() / 3000
         n_public = (y == 0).sum()
         lost = missed_share(40, 0.05 / 4, 2) * n_public / 3000
+        promised = mixed_promise(
+            3000, n_public, 40, 1.0, 0.05, 2, part.cover_size_, n_dimensions=2, cones=True
+        )
+        assert (part.guarantee_, part.guarantee_reason_) == promised
+        all_support = mixed_promise(
+            3000, n_public, n_public, 1.0, 0.05 * 3 / 4, 2, part.cover_size_,
+            n_dimensions=2, cones=True,
+        )  # fmt: skip
+        assert promised.bound - all_support.bound == pytest.approx(lost)
         assert f"at most {lost:.2g} (halfspaces of 40 of {n_public}" in part.guarantee_reason_
 
     @few_rows
+    @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.UnprovedWarning")
     def test_where_nothing_is_proved_it_says_why(self):
         X, y = mixture(np.random.default_rng(0), 400, 2, 0.1)
         mask = y == 0
@@ -358,7 +365,7 @@ class TestGuarantee:
             ({"pool": "auto", "max_halfspaces": 50}, {}, 'pool="paper"'),
             ({"max_intersections": 1}, {}, "max_intersections=None"),
             ({"class_weight": {0: 2}}, {}, "weighted error"),
-            ({"max_rows_per_group": 2}, {"groups": np.arange(400) // 3}, "one person"),
+            ({"max_rows_per_group": 2}, {"groups": np.arange(400) // 3}, "a person may"),
             ({}, {"X_public": X[mask].copy()}, "without labels"),
         ]:
             model = clone(THEOREM).set_params(**settings_of)
@@ -373,7 +380,11 @@ class TestGuarantee:
         assert "not those of Theorem 4.6, as they are with" in many.guarantee_reason_  # a plane
         wide = np.random.default_rng(0).normal(size=(400, 8))
         many = PPMHalfspaceClassifier(private_label=1, max_halfspaces=20).fit(wide, y)
-        assert "which are too many in 8 dimensions" in many.guarantee_reason_
+        assert "Theorem 4.6 are too many in 8 dimensions" in many.guarantee_reason_
+        described = describe_columns({"a": (-3, 3), "b": (-3, 3)}, size=40)
+        frame = pd.DataFrame(X[~mask], columns=["a", "b"])
+        written = clone(THEOREM).fit(frame, y[~mask], X_public=described, y_public=np.zeros(40))
+        assert "written from a description" in written.guarantee_reason_
         apart = clone(THEOREM).fit(X[~mask], y[~mask], X_public=X[mask], y_public=y[mask])
         assert apart.guarantee_ == clone(THEOREM).fit(X, y).guarantee_
 
@@ -388,7 +399,8 @@ class TestGuarantee:
 
     def test_it_says_where_it_promises_nothing(self):
         X, y = mixture(np.random.default_rng(0), 60, 3, 0.5)
-        with pytest.warns(TooFewRowsWarning, match="promises nothing for 60 rows of 3") as caught:
+        said = f"nothing is promised for {y.sum()} private and {60 - y.sum()} public rows at ε = 1"
+        with pytest.warns(TooFewRowsWarning, match=said) as caught:
             clf = clone(THEOREM).fit(X, y)
         assert len(caught) == 1
         assert clf.guarantee_ == 1
@@ -434,13 +446,14 @@ class TestSizes:
         assert 0.2 < clone(THEOREM).fit(X, y).guarantee_ <= 0.3
 
 
-def frequency(trials, n, d, public_share, noise, excess, allowed, beta):
+def frequency(trials, n, d, public_share, noise, excess, allowed, beta, **settings):
     """Count how often a promise fails; the best halfspace is the first feature's."""
     failures = 0
     for seed in range(trials):
         rng = np.random.default_rng(seed)
         X, y = mixture(rng, n, d, public_share, noise)
-        clf = clone(THEOREM).set_params(random_state=seed, beta=beta).fit(X, y)
+        clf = clone(THEOREM).set_params(random_state=seed, beta=beta, **settings).fit(X, y)
+        assert excess is not None or clf.guarantee_ < 1
         X, y = mixture(rng, 40_000, d, public_share, noise)
         failures += (clf.predict(X) != y).mean() - noise > (
             excess if excess is not None else clf.guarantee_
@@ -475,3 +488,12 @@ class TestFrequencies:
     @pytest.mark.parametrize("noise", [0.0, 0.1])
     def test_guarantees(self, n, d, noise):
         frequency(8, n, d, 0.3, noise, None, 0.1, 0.1)
+
+    @pytest.mark.parametrize(
+        ("n", "d", "public_share", "noise", "pool"),
+        [(4000, 2, 0.004, 0.001, "auto"), (3000, 4, 0.002, 0.0, "paper"), (900, 3, 0, 0, "paper")],
+    )
+    @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+    def test_of_intersections_that_are_no_cones(self, n, d, public_share, noise, pool):
+        """An automatic pool that is whole, more dimensions than three, and no public row."""
+        frequency(8, n, d, public_share, noise, None, 0.1, 0.1, pool=pool)

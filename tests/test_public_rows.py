@@ -8,13 +8,15 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skpublicdp import (
     GenericLearnerClassifier,
     LabelBoostClassifier,
+    PAPQueryRelease,
     PPMHalfspaceClassifier,
     PublicFit,
     SemiPrivateBoostingClassifier,
@@ -50,7 +52,10 @@ LEARNERS = [
 ]
 WITH_ALPHA = [*LEARNERS[:3], LEARNERS[4]]
 
-pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skpublicdp.exceptions.TooFewRowsWarning",
+    "ignore::skpublicdp.exceptions.UnprovedWarning",
+)
 each_learner = pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 
 
@@ -101,6 +106,65 @@ class TestPipelines:
         requests = estimator.get_metadata_routing()
         requests = getattr(requests, "_self_request", requests).fit.requests
         assert {name for name, wanted in requests.items() if wanted is True} == taken
+
+
+PEOPLE = pd.DataFrame({"age": X[:, 0], "dose": X[:, 1], "job": np.where(Y == "yes", "a", "b")})
+PEOPLE_PUBLIC = pd.DataFrame({"age": PUBLIC[:, 0], "dose": PUBLIC[:, 1], "job": LABELS}).replace(
+    {"job": {"yes": "a", "no": "b"}}
+)
+NUMBERS = ["age", "dose"]
+ONE_HOT = OneHotEncoder(sparse_output=False)
+MIXED = ColumnTransformer([("codes", ONE_HOT, ["job"]), ("scaled", StandardScaler(), NUMBERS)])
+STEPS = [*LEARNERS, PAPQueryRelease(random_state=0)]
+each_step = pytest.mark.parametrize("learner", STEPS, ids=lambda one: type(one).__name__)
+
+
+def piped(step, learner, rows, public):
+    """Fit a pipeline that transforms private rows alone."""
+    steps = [("before", clone(step)), ("learn", clone(learner))]
+    y = labels_for(learner, Y)
+    return Pipeline(steps).fit(rows, y, learn__X_public=public)
+
+
+class TestPipelinesThatLeaveOutThePublicRows:
+    HELP = r"in a pipeline X_public must go .* transform_input=\['X_public'\] to Pipeline"
+
+    @each_step
+    @pytest.mark.parametrize(
+        ("step", "columns", "says"),
+        [
+            (ONE_HOT, ["job"], "got 1 columns where X has 2; "),
+            (MIXED, [*NUMBERS, "job"], "got 3 columns where X has 4; "),
+            (clone(MIXED).set_output(transform="pandas"), [*NUMBERS, "job"], "job is unknown; "),
+        ],
+    )
+    def test_other_columns(self, learner, step, columns, says):
+        with pytest.raises(ValueError, match=says + self.HELP):
+            piped(step, learner, PEOPLE[columns], PEOPLE_PUBLIC[columns])
+
+    @each_step
+    @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
+    def test_names_where_there_are_none(self, learner):
+        with pytest.warns(UserWarning, match="X_public has feature names, but .*" + self.HELP):
+            piped(StandardScaler(), learner, PEOPLE[NUMBERS], PEOPLE_PUBLIC[NUMBERS])
+
+    @pytest.mark.parametrize("learner", [STEPS[0], STEPS[5], STEPS[7]], ids=repr)
+    def test_numbers_beyond_their_bounds(self, learner):
+        """Private ranges may not be looked at, but bounds may."""
+        learner = clone(learner).set_params(bounds=[(-9, 9), (-9, 9)])
+        with pytest.raises(ValueError, match="column x0 must lie within its bounds.*" + self.HELP):
+            piped(StandardScaler(), learner, X, PUBLIC)
+
+    @each_step
+    @pytest.mark.parametrize("step", [StandardScaler(), MIXED])
+    def test_what_helps(self, learner, step):
+        steps = [("before", PublicFit(clone(step))), ("learn", clone(learner))]
+        columns = NUMBERS if step is not MIXED else [*NUMBERS, "job"]
+        with sklearn.config_context(enable_metadata_routing=True):
+            fitted = Pipeline(steps, transform_input=["X_public"]).fit(
+                PEOPLE[columns], labels_for(learner, Y), X_public=PEOPLE_PUBLIC[columns]
+            )
+        assert fitted[-1].privacy_.n_public == M
 
 
 class TestDescribedRows:
@@ -214,3 +278,34 @@ class TestAlpha:
             sizes.append(getattr(clf, "estimator_", clf).cover_size_)
         assert sizes == sorted(sizes)
         assert sizes[0] < sizes[-1]
+
+
+class TestIndex:
+    """A series of pandas goes by the names of rows or not at all."""
+
+    FRAME = pd.DataFrame(X_ALL, columns=["age", "dose"])
+    STATUS = pd.Series(MASK)
+
+    @pytest.mark.parametrize("estimator", [*STEPS, PublicFit()], ids=repr)
+    def test_a_mask_in_another_order_is_refused(self, estimator):
+        y = () if isinstance(estimator, PublicFit) else (labels_for(estimator, Y_ALL),)
+        for mask in (self.STATUS[::-1], self.STATUS.set_axis(np.arange(N + M) + 1)):
+            with pytest.raises(ValueError, match=r"is_public must have the index of X.*\.loc\[X"):
+                clone(estimator).fit(self.FRAME, *y, is_public=mask)
+        same = clone(estimator).fit(self.FRAME, *y, is_public=self.STATUS[::-1].loc[::-1])
+        assert not hasattr(same, "privacy_") or same.privacy_.n_public == M
+
+    def test_persons_in_another_order_are_refused(self):
+        persons = pd.Series(np.arange(N + M) // 2)
+        clf = SemiPrivateClassifier(max_rows_per_group=1, random_state=0)
+        with pytest.raises(ValueError, match=r"groups must have the index of X"):
+            clf.fit(self.FRAME, Y_ALL, is_public=self.STATUS, groups=persons[::-1])
+        for plain in (persons, persons[::-1].to_numpy()):
+            clf.fit(self.FRAME, Y_ALL, is_public=self.STATUS, groups=plain)
+
+    def test_arrays_go_by_position(self):
+        named = self.FRAME.set_axis([f"row {i}" for i in range(N + M)])
+        turned = self.STATUS.set_axis(np.arange(N + M)[::-1])
+        for rows, mask in ((named, MASK), (X_ALL, turned)):
+            clf = SemiPrivateClassifier(random_state=0).fit(rows, Y_ALL, is_public=mask)
+            assert clf.privacy_.n_public == M

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 
+from skpublicdp.query_release.drift import likely_worth
 from skpublicdp.query_release.marginal_dispersion import SCALES, Cells, shrink
 from skpublicdp.query_release.marginal_estimate import Table
 from skpublicdp.query_release.marginal_model import MarginalModel, closure
@@ -247,6 +248,98 @@ class TestTables:
             assert precision > wide.precision / 6  # or the plain sum were better
             np.testing.assert_allclose(values[row], solved[0], rtol=1e-9)
             np.testing.assert_allclose(precisions[row], precision, rtol=1e-9)
+
+
+class TestAgreement:
+    """Tables are freed from margins that are less certain than what was measured of them."""
+
+    SIZES = (3, 2, 4)
+
+    def solved(self, seed, noise):
+        generator = np.random.default_rng(seed)
+        truth = joint(generator, self.SIZES, 0.5)[0]
+        model = MarginalModel(np.empty((0, 3), int), self.SIZES, [(0, 1, 2)], 10_000)
+        for table in model.tables.values():
+            true = truth.sum(axis=tuple({0, 1, 2} - set(table.columns)))
+            table.add(true + generator.normal(size=true.shape) * noise, noise**-2)
+        model.solve()
+        return model, truth
+
+    @given(seeds)
+    def test_freed_tables_are_those_of_the_joint_posterior(self, seed):
+        """A cell is the base, its margins' error and what is its own, and was measured once."""
+        generator = np.random.default_rng(seed)
+        margins, own, noise = 10 ** generator.uniform(-6, -2, 3)
+        wide, one = Table((0, 1), (2, 1)), Table((0,), (2,))
+        wide.below.append(one)
+        base = one.fractions = np.array([0.5, 0.5])
+        one.variances = np.full(2, margins)
+        lack = generator.normal(size=(2, 1)) / 100
+        wide.values, wide.precisions = base[:, None] + lack, np.full((2, 1), 1 / noise)
+        wide.spread = np.full((2, 1), own)
+        wide.variances = 1 / (1 / wide.spread + wide.precisions)
+        wide.fractions = base[:, None] + own / (own + noise) * lack
+        moved, variance = wide.freed()
+        share = np.minimum(wide.fractions / base[:, None], 1) ** 2  # a part of a margin errs less
+        free = own + share * margins
+        np.testing.assert_allclose(moved, base[:, None] + free / (free + noise) * lack, atol=1e-12)
+        np.testing.assert_allclose(variance, free * noise / (free + noise))
+
+    @pytest.mark.parametrize("noise", [1e-4, 0.01, 0.1])
+    def test_tables_agree(self, noise):
+        model, _ = self.solved(0, noise)
+        model.reconcile()
+        for table in model.tables.values():
+            assert table.known.min() >= 0
+            for axis, parent in enumerate(table.parents):
+                np.testing.assert_allclose(table.known.sum(axis=axis), parent.known, atol=1e-6)
+
+    def test_what_is_certain_stays(self):
+        model, _ = self.solved(1, 0.05)
+        for table in model.tables.values():
+            table.variances = np.full(table.shape, 1e-12)
+        before = [table.known for table in model.tables.values()]
+        model.reconcile()
+        for table, was in zip(model.tables.values(), before, strict=True):
+            np.testing.assert_allclose(table.known, was, atol=1e-6)
+
+    def test_errors_fall(self):
+        squared = np.zeros((2, 80))
+        for seed in range(80):
+            model, truth = self.solved(seed, 0.03)
+            wide = model.tables[0, 1, 2]
+            squared[0, seed] = np.square(wide.known - truth).sum()
+            model.reconcile()
+            squared[1, seed] = np.square(wide.known - truth).sum()
+        gain = squared[0] - squared[1]
+        assert gain.mean() > norm.isf(FALSE_ALARM) * gain.std() / np.sqrt(len(gain))
+
+
+class TestWorth:
+    KNOWN = 2 / 5000
+
+    def worth(self, drift, noise, n=40, seed=0):
+        spread = np.full(n, 0.1)
+        deviation = np.sqrt(spread * (self.KNOWN + drift) + noise)
+        errors = np.random.default_rng(seed).normal(size=n) * deviation
+        return likely_worth(errors**2, spread, noise, self.KNOWN)
+
+    def test_without_evidence_there_is_no_drift(self):
+        assert self.worth(1.0, 1e9) == 1 / self.KNOWN
+
+    @pytest.mark.parametrize("drift", [1e-3, 0.03, 1.0])
+    def test_drift_that_shows_is_found(self, drift):
+        found = self.worth(drift, 1e-7, n=4000)
+        assert found == pytest.approx(1 / (self.KNOWN + drift), rel=0.25)  # sizes are 1.8 apart
+
+    def test_no_drift_is_found(self):
+        assert self.worth(0, 1e-7, n=4000) > 0.9 / self.KNOWN
+
+    def test_noise_is_not_taken_for_drift(self):
+        """One noise in forty gained more than e² by some drift, and good rows were thrown away."""
+        found = [self.worth(0, 1e-3, seed=seed) * self.KNOWN for seed in range(300)]
+        assert min(found) > 0.1
+        assert np.mean(found) > 0.95
 
 
 def cells_of(base, public=None, values=None, precision=0.0):

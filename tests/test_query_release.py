@@ -1,5 +1,6 @@
 """PAPQueryRelease: what goes in, what comes out, and scikit-learn around it."""
 
+import datetime
 import pickle
 import re
 import warnings
@@ -258,6 +259,7 @@ class TestReceipts:
         assert receipt.event == Steps(used.event for used in receipt.mechanisms)
         assert 0.98 / N**2 < plan_delta(receipt.event, 1) <= 1 / N**2
 
+    @pytest.mark.filterwarnings("ignore:(Public rows show|Only 1 public row)")
     @pytest.mark.parametrize("n", [1, 2, 3, 999, 1001, 3571])
     def test_delta_by_default(self, n):
         """1/n², and no more than 1e-6: of two rows, 1/4 would allow to publish one at times."""
@@ -425,6 +427,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match="at least one private row"):
             fitted(X_public=None, is_public=np.ones(N, dtype=bool))
 
+    @pytest.mark.filterwarnings("ignore:(Public rows show|Only 1 public row)")
     def test_one_row_is_enough(self):
         for method in METHODS:
             for delta in (0, None):
@@ -433,6 +436,7 @@ class TestBadInput:
                 two = fitted(X=PLANE[:2], X_public=PLANE_PUBLIC[:1], method=method, delta=delta)
                 assert np.isfinite(carrier_of(two).weights).all()
 
+    @pytest.mark.filterwarnings("ignore:(Public rows show|Only 1 public row)")
     @pytest.mark.parametrize("method", METHODS)
     def test_constant_columns(self, method):
         constant = np.full((200, 1), 7.0)
@@ -699,6 +703,35 @@ class TestDatesAndLargeNumbers:
         stumps.fit(self.ROWS, X_public=self.PUBLIC)
         answers = stumps.answer([["day", "2021-05-14"], ["id", 2**60 + 499]])
         np.testing.assert_allclose(answers, 0.5, atol=0.03)
+
+    @pytest.mark.parametrize(
+        "when",
+        [
+            pytest.param("2021-05-14", id="text"),
+            pytest.param(pd.Timestamp("2021-05-14"), id="pandas"),
+            pytest.param(datetime.datetime(2021, 5, 14), id="datetime"),
+            pytest.param(datetime.date(2021, 5, 14), id="date"),
+            pytest.param(np.datetime64("2021-05-14"), id="numpy"),
+        ],
+    )
+    def test_dates_are_asked_in_any_way(self, when):
+        release = PAPQueryRelease(MarginalQueries(1, bins=4), random_state=0)
+        release.fit(self.ROWS, X_public=self.PUBLIC)
+        first = release.answer({"day": np.datetime64("2021-05-14T00:00:00", "us")})
+        for asked in (
+            {"day": when},
+            [{"day": when}],
+            pd.DataFrame({"day": [when]}),
+            [[when, None]],
+            np.array([[when, None]], dtype=object),
+        ):
+            np.testing.assert_array_equal(release.answer(asked), first)
+        assert release.cdf(when, "day") == pytest.approx(0.5, abs=0.2)
+        late = pd.Timestamp("2030-01-01")
+        halves = release.histogram(pd.Series(["2000-01-01", when, late], dtype=object), "day")
+        assert halves.sum() == pytest.approx(1)
+        with pytest.raises(ValueError, match="Column day holds dates"):
+            release.answer({"day": "soon"})
 
     def test_weights_of_dates_mean_nothing(self):
         ordinal = PAPQueryRelease(ThresholdQueries(), random_state=0)

@@ -11,6 +11,8 @@ import pytest
 import sklearn
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpublicdp import (
@@ -147,6 +149,54 @@ def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
     assert report(estimator, str(tmp_path / "again.html")).read_text(encoding="utf-8") == text
 
 
+SCALED = [("spread", PublicFit()), ("rule", SemiPrivateClassifier(random_state=SEED))]
+
+
+def around(kind):
+    """A fitted pipeline or search, what it names, and the learner inside."""
+    if kind == "pipeline":
+        with sklearn.config_context(enable_metadata_routing=True):
+            found = Pipeline(SCALED, transform_input=["X_public"]).fit(X, Y, X_public=PUBLIC)
+        return found, ["spread", "StandardScaler, fitted to public rows alone"], found[-1]
+    if kind == "leaking":
+        steps = [("hidden", StandardScaler()), ("skipped", "passthrough"), SCALED[1]]
+        found = Pipeline(steps).fit(X, Y, rule__X_public=PUBLIC)
+        return found, ["does not cover the steps before: if hidden learned"], found[-1]
+    if kind == "grid":
+        grid = {"rule__alpha": [0.1, 0.2]}
+        mask = np.arange(len(X)) < 100
+        with sklearn.config_context(enable_metadata_routing=True):
+            found = GridSearchCV(Pipeline(SCALED), grid, cv=2).fit(X, Y, is_public=mask)
+        return found, ["spread", "does not cover GridSearchCV"], found.best_estimator_[-1]
+    unseeded = Pipeline([SCALED[0], ("rule", SemiPrivateClassifier())])
+    found = SemiPrivateSearchCV(unseeded, {"rule__alpha": [0.1, 0.2]}, random_state=SEED)
+    found = found.fit(X, Y, X_public=PUBLIC)
+    return found, ["spread", "SemiPrivateSearchCV"], found
+
+
+@quiet
+@pytest.mark.parametrize("kind", ["pipeline", "leaking", "grid", "private search"])
+def test_a_card_of_what_is_inside_a_pipeline_or_a_search(kind, tmp_path):
+    given, named, learner = around(kind)
+    text = report(given, tmp_path / "card.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert f"<h1>{type(learner).__name__}</h1>" in text
+    assert str(learner.privacy_.n_private) in page.text
+    assert str(given.predict(X[:1])[0]) in page.text
+    for said in named:
+        assert said in page.text
+    assert ("does not cover the steps" in page.text) == (kind == "leaking")
+    assert ("does not cover GridSearchCV" in page.text) == (kind == "grid")
+
+
+@quiet
+def test_a_search_that_keeps_no_learner_has_no_card(tmp_path):
+    search = GridSearchCV(SemiPrivateClassifier(), {"alpha": [0.2]}, cv=2, refit=False)
+    search = search.fit(X, Y, X_public=PUBLIC)
+    with pytest.raises(TypeError, match="a search with a best_estimator_ around one; got GridSear"):
+        report(search, tmp_path / "card.html")
+
+
 @quiet
 @pytest.mark.parametrize("kind", KINDS)
 def test_notebooks_show_rule_and_receipt_below_the_diagram(kind):
@@ -203,6 +253,6 @@ def test_settings_hold_no_seed_and_no_rows():
 def test_what_has_no_card(tmp_path):
     with pytest.raises(NotFittedError):
         report(SemiPrivateClassifier(), tmp_path / "card.html")
-    with pytest.raises(TypeError, match="with a receipt, privacy_; got LogisticRegression"):
+    with pytest.raises(TypeError, match=r"with a receipt, privacy_, or .*; got Logistic"):
         report(LogisticRegression().fit(X, Y), tmp_path / "card.html")
     assert not list(tmp_path.iterdir())

@@ -167,6 +167,11 @@ def lazy(tmp_path):
     return split(open_rows(pl.from_pandas(frame()).lazy()))
 
 
+def lazy_join(tmp_path):
+    one = pl.from_pandas(frame()).lazy()
+    return split(open_rows(one.join(one.select("pay"), on="pay", maintain_order="left")))
+
+
 def dask_parts():
     return dd.from_map(one_part, range(len(CUTS) - 1), meta=frame().iloc[:0])
 
@@ -213,7 +218,7 @@ def dask_unknown(tmp_path):
 HERE = [
     *(array, memory_map, pandas_frame, polars_frame, arrow_table),
     *(parquet, parquet_files, parquet_list, dataset, feather, batch_list, batch_function),
-    *(two_sources, duckdb_relation, duckdb_sql, duckdb_and_array, lazy),
+    *(two_sources, duckdb_relation, duckdb_sql, duckdb_and_array, lazy, lazy_join),
 ]
 DASK = [
     dask_frame,
@@ -224,7 +229,7 @@ DASK = [
     dask_array,
     dask_unknown,
 ]
-UNORDERED = {lazy}
+UNORDERED = {lazy_join}
 
 
 @pytest.fixture(params=[*HERE, *DASK], ids=lambda make: make.__name__)

@@ -1,8 +1,10 @@
 """What makes large tables quick changes no count, and no row counts for more."""
 
+import contextlib
 import threading
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -15,7 +17,7 @@ from skpublicdp.data.columns import Column
 from skpublicdp.data.frames import Table
 from skpublicdp.hypotheses import splits as splits_module
 from skpublicdp.hypotheses.splits import Splits
-from skpublicdp.threads import one_blas_thread
+from skpublicdp.threads import Shared, one_blas_thread
 from tests import test_boosting_growth_privacy as whole_fits
 
 PERSONS = "persons, pure, three labels"
@@ -41,7 +43,37 @@ def test_pairs_of_splits_are_counted_as_they_are(seed, n_features, heavy, kind):
         np.testing.assert_array_equal(splits.tabulate(X, y, weights, 3, 2), expected)
 
 
-@pytest.mark.parametrize("library", [pa.table, pl.DataFrame])
+LIBRARIES = {
+    "pyarrow": pa.table,
+    "polars": pl.DataFrame,
+    "dictionary": lambda data: pa.table(
+        {name: pa.array(values, pa.string()).dictionary_encode() for name, values in data.items()}
+    ),
+    # of many words few occur
+    "sliced": lambda data: pa.table(
+        {
+            name: pa.array([*map(str, range(99)), *values], pa.string()).dictionary_encode()[99:]
+            for name, values in data.items()
+        }
+    ),
+    "two chunks": lambda data: pa.concat_tables([pa.table(data)[:2], pa.table(data)[2:]]),
+    "two dictionaries": lambda data: pa.table(
+        {
+            name: pa.chunked_array(
+                [
+                    pa.array(part, pa.string()).dictionary_encode()
+                    for part in (values[: len(values) // 2], values[len(values) // 2 :])
+                ]
+            )
+            for name, values in data.items()
+        }
+    ),
+    "pandas text": lambda data: pd.DataFrame(data, dtype="string"),
+    "pandas categories": lambda data: pd.DataFrame(data).astype("category"),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(
     "values",
     [
@@ -49,15 +81,24 @@ def test_pairs_of_splits_are_counted_as_they_are(seed, n_features, heavy, kind):
         [None, None, None],
         ["a"] * 5,
         ["a", "b", "c"],
+        [*"aaaa", *"cccb"],
         ["a", "a", None, None, None],
     ],
 )
 def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
     column = Column("c", np.array(["a", "b", "c"], dtype=object), categorical=True)
-    codes = Table(library({"c": values})).codes(0, column.encode)
+    asked = []
+
+    def noted(words):
+        asked.append(len(words))
+        return column.encode(words)
+
+    codes = Table(LIBRARIES[library]({"c": values})).codes(0, noted)
     one_by_one = [column.encode(np.array([value, None], dtype=object)[:1])[0] for value in values]
     assert codes.dtype == np.float64
     np.testing.assert_array_equal(codes, one_by_one)
+    if len(values) > 20:  # of so many values so few are looked at
+        assert max(asked) < len(values) / 2
 
 
 @pytest.mark.parametrize("name", ["labels", "pure, three labels", "one round", PERSONS])
@@ -78,6 +119,36 @@ def test_growth_on_some_rows_and_then_on_more_pays_for_what_a_row_moves(name, mo
     n = max(sizes)
     assert sizes[-1] == n
     assert name == "one round" or 12 <= min(sizes) <= n / 2
+
+
+def test_the_last_thread_leaves_a_shared_context():
+    left = []
+
+    @contextlib.contextmanager
+    def made():
+        left.append("entered")
+        yield
+        left.append("left")
+
+    shared, inside, go_on = Shared(made), threading.Event(), threading.Event()
+
+    def stay():
+        with shared:
+            inside.set()
+            go_on.wait(60)
+
+    other = threading.Thread(target=stay)
+    other.start()
+    inside.wait(60)
+    with shared:
+        pass
+    assert left == ["entered"]
+    go_on.set()
+    other.join()
+    assert left == ["entered", "left"]
+    with shared:
+        assert left[2:] == ["entered"]
+    assert left[2:] == ["entered", "left"]
 
 
 def test_blas_gets_its_threads_back_when_the_last_fit_ends():

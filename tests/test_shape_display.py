@@ -9,8 +9,9 @@ import pytest
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateClassifier
 from skpublicdp.plotting import ShapeDisplay
-from skpublicdp.plotting.shape import find_limits
+from skpublicdp.plotting.span import find_limits
 
+pytestmark = pytest.mark.filterwarnings("ignore:Public rows show fewer than two values of same")
 matplotlib = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
 matplotlib.use("Agg")  # draws without a display

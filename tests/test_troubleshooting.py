@@ -35,7 +35,7 @@ INSIDE = {
     "query_release/probes.py",
 }
 # two hand on a message that was made elsewhere, one is caught before anybody sees it
-SILENT = {("base_learner.py", GAP), ("exceptions.py", GAP), ("data/columns.py", "complex")}
+SILENT = {("base_learner.py", GAP), ("exceptions.py", GAP), ("data/column.py", "complex")}
 
 
 MORE = "(larger|higher|raise|increase|double)"

@@ -5,11 +5,15 @@ import importlib.util
 from pathlib import Path
 from shutil import copy2, copytree
 
+from docutils import nodes
 from sphinx.addnodes import desc_signature
 
-SEEDS = {"alpha_tradeoff": 4, "covid_testing": 1, "few_labels": 1}
+ARGUMENTS = {
+    "alpha_tradeoff": ["--seeds", "4"],
+    "covid_testing": ["--seeds", "1", "--folds", "2"],
+    "few_labels": ["--seeds", "1"],
+}
 """Fewer repetitions where an example would hold the gallery up."""
-
 
 ORDER = (
     "quickstart",
@@ -37,8 +41,7 @@ class ExampleOrder:
 
 def quick_arguments(gallery_conf, script_vars):
     """Return the command line of an example in the gallery."""
-    seeds = SEEDS.get(Path(script_vars["src_file"]).stem)
-    return [] if seeds is None else ["--seeds", str(seeds)]
+    return ARGUMENTS.get(Path(script_vars["src_file"]).stem, [])
 
 
 def copy_mathjax(app, exception):
@@ -63,8 +66,19 @@ def name_where_defined(app, doctree):
                 signature["ids"].append(real)
 
 
+def trim_code(app, doctree):
+    """Drop the empty line that ends the last output of a doctest."""
+    for block in doctree.findall(nodes.literal_block):
+        text = block.astext().rstrip()
+        if block.rawsource == block.astext() != text:
+            block.rawsource = text
+            block.children = []
+            block += nodes.Text(text)
+
+
 def setup(app):
     """Register with Sphinx."""
+    app.connect("doctree-read", trim_code)
     app.connect("doctree-read", name_where_defined)
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True}

@@ -31,8 +31,8 @@ class Capacity:
     epsilon, delta : Fraction
         What is promised.
     accountant : str
-        That of the budget; ``"pure"``, also without one, takes any proof of (ε, δ), and the others
-        what their sum allows.
+        That of the budget; ``"pure"``, also without one, takes any proof of (ε, δ), the others what
+        their sum allows, and ``"auto"`` also what may fail and adds up to (ε, δ).
 
     Examples
     --------
@@ -48,11 +48,12 @@ class Capacity:
     def covers(self, event: Event) -> bool:
         """Tell whether a plan that is fixed in advance costs no more."""
         price, cap = self._currency()
+        spent, failure = basic_price(event)
+        adds_up = price is None or (self.accountant == "auto" and failure)
+        if adds_up and spent <= self.epsilon and failure <= self.delta:
+            return True
         if price is not None:
             return bool(price(event) <= cap)
-        spent, failure = basic_price(event)
-        if spent <= self.epsilon and failure <= self.delta:
-            return True
         return bool(self.delta) and (
             mu_squared_price(event) <= self._mu_squared()
             or rho_price(event) <= zcdp_rho(self.epsilon, self.delta)

@@ -221,6 +221,27 @@ def mu_squared_price(event: Event) -> Price:
     return pure_mu_squared(spent)
 
 
+def without_failures(event: Event) -> Event:
+    """Return what is left of an event where nothing fails that its δ in `basic_price` allows.
+
+    Examples
+    --------
+    >>> without_failures(Approximate(Fraction(1), Fraction(1, 10**6)))
+    Pure(epsilon=Fraction(1, 1))
+    """
+    match event:
+        case Approximate(epsilon):
+            return Pure(epsilon)
+        case Subsampled():
+            spent, failure = basic_price(event)
+            return Pure(Fraction(spent)) if failure else event
+        case Steps(parts):
+            return Steps(tuple(map(without_failures, parts)))
+        case Either(options):
+            return Either(tuple(map(without_failures, options)))
+    return event
+
+
 def remainders(plan: Event, event: Event) -> Iterator[Event]:
     """Yield what may be left of a plan after an event that it covers.
 

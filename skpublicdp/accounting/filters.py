@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
-from functools import cache
 from typing import Any, NamedTuple
 
 from skpublicdp.accounting.decimals import (
@@ -25,20 +24,21 @@ from skpublicdp.accounting.events import (
     basic_price,
     mu_squared_price,
     rho_price,
+    without_failures,
 )
-from skpublicdp.accounting.gdp import gaussian_epsilon, gaussian_mu_squared
+from skpublicdp.accounting.gdp import gaussian_epsilon, gaussian_mu_squared, implies
 from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 
 ACCOUNTANTS = ("auto", "pure", "zcdp", "gdp")
 
-KINDS = ("pure", "draw", "gaussian")
-"""Of fits: any with δ = 0, those that only draw, and those with a positive δ."""
+KINDS = ("pure", "draw", "gaussian", "approximate")
+"""Of fits: any with δ = 0, those that only draw, noise, and those with a δ for what may fail."""
 
-EIGHTHS = 8
+FAILURES, ALONE, MIXED = Fraction(1, 10), Fraction(1, 30), Fraction(1, 30)
+"""Shares of δ for fits that may fail, and for what `Filter.ways` lists after the first way."""
+
+PARTS = 16
 """Pure fits may have any number of these parts of ε, and noise the rest."""
-
-ASIDE = Fraction(1, 16)
-"""Share of δ for the choice between them, which depends on what was released."""
 
 LARGEST = 1 << 20
 """No fit has a larger ε."""
@@ -63,8 +63,9 @@ class Spent(NamedTuple):
 class Prices(NamedTuple):
     """What events cost in each currency; None is infinite.
 
-    `pure` is the ε of events with δ = 0 alone, `noise` the μ² of all others, and `fits` the number
-    of all that cost something.
+    `delta` is the probability of those failures that are set aside in all other prices; `pure` the
+    ε of events that then have one, `noise` the μ² of the others, `noisy` their number, and `fits`
+    the number of all that cost something.
 
     Examples
     --------
@@ -73,79 +74,73 @@ class Prices(NamedTuple):
     Fraction(1, 16)
     """
 
-    epsilon: Fraction | None
     delta: Fraction
     rho: Fraction | None
     mu_squared: Fraction | None
     pure: Fraction
     noise: Fraction | None
+    noisy: int
     fits: int
 
     @classmethod
     def of(cls, event: Event) -> Prices:
         """Return the prices of an event, ρ and μ² rounded up to short numbers."""
         epsilon, delta = basic_price(event)
+        event = without_failures(event)
         rho, mu_squared = (
             None if math.isinf(price) else fraction_above(Fraction(price))
             for price in (rho_price(event), mu_squared_price(event))
         )
         if math.isinf(epsilon):
-            return cls(None, delta, rho, mu_squared, NO, mu_squared, 1)
-        exact = Fraction(epsilon)
-        pure, noise = (NO, mu_squared) if delta else (exact, NO)
-        return cls(exact, delta, rho, mu_squared, pure, noise, int(exact > 0 or delta > 0))
+            return cls(delta, rho, mu_squared, NO, mu_squared, 1, 1)
+        costs = int(epsilon > 0 or delta > 0)
+        return cls(delta, rho, mu_squared, Fraction(epsilon), NO, 0, costs)
 
     def __add__(self, other: Any) -> Prices:
         return Prices(
-            _sum(self.epsilon, other.epsilon),
             self.delta + other.delta,
             _sum(self.rho, other.rho),
             _sum(self.mu_squared, other.mu_squared),
             self.pure + other.pure,
             _sum(self.noise, other.noise),
+            self.noisy + other.noisy,
             self.fits + other.fits,
         )
 
     def to_text(self) -> str:
         """Write prices down exactly; `from_text` reads them."""
-        return json.dumps([None if price is None else str(price) for price in self])
+        fields = self._asdict().items()
+        return json.dumps({name: None if price is None else str(price) for name, price in fields})
 
     @classmethod
     def from_text(cls, text: str) -> Prices:
-        """Read what `to_text` wrote; anything else is a TypeError or a ValueError."""
-        *found, fits = json.loads(text)
-        prices: list[Any] = [None if price is None else Fraction(price) for price in found]
-        return cls._make([*prices, int(fits)])
+        """Read what `to_text` wrote; others are an AttributeError, TypeError or ValueError."""
+        fields = json.loads(text).items()
+        prices: dict[str, Any] = {name: price and Fraction(price) for name, price in fields}
+        return cls(**prices)
 
 
-FREE = Prices(NO, NO, NO, NO, NO, NO, 0)
+FREE = Prices(NO, NO, NO, NO, NO, 0, 0)
 
 
 class Way(NamedTuple):
-    """One way to stay below a cap: pure fits up to an ε, and noise with what is left of it.
+    """One way to stay below a cap: an (ε, δ) that some μ² of noise has to hold."""
 
-    Where `pure` is None all fits count as noise, pure ones too.
-    """
-
-    pure: Fraction | None
+    noise: Fraction | None
     epsilon: Fraction
     delta: Fraction
+    recurs: bool = True
 
-    def noise(self, total: Prices) -> Fraction | None:
-        """Return the μ² that counts as noise."""
-        return total.mu_squared if self.pure is None else total.noise
+    def holds(self) -> bool:
+        """Tell whether it does."""
+        if self.recurs:
+            return self.left() >= 0  # the most is found once
+        return self.noise is not None and implies(self.noise, self.epsilon, self.delta)
 
-    def left(self, total: Prices) -> Fraction:
-        """Return the μ² of noise that may be added; negative where the total is too much."""
-        noise = self.noise(total)
-        if noise is None or (self.pure is not None and total.pure > self.pure):
-            return Fraction(-1)
-        return _most_noise(self.epsilon, self.delta) - noise
-
-
-@cache
-def _most_noise(epsilon: Fraction, delta: Fraction) -> Fraction:
-    return gaussian_mu_squared(epsilon, delta)
+    def left(self) -> Fraction:
+        """Return the μ² that may be added; negative where it is too much."""
+        most = gaussian_mu_squared(self.epsilon, self.delta)
+        return Fraction(-1) if self.noise is None else most - self.noise
 
 
 @dataclass(frozen=True)
@@ -166,41 +161,47 @@ class Filter:
 
     def holds(self, total: Prices) -> bool:
         """Tell whether a total may be reached."""
-        match self.accountant:
-            case "pure":
-                return _within(total.epsilon, self.epsilon) and total.delta <= self.delta
-            case "zcdp":
-                return _within(total.rho, zcdp_rho(self.epsilon, self.delta))
-        if self.accountant == "auto" and total.pure <= self.epsilon and total.noise == 0:
-            return True  # only pure fits, which take nothing of δ
-        return any(way.left(total) >= 0 for way in self.ways(total.fits))
+        if total.delta > self.failures(total):
+            return False
+        if self.accountant == "zcdp":
+            return total.rho is not None and total.rho <= zcdp_rho(self.epsilon, self.delta)
+        if self.accountant != "gdp" and not total.noisy and total.pure <= self.epsilon:
+            return True
+        return any(way.holds() for way in self.ways(total))
 
-    def ways(self, fits: int) -> list[Way]:
-        """List the ways of ``"auto"`` and ``"gdp"`` to admit a total of so many fits."""
-        shared = self.accountant == "auto" and fits > 1  # nobody chooses before the first answer
-        whole = Way(None, self.epsilon, self.delta * (1 - ASIDE) if shared else self.delta)
-        if not shared:
-            return [whole]
-        part = self.delta * ASIDE / (EIGHTHS - 1)
-        pure = [self.epsilon * eighths / EIGHTHS for eighths in range(1, EIGHTHS)]
-        return [whole, *(Way(most, self.epsilon - most, part) for most in pure)]
+    def failures(self, total: Prices) -> Fraction:
+        """Return the δ that a total may have for failures."""
+        if self.accountant == "auto":
+            alone = total.fits <= 1 and not total.noisy
+            return self.delta if alone else self.delta * FAILURES
+        return self.delta if self.accountant == "pure" else NO
+
+    def ways(self, total: Prices) -> list[Way]:
+        """List the ways of ``"auto"`` and ``"gdp"`` to admit noise among a total."""
+        if self.accountant == "pure":
+            return []
+        found = [Way(total.mu_squared, self.epsilon, self.delta * self._whole(total))]
+        if self._whole(total) == 1:
+            return found
+        if total.noisy <= 1 and total.pure < self.epsilon:
+            rest = self.epsilon - total.pure
+            found.append(Way(total.noise, rest, self.delta * ALONE, recurs=False))
+        parts = math.ceil(PARTS * total.pure / self.epsilon)
+        if 0 < parts < PARTS:
+            left = self.epsilon * (PARTS - parts) / PARTS
+            found.append(Way(total.noise, left, self.delta * MIXED / (PARTS - 1)))
+        return found
 
     def spent(self, total: Prices) -> Spent:
         """Return the least ε, and δ, that would have admitted a total that holds."""
+        if self.accountant == "zcdp":
+            return Spent(zcdp_epsilon(total.rho or NO, self.delta), written_above(self.delta))
         found = []
-        adds_up = self.accountant == "pure" or (self.accountant == "auto" and total.noise == 0)
-        if adds_up and total.epsilon is not None:
-            found.append(Spent(written_above(total.epsilon), written_above(total.delta)))
-        if self.accountant == "zcdp" and total.rho is not None:
-            found.append(Spent(zcdp_epsilon(total.rho, self.delta), float(self.delta)))
-        if self.accountant in ("auto", "gdp"):
-            for way in self.ways(total.fits):
-                noise, share = way.noise(total), way.epsilon / self.epsilon
-                if noise is not None:
-                    epsilon = exact_fraction(gaussian_epsilon(noise, way.delta)) / share
-                    if way.pure is not None:
-                        epsilon = max(epsilon, total.pure / (1 - share))
-                    found.append(Spent(written_above(epsilon), float(self.delta)))
+        if self.accountant != "gdp" and not total.noisy:
+            found.append(Spent(written_above(total.pure), written_above(total.delta)))
+        if self.accountant != "pure":
+            delta = written_above(self.delta)
+            found += [Spent(written_above(needed), delta) for needed in self._needed(total)]
         return min(found)
 
     def room(self, total: Prices, kind: str, delta: Fraction | None = None) -> float:
@@ -210,30 +211,33 @@ class Filter:
         ----------
         total : Prices
             What is spent.
-        kind : {"pure", "draw", "gaussian"}
+        kind : {"pure", "draw", "gaussian", "approximate"}
             What is run.
         delta : Fraction, optional
-            δ of the fit, if it is ``"gaussian"``; by default that of the cap, or with ``"pure"``
-            accounting what is left of it.
+            δ of the fit, for the last two kinds; by default that of the cap, or what is left of it
+            where δ's add up.
         """
         if kind == "draw":
             return self._largest(total, Draw)
         if kind == "pure":
             return self._largest(total, Pure)
+        adds_up = kind == "approximate" or self.accountant == "pure"
         if delta is None:
-            delta = self.delta - (total.delta if self.accountant == "pure" else 0)
+            one_more = total._replace(fits=total.fits + 1)
+            delta = self.failures(one_more) - total.delta if adds_up else self.delta
             if delta <= 0:
                 return 0.0
         found: Any
         at = probability("delta", delta)
-        if self.accountant == "pure":
+        if adds_up:
             return self._largest(total, lambda epsilon: Approximate(epsilon, at))
         if self.accountant == "zcdp":
             left = zcdp_rho(self.epsilon, self.delta) - (total.rho or 0)
-            found, price = zcdp_epsilon(max(left, Fraction(0)), at), zcdp_rho
+            found, price = zcdp_epsilon(max(left, NO), at), zcdp_rho
         else:
-            left = max(way.left(total) for way in self.ways(total.fits + 1))
-            found, price = gaussian_epsilon(max(left, Fraction(0)), at), gaussian_mu_squared
+            one_more = total._replace(fits=total.fits + 1, noisy=total.noisy + 1)
+            left = max(way.left() for way in self.ways(one_more))
+            found, price = gaussian_epsilon(max(left, NO), at), gaussian_mu_squared
         while found and price(exact_fraction(found), at) > left:  # it was rounded up
             found = math.nextafter(found, 0)
         return float(found)
@@ -243,30 +247,54 @@ class Filter:
         price = Prices.of(event)
         by = f"accountant={self.accountant!r}"
         cap = f"of the budget of ε = {float(self.epsilon):g}, δ = {float(self.delta):g}"
-        if self.accountant != "pure" and (price.delta or price.mu_squared is None):
+        if price.mu_squared is None or (price.noisy and self.accountant == "pure"):
+            return f"{by} has no price for such noise; spend Approximate(epsilon, delta)."
+        if price.delta and self.accountant in ("zcdp", "gdp"):
             return (
                 f"{by} has no price for a fit of which only (ε, δ) is known; use a budget with "
-                "accountant='pure', or delta=0 in the fit."
+                "accountant='auto' or 'pure', or delta=0 in the fit."
             )
-        if self.accountant == "pure" and price.epsilon is None:
-            return f"{by} has no price for Gaussian noise; spend Approximate(epsilon, delta)."
-        if self.accountant == "pure" and total.delta + price.delta > self.delta:
-            left = _short(self.delta - total.delta, ROUND_FLOOR)
+        allowed = self.failures(total + price)
+        if total.delta + price.delta > allowed:
+            left = _short(max(allowed - total.delta, NO), ROUND_FLOOR)
+            such = " for fits of which only (ε, δ) is known," if self.accountant == "auto" else ""
             return (
-                f"This fit asks for δ = {_short(price.delta)}, and δ = {left} is left {cap}; fit "
-                "with delta=0 or a smaller one, or stop here."
+                f"This fit asks for δ = {_short(price.delta)}, and δ = {left} is left{such} {cap}; "
+                "fit with delta=0 or a smaller one, or stop here."
             )
-        if price.epsilon is None:
-            epsilon = gaussian_epsilon(price.mu_squared or Fraction(0), self.delta)
+        if price.noisy:
+            epsilon = gaussian_epsilon(price.mu_squared, self.delta)
             asked = f"as much as ε = {_short(epsilon)} at δ = {float(self.delta):g}"
+            room = self.room(total, "gaussian")
         else:
-            asked = f"ε = {_short(price.epsilon)}"
-        noise = price.epsilon is None or price.delta
-        kind = "gaussian" if noise else "draw" if isinstance(event, Draw) else "pure"
-        room = self.room(total, kind, price.delta or None)
+            asked = f"ε = {_short(price.pure)}"
+            kind = "approximate" if price.delta else "draw" if isinstance(event, Draw) else "pure"
+            room = self.room(total, kind, price.delta or None)
         left = f"ε = {_short(room, ROUND_FLOOR)}" if room else "nothing"
         advice = "fit with a smaller epsilon, or stop here" if room else "stop here"
         return f"This fit asks for {asked}, and {left} is left {cap}; {advice}."
+
+    def _whole(self, total: Prices) -> Fraction:
+        """Return the share of δ of the way in which all fits count as noise."""
+        if self.accountant == "gdp" or (total.fits <= 1 and not total.delta):
+            return Fraction(1)  # nobody chooses before the first answer
+        return 1 - FAILURES - ALONE - MIXED
+
+    def _needed(self, total: Prices) -> Iterator[Fraction]:
+        """Yield the least ε for each of the ways to admit a total."""
+
+        def converted(noise: Fraction, share: Fraction) -> Fraction:
+            return exact_fraction(gaussian_epsilon(noise, self.delta * share))
+
+        if total.mu_squared is not None:
+            yield converted(total.mu_squared, self._whole(total))
+        if self._whole(total) == 1 or not total.noise:
+            return
+        if total.noisy == 1:
+            yield total.pure + converted(total.noise, ALONE)
+        noise = converted(total.noise, MIXED / (PARTS - 1))
+        for parts in range(1, PARTS):
+            yield PARTS * max(total.pure / parts, noise / (PARTS - parts))
 
     def _largest(self, total: Prices, make_event: Callable[[Fraction], Event]) -> float:
         """Find the largest ε, as it is read, at which an event is admitted after a total."""
@@ -284,10 +312,6 @@ class Filter:
 
 def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
     return None if one is None or other is None else one + other
-
-
-def _within(total: Fraction | None, most: Fraction) -> bool:
-    return total is not None and total <= most
 
 
 def _short(number: Fraction | float, rounding: str = ROUND_CEILING) -> str:

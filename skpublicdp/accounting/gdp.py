@@ -103,7 +103,7 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     0.5750...
     """
     mu_squared, delta = non_negative("mu_squared", mu_squared), _delta(delta)
-    if mu_squared == 0 or _holds(mu_squared, Fraction(0), delta):
+    if implies(mu_squared, Fraction(0), delta):
         return 0.0
     with localcontext(arithmetic(START_DIGITS)):
         mu = to_decimal(mu_squared).sqrt()
@@ -111,7 +111,7 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
         highest = mu * (mu / 2 + (-2 * to_decimal(delta).ln()).sqrt())
         found = _root(_gap_in_epsilon(mu_squared, delta), -highest, Decimal(0), -highest)
         epsilon = float_above(-found)
-    while not _holds(mu_squared, Fraction(epsilon), delta):
+    while not implies(mu_squared, Fraction(epsilon), delta):
         epsilon = math.nextafter(epsilon, math.inf)
     return epsilon
 
@@ -162,7 +162,7 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
         found = _root(_gap_in_mu(epsilon, delta), low, high, low)
         mu_squared = fraction_below(Fraction(found) ** 2)
     step = mu_squared / 2**62
-    while not _holds(mu_squared, epsilon, delta):
+    while not implies(mu_squared, epsilon, delta):
         mu_squared = fraction_below(mu_squared - step)
     return mu_squared
 
@@ -223,8 +223,10 @@ def _delta(delta: Fraction) -> Fraction:
     return delta
 
 
-def _holds(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether μ-GDP is proved to imply (ε, δ)-differential privacy."""
+def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Tell whether μ-GDP is proved to imply (ε, δ)-differential privacy, for δ in (0, 1)."""
+    if mu_squared == 0:
+        return True
     _, upper = _curve(mu_squared, epsilon, 1 - delta)
     return Fraction(upper) <= delta
 

@@ -209,18 +209,17 @@ class PrivacyReceipt:
         return cls(**fields | changed)
 
     def __repr__(self) -> str:
-        spent = (
+        spent = [
             f"{_times(k)}{m.name} (ε = {m.epsilon:g}, δ = {m.delta:g})" for m, k in self._alike()
-        )
+        ]
         return "\n".join(
             [
                 f"PrivacyReceipt: ε = {self.epsilon:g}, δ = {self.delta:g}",
-                *(f"  {name:<11} {text}" for name, text in self._lines(", ".join(spent))),
+                *(f"  {name:<11} {text}" for name, text in self._lines(spent or ["none"])),
             ]
         )
 
     def _repr_html_(self) -> str:
-        lines = self._lines("")
         table = [
             "<tr><th>mechanism</th><th>ε</th><th>δ</th><th>proof</th></tr>",
             *(
@@ -229,7 +228,7 @@ class PrivacyReceipt:
                 for m, k in self._alike()
             ),
         ]
-        notes = (f"<li><b>{name}</b> {escape(text)}</li>" for name, text in lines if text)
+        notes = (f"<li><b>{name}</b> {escape(text)}</li>" for name, text in self._lines([]))
         return (
             f"<div><p><b>Privacy receipt: ε = {self.epsilon:g}, δ = {self.delta:g}.</b> "
             f"{escape(self.in_words())}</p><table>{''.join(table)}</table>"
@@ -240,7 +239,7 @@ class PrivacyReceipt:
         """Return the mechanisms, equal ones once, and how often each was used."""
         return Counter(self.mechanisms).items()
 
-    def _lines(self, spent: str) -> Iterable[tuple[str, str]]:
+    def _lines(self, spent: list[str]) -> Iterable[tuple[str, str]]:
         randomness = (
             "operating system's secure generator"
             if self.secure_randomness
@@ -249,10 +248,17 @@ class PrivacyReceipt:
         scope = "this fit alone; every other use of the same rows adds its own"
         if self.entry is not None:
             scope = f"this fit, entry {self.entry} of its budget, which adds up all fits"
+        together = ""
+        if sum(m.epsilon for m in self.mechanisms) > self.epsilon * (1 + 1e-9):
+            together = (
+                f"ε = {self.epsilon:g}, δ = {self.delta:g}, and not the sum: the numbers behind a "
+                "mechanism are for it alone"
+            )
         return [
             ("unit", self.unit),
             ("rows", f"{self.n_private} private, {self.n_public} public"),
-            ("mechanisms", spent),
+            *zip(("mechanisms", *[""] * len(spent)), spent, strict=False),
+            *([("together", together)] if together else []),
             ("randomness", randomness),
             ("scope", scope),
             *(("assumes", assumption) for assumption in self.assumptions),

@@ -45,7 +45,7 @@ from skpublicdp.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import ADDED, DESCRIBED, PERSONS, inherited, nothing
+from skpublicdp.promise import ADDED, doubt_of, inherited, nothing, warn_if_empty
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
 
@@ -117,6 +117,11 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
         Their names, where `X` has string column names.
+
+    Warns
+    -----
+    TooFewRowsWarning
+        If `guarantee_` is 1: nothing is promised for so few rows.
 
     See Also
     --------
@@ -329,16 +334,13 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         whole = ledger.child(ledger.event, name=stage, proof=PROOF, by_theorem=True)
         whole.note(stage, plan.base, PROOF)
         fitted = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
-        if ledger.rows_per_person > 1:
-            promise = nothing(PERSONS)
-        elif assumed_of(X_public):
-            promise = nothing(DESCRIBED)
-        elif "classes" not in fitted.get_params(deep=False):
-            promise = nothing(ADDED)
-        else:
-            # rows drawn anyhow from independent ones are independent
-            promise = inherited(fitted)
-        self.guarantee_, self.guarantee_reason_ = promise
+        doubt = doubt_of(X_public, several=ledger.rows_per_person > 1)
+        if not doubt and "classes" not in fitted.get_params(deep=False):
+            doubt = ADDED
+        # rows drawn anyhow from independent ones are independent
+        promised = nothing(doubt) if doubt else inherited(fitted)
+        self.guarantee_, self.guarantee_reason_ = promised
+        warn_if_empty(promised, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
         self.classes_ = classes
         self.privacy_ = ledger.receipt(

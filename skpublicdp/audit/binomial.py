@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from skpublicdp.audit.intervals import clopper_pearson
 from skpublicdp.audit.movement import log_mass, log_noise, member_errors
 from skpublicdp.audit.tape import Tape
-from skpublicdp.audit.tracing import clopper_pearson
 
 Floats = NDArray[np.float64]
 
@@ -127,7 +127,7 @@ def audit_privacy(
     ...     {"X": [[0.0]], "y": [label], "X_public": [[0.0], [1.0]]} for label in (0, 1)
     ... )
     >>> audit_privacy(
-    ...     lambda: SemiPrivateClassifier(Thresholds(), epsilon=4, classes=[0, 1]),
+    ...     lambda: SemiPrivateClassifier(Thresholds(), epsilon=4, alpha=0.5, classes=[0, 1]),
     ...     rows,
     ...     neighbour,
     ...     n_runs=200,

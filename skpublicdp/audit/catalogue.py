@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.audit.subjects import (
@@ -25,6 +26,7 @@ from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
+    FiniteClass,
     Halfspaces,
     Intervals,
     Rectangles,
@@ -248,22 +250,33 @@ def _few_labels() -> list[Case]:
         )
 
     asked: dict[str, Any] = {"labels": TWO, "fit_params": {"X_public": PUBLIC}}
+    # of two rules, and at a beta near 1, so few rows are relabelled at so small an ε
+    two = FiniteClass([DecisionTreeClassifier().fit(BITS, labels) for labels in ((0, 1), (1, 0))])
+    points = np.array(LINE)
     return [
         Case("SubsamplingActiveLearner", ask(), LINE, 2, **asked, max_fits=400),
         Case("SubsamplingActiveLearner, roles of the paper", ask(roles="paper"), LINE, 2, **asked,
              max_fits=400),
         Case("SubsamplingActiveLearner, known rows", ask(transcript_private=True), LINE, 2, **asked,
              max_fits=400),
+        Case("SubsamplingActiveLearner, persons", ask(max_rows_per_group=2), BITS, 1, **asked,
+             rows_per_person=2, max_fits=400),
         Case("LabelBoostClassifier, no round", boosted(), BITS, 2, TWO, first(1, 2), max_fits=400),
-        Case("LabelBoostClassifier, a round", boosted(epsilon=100, alpha=0.3, n_base=10**6), BITS,
-             2, TWO, first(1, 2), max_fits=800),
+        Case("LabelBoostClassifier, a round",
+             boosted(hypotheses=two, epsilon=8, beta=0.99, n_base=10**6), BITS, 2, TWO,
+             first(1, 2), max_fits=800),
         Case("LabelBoostClassifier, released labeler",
              boosted(release_labeler=True, hypotheses=Thresholds(), bounds=(0, 3)), BITS, 2, TWO,
              first(1, 2), max_fits=800),
+        Case("LabelBoostClassifier, persons", boosted(max_rows_per_group=2), BITS, 2, TWO,
+             first(2, 4), 2, max_fits=400),
         Case("GenericLearnerClassifier", generic(epsilon=20), LINE, 12, TWO,
              {"is_labelled": np.arange(12) < 3}, max_fits=80),
         Case("GenericLearnerClassifier, few rows", generic(epsilon=3), LINE, 12, TWO,
              {"is_labelled": np.arange(12) < 3}, max_fits=80),
+        Case("GenericLearnerClassifier, persons",
+             generic(epsilon=3, sanitizer=BLRSanitizer(points, n_points=2), max_rows_per_group=2),
+             LINE, 3, TWO, {"is_labelled": np.arange(6) < 3}, 2, max_fits=80),
         Case("QuantileSanitizer", lambda: QuantileSanitizer(epsilon=20), LINE, 6, max_fits=100),
         Case("QuantileSanitizer, many columns", lambda: QuantileSanitizer(epsilon=60),
              [[0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1], [0, 1, 2, 3, 4, 5, 6, 7]], 12,
@@ -271,8 +284,8 @@ def _few_labels() -> list[Case]:
         Case("QuantileSanitizer, persons",
              lambda: QuantileSanitizer(epsilon=40, max_rows_per_group=2), LINE, 4,
              rows_per_person=2, max_fits=60),
-        Case("BLRSanitizer", lambda: BLRSanitizer(np.array(LINE), n_points=2),
-             LINE, 2, max_fits=400),
+        Case("BLRSanitizer", lambda: BLRSanitizer(points, n_points=2), LINE, 2,
+             max_fits=400),
         Case("PublicFit", PublicFit, LINE, 2, fit_params={"X_public": PUBLIC}),
     ]  # fmt: skip
 

@@ -68,13 +68,13 @@ def reduce_public_data(
     >>> from skpublicdp import SemiPrivateClassifier
     >>> from skpublicdp.audit import reduce_public_data
     >>> from skpublicdp.hypotheses import Thresholds
-    >>> def zeros(n, generator):
-    ...     return np.zeros((n, 1))
+    >>> def dummies(n, generator):
+    ...     return generator.random((n, 1))
     >>> X = np.random.default_rng(0).random((2000, 1)) + 1  # all of it right of the dummies
     >>> y = (X[:, 0] > 1.5).astype(int)
     >>> learner = SemiPrivateClassifier(Thresholds(), classes=(0, 1), random_state=0)
     >>> private = reduce_public_data(
-    ...     learner, zeros, n_private=20_000, n_public=10, random_state=0
+    ...     learner, dummies, n_private=20_000, n_public=20, random_state=0
     ... )
     >>> private.fit(X, y).score(X, y) < 0.6  # dummies do not show where to cut
     True

@@ -26,7 +26,8 @@ class Use:
 
     kind is "draw", "noise", "subset", "order", "indices", "uniform" or "seed"; `answer` is what the
     private rows say (a family, or exact integers; sizes for random choices), `outcome` what came
-    out. An event that is missing was not paid for.
+    out. An event that is missing was not paid for. The ledger's event is for so many rows of a
+    person. What a draw gives is secret where one theorem pays for all of the fit.
     """
 
     kind: str
@@ -38,6 +39,8 @@ class Use:
     spread: Fraction | None = None
     epsilon: Fraction | None = None
     bits: int = 0
+    rows_per_person: int = 1
+    secret: bool = False
 
     @property
     def cost(self) -> Fraction:
@@ -141,6 +144,9 @@ class Tape:
         def sample_member(self: Ledger, family: Any, epsilon: Any, sensitivity: Any) -> Any:
             path = tape.member(family, epsilon, sensitivity, true["_sample_member"], self)
             tape._asked |= {"sensitivity": sensitivity, "epsilon": epsilon}
+            # all that the fit spends, by one theorem: what is drawn on the way is not released
+            whole = self._left is None and self._plan == self._root._plan
+            tape._asked |= {"rows_per_person": self.rows_per_person, "secret": whole}
             tape.note("draw", family, path)
             return path
 
@@ -148,6 +154,7 @@ class Tape:
             spread = tape.spread(spread)
             outcome = tape.noisy(event, spread, table, true["_sample_noise"], self)
             tape._asked |= {"event": tape._asked.get("event"), "spread": spread}
+            tape._asked["rows_per_person"] = self.rows_per_person
             tape.note("noise", table.copy(), outcome)
             return outcome - table
 

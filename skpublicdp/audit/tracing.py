@@ -9,17 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta as beta_distribution
-from scipy.stats import binom, rankdata
+from scipy.stats import rankdata
 
-from skpublicdp.data.reading import read_table
+from skpublicdp.audit.intervals import clopper_pearson, least_epsilon
 from skpublicdp.query_release import PAPQueryRelease
 
 Floats = NDArray[np.float64]
 Holds = Callable[[Any, Any], Any]
-
-LARGEST_EPSILON = 50.0
-"""Where the search for an ε ends; no attack on fewer than e^50 rows can show as much."""
 
 
 class TracingRates(NamedTuple):
@@ -177,7 +173,7 @@ class TracingAttack:
             right = int(np.count_nonzero(differences[certain] > 0))
             guesses = int(np.count_nonzero(certain))
             failure = (1 - level) / len(taken)
-            best = max(best, _least_epsilon(right, guesses, pairs, delta, failure))
+            best = max(best, least_epsilon(right, guesses, pairs, delta, failure))
         return best
 
     def plot(self, *, epsilon: float | None = None, name: str | None = None, ax: Any = None) -> Any:
@@ -303,7 +299,9 @@ def tracing_attack(
             f"Answers must be finite numbers of shape (n_queries,); got shape {q.shape}."
         )
     tables = {"reference": reference, "members": members, "non_members": non_members}
-    rows = {name: _row_answers(release, Q, X, holds) for name, X in tables.items()}
+    if holds is None:
+        holds = release.holds
+    rows = {name: np.asarray(holds(Q, X), dtype=np.float64).T for name, X in tables.items()}
     for name, found in rows.items():
         if found.ndim != 2 or found.shape[1] != len(q):
             raise ValueError(
@@ -319,17 +317,6 @@ def tracing_attack(
     centre = known.mean(axis=0)
     towards = _whiten(known - centre, q - centre)
     return TracingAttack((inside - centre) @ towards, (outside - centre) @ towards)
-
-
-def _row_answers(release: Any, Q: Any, X: Any, holds: Holds | None) -> Floats:
-    """Return the answers of each row, shape (n_rows, n_queries)."""
-    if holds is not None:
-        return np.asarray(holds(Q, X), dtype=np.float64).T
-    schema, queries = release._schema, release._released.queries
-    rows = schema.encode(read_table(release, X, reset=False, numeric=False))
-    resolved = queries.resolve(release._checked(Q), schema)
-    found: Floats = queries.holds(resolved, rows).astype(np.float64).T
-    return found
 
 
 def _whiten(known: Floats, v: Floats) -> Floats:
@@ -349,62 +336,6 @@ def _whiten(known: Floats, v: Floats) -> Floats:
     inner = (1 - shrinkage) * gram + ridge * np.eye(n)
     found: Floats = (v - (1 - shrinkage) / n * known.T @ np.linalg.solve(inner, known @ v)) / ridge
     return found
-
-
-def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]:
-    """Return ends between which a share lies, with probability at least `level`.
-
-    Parameters
-    ----------
-    successes : int
-        How many of n independent rows have a property.
-    n : int
-        Rows, at least one.
-    level : float
-        How often the share must lie inside, in (0, 1), and outside to either side at most half as
-        often as it may.
-
-    Returns
-    -------
-    tuple of float
-        Low and high.
-
-    References
-    ----------
-    Clopper and Pearson (1934).
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in clopper_pearson(0, 10, 0.95)]
-    [0.0, 0.308]
-    """
-    tail = (1 - level) / 2
-    low = beta_distribution.ppf(tail, successes, n - successes + 1) if successes else 0.0
-    high = beta_distribution.isf(tail, successes + 1, n - successes) if successes < n else 1.0
-    return float(low), float(high)
-
-
-def _least_epsilon(right: int, guesses: int, pairs: int, delta: float, failure: float) -> float:
-    """Return the least ε at which so many right guesses are not rarer than `failure`."""
-    low, high = 0.0, LARGEST_EPSILON
-    if _chance(right, guesses, pairs, low, delta) >= failure:
-        return low
-    for _ in range(60):
-        middle = (low + high) / 2
-        refuted = _chance(right, guesses, pairs, middle, delta) < failure
-        low, high = (middle, high) if refuted else (low, middle)
-    return low  # refuted itself, and with it every smaller ε
-
-
-def _chance(right: int, guesses: int, pairs: int, epsilon: float, delta: float) -> float:
-    """Bound how likely so many right guesses are (Steinke et al. 2023, Theorems 5.1 and 5.2)."""
-    q = 1 / (1 + math.exp(-epsilon))
-    tail = float(binom.sf(right - 1, guesses, q))
-    if not delta or not right:
-        return tail
-    drops = np.arange(1, right + 1)
-    just_below = np.cumsum(binom.pmf(right - drops, guesses, q))
-    return min(1.0, tail + 2 * pairs * delta * float((just_below / drops).max()))
 
 
 def _check_level(level: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.accounting import Approximate, exact_fraction
+from skpublicdp.accounting import REPLACE_ONE, Approximate, exact_fraction
 from skpublicdp.audit.data_sets import Chosen, Domain
 from skpublicdp.audit.losses import Losses
 from skpublicdp.audit.movement import UnlikeError, add_loss, faults_of_entry
@@ -37,6 +37,9 @@ class Verifier:
     ) -> None:
         self._make, self._domain, self._given = make_estimator, domain, given
         self._look, self._max_fits = look, max_fits
+        most = getattr(make_estimator(), "max_rows_per_group", None)
+        # rows of a person that count, or None where rows are protected
+        self._counted = most and min(int(most), domain.rows_per_person or 1)
         self._X_new = domain.values()
         self._findings: dict[str, None] = {}
         self._shares: dict[tuple[str, str], float] = {}
@@ -113,6 +116,8 @@ class Verifier:
         asked = parameters.get("epsilon")
         if asked is not None and epsilon > exact_fraction(asked) * (1 + ROUNDED):
             self._find(f"the receipt says epsilon = {epsilon:g}, and {asked} was asked for")
+        if self._counted and receipt.unit == REPLACE_ONE:
+            self._find("the receipt protects a row, and persons are to be protected")
         if receipt.secure_randomness and any(state is not None for state in tape.states):
             self._find("the receipt calls seeded randomness secure")
         state = parameters.get("random_state")
@@ -164,10 +169,14 @@ class Verifier:
     def _add(self, losses: Losses, mine: list[Any], yours: list[Any]) -> None:
         if len(mine) != len(yours):
             raise UnlikeError("neighbours are asked for different things")
+        counted, secret = self._counted or 1, False
         for use, match in zip(mine, yours, strict=True):
             share = add_loss(losses, use, match)
-            if use.kind not in ("draw", "noise"):
+            secret = secret or use.secret  # rows that it relabelled may all be others
+            if use.kind not in ("draw", "noise") or secret:
                 continue
+            # a learner inside, paid for one row of a person, is moved by all of them
+            share /= max(1, counted / use.rows_per_person) ** (1 + use.gaussian)
             key = use.name, use.kind
             self._shares[key] = max(self._shares.get(key, 0.0), share)
             if share > 1 + ROUNDED:

@@ -70,7 +70,8 @@ def verify_privacy(
     Raises
     ------
     ValueError
-        If `fit` fails on every data set.
+        If `fit` fails on every data set, or if not all of its outcomes can be listed and some draws
+        are not released, as those of `LabelBoostClassifier`: they cannot be dictated.
     TypeError
         If `make_estimator` is no class or function.
 
@@ -130,6 +131,12 @@ class _Verifier(AllOutcomes, Replay):
             try:
                 self._enumerate()
             except TooManyWaysError:
+                if any(use.secret for use in tape.uses):
+                    raise ValueError(
+                        f"max_fits={self._max_fits} is too small to list all outcomes, and draws "
+                        "that are not released cannot be replayed: give a larger max_fits, or "
+                        "fewer rows."
+                    ) from None
                 self._witness = ""
         if self._witness != ALL:  # numbers with noise may lead anywhere
             self._replay()

@@ -11,8 +11,8 @@ from skpublicdp.boosting.drift import expected_shares, tilt
 from skpublicdp.boosting.features import FeatureMap
 from skpublicdp.boosting.known import TRUSTS, KnownOutcomes, averaged, conditioned
 from skpublicdp.boosting.moments import Noisy
+from skpublicdp.boosting.plan import MISMATCH
 from skpublicdp.boosting.posterior import (
-    MISMATCH,
     CellScores,
     PublicDesign,
     Release,

@@ -126,7 +126,6 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
         self.privacy_ = ledger.receipt(
             assumptions=(
                 f"the number of private rows, the types of the columns{assumption} may be known",
-                "stages add up as docs/proofs/moments.md says, to less than the sum of their ε",
                 *rows.assumptions,
             )
         )

@@ -53,7 +53,8 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         set is then taken to be public knowledge.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of numeric columns, known without looking at private rows. Used
-        only where there are no public rows; without it the columns are taken to be standard normal.
+        where there are fewer than twelve public rows or these are all alike in a column; if there
+        are none, the columns are taken to be standard normal without it.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
         1 for columns of numbers in which the probability of the second label may not fall, -1
         for those in which it may not rise, and 0. Missing values are free. Scores are projected
@@ -105,7 +106,8 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
     LargeDeltaWarning
         If `delta` is not far below one over the number of private rows.
     NoPublicDataWarning
-        If there are no public rows: cells are then data-independent, and trees vote.
+        If there are no public rows: cells are then data-independent, and trees vote. Or if these
+        say too little of a column, and `bounds` or its type do not say more.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.features import FeatureMap, feature_map
 from skpublicdp.boosting.known import KnownOutcomes
+from skpublicdp.boosting.plan import FINE
 from skpublicdp.boosting.rows import Cells, CodedRows, coded
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import read
@@ -32,7 +33,7 @@ class BoostingRows:
         Rows that are learned from, with the codes of their labels: private ones, then perhaps
         public ones with a label.
     X_public
-        Encoded public rows, or a reference where there are none.
+        Encoded public rows, filled up where they say too little; or a reference.
     n_private, n_public : int
         Number of private and of true public rows.
     classes : ndarray or None
@@ -99,6 +100,7 @@ def read_rows(
         groups=groups,
         nullable=True,
         stand_in=True,
+        least=FINE,
     )
     schema, found = data.schema, data.targets
     assert found is not None
@@ -107,10 +109,10 @@ def read_rows(
     dtype = (
         found.private.dtype if found.classes is None else np.min_scalar_type(len(found.classes) - 1)
     )
-    work = partial(coded, grid, dtype)
-    chunks, n = data.map(work, estimator.n_jobs), data.n_private
+    coders = [feature.codes for feature in grid.features]
+    chunks, n = data.codes(coders, dtype, estimator.n_jobs), data.n_private
     if together:
-        chunks = chain(chunks, [work(data.X_labelled, found.labelled)])
+        chunks = chain(chunks, [coded(grid, dtype, data.X_labelled, found.labelled)])
         n += len(found.labelled)
     return BoostingRows(
         schema=schema,
@@ -121,14 +123,16 @@ def read_rows(
         classes=found.classes,
         outcome_bounds=found.bounds,
         assumptions=data.assumptions,
-        known=_known(found),
+        known=_known(found, data.made_up),
     )
 
 
-def _known(targets: Targets) -> KnownOutcomes | None:
-    if not len(targets.labelled):
+def _known(targets: Targets, made_up: NDArray[np.bool_]) -> KnownOutcomes | None:
+    rows = np.flatnonzero(targets.which)
+    kept = ~made_up[rows]  # an outcome says nothing of a value that it did not come with
+    if not kept.any():
         return None
-    y = targets.labelled.astype(np.float64)[None]
+    y = targets.labelled[kept].astype(np.float64)[None]
     if targets.classes is not None and len(targets.classes) > 2:
         y = (y == np.arange(len(targets.classes))[:, None]).astype(np.float64)
-    return KnownOutcomes(np.flatnonzero(targets.which), y)
+    return KnownOutcomes(rows[kept], y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.plan import FINE
-from skpublicdp.data.binning import count_below, cut_points, fine_edges
+from skpublicdp.data.binning import cut_points, fine_edges
 from skpublicdp.data.columns import MISSING, OTHER, Column, Schema
+from skpublicdp.data.edges import Edges
 from skpublicdp.data.frames import Table
 
 Codes = NDArray[np.integer[Any]]
@@ -47,15 +49,20 @@ class Feature:
 
     def codes(self, values: NDArray[Any]) -> Codes:
         """Return the cell of each value; each on its own."""
-        return self.encoded_codes(self.column.encode(values, clamp=False))
+        return self.encoded_codes(self.column.plain(values))
 
-    def encoded_codes(self, encoded: Floats) -> Codes:
+    def encoded_codes(self, encoded: NDArray[Any]) -> Codes:
         """Return the cell of each encoded value; each on its own."""
         if self.column.categorical:
             return np.take(self.own, encoded.astype(np.intp)).astype(self.dtype)
-        codes = count_below(self.cuts, encoded).astype(self.dtype)
-        codes[np.isnan(encoded)] = self.size - 1
-        return codes
+        return self._edges.below(encoded).astype(self.dtype, copy=False)
+
+    @cached_property
+    def _edges(self) -> Edges:
+        return Edges(self.cuts, self.size - 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_edges"}
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -75,8 +82,8 @@ class Feature:
     def labels(self) -> list[str]:
         """The cells in words."""
         if self.column.categorical:
-            names = [*map(str, self.column.values.tolist()), OTHER, MISSING]
-            kept = np.flatnonzero(self.own < self.size - 2)
+            names = [*map(str, self.column.values.tolist())]
+            kept = np.flatnonzero(self.own[: len(names)] < self.size - 2)
             return [*(names[code] for code in kept), OTHER, MISSING]
         ends = [self.column.text(cut) for cut in self.cuts]
         if not ends:
@@ -127,7 +134,7 @@ class FeatureMap:
         """
         codes = np.empty((len(self.features), X.shape[0]), dtype=self.dtype)
         for position, feature in enumerate(self.features):
-            codes[position] = feature.codes(X.column(position))
+            codes[position] = X.codes(position, feature.codes)
         return codes
 
     @property
@@ -215,7 +222,8 @@ def feature_map(
     features = []
     for column, values in zip(schema.columns, X_public.T, strict=True):
         if column.categorical:
-            counts = np.bincount(values.astype(np.intp), minlength=column.n_categories)[:-2]
+            counts = np.bincount(values.astype(np.intp), minlength=column.n_categories)
+            counts = counts[: len(column.values)]
             common = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
             own = np.full(column.n_categories, len(common), dtype=np.int16)
             own[common] = np.arange(len(common))

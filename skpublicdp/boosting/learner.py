@@ -31,13 +31,14 @@ from skpublicdp.boosting.plan import (
     added_up,
     attempted,
     choose_attempt,
+    first_share,
+    grows,
     moments_budget,
     n_rounds,
     n_votes,
     quality,
     rows_to_grow_on,
     vote_rate,
-    warm_share,
 )
 from skpublicdp.boosting.questions import carried_questions
 from skpublicdp.boosting.residuals import SPREAD_SHARE, residual_counts, residual_variance
@@ -157,7 +158,7 @@ class Learner(Stages):
     @property
     def _grows(self) -> bool:
         """Tell whether something is left to grow with."""
-        return warm_share(self._whole, self._n, self._columns) is not None
+        return grows(self._whole, self._n, self._columns)
 
     def _grown(self, *, trees: bool) -> Learned:
         """Let an additive fit have what it needs, and grow with what is left."""
@@ -170,12 +171,14 @@ class Learner(Stages):
         model, size = nothing(self.cells.features.offsets, self._targets), 0.0
         design = self._design()
         if self._rows.n_public:  # a mere reference says nothing of what columns have in common
-            share = warm_share(whole, effective, columns) or left
+            share = left  # too few rows may have the rarer labels
+            if grows(whole, effective, columns):
+                share = first_share(whole, effective, design.size, columns)
             self._budget = whole.part(share)
             fit, _, look, unspent = self._additive(Fraction(1), evenness, stop=True)
             model, design, size = fit.model, fit.design, fit.design.size
             left -= share * (1 - unspent)
-            if not left:  # too few rows have the rarer labels
+            if not left:
                 return self._learned(fit.model, fit, look)
         # the cells so far are cut further
         coarse, weights = self.cells.features, design.weights

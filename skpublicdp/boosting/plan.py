@@ -58,18 +58,15 @@ LEAF_SHARE = Fraction(1, 4)
 MAX_VOTES = 32
 
 
-WARM = 1000
-"""The first fit may have noise of one over so many of the rows in a sum over one cell of each
-column: it then knows enough for growth to begin."""
+MISMATCH = 0.3
+"""Share of the public sample's own noise that a smooth model cannot explain away."""
 
-MANY = 5e6
-"""It takes no larger noise where there are more rows: there is a largest that can be drawn."""
+ROWS_TO_GROW = 700
+"""Growth needs so many times as many rows as the noise of a sum over one cell of each column that
+takes the whole budget."""
 
-MOST_WARM = Fraction(1, 2)
-"""The most it may take of the budget, where there is growth."""
-
-LOUD = 2
-"""There is no growth if the first fit would then have so many times that noise."""
+LOUDEST_START = 5000
+"""Most noise of the first fit before growth, in rows: beyond, it could not be drawn."""
 
 SWEEPS = 4
 """How often growth visits each column."""
@@ -194,8 +191,8 @@ def look_share(budget: Budget, n: int, sensitivity: Sensitivity) -> Fraction | N
     return share if share <= MOST_LOOK_SHARE else None
 
 
-def warm_share(budget: Budget, effective: float, moved: Sensitivity) -> Fraction | None:
-    """Choose the share of the budget for the first fit where growth follows.
+def grows(budget: Budget, effective: float, moved: Sensitivity) -> bool:
+    """Tell whether growth would learn more than a first fit that takes all.
 
     Parameters
     ----------
@@ -205,20 +202,40 @@ def warm_share(budget: Budget, effective: float, moved: Sensitivity) -> Fraction
         How many rows with even labels would say as much.
     moved : Sensitivity
         Of one count for each column.
+    """
+    # noise of visits that add up their ε grows with the number of visits, not with its root
+    rows = math.sqrt(2) * SWEEPS * ROWS_TO_GROW if budget.pure else ROWS_TO_GROW
+    noise = math.sqrt(budget.variance(moved))
+    return noise <= min(effective / rows, LOUDEST_START)
+
+
+def first_share(budget: Budget, effective: float, m: float, moved: Sensitivity) -> Fraction:
+    """Choose the share of the budget for the first fit where growth follows.
+
+    Let noise that takes the whole budget have variance F in a sum over a cell, and private rows
+    as a sample V. With a share s the first fit errs by F / s + V + U, where U = V `MISMATCH` n / m
+    is for what it makes of m public rows, and visits err by F / (1 - s) + V. Their precisions add
+    up to most at s = V / (2 V + U).
+
+    Parameters
+    ----------
+    budget : Budget
+        All of it.
+    effective : float
+        How many rows with even labels would say as much.
+    m : float
+        Number of public rows.
+    moved : Sensitivity
+        Of one count for each column.
 
     Returns
     -------
-    Fraction or None
-        What it needs, in millionths; ``None`` if nothing would be left to grow with.
+    Fraction
+        In millionths.
     """
-    effective = min(effective, MANY)
-    # noise of visits that add up their ε grows with the number of visits, not with its root
-    loudest = LOUD / SWEEPS if budget.pure else LOUD
-    if WARM * math.sqrt(budget.part(MOST_WARM).variance(moved)) > loudest * effective:
-        return None
-    needed = WARM * math.sqrt(budget.variance(moved)) / effective
-    needed = needed if budget.pure else needed**2
-    return min(Fraction(math.ceil(1e6 * needed), 10**6), MOST_WARM)
+    least = math.sqrt(budget.variance(moved)) / LOUDEST_START
+    share = max(1 / (2 + MISMATCH * effective / m), least if budget.pure else least**2)
+    return Fraction(math.ceil(1e6 * min(share, 0.5)), 10**6)
 
 
 def rows_to_grow_on(noise: float, cells: int) -> int:

@@ -17,11 +17,9 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, qr, solve_triangular
 from scipy.optimize import minimize
 
 from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.plan import MISMATCH
 
 Floats = NDArray[np.float64]
-
-MISMATCH = 0.3
-"""Share of the public sample's own noise that a smooth model cannot explain away."""
 
 
 @dataclass(frozen=True, eq=False)

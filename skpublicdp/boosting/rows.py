@@ -37,12 +37,8 @@ def coded(
     grid: FeatureMap, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
 ) -> tuple[list[Codes], NDArray[Any]]:
     """Return the fine cells of encoded rows, column by column, and `y`, each as small as it is."""
-    columns = [np.empty(len(y), feature.dtype) for feature in grid.features]
-    for low in range(0, len(y), CHUNK_ROWS):
-        part = slice(low, low + CHUNK_ROWS)
-        for column, feature, values in zip(columns, grid.features, X[part].T, strict=True):
-            column[part] = feature.encoded_codes(values)
-    return columns, y.astype(dtype)
+    lines = zip(grid.features, X.T, strict=True)
+    return [feature.encoded_codes(values) for feature, values in lines], y.astype(dtype)
 
 
 class CodedRows:

@@ -23,13 +23,14 @@ from skpublicdp.boosting.plan import (
     LOOK_ROUNDS,
     LOOKS_TO_SUMS,
     MAX_ROUNDS,
+    MISMATCH,
     Budget,
     look_share,
     moments_budget,
     n_rounds,
     round_shares,
 )
-from skpublicdp.boosting.posterior import MISMATCH, PublicDesign, kernels
+from skpublicdp.boosting.posterior import PublicDesign, kernels
 from skpublicdp.boosting.questions import questions, tree_cover
 from skpublicdp.boosting.residuals import SPREAD_SHARE
 from skpublicdp.boosting.scores import HALF, OUTCOMES

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.columns import Codes, Rows, Schema
+from skpublicdp.data.edges import Edges
 
 
 def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
@@ -75,37 +76,8 @@ def snapped(edges: Rows, places: Rows) -> Rows:
 
 
 def count_below(edges: Rows, values: Rows) -> NDArray[np.intp]:
-    """Return how many of increasing edges are below each value, as `searchsorted` does; 0 for NaN.
-
-    Buckets of equal width tell how many are below for certain: since a value's bucket never falls
-    when the value grows, only the edges of its own bucket need be compared with it.
-    """
-    finite = edges[np.isfinite(edges)]
-    n_buckets = 1 << min(max(10, (4 * len(edges)).bit_length()), 16)
-    with np.errstate(all="ignore"):
-        width = np.ptp(finite) / n_buckets if len(finite) > 1 else 0.0
-        scale = 1 / width if width else np.inf
-    if 8 * len(values) < n_buckets or not np.isfinite(scale) or not scale:
-        return np.where(np.isnan(values), 0, np.searchsorted(edges, values))
-
-    def bucket(numbers: Rows) -> NDArray[np.intp]:
-        with np.errstate(over="ignore"):
-            place = (numbers - finite[0]) * scale
-        # fmax takes NaN for the least
-        found: NDArray[np.intp] = np.fmin(np.fmax(place, -1.0), n_buckets).astype(np.intp)
-        return found + 1
-
-    inside = np.bincount(bucket(edges), minlength=n_buckets + 2)
-    first = np.cumsum(inside) - inside
-    which = bucket(values)
-    found = np.take(first, which)
-    ends = np.append(edges, np.nan)  # nothing is above NaN
-    for _ in range(2):
-        found += values > np.take(ends, found)
-    crowded = np.flatnonzero(np.take(inside > 2, which))
-    found[crowded] = np.searchsorted(edges, values[crowded])
-    found[np.isnan(values)] = 0
-    return found
+    """Return how many of increasing edges are below each value; 0 for NaN."""
+    return Edges(edges).below(values).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,17 +21,25 @@ def limits_of(
     if isinstance(bounds, Mapping):
         limits = {}
         for column, pair in bounds.items():
-            if column not in names:
+            position = position_of(column, names)
+            if position is None:
                 raise ValueError(
                     f"bounds names a column that X does not have: {column!r}; it has "
                     f"{', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
                 )
-            position = list(names).index(column)
             dated = types[position].kind == DATE
             limits[position] = _pair(pair, f"bounds of column {column}", dated)
         return limits
     lows, highs = check_bounds(bounds, len(names))
     return dict(enumerate(zip(lows.tolist(), highs.tolist(), strict=True)))
+
+
+def position_of(column: Any, names: Sequence[str]) -> int | None:
+    """Return the position of a column given by its name or its position; None if there is none."""
+    if isinstance(column, str):
+        return list(names).index(column) if column in names else None
+    is_number = isinstance(column, int | np.integer | float) and 0 <= column < len(names)
+    return int(column) if is_number and column == int(column) else None
 
 
 def _pair(pair: Any, what: str, dated: bool) -> tuple[float, float]:

@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.column import DAY
 from skpublicdp.data.frames import Container
 from skpublicdp.data.reference import reference_sample
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+"""What frames of described rows may be made by."""
 
 DESCRIBED = "the public rows were written from a description that owes nothing to the private ones"
 """What a receipt takes for granted of described rows."""
@@ -18,7 +22,7 @@ DESCRIBED = "the public rows were written from a description that owes nothing t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribedRows:
-    """Rows that `describe_columns` wrote, to be passed as ``X_public``.
+    """Rows that `describe_columns` wrote, to be passed as ``X_public``; `to_frame` shows them.
 
     Attributes
     ----------
@@ -38,6 +42,23 @@ class DescribedRows:
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} described rows of {', '.join(self.columns)}>"
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return the rows as a frame, to be looked at.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, default="pandas"
+            What makes the frame; it must be installed.
+
+        Returns
+        -------
+        DataFrame
+            The rows.
+        """
+        if library not in LIBRARIES:
+            raise ValueError(f"library must be one of {', '.join(LIBRARIES)}; got {library!r}.")
+        return Container(library, tuple(self.columns)).build(list(self.columns.values()))
 
     def like(self, container: Container, names: Sequence[str] | None) -> Any:
         """Return the rows in a container, as columns of these names or in their own order."""
@@ -97,9 +118,20 @@ def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> Desc
     <4 described rows of age, hours, job>
     >>> sorted(rows.columns["age"].tolist()), sorted(rows.columns["hours"].tolist())
     ([26, 44, 63, 81], [18, 38, 44, 73])
+    >>> rows.to_frame()
+       age  hours    job
+    0   63     73  clerk
+    1   26     44  nurse
+    2   44     38  clerk
+    3   81     18  nurse
     """
-    if not description:
-        raise ValueError("description must describe at least one column; got none.")
+    if not isinstance(description, Mapping) or not description:
+        raise ValueError(
+            "description must be a dict that describes at least one column by its name; got "
+            f"{'an empty one' if isinstance(description, Mapping) else type(description).__name__}."
+        )
+    if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"size must be a positive whole number of rows; got {size!r}.")
     places = reference_sample(len(description), (0, 1), size)
     columns = {
         str(name): _column(str(name), of, places[:, position])
@@ -146,6 +178,7 @@ def _numbers(name: str, ends: tuple[Any, ...], places: NDArray[np.float64]) -> N
     else:
         values = low + places * (high - low)
     if dated:
-        return values.astype(np.int64).astype("datetime64[us]")
+        unit = DAY if not any(end % DAY for end in given) else 1  # days have days between them
+        return (values.astype(np.int64) // unit * unit).astype("datetime64[us]")
     whole = all(isinstance(end, int | np.integer) for end in ends)
     return np.rint(values).astype(np.int64) if whole else values

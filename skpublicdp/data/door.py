@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 
+from skpublicdp.data.bounds import limits_of
 from skpublicdp.data.coding import codes_in, seen_in
-from skpublicdp.data.columns import Rows, Schema, build_schema
+from skpublicdp.data.columns import Coder, Rows, Schema, build_schema
 from skpublicdp.data.description import assumed_of
+from skpublicdp.data.filling import filled, unfilled
 from skpublicdp.data.frames import ColumnType, Table
 from skpublicdp.data.labelled import public_numbers
 from skpublicdp.data.labels import Kind, Targets, check_length, encode_labels, label_column
-from skpublicdp.data.masks import check_mask, kept_rows
+from skpublicdp.data.masks import check_index, check_mask, kept_rows
 from skpublicdp.data.reading import SHARED, as_numbers, check_columns, read_public, read_table
-from skpublicdp.data.reference import reference_rows
-from skpublicdp.data.rows import Chunk, RowSource, as_rows, is_rows
+from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
+from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
 
 R = TypeVar("R")
 
@@ -33,7 +36,12 @@ class Dataset:
     schema : Schema
         The columns, from public rows.
     X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows: those that the mask marks, then the separate ones; or a reference.
+        Encoded public rows: those that the mask marks, then the separate ones, filled up where they
+        say too little; or a reference.
+    made_up : ndarray of bool, shape (m,)
+        Which of them hold a value that no public row gave.
+    bounded : frozenset of int
+        Positions of the columns of numbers that have bounds.
     targets : Targets or None
         What is to be learned; its private part only if rows are in memory.
     n_private, n_public : int
@@ -44,10 +52,13 @@ class Dataset:
 
     schema: Schema
     X_public: Rows
+    made_up: NDArray[np.bool_]
+    bounded: frozenset[int]
     targets: Targets | None
     n_private: int
     n_public: int
     assumptions: tuple[str, ...]
+    _given: Rows
     _source: RowSource
     _positions: tuple[int, ...]
     _encode: Callable[[Any], NDArray[Any]] | None
@@ -70,16 +81,26 @@ class Dataset:
     def X_labelled(self) -> Rows:
         """Encoded public rows that are learned from."""
         which = self.learned.which
-        labelled: Rows = self.X_public[: len(which)][which]
+        labelled: Rows = self._given[: len(which)][which]
         return labelled
 
     def map(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
         """Call a function with the encoded rows and the targets of each chunk, in order."""
-        return self._source.map(self._on_chunk(f), columns=self._positions, n_jobs=n_jobs)
+        work = self._on_chunk(f, self._encoded)
+        return self._source.map(work, columns=self._positions, n_jobs=n_jobs)
+
+    def codes(
+        self, coders: Sequence[Coder], dtype: DTypeLike, n_jobs: int | None = None
+    ) -> Iterator[tuple[list[NDArray[Any]], NDArray[Any]]]:
+        """Yield what functions of single values make of each column, and the targets, in order."""
+        read = partial(self.schema.codes, coders=coders, types=self._types)
+        work = self._on_chunk(lambda codes, y: (codes, y.astype(dtype)), read)
+        return self._source.map(work, columns=self._positions, n_jobs=n_jobs)
 
     def fold(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> R:
         """Add up what a function makes of the encoded rows and the targets of each chunk."""
-        total: R = self._source.fold(self._on_chunk(f), columns=self._positions, n_jobs=n_jobs)
+        work = self._on_chunk(f, self._encoded)
+        total: R = self._source.fold(work, columns=self._positions, n_jobs=n_jobs)
         return total
 
     def check(self, n_jobs: int | None = None) -> None:
@@ -103,8 +124,14 @@ class Dataset:
         parts = list(self.map(lambda X, y: (X, y)))
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
-    def _on_chunk(self, f: Callable[[Rows, NDArray[Any]], R]) -> Callable[[Chunk], R]:
-        schema, encode, clamp, types = self.schema, self._encode, self._clamp, self._types
+    @property
+    def _encoded(self) -> Callable[[Table], Rows]:
+        return partial(self.schema.encode, clamp=self._clamp, types=self._types)
+
+    def _on_chunk(
+        self, f: Callable[[Any, NDArray[Any]], R], read: Callable[[Table], Any]
+    ) -> Callable[[Chunk], R]:
+        encode = self._encode
 
         def call(chunk: Chunk) -> R:
             table, y = Table(chunk.X), chunk.y
@@ -112,9 +139,9 @@ class Dataset:
                 y = np.zeros(table.shape[0], dtype=np.intp)
             elif encode is not None:
                 y = encode(y)
-            return f(schema.encode(table, clamp=clamp, types=types), y)
+            return f(read(table), y)
 
-        return call
+        return AsRead(call)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,6 +178,7 @@ def read(
     nullable: bool = False,
     clamp: bool = False,
     stand_in: bool = False,
+    least: int | None = 2,
 ) -> Dataset:
     """Check what `fit` was given, part private from public rows and describe the columns.
 
@@ -170,6 +198,9 @@ def read(
         Whether numbers beyond the bounds are moved to the nearer one.
     stand_in : bool
         Whether a reference takes the place of public rows where there are none.
+    least : int or None
+        Fewer public rows than this are too few to describe a column; ``None`` leaves them as they
+        are.
 
     Returns
     -------
@@ -195,6 +226,7 @@ def read(
             raise ValueError("X must hold at least one private row; it is empty.")
     else:
         source, table = None, read_table(estimator, X, reset=True, numeric=numeric)
+        check_index(X, is_public=is_public, groups=groups)
         n = table.shape[0]
     mask = check_mask(is_public, n)
     if mask.all():
@@ -222,20 +254,38 @@ def read(
             source.fold(lambda chunk: schema.check(Table(chunk.X)))
         source = source if kept is None or kept.all() else source.keeping(kept)
     parts = [schema.encode(part, clamp=clamp) for part in public]
-    encoded = np.concatenate([np.empty((0, table.shape[1])), *parts])
+    given = np.concatenate([np.empty((0, table.shape[1])), *parts])
+    bounded = frozenset(limits_of(bounds, schema.names, table.types))
+    if public and least is not None:
+        which = np.zeros(len(given), dtype=bool)
+        if targets is not None:
+            which[: len(targets.which)] = targets.which
+        sample = filled(schema, given, [table, *public], bounded, which, least)
+    else:
+        sample = unfilled(_reference(schema, bounded) if stand_in and not public else given)
     return Dataset(
         schema=schema,
-        X_public=reference_rows(schema, bounds) if stand_in and not public else encoded,
+        X_public=sample.rows,
+        made_up=sample.made_up,
+        bounded=bounded,
         targets=targets,
         n_private=n_private,
-        n_public=len(encoded),
+        n_public=len(given),
         assumptions=_assumptions(schema, table, X_public),
+        _given=given,
         _source=source,
         _positions=tuple(range(table.shape[1])),
         _encode=encode,
         _clamp=clamp,
         _types=_types_of_all(table, streamed is not None),
     )
+
+
+def _reference(schema: Schema, bounded: frozenset[int]) -> Rows:
+    """Return rows that stand in for public ones, and warn that they do."""
+    where = reference_of(schema, bounded, "columns")
+    warn_no_public(f"the cells come from a data-independent reference over {where}")
+    return reference_rows(schema, bounded)
 
 
 def _column_of(rows: RowSource, column: Any) -> NDArray[Any]:
@@ -353,6 +403,7 @@ def split_by_status(
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     table = read_table(estimator, X, reset=True, numeric=True)
+    check_index(X, is_public=is_public, groups=groups)
     separate = public_numbers(estimator, table, X_public)
     X, y = as_numbers(table), label_column(y)
     check_length(y, len(X))

@@ -156,16 +156,22 @@ class Table:
 
     def codes(self, position: int, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:
         """Return what a function of single values makes of a column, of text by distinct values."""
-        by_value = self.is_frame and not self._by_place
-        if not by_value or self.types[position].kind not in (TEXT, CATEGORY):
+        if not self.is_frame or self.types[position].kind not in (TEXT, CATEGORY):
             return code(self.column(position))
+        native = self._series(position).to_native()
+        if hasattr(native, "factorize"):
+            which, words = native.factorize()  # a missing value is -1, the last
+            coded: NDArray[Any] = np.take(code(_and_none(words.tolist())), which)
+            return coded
+        if hasattr(native, "dictionary_encode"):
+            return _of_dictionaries(native, code)
         series = self._series(position).cast(nw.String)
         distinct = series.unique()
         if 2 * len(distinct) > len(series) or distinct.is_null().all():
             return code(self.column(position))
-        found = code(_objects(distinct)).tolist()
-        coded = series.replace_strict(distinct.to_list(), found, return_dtype=nw.Float64)
-        return np.asarray(coded.to_numpy(), dtype=np.float64)
+        found = code(_objects(distinct))
+        mapped = series.replace_strict(distinct.to_list(), found.tolist(), return_dtype=nw.Float64)
+        return np.asarray(mapped.to_numpy()).astype(found.dtype)
 
     def rows(self, where: slice | NDArray[Any]) -> Table:
         """Return some rows, by their positions, a mask or a slice."""
@@ -269,9 +275,14 @@ def _values(series: Any, type_: ColumnType) -> Column:
         return np.asarray(series.cast(nw.Datetime("us")).to_numpy(), dtype="datetime64[us]")
     if type_.kind == NUMBER:
         if dtype.is_integer():  # float64 would round those next to a missing one, and no others
+            if not series.null_count():
+                return np.asarray(series.to_numpy())
             missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
             return np.ma.MaskedArray(series.fill_null(0).to_numpy(), missing)
-        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        if dtype != nw.Float32:
+            series = series.cast(nw.Float64)
+        kind = np.float32 if dtype == nw.Float32 else np.float64
+        return np.asarray(series.to_numpy(), dtype=kind)
     if hasattr(native, "iloc"):
         return np.asarray(native.astype(object), dtype=object)
     if type_.kind in (CATEGORY, TEXT):
@@ -280,4 +291,26 @@ def _values(series: Any, type_: ColumnType) -> Column:
 
 
 def _objects(series: Any) -> Column:
-    return np.array([*series.to_list(), None], dtype=object)[:-1]
+    return _and_none(series.to_list())[:-1]
+
+
+def _and_none(values: list[Any]) -> Column:
+    found = np.empty(len(values) + 1, dtype=object)  # None at the end
+    found[:-1] = values
+    return found
+
+
+def _of_dictionaries(column: Any, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:
+    """Return what a function of single values makes of a column of pyarrow."""
+    parts = [code(_and_none([]))[:0]]
+    for chunk in column.chunks:
+        listed = hasattr(chunk, "dictionary")
+        if listed and 2 * len(chunk.dictionary) > len(chunk):  # of which few may occur
+            chunk, listed = chunk.dictionary_decode(), False
+        encoded = chunk if listed else chunk.dictionary_encode()
+        words, which = encoded.dictionary, encoded.indices
+        found = code(_and_none(words.cast("string").to_pylist()))
+        if which.null_count:
+            which = which.cast("int64").fill_null(len(words))
+        parts.append(np.take(found, which.to_numpy()))
+    return np.concatenate(parts)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp.data.frames import Table
 from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
-from skpublicdp.data.masks import check_mask, kept_rows, take
+from skpublicdp.data.masks import check_index, check_mask, kept_rows, take
 from skpublicdp.data.reading import as_numbers, read_public, read_table
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.guard import attempt
@@ -76,6 +76,7 @@ def split_labelled(
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     table = read_table(estimator, X, reset=True, numeric=True)
+    check_index(X, is_public=is_public, is_labelled=is_labelled, groups=groups)
     n = table.shape[0]
     public = check_mask(is_public, n)
     if public.all():
@@ -86,12 +87,12 @@ def split_labelled(
         labelled = check_mask(is_labelled, n, "is_labelled", "unlabelled") & ~public
         check_length(y, n)
         # a label that is not asked for must not even choose the type of the others
-        given = label_column(take(y, np.flatnonzero(labelled)))
+        given = label_column(take(y, np.flatnonzero(labelled)), listed=classes is not None)
     else:
         if public.any():
             check_length(y, n)
             y = take(y, np.flatnonzero(~public))
-        y = label_column(y)
+        y = label_column(y, listed=classes is not None)
         check_length(y, n - int(public.sum()))
         marked = _marks(y, classes)
         labelled = np.zeros(n, dtype=bool)

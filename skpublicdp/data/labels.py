@@ -12,24 +12,24 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
-from skpublicdp.exceptions import warn
+from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.guard import ANYTHING, RefusedError, attempt, guarded
 
 UNLABELLED = -1
 """Marks a public row without a label, as in `sklearn.semi_supervised`."""
 
 
-def label_column(labels: Any) -> NDArray[Any]:
+def label_column(labels: Any, *, listed: bool = False) -> NDArray[Any]:
     """Return labels as a one-dimensional array of text, booleans or whole numbers.
 
     No label changes how another one is read. What has no type of numpy's, or that of objects, gets
-    that of its set of labels.
+    that of its set of labels. An error says whether `classes` list what there may be.
     """
-    refusal = RefusedError(_LABELS)
     text = object if hasattr(labels, "__array__") else str  # lists become arrays of text
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
-        labels = guarded(np.asarray, labels, dtype=object, error=refusal)
+        labels = guarded(np.asarray, labels, dtype=object, error=_refusal("O", listed))
     refuse_types(labels, "labels, text or whole numbers")
+    refusal = _refusal(labels.dtype.kind, listed)
     labels = guarded(check_array, labels, dtype=None, error=refusal, **ANYTHING)
     if labels.shape[1:] == (1,):
         warn(
@@ -52,14 +52,38 @@ def check_flat(y: NDArray[Any]) -> None:
         )
 
 
-_LABELS = (
-    "Unknown label type: y must hold only labels listed in classes, if these are given, and labels "
-    "must be all text or all numbers in y, y_public and classes, the numbers whole and at most "
-    "2**53 - 1 in size (Complex data not supported), and no y is read that contains NaN; mark a "
-    "public row without a label by -1."
-)
+_KINDS = "all text or all numbers in y, y_public and classes"
 
-NO_LABELS = {"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"}
+
+def _refusal(kind: str, listed: bool) -> RefusedError:
+    """Return what is said of labels that will not do, by what everybody knows.
+
+    Parameters
+    ----------
+    kind : str
+        Of the type that `y` came in, whichever of its values is at fault.
+    listed : bool
+        Whether `classes` list the labels.
+    """
+    first = "y must hold only labels listed in classes, and " if listed else ""
+    if kind == "f":
+        return RefusedError(
+            f"Unknown label type: {first}labels that are decimal numbers must be whole ones and "
+            "none missing, and some is not (no y is read that contains NaN; mark a public row "
+            "without a label by -1): leave out private rows without a label, and learn amounts by "
+            "SemiPrivateBoostingRegressor."
+        )
+    return RefusedError(
+        f"Unknown label type: {first}labels must be {_KINDS}, the numbers whole and below 2**53, "
+        "and none missing; some label is not (which is withheld; no y is read that contains NaN): "
+        "leave out private rows without a label, and mark a public row without one by -1."
+    )
+
+
+NO_LABELS = {
+    **{"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"},
+    "S": "bytes",
+}
 """Types of which no label and no outcome is."""
 
 
@@ -98,7 +122,7 @@ def _plain_labels(labels: NDArray[Any], text: type) -> NDArray[Any]:
         plain = [_plain(label) for label in labels.tolist()]
         kinds = {type(label) for label in plain if label != UNLABELLED}
         if len(kinds) > 1:
-            raise RefusedError(_LABELS)
+            raise TypeError
         if str in kinds:
             return np.array([str(label) for label in plain], dtype=text)
         marked = UNLABELLED in plain
@@ -106,7 +130,7 @@ def _plain_labels(labels: NDArray[Any], text: type) -> NDArray[Any]:
     numbers = labels.astype(np.float64)
     whole = (numbers % 1 == 0) & (np.abs(numbers) < 2**53)
     if labels.dtype.kind not in "biuf" or not whole.all():
-        raise RefusedError(_LABELS)
+        raise ValueError
     return labels
 
 
@@ -120,7 +144,7 @@ def _plain(label: Any) -> str | bool | int:
         return int(label)
     if isinstance(label, float | np.floating) and float(label).is_integer():
         return int(label)
-    raise RefusedError(_LABELS)
+    raise TypeError
 
 
 def encode_labels(
@@ -137,15 +161,16 @@ def encode_labels(
         marks = [np.zeros(len(mark), dtype=bool) for mark in marks]
     given = [labels[~mark] for labels, mark in zip(public, marks, strict=True) if not mark.all()]
     parts = [private, *given] if declared is None else [declared, private, *given]
+    refusal = _refusal(private.dtype.kind, declared is not None)
     if len({part.dtype.kind in "OU" for part in parts}) > 1:
-        raise RefusedError(_LABELS)
+        raise refusal
     together = np.concatenate([private, *given])
     known = np.unique(together if declared is None else declared)
     if known.dtype.kind == "U":
         known = np.array(known.tolist())  # as wide as its labels, not as what else was in the array
     codes = np.minimum(np.searchsorted(known, together), len(known) - 1)
     if not (known[codes] == together).all():
-        raise RefusedError(_LABELS)
+        raise refusal
     return codes[: len(private)], codes[len(private) :], ~np.concatenate(marks), known
 
 
@@ -158,6 +183,19 @@ def _declared(classes: Any) -> NDArray[Any]:
         )
     labels: NDArray[Any] = found
     return labels
+
+
+def _check_kinds(y: Any, classes: Any) -> None:
+    """Refuse text beside numbers by the type that `y` was declared to be."""
+    kind = str(getattr(getattr(y, "dtype", None), "kind", "O"))
+    if classes is None or kind not in "Ubiuf":
+        return
+    ours, theirs = kind == "U", _declared(classes).dtype.kind in "OU"
+    if ours != theirs:
+        got = [("numbers", "text")[is_text] for is_text in (ours, theirs)]
+        raise ValueError(
+            f"Labels must be {_KINDS}; got {got[0]} in y or y_public, and {got[1]} in classes."
+        )
 
 
 def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
@@ -228,14 +266,22 @@ class Labels(Kind):
 
     def column(self, y: Any) -> NDArray[Any]:
         """Read labels."""
-        return label_column(y)
+        _check_kinds(y, self.classes)
+        return label_column(y, listed=self.classes is not None)
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
         """Encode labels."""
         found = Targets(*encode_labels(private, public, self.classes))
-        if found.classes is not None and len(found.classes) < self.least:
+        assert found.classes is not None
+        if len(found.classes) < self.least:
             raise ValueError(
                 "y must hold at least two classes; got one class only: list the others in classes."
+            )
+        if self.classes is None and len(found.classes) > 2 and is_unlabelled(found.classes).any():
+            warn(
+                "y holds -1 beside other labels, so it is learned as one: leave out private rows "
+                "without a label, or list -1 in classes if it is one.",
+                AmbiguousLabelWarning,
             )
         return found
 

@@ -43,6 +43,22 @@ def check_mask(
     )
 
 
+def check_index(X: Any, **given: Any) -> None:
+    """Refuse a series of pandas whose rows are named otherwise than those of a frame.
+
+    Whose row is public, or whose person's it is, must not be another one's status.
+    """
+    for name, series in given.items():
+        if not (hasattr(X, "iloc") and hasattr(series, "iloc")) or len(series) != len(X):
+            continue
+        alike, _ = attempt(lambda series=series: bool(series.index.equals(X.index)))
+        if not alike:
+            raise ValueError(
+                f"{name} must have the index of X, and has another one: bring it into the order of "
+                f"X by {name}.loc[X.index], or pass {name}.to_numpy() where it is in that order."
+            )
+
+
 def _is_yes_or_no(status: Any) -> bool:
     return isinstance(status, bool | int | float) and status in (0, 1)
 

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from skpublicdp.data.frames import Table
 from skpublicdp.data.reading import check_columns, read_table
-from skpublicdp.data.rows import Chunk, RowSource, as_rows, is_rows
+from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
 
 Rule = Callable[[Table], NDArray[Any]]
 
@@ -93,4 +93,4 @@ def _streamed(estimator: Any, rows: RowSource, rule: Rule, numeric: bool) -> Any
     def call(chunk: Chunk) -> tuple[NDArray[Any], Any]:
         return rule(Table(chunk.X)), None if chunk.y is None else np.asarray(chunk.y)
 
-    return rows.map(call, columns=columns)
+    return rows.map(AsRead(call), columns=columns)

@@ -20,6 +20,12 @@ from skpublicdp.exceptions import warn
 from skpublicdp.guard import ANYTHING as UNCHECKED
 from skpublicdp.guard import NotNumbersError, guarded
 
+PIPED = (
+    "in a pipeline X_public must go through the steps before, too: pass "
+    "transform_input=['X_public'] to Pipeline, with metadata routing enabled."
+)
+"""What helps where public rows are unlike what the steps before made of private ones."""
+
 
 def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool, name: str = "X") -> Table:
     """Check shape, names and types of columns; values are not looked at.
@@ -56,12 +62,14 @@ def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool, name: str 
         typed = isinstance(getattr(X, "dtype", None), np.dtype) or sparse.issparse(X)
         dtype = None if typed else object
         table = Table(read_array(X, dtype, ensure_all_finite=False, name=name))
-    return check_columns(estimator, table, reset=reset, numeric=numeric)
+    return check_columns(estimator, table, reset=reset, numeric=numeric, name=name)
 
 
-def check_columns(estimator: Any, table: Table, *, reset: bool, numeric: bool) -> Table:
+def check_columns(
+    estimator: Any, table: Table, *, reset: bool, numeric: bool, name: str = "X"
+) -> Table:
     """Check names and types of columns, and bring the columns into the order of `fit`."""
-    table = _in_order(estimator, table, reset=reset)
+    table = _in_order(estimator, table, reset=reset, name=name)
     check_types(table)
     for name, type_ in zip(column_names(table), table.types, strict=True):
         if numeric and table.is_frame and type_.kind in (TEXT, CATEGORY):
@@ -89,7 +97,7 @@ def check_types(table: Table) -> None:
             )
 
 
-def _in_order(estimator: Any, table: Table, *, reset: bool) -> Table:
+def _in_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
     """Compare names with those of `fit` as scikit-learn does, whatever the library of frames."""
     labels = table.labels if table.is_frame else ()
     text = [isinstance(label, str) for label in labels]
@@ -108,13 +116,14 @@ def _in_order(estimator: Any, table: Table, *, reset: bool) -> Table:
     if fitted is None or not named:
         validate_data(estimator, bare, reset=False, skip_check_array=True)
         if named:
+            piped = f"; {PIPED}" if name == "X_public" else ""
             warn(
-                f"X has feature names, but {type(estimator).__name__} was fitted without feature "
-                "names",
+                f"{name} has feature names, but {type(estimator).__name__} was fitted without "
+                f"feature names{piped}",
                 UserWarning,
             )
         return table
-    lacking = [name for name in fitted if name not in labels]
+    lacking = [label for label in fitted if label not in labels]
     unknown = [label for label in labels if label not in fitted]
     if lacking or unknown:
         raise ValueError(
@@ -122,7 +131,7 @@ def _in_order(estimator: Any, table: Table, *, reset: bool) -> Table:
             + (f"{', '.join(map(str, lacking[:5]))} is missing" if lacking else "")
             + (" and " if lacking and unknown else "")
             + (f"{', '.join(map(str, unknown[:5]))} is unknown" if unknown else "")
-            + "."
+            + (f"; {PIPED}" if name == "X_public" else ".")
         )
     return table.ordered(fitted.tolist())
 
@@ -165,7 +174,7 @@ def read_public(
     if len(width) == 1 and width != (estimator.n_features_in_,) and not named:
         raise ValueError(
             f"X_public must have the columns of X; got {width[0]} columns where X has "
-            f"{estimator.n_features_in_}."
+            f"{estimator.n_features_in_}; {PIPED}"
         )
     try:
         public = read_table(estimator, X_public, reset=False, numeric=numeric, name="X_public")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from skpublicdp.data.bounds import check_bounds
-from skpublicdp.data.columns import Rows, Schema
+from skpublicdp.data.columns import Column, Rows, Schema
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
 
@@ -61,20 +63,37 @@ def warn_no_public(remedy: str) -> None:
     )
 
 
-def reference_rows(schema: Schema, bounds: ArrayLike | None, size: int = 1000) -> Rows:
-    """Return encoded rows that look at no data: numbers from the bounds, all categories alike.
+def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -> Rows:
+    """Return encoded rows that look at no data.
 
-    Warns that they stand in for public rows.
+    Parameters
+    ----------
+    schema : Schema
+        The columns. All categories are alike.
+    bounded : collection of int
+        Positions of the columns of numbers that have bounds; others are standard normal.
+    size : int
+        Number of rows.
     """
-    where = "the given bounds"
-    if bounds is None:
-        where = "standard-normal columns (bounds says what values are possible)"
-    warn_no_public(f"the cells come from a data-independent reference over {where}")
     rows = reference_sample(len(schema.columns), None, size)
     uniform = reference_sample(len(schema.columns), (0, 1), size)
     for position, column in enumerate(schema.columns):
-        if column.categorical:
-            rows[:, position] = np.floor(uniform[:, position] * len(column.values))
-        elif bounds is not None:
-            rows[:, position] = column.low + uniform[:, position] * (column.high - column.low)
+        if column.categorical or position in bounded:
+            rows[:, position] = evenly(column, uniform[:, position])
     return rows
+
+
+def reference_of(schema: Schema, bounded: Collection[int], kind: str) -> str:
+    """Say what the columns of reference rows are taken to be, in a word for columns."""
+    if all(column.categorical or at in bounded for at, column in enumerate(schema.columns)):
+        return "the given bounds"
+    return f"standard-normal {kind} (bounds says what values are possible)"
+
+
+def evenly(column: Column, places: Rows) -> Rows:
+    """Return encoded values of a column at places from 0 to 1 of all its values."""
+    if column.categorical:
+        return np.floor(places * len(column.values))
+    values = column.low * (1 - places) + column.high * places
+    # one value is no sign that all are whole
+    return np.rint(values) if column.integral and len(column.values) > 1 else values

@@ -13,13 +13,13 @@ from skpublicdp.data.sources.arrow_scans import (
 )
 from skpublicdp.data.sources.dask_scan import DaskScan
 from skpublicdp.data.sources.duckdb_scan import DuckDBScan, query
-from skpublicdp.data.sources.job import Chunk
+from skpublicdp.data.sources.job import AsRead, Chunk
 from skpublicdp.data.sources.memory_scan import MemoryScan
 from skpublicdp.data.sources.polars_scan import LazyScan
 from skpublicdp.data.sources.scan import Column, Scan, is_a
 from skpublicdp.data.sources.source import RowSource, need_order
 
-__all__ = ["Chunk", "Column", "RowSource", "as_rows", "is_rows", "open_rows"]
+__all__ = ["AsRead", "Chunk", "Column", "RowSource", "as_rows", "is_rows", "open_rows"]
 
 
 def open_rows(source: Any, *, connection: Any = None) -> RowSource:
@@ -35,7 +35,11 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
         - Arrow record batches: a list, or a function that returns a new iterator each time;
         - an array or a frame.
 
-        Rows are read in several passes and must be the same ones in each.
+        Rows are read in several passes and must be the same ones in each. For privacy each must
+        come of one person's row alone: a query or a lazy frame may choose columns, compute new ones
+        of the same row and filter rows by their own values. It must not have windows, `LIMIT`,
+        aggregates, `DISTINCT`, samples or ranks, and joins only with public tables of one match for
+        each row: one person would else move many rows, or decide which others there are.
     connection : duckdb.DuckDBPyConnection, optional
         Makes `source` a query.
 

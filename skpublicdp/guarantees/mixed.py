@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from skpublicdp.guarantees.certificates import excess_error
 from skpublicdp.guarantees.growth import check, growth_function, least, log_growth
+from skpublicdp.guarantees.population import Promise
 
 CONE_DIMENSIONS = 3
 """The most features for which the learner draws from cones."""
@@ -66,41 +66,7 @@ def missed_share(supports: int, beta: float, d: int) -> float:
     return -math.expm1((math.log(beta) - math.log(math.comb(supports, k))) / (supports - k))
 
 
-class Promise(NamedTuple):
-    """What adds up to an excess error in the population.
-
-    Attributes
-    ----------
-    cover : float
-        What halfspaces of a random part of the public rows may lose.
-    draw : float
-        What the private draw may lose.
-    sampling : float
-        How much better the drawn rule may look than it is, or worse the best halfspace.
-    """
-
-    cover: float
-    draw: float
-    sampling: float
-
-    @property
-    def total(self) -> float:
-        """The sum, at most 1, which promises nothing."""
-        return min(1.0, sum(self))
-
-    def in_words(self, beta: float, supports: int, n_public: int) -> str:
-        """Say how it adds up and what it takes."""
-        nothing = "; this promises nothing" if self.total == 1 else ""
-        return (
-            f"With probability {1 - beta:g} the error in the population is at most "
-            f"{self.cover:.2g} (halfspaces of {supports} of {n_public} public rows) + "
-            f"{self.draw:.2g} (draw) + {self.sampling:.2g} (sampling) above that of the best "
-            "halfspace, if the rows are independent draws from the mixture and private ones all "
-            f"have the private label{nothing}."
-        )
-
-
-def promised_excess(
+def mixed_promise(
     n: int,
     n_public: int,
     supports: int,
@@ -138,8 +104,9 @@ def promised_excess(
     Returns
     -------
     Promise
-        Terms of a sum; see the agnostic case of `n_ppm`, or of `n_ppm_paper` where these are not
-        cones.
+        A sum: what supports at random may lose, what the draw may, and how much better the drawn
+        rule may look than it is, or worse the best halfspace. See the agnostic case of `n_ppm`, or
+        of `n_ppm_paper` where these are not cones.
     """
     check(beta=beta, epsilon=epsilon, d=d)
     part = beta / (3 + (supports < n_public))
@@ -148,7 +115,16 @@ def promised_excess(
     if supports < n_public:
         cover = missed_share(supports, part, max(1, n_dimensions)) * n_public / n
     draw = excess_error(cover_size, n, epsilon, part)
-    return Promise(cover, draw, _sampling(n, k, tales, part))
+    sampling = _sampling(n, k, tales, part)
+    total = min(1.0, cover + draw + sampling)
+    return Promise(
+        total,
+        f"With probability {1 - beta:g} the error in the population is at most {cover:.2g} "
+        f"(halfspaces of {supports} of {n_public} public rows) + {draw:.2g} (draw) + "
+        f"{sampling:.2g} (sampling) above that of the best halfspace, if the rows are independent "
+        "draws from the mixture and private ones all have the private label"
+        f"{'; this promises nothing' if total == 1 else ''}.",
+    )
 
 
 def _family(n: int, d: int, cones: bool) -> tuple[int, float, float]:
@@ -180,7 +156,7 @@ def n_ppm(
     """Count the rows, private and public together, of the halfspace learner on mixed populations.
 
     This is for `PPMHalfspaceClassifier` with ``pool="paper"`` and ``max_intersections=None``. Of an
-    automatic pool nothing is proved.
+    automatic pool nothing is proved, and with `alpha` it warns.
 
     Parameters
     ----------

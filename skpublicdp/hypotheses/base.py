@@ -200,12 +200,11 @@ def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
         )
 
 
-def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
-    """Refuse what is not an integer of a range."""
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is not an integer, or too small a one."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        wanted = f">= {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} must be an integer {wanted}; got {value!r}.")
+    if not whole or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}; got {value!r}.")
 
 
 def tabulate(

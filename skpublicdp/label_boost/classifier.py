@@ -26,30 +26,21 @@ from skpublicdp.card import ShowsCard
 from skpublicdp.data.bounds import check_bounds
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled import LabelledRows, split_labelled
-from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.procedure import boosted_rows
-from skpublicdp.label_boost.promise import (
-    AGAIN,
-    boosted_promise,
-    released_promise,
-)
+from skpublicdp.label_boost.promise import boosted_promise, released_promise
 from skpublicdp.label_boost.receipts import (
     BASE_PROOF,
     DRAW_PROOF,
     LABELER,
     PROOF,
+    assumptions_of,
     base_stage,
     note_stages,
 )
-from skpublicdp.label_boost.relabel import (
-    check_relabelling,
-    check_rows_of,
-    log_size,
-    most_rows,
-)
-from skpublicdp.label_boost.schedules import paper_plan, tight_plan
+from skpublicdp.label_boost.relabel import check_relabelling, log_size
+from skpublicdp.label_boost.schedules import make_plan
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import (
     DELTA,
@@ -61,7 +52,7 @@ from skpublicdp.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import ADDED, DESCRIBED, PERSONS, inherited, nothing
+from skpublicdp.promise import doubt_of, nothing, warn_if_empty
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 
@@ -159,6 +150,8 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         If a base learner or labeler that wants public rows gets none.
     AmbiguousLabelWarning
         If -1 may be a label or mark rows without one.
+    TooFewRowsWarning
+        If `guarantee_` is 1: nothing is promised for so few rows.
 
     See Also
     --------
@@ -357,15 +350,18 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
             classes=rows.classes,
             X_public=public,
         )
-        if ledger.rows_per_person > 1:
-            promise = nothing(PERSONS)
-        elif assumed_of(X_public):
-            promise = nothing(DESCRIBED)
+        if doubt := doubt_of(X_public, several=ledger.rows_per_person > 1):
+            promised = nothing(doubt)
         elif self.release_labeler:
-            promise = released_promise(labeler, fitted, float(self.beta))
+            promised = released_promise(labeler, fitted, float(self.beta))
         else:
-            promise = self._promise(plan, hypotheses, fitted, len(X_base), rows)
-        self.guarantee_, self.guarantee_reason_ = promise
+            shape = self.n_features_in_, len(rows.classes)
+            promised = boosted_promise(
+                plan, hypotheses, fitted, float(self.beta), len(X_base),
+                lambda n: log_size(hypotheses, n, *shape),
+            )  # fmt: skip
+        self.guarantee_, self.guarantee_reason_ = promised
+        warn_if_empty(promised, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
         self.classes_ = rows.classes
         self.n_rounds_ = n_rounds
@@ -374,7 +370,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         elif hasattr(self, "labeler_"):
             del self.labeler_
         self.privacy_ = ledger.receipt(
-            assumptions=(*self._assumptions(), *assumed_of(X_public)),
+            assumptions=(*assumptions_of(self), *assumed_of(X_public)),
             secure=not is_seeded(self.estimator_),
         )
         return self
@@ -389,18 +385,6 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         event = spends(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.of(self, event=event)
 
-    def _assumptions(self) -> tuple[str, ...]:
-        labels = "" if self.classes is not None else ", and the set of labels,"
-        assumptions = [
-            f"which rows are labelled{labels} may be known",
-            "the base learner is private with the budget it is given, whatever the rows",
-        ]
-        if self.release_labeler:
-            assumptions.append("no row is seen by both stages, so their budgets do not add up")
-        elif self.max_rows_per_group is not None:
-            assumptions.append("the stages are counted for one row, the whole for a person")
-        return tuple(assumptions)
-
     def _centre(self, X_public: NDArray[np.float64] | None) -> NDArray[np.float64]:
         """Return a point that no private row decides."""
         if self.bounds is not None:
@@ -414,54 +398,24 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         self, rows: LabelledRows, epsilon: Fraction, delta: Fraction
     ) -> tuple[Plan, HypothesisClass]:
         """Return sizes and budgets, and what relabels, from public numbers."""
-        n_features, n_classes = self.n_features_in_, len(rows.classes)
+        shape = self.n_features_in_, len(rows.classes)
         hypotheses = self.hypotheses
         if hypotheses is None:
-            hypotheses = Thresholds() if n_features == 1 and n_classes <= 2 else Stumps()
-        check_relabelling(hypotheses, n_features, rows.classes)
-        settings: dict[str, Any] = {
-            "n_labelled": len(rows.X_labelled),
-            "n_unlabelled": len(rows.X_unlabelled),
-            "epsilon": epsilon,
-            "delta": delta,
-            "alpha": float(self.alpha),
-            "beta": float(self.beta),
-            "n_base": self.n_base,
-        }
-        if self.constants == "paper":
-            if n_classes > 2:
-                raise ValueError(
-                    f"constants='paper' needs at most two labels and y has {n_classes}; "
-                    "use constants='tight'."
-                )
-            plan = paper_plan(**settings, vc=max(vc_dimension(hypotheses, n_features), 1))
-        else:
-            plan = tight_plan(
-                **settings,
-                log_size=lambda n: log_size(hypotheses, n, n_features, n_classes),
-                n_classes=n_classes,
-                most=most_rows(hypotheses, n_features),
-            )
-        for step in plan.rounds:
-            check_rows_of(hypotheses, n_features, step.kept)
+            hypotheses = Thresholds() if shape[0] == 1 and shape[1] <= 2 else Stumps()
+        check_relabelling(hypotheses, shape[0], rows.classes)
+        plan = make_plan(
+            self.constants,
+            hypotheses,
+            *shape,
+            n_labelled=len(rows.X_labelled),
+            n_unlabelled=len(rows.X_unlabelled),
+            epsilon=epsilon,
+            delta=delta,
+            alpha=float(self.alpha),
+            beta=float(self.beta),
+            n_base=self.n_base,
+        )
         return plan, hypotheses
-
-    def _promise(
-        self, plan: Plan, hypotheses: HypothesisClass, base: Any, n_given: int, rows: LabelledRows
-    ) -> Promise:
-        """Say how far the base learner's rule may be from the best of the class."""
-        shape = self.n_features_in_, len(rows.classes)
-        if plan.rounds:
-            return boosted_promise(
-                plan,
-                hypotheses,
-                base,
-                float(self.beta),
-                lambda n: log_size(hypotheses, n, *shape),
-            )
-        if plan.resampled:
-            return nothing(AGAIN)
-        return inherited(base, float(self.beta)) if n_given == plan.base_rows else nothing(ADDED)
 
     def _fit_labeler(
         self,

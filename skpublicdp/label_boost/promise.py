@@ -21,7 +21,7 @@ from skpublicdp.hypotheses import (
     Thresholds,
 )
 from skpublicdp.label_boost.plan import Plan
-from skpublicdp.promise import inherited, nothing
+from skpublicdp.promise import ADDED, inherited, nothing
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 MEMBERS = (
@@ -37,6 +37,7 @@ def boosted_promise(
     hypotheses: HypothesisClass,
     base: Any,
     beta: float,
+    n_given: int,
     log_size: Callable[[Any], NDArray[np.float64]],
 ) -> Promise:
     """Add up what the labellers, the base learner and sampling may cost.
@@ -44,21 +45,27 @@ def boosted_promise(
     Parameters
     ----------
     plan : Plan
-        Of one round or more.
+        What was carried out.
     hypotheses : HypothesisClass
         What labels.
     base : classifier
         The fitted base learner.
     beta : float
         Probability with which the promise may fail.
+    n_given : int
+        Rows that the base learner was given.
     log_size : callable
         Bounds the logarithm of the number of labelings of so many rows.
 
     Returns
     -------
     Promise
-        The promise, over the best of `hypotheses`.
+        The promise, over the best of `hypotheses`; without a round that of the base learner.
     """
+    if not plan.rounds:
+        if plan.resampled or n_given > plan.base_rows:
+            return nothing(AGAIN if plan.resampled else ADDED)
+        return inherited(base, beta)
     if type(base) is not SemiPrivateClassifier or not _includes(base.hypotheses, hypotheses):
         return nothing(MEMBERS)
     of_base = inherited(base, beta / 2)

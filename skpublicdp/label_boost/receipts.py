@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.base_learner import spends
@@ -21,6 +22,20 @@ LABELER = "draw of the labeler by the labelled rows"
 def base_stage(base: object) -> str:
     """Name the stage of the base learner."""
     return f"base learner {type(base).__name__}"
+
+
+def assumptions_of(learner: Any) -> tuple[str, ...]:
+    """List what the receipt of a learner takes to be public or private."""
+    labels = "" if learner.classes is not None else ", and the set of labels,"
+    assumptions = [
+        f"which rows are labelled{labels} may be known",
+        "the base learner is private with the budget it is given, whatever the rows",
+    ]
+    if learner.release_labeler:
+        assumptions.append("no row is seen by both stages, so their budgets do not add up")
+    elif learner.max_rows_per_group is not None:
+        assumptions.append("the stages are counted for one row, the whole for a person")
+    return tuple(assumptions)
 
 
 def note_stages(ledger: Ledger, plan: Plan, n_classes: int, base: object) -> None:

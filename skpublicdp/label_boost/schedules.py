@@ -14,16 +14,58 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import subsampled_epsilon
 from skpublicdp.base_learner import as_parameters, spends
-from skpublicdp.guarantees import n_private
+from skpublicdp.guarantees import n_private, vc_dimension
 from skpublicdp.guarantees.growth import least
 from skpublicdp.guarantees.label_boost import n_claimed
+from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.label_boost.plan import Plan, Round, affordable
+from skpublicdp.label_boost.relabel import check_rows_of, log_size, most_rows
 
 Sizes = Any
 """A number of rows, or an array of them."""
 
 LogSize = Callable[[Sizes], NDArray[np.float64]]
 """Bounds the logarithm of the number of labelings of so many rows."""
+
+
+def make_plan(
+    constants: str, hypotheses: HypothesisClass, n_features: int, n_classes: int, **settings: Any
+) -> Plan:
+    """Make the plan of a learner.
+
+    Parameters
+    ----------
+    constants : {"tight", "paper"}
+        Which of the two ways.
+    hypotheses : HypothesisClass
+        What relabels, checked by `relabel.check_relabelling`.
+    n_features, n_classes : int
+        Numbers of features and labels.
+    **settings
+        What `tight_plan` and `paper_plan` both take.
+
+    Returns
+    -------
+    Plan
+        Of rounds whose rows can be relabelled.
+    """
+    if constants == "tight":
+        plan = tight_plan(
+            **settings,
+            log_size=lambda n: log_size(hypotheses, n, n_features, n_classes),
+            n_classes=n_classes,
+            most=most_rows(hypotheses, n_features),
+        )
+    elif n_classes > 2:
+        raise ValueError(
+            f"constants='paper' needs at most two labels and y has {n_classes}; "
+            "use constants='tight'."
+        )
+    else:
+        plan = paper_plan(**settings, vc=max(vc_dimension(hypotheses, n_features), 1))
+    for step in plan.rounds:
+        check_rows_of(hypotheses, n_features, step.kept)
+    return plan
 
 
 def base_size(alpha: float, beta: float, n_base: int | None) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.metrics.cells import Cells
-from skpublicdp.metrics.intervals import imagined, ratio_interval
+from skpublicdp.metrics.intervals import fieller, first_guess, imagined, ratio_interval
 from skpublicdp.metrics.table import NoisyTable
 
 Floats = NDArray[np.float64]
@@ -19,6 +19,9 @@ BINS = 8
 
 CLEAR = 2
 """Deviations of its noise by which a class stands out."""
+
+FEW = 0.25
+"""Rows imagined at either end of a class, so that no variance is zero because all rows agree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +55,40 @@ class PairMean:
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
         """Return its interval, of shape (2,)."""
-        few = imagined(failure) / 2  # in each class; more would widen what is wide enough
-        ends = np.zeros(table.counts.shape)
-        ends[:, [0, -1]] = few
-        upper, lower, over, under = self.sums(table.counts + ends)
-        rows = (table.likely + ends).ravel()
+        upper, lower, over, under = self.sums(table.counts)
         totals = np.array(over), np.array(under)
-        return ratio_interval(table, upper, lower, totals, failure, rows)
+        guess = first_guess(*totals)
+        noise = [
+            table.covariance(one, other)
+            for one, other in ((upper, upper), (upper, lower), (lower, lower))
+        ]
+        variance = noise[0] - 2 * guess * noise[1] + guess**2 * noise[2]
+        # gradients at noisy counts hold the noise of pairs twice, where it is at most half of all;
+        # half of the excess is taken off, for what is left varies
+        pairs = table.variance**2 * ((self.kernel - guess) ** 2).sum()
+        once = max(1 - pairs / variance / 2, 0.75) if variance > 0 else 1.0
+        a, b, c = (once * part for part in noise)
+        rows, doubt = self._of_rows(table, under)
+        spreads = a, b - rows / 2, c - rows  # those of rows are θ (1 - θ) times something
+        whole = a - 2 * guess * b + guess**2 * c + rows * guess * (1 - guess)
+        doubtful = doubt * (guess * (1 - guess) / whole) ** 2 if whole > 0 else np.array(0.0)
+        fourth = table.fourth(upper - guess * lower)
+        return fieller(*totals, spreads, fourth, failure, doubtful)
+
+    def _of_rows(self, table: NoisyTable, under: float) -> tuple[float, float]:
+        """Return what the choice of rows adds to the variance, over θ (1 - θ), and of that itself.
+
+        The second is the sum over classes of the square of what it adds, over its rows: one over
+        the degrees of freedom, but for the whole variance squared.
+        """
+        counts = table.likely.copy()
+        counts[:, [0, -1]] += FEW
+        upper, lower, over, all_pairs = self.sums(counts)
+        mean = over / all_pairs
+        squares = ((upper - mean * lower) ** 2).reshape(counts.shape)
+        scale = table.crowd * (under / all_pairs) ** 2 / (mean * (1 - mean))
+        added = scale * (counts * squares).sum(1)
+        return float(added.sum()), float((table.crowd * added**2 / counts.sum(1)).sum())
 
 
 def ranking(n_cells: int) -> PairMean:

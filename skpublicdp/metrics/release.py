@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 
-from skpublicdp.accounting import exact_fraction
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
 from skpublicdp.metrics.cells import ONLY_PREDICTED, Cells, make_cells
-from skpublicdp.metrics.rows import call, check_lengths, known_labels, label_codes, score_column
+from skpublicdp.metrics.rows import known_labels
 from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.metrics.table import (
     MOVED,
@@ -22,9 +21,9 @@ from skpublicdp.metrics.table import (
     release_right,
     release_table,
 )
-from skpublicdp.parameters import DELTA, FIT
-
-Codes = NDArray[np.intp]
+from skpublicdp.metrics.tally import Tally, test_rows
+from skpublicdp.model_selection.checks import unprotected_line
+from skpublicdp.parameters import DELTA, FIT, ROWS
 
 RESPONSES = ("predict_proba", "decision_function")
 
@@ -32,6 +31,7 @@ ASSUMPTIONS = (
     "the estimator, its labels and the number of rows are public",
     "what is predicted for a row depends on that row alone",
 )
+ELSEWHERE = "these steps, which declare no protection, were fitted on public rows only"
 
 
 def private_scores(
@@ -45,6 +45,8 @@ def private_scores(
     classes: Any = None,
     response_method: str = "auto",
     threshold: float | None = None,
+    groups: Any = None,
+    max_rows_per_group: int | None = None,
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateScores:
@@ -58,9 +60,10 @@ def private_scores(
     ----------
     estimator : classifier
         Fitted, on other rows, and public: without privacy or with it. Pipelines are welcome.
-    X : array-like or DataFrame
-        Private rows, anything that the estimator predicts.
-    y : array-like of shape (n,)
+    X : array-like, DataFrame or streamed rows
+        Private rows, anything that the estimator predicts. Of `open_rows`, a Dask frame and the
+        like a few chunks are in memory at once, and the estimator predicts each chunk as it comes.
+    y : array-like of shape (n,), or a column of the same streamed rows
         Their labels. One that the estimator does not know counts as an error.
     epsilon : float, default=1.0
         ε > 0 of the release.
@@ -77,6 +80,11 @@ def private_scores(
     threshold : float, default=None
         Score above which the estimator predicts the positive class, if that is not 0.5 for
         probabilities or 0.
+    groups : array-like of shape (n,), or a column of the same streamed rows, default=None
+        Whose row each is, for `max_rows_per_group`; this is public.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: the first so many rows of each person count, and the
+        noise is for all of them. Intervals take a person's rows to be all alike.
     random_state : int, Generator, RandomState or None, default=None
         None for randomness of the operating system, which the guarantee needs; other values for
         tests.
@@ -121,54 +129,64 @@ def private_scores(
     """
     check_parameters(
         "private_scores",
-        {"response_method": [StrOptions({"auto", "predict", *RESPONSES})]},
+        {"response_method": [StrOptions({"auto", "predict", *RESPONSES})]} | ROWS,
         epsilon=epsilon,
         delta=delta,
         random_state=random_state,
         budget=budget,
         response_method=response_method,
+        max_rows_per_group=max_rows_per_group,
     )
-    ledger = Ledger(epsilon, delta, random_state, budget, who="private_scores")
-    n = check_lengths(X=X, y=y)
+    ledger = Ledger(
+        epsilon,
+        delta,
+        random_state,
+        budget,
+        who="private_scores",
+        rows_per_person=max_rows_per_group,
+    )
+    assumptions = ASSUMPTIONS + unprotected_line(estimator, ELSEWHERE)
+    rows = test_rows(X, y, groups, max_rows_per_group)
     labels = labels_of(estimator, classes)
     response = _response(estimator, response_method, len(labels))
     has_classes = getattr(estimator, "classes_", None) is not None
     positive = _position(pos_label, labels)
     in_scores = _position(labels[positive], labels_of(estimator, None if has_classes else labels))
-    for_right, for_table = noise_for_both(ledger, n)
-    check_drawable(for_right, ONE)
-    check_drawable(for_table, MOVED)
-    ledger.read(n)
-    codes = label_codes("y", y, labels)
-    predicted = label_codes("predict", call(estimator, "predict", X, n), labels)
-    right = (codes == predicted) & (codes >= 0)
+    for_right, for_table = noise_for_both(ledger, rows.n)
+    check_drawable(for_right, ledger.for_person(ONE))
+    check_drawable(for_table, ledger.for_person(MOVED))
+    ledger.read(rows.n)
     cells, of_cells = None, np.eye(len(labels), dtype=bool)
-    codes, places = wrong_if_unknown(codes, predicted, len(labels))
     if len(labels) == 2:
-        codes, is_positive = (codes == positive) * 1, places == positive
-        cells = _cells(for_table, n, response, threshold)
-        places = cells.place(_scores(estimator, response, X, n, in_scores), is_positive)
+        cells = _cells(for_table, rows.n / ledger.rows_per_person, response, threshold)
         is_right = np.arange(cells.size) >= cells.decided
         of_cells = np.stack([~is_right, is_right])
+    tally = rows.count(Tally(estimator, labels, positive, in_scores, response, cells))
     # all is read: from here on nothing fails
-    count, table = release_right(right, for_right, ledger), None
+    count, table = release_right(tally[:1], rows.n, for_right, ledger, rows.crowd), None
     if len(labels) > 1:
-        table = release_table(codes, places, of_cells.shape, for_table, ledger, of_cells, count)
+        counted = tally[1:].reshape(of_cells.shape)
+        table = release_table(counted, rows.n, for_table, ledger, of_cells, count)
     return PrivateScores(
         classes=labels,
         positive=positive,
         cells=cells,
         count=count,
         table=table,
-        privacy=ledger.receipt(assumptions=ASSUMPTIONS),
+        privacy=ledger.receipt(assumptions=assumptions),
     )
 
 
 def check_parameters(caller: str, others: dict[str, Any], **given: Any) -> None:
     """Check parameters as estimators do."""
-    known = {name: float(exact_fraction(given[name])) for name in ("epsilon", "delta")}
+    known = {
+        name: float(value)
+        if isinstance(value, Rational) and not isinstance(value, Integral)
+        else value
+        for name, value in given.items()
+    }
     constraints = FIT | {"delta": DELTA} | others
-    validate_parameter_constraints(constraints, given | known, caller_name=caller)
+    validate_parameter_constraints(constraints, known, caller_name=caller)
 
 
 def labels_of(estimator: Any, classes: Any) -> list[Any]:
@@ -181,12 +199,6 @@ def labels_of(estimator: Any, classes: Any) -> list[Any]:
             "give its labels as classes."
         )
     return known_labels("classes", classes)
-
-
-def wrong_if_unknown(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
-    """Let a label that is none of the classes count as the one after what is predicted."""
-    predicted = np.where(predicted < 0, (codes + 1) % n_labels, predicted)
-    return np.where(codes < 0, (predicted + 1) % n_labels, codes), predicted
 
 
 def _response(estimator: Any, wanted: str, n_labels: int) -> str:
@@ -211,7 +223,7 @@ def _position(pos_label: Any, labels: list[Any]) -> int:
     return labels.index(pos_label)
 
 
-def _cells(noise: Any, n: int, response: str, threshold: float | None) -> Cells:
+def _cells(noise: Any, n: float, response: str, threshold: float | None) -> Cells:
     if response == "predict":
         return ONLY_PREDICTED
     if threshold is None:
@@ -219,12 +231,3 @@ def _cells(noise: Any, n: int, response: str, threshold: float | None) -> Cells:
     elif response == "predict_proba" and not 0 < threshold < 1:
         raise ValueError(f"threshold must be between 0 and 1 for probabilities; got {threshold!r}.")
     return make_cells(noise, n, response, float(threshold))
-
-
-def _scores(estimator: Any, response: str, X: Any, n: int, positive: int) -> NDArray[np.float64]:
-    if response == "predict_proba":
-        return score_column(response, call(estimator, response, X, n, 2)[:, positive])
-    if response == "predict":
-        return np.zeros(n)
-    scores = score_column(response, call(estimator, response, X, n))
-    return scores if positive else -scores

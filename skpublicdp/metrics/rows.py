@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.guard import guarded
+from skpublicdp.guard import RefusedError, guarded
 
 Codes = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -19,13 +19,13 @@ FAILED = (
 )
 
 
-def count_rows(name: str, X: Any) -> int:
+def count_rows(name: str, X: Any, *, least: int = 1) -> int:
     """Return how many rows there are, which is public."""
     try:
         n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     except (IndexError, TypeError):
         raise ValueError(f"{name} must be a container of rows; got a {type(X).__name__}.") from None
-    if not n:
+    if n < least:
         raise ValueError(f"{name} must hold at least one row; got none.")
     return n
 
@@ -62,6 +62,18 @@ def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
     return _codes_of_objects(column, {label: code for code, label in enumerate(classes)})
 
 
+def wrong_if_unknown(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
+    """Let a label that is none of the classes count as the one after what is predicted."""
+    predicted = np.where(predicted < 0, (codes + 1) % n_labels, predicted)
+    return np.where(codes < 0, (predicted + 1) % n_labels, codes), predicted
+
+
+def table_of(codes: Codes, places: Codes, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Count rows by label and cell."""
+    flat = np.bincount(codes * shape[1] + places, minlength=shape[0] * shape[1])
+    return flat.reshape(shape).astype(np.int64)
+
+
 def equal_rows(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
     """Tell for each row whether two labels are equal; what cannot be compared is not."""
     one, other = _column("y_true", y_true), _column("y_pred", y_pred)
@@ -82,7 +94,7 @@ def score_column(name: str, scores: Any) -> Floats:
 def call(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
     """Call a method of the estimator on private rows, in silence."""
     what = "score for each class" if width else "value"
-    error = ValueError(FAILED.format(method=method, what=what))
+    error = RefusedError(FAILED.format(method=method, what=what))
     answer = guarded(lambda: np.asarray(getattr(estimator, method)(X)), error=error)
     if answer.shape != ((n,) if width is None else (n, width)):
         raise error

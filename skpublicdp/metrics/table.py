@@ -21,10 +21,10 @@ PROOF = "docs/proofs/scores.md"
 ONE, MOVED = Sensitivity(1, 1), Sensitivity(2, 2)
 """A replaced row moves a count by one; it leaves a cell of a table and enters another."""
 
-QUIET = 0.34
+QUIET = 0.3
 """Noise of the number of right predictions that would do, in units of √n."""
 
-LEAST_SHARE, MOST_SHARE = 0.1, 0.7
+LEAST_SHARE, MOST_SHARE = 0.1, 0.8
 """Of the budget, for the number of right predictions beside a table."""
 
 LAPLACE_KURTOSIS = 3.0
@@ -44,12 +44,15 @@ class NoisyCount:
         With the same noise; it has its spread.
     laplace : bool
         Whether the noise is Laplace noise.
+    crowd : float
+        How many rows the mean row's person has: so many times as much the choice of persons adds.
     """
 
     value: int
     n: int
     noise: Measurement
     laplace: bool
+    crowd: float = 1.0
 
     @property
     def likely(self) -> float:
@@ -77,6 +80,8 @@ class NoisyTable:
         Cells whose total was set right: all, or those that are right and those that are wrong.
     laplace : bool
         Whether the noise is Laplace noise.
+    crowd : float
+        As of a `NoisyCount`.
     """
 
     counts: Floats
@@ -86,6 +91,7 @@ class NoisyTable:
     total_variance: float
     groups: tuple[Mask, ...]
     laplace: bool
+    crowd: float = 1.0
 
     def covariance(self, u: Floats, v: Floats) -> Floats:
         """Return the covariance, by noise, of sums of cells with weights u and v."""
@@ -121,13 +127,13 @@ class NoisyTable:
 def share_of_right(noise: Noise, persons: float) -> Fraction:
     """Return which share of the budget the number of right predictions gets.
 
-    What would do for a third of the noise that the choice of the test rows adds by itself, and as
+    What would do for three tenths of the noise that the choice of the rows adds by itself, and as
     many times more as would have been possible at most: so more budget is always less noise.
 
     Examples
     --------
     >>> share_of_right(Pure(Fraction(1)), 10_000), share_of_right(Pure(Fraction(1, 5)), 1040)
-    (Fraction(11, 64), Fraction(43, 64))
+    (Fraction(3, 16), Fraction(49, 64))
     """
     quiet = QUIET * math.sqrt(persons)
     if isinstance(noise, Gaussian):
@@ -141,7 +147,8 @@ def share_of_right(noise: Noise, persons: float) -> Fraction:
 def noise_for_both(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
     """Return the noise of the number of right predictions and that of a table."""
     noise = all_noise(ledger)
-    share = share_of_right(noise, n)
+    # noise is as many times larger as a person has rows, and rows matter by their root
+    share = share_of_right(noise, n / ledger.rows_per_person**2)
     return part_of(noise, share), part_of(noise, 1 - share)
 
 
@@ -151,18 +158,18 @@ def check_drawable(noise: Noise, sensitivity: Sensitivity) -> None:
         raise ValueError("epsilon must be larger: its noise is too large to be drawn.")
 
 
-def release_right(right: Mask, noise: Noise, ledger: Ledger) -> NoisyCount:
-    """Release how many predictions are right."""
-    exact = np.array([np.count_nonzero(right)], dtype=np.int64)
+def release_right(
+    exact: Integers, n: int, noise: Noise, ledger: Ledger, crowd: float = 1.0
+) -> NoisyCount:
+    """Release how many predictions of n rows are right, an array of one number."""
     name = noise_on("the number of right predictions", noise)
     noisy = ledger.add_noise(exact, ONE, noise, name=name, proof=PROOF)
-    return NoisyCount(int(noisy.values[0]), len(right), noisy, isinstance(noise, Pure))
+    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), crowd)
 
 
 def release_table(
-    labels: NDArray[np.intp],
-    cells: NDArray[np.intp],
-    shape: tuple[int, ...],
+    exact: Integers,
+    n: int,
     noise: Noise,
     ledger: Ledger,
     right: Mask | None = None,
@@ -172,10 +179,10 @@ def release_table(
 
     Parameters
     ----------
-    labels, cells : ndarray of int, shape (n,)
-        Of each row.
-    shape : tuple of int
-        How many labels and cells there are.
+    exact : ndarray of int64, shape (n_labels, n_cells)
+        How many there are.
+    n : int
+        Number of rows.
     noise : Gaussian or Pure
         What it costs.
     ledger : Ledger
@@ -185,8 +192,7 @@ def release_table(
     count : NoisyCount, optional
         That number.
     """
-    n = len(labels)
-    flat = np.bincount(labels * shape[1] + cells, minlength=shape[0] * shape[1]).astype(np.int64)
+    flat, shape = exact.ravel(), exact.shape
     name = noise_on("counts of labels and cells of scores", noise)
     noisy = ledger.add_noise(flat, MOVED, noise, name=name, proof=PROOF)
     values = noisy.values.astype(np.float64)
@@ -202,7 +208,14 @@ def release_table(
         counts[group] += (total - values[group].sum()) / np.count_nonzero(group)
         likely[group] = nearest(counts[group], floor)
     return NoisyTable(
-        counts.reshape(shape), likely.reshape(shape), n, noisy.variance, variance, groups, laplace
+        counts=counts.reshape(shape),
+        likely=likely.reshape(shape),
+        n=n,
+        variance=noisy.variance,
+        total_variance=variance,
+        groups=groups,
+        laplace=laplace,
+        crowd=1.0 if count is None else count.crowd,
     )
 
 

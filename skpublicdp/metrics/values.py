@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from skpublicdp.accounting import PrivacyReceipt
@@ -13,13 +14,15 @@ from skpublicdp.ledger import Ledger
 from skpublicdp.metrics.cells import ONLY_PREDICTED, make_cells
 from skpublicdp.metrics.estimates import balance, ranking, recalls, shares_of_all
 from skpublicdp.metrics.intervals import share_interval
-from skpublicdp.metrics.release import RESPONSES, check_parameters, wrong_if_unknown
+from skpublicdp.metrics.release import RESPONSES, check_parameters
 from skpublicdp.metrics.rows import (
     check_lengths,
     equal_rows,
     known_labels,
     label_codes,
     score_column,
+    table_of,
+    wrong_if_unknown,
 )
 from skpublicdp.metrics.table import MOVED, ONE, check_drawable, release_right, release_table
 from skpublicdp.parameters import PROBABILITY
@@ -306,7 +309,8 @@ def accuracy_of(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -
     noise = all_noise(ledger)
     check_drawable(noise, ONE)
     ledger.read(n)
-    count = release_right(equal_rows(y_true, y_pred), noise, ledger)
+    right = np.count_nonzero(equal_rows(y_true, y_pred))
+    count = release_right(np.array([right], dtype=np.int64), n, noise, ledger)
     return _value(count.likely / n, share_interval(count, 1 - level), level, ledger)
 
 
@@ -342,7 +346,7 @@ def auc_of(
     cells = make_cells(noise, n, response_method, 0.5 if response_method == RESPONSES[0] else 0.0)
     positive = label_codes("y_true", y_true, known_labels("pos_label", [pos_label])) + 1
     places = cells.place(score_column("y_score", y_score), None)
-    table = release_table(positive, places, (2, cells.size), noise, ledger)
+    table = release_table(table_of(positive, places, (2, cells.size)), n, noise, ledger)
     mean = ranking(cells.size)
     return _value(mean.value(table), mean.interval(table, 1 - level), level, ledger)
 
@@ -356,7 +360,8 @@ def _confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> Any:
     check_drawable(noise, MOVED)
     ledger.read(n)
     codes = label_codes("y_true", y_true, known), label_codes("y_pred", y_pred, known)
-    return release_table(*wrong_if_unknown(*codes, len(known)), (len(known),) * 2, noise, ledger)
+    counted = table_of(*wrong_if_unknown(*codes, len(known)), (len(known),) * 2)
+    return release_table(counted, n, noise, ledger)
 
 
 def _value(value: float, ends: Any, level: float, ledger: Ledger) -> PrivateValue:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any, NamedTuple
 
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skpublicdp.model_selection.candidates import does_something, sees_no_rows
+
+UNDECLARED = "these declare no protection, and are taken to have the one they are paid for"
+"""Of a search, in its receipt."""
 
 
 class Finding(NamedTuple):
@@ -36,6 +40,7 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
     """List steps that would be fitted to private rows without protection, or repeat a row.
 
     Nothing is fitted: the answer follows from the types and parameters of the steps, fitted or not.
+    Listed as well is a pipeline that would transform `X`, but not the `X_public` given to `fit`.
 
     Parameters
     ----------
@@ -57,14 +62,43 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
     >>> from sklearn.preprocessing import StandardScaler
     >>> from skpublicdp import PublicFit, SemiPrivateClassifier
     >>> from skpublicdp.model_selection import check_pipeline
-    >>> check_pipeline(make_pipeline(PublicFit(StandardScaler()), SemiPrivateClassifier()))
+    >>> public = {"transform_input": ["X_public"]}
+    >>> steps = PublicFit(StandardScaler()), SemiPrivateClassifier()
+    >>> check_pipeline(make_pipeline(*steps, **public))
     []
-    >>> for finding in check_pipeline(make_pipeline(StandardScaler(), SemiPrivateClassifier())):
+    >>> steps = StandardScaler(), SemiPrivateClassifier()
+    >>> for finding in check_pipeline(make_pipeline(*steps, **public)):
     ...     print(finding)
     standardscaler: StandardScaler is fitted to private rows; wrap it in PublicFit.
     """
     name = "" if isinstance(pipeline, Pipeline) else type(pipeline).__name__
-    return list(_findings(pipeline, name))
+    raw = _raw_public_rows(pipeline) if isinstance(pipeline, Pipeline) else []
+    return [*_findings(pipeline, name), *raw]
+
+
+def unprotected_line(estimator: Any, meaning: str) -> tuple[str, ...]:
+    """Return a line for a receipt that names the steps without protection, if there are any."""
+    name = "" if isinstance(estimator, Pipeline) else type(estimator).__name__
+    found = ", ".join(finding.step for finding in _findings(estimator, name))
+    return (f"{meaning}: {found}",) if found else ()
+
+
+def _raw_public_rows(pipeline: Pipeline) -> list[Finding]:
+    """Tell of public rows that pass by the steps which transform the private ones."""
+    *before, (name, learner) = pipeline.steps
+    changes = any(does_something(step) for _, step in before)
+    given = "X_public" in (getattr(pipeline, "transform_input", None) or ())
+    takes = does_something(learner) and "X_public" in signature(learner.fit).parameters
+    if given or not takes or not changes:
+        return []
+    return [
+        Finding(
+            name,
+            f"the steps before {type(learner).__name__} transform X and not an X_public given to "
+            "fit",
+            'pass transform_input=["X_public"] to Pipeline, or mark public rows by is_public',
+        )
+    ]
 
 
 def _findings(step: Any, name: str) -> Iterator[Finding]:
@@ -97,12 +131,13 @@ def _protected(step: Any) -> bool:
     """Tell whether a step sees no private row, or protects those that it sees."""
     own = type(step).__module__.startswith("skpublicdp.")
     declared = getattr(step, "protects_all_rows", None) is True
-    return own or declared or sees_no_rows(step)
+    return own or declared or (hasattr(step, "__sklearn_tags__") and sees_no_rows(step))
 
 
 def _unprotected(step: Any, name: str) -> Finding:
     """Say what is wrong with a step that is of nobody's promise."""
-    kind, parameters = type(step).__name__, step.get_params(deep=False)
+    kind = type(step).__name__
+    parameters = step.get_params(deep=False) if hasattr(step, "get_params") else {}
     repeated = [one for one in _learners(parameters) if _is_private(one)]
     if not repeated:
         if hasattr(step, "transform"):

@@ -18,7 +18,7 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     label_column,
 )
-from skpublicdp.data.masks import check_mask, kept_rows, take
+from skpublicdp.data.masks import check_index, check_mask, kept_rows, take
 from skpublicdp.data.reading import as_numbers, read_public, read_table
 from skpublicdp.guard import guarded
 from skpublicdp.model_selection.candidates import Candidate
@@ -87,6 +87,7 @@ class SearchRows:
         if y is None:
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         table = read_table(search, X, reset=True, numeric=False)
+        check_index(X, is_public=is_public, groups=groups)
         public = read_public(search, table, X_public, numeric=False)
         # a list has no type but that of its values
         X = table.native if hasattr(X, "shape") else as_numbers(table)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.base_learner import is_seeded, spends
+from skpublicdp.base_learner import Delegates, is_seeded, spends
 from skpublicdp.card import ShowsCard
 from skpublicdp.guarantees import Promise
 from skpublicdp.ledger import Ledger
 from skpublicdp.model_selection.candidates import Candidate, Fit, list_candidates
+from skpublicdp.model_selection.checks import UNDECLARED, unprotected_line
 from skpublicdp.model_selection.family import FamilyFit
 from skpublicdp.model_selection.public_trial import not_ruled_out
 from skpublicdp.model_selection.rows import SearchRows
@@ -37,19 +35,8 @@ from skpublicdp.parameters import (
 )
 from skpublicdp.promise import CHOSEN, NO_LAW, nothing
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
 
-
-def _if_best_has(method: str) -> Callable[[_Method], _Method]:
-    def check(self: SemiPrivateSearchCV) -> bool:
-        getattr(getattr(self, "best_estimator_", None) or self.estimator, method)
-        return True
-
-    decorator: Callable[[_Method], _Method] = available_if(check)
-    return decorator
-
-
-class SemiPrivateSearchCV(ShowsCard, ClassifierMixin, BaseEstimator):
+class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
     """Search over settings of private classifiers, for one ε in all.
 
     Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`,
@@ -175,9 +162,6 @@ class SemiPrivateSearchCV(ShowsCard, ClassifierMixin, BaseEstimator):
         "groups": True,
     }
 
-    protects_all_rows = True
-    """It may be a base learner."""
-
     def __init__(
         self,
         estimator: Any,
@@ -288,58 +272,8 @@ class SemiPrivateSearchCV(ShowsCard, ClassifierMixin, BaseEstimator):
         self.privacy_ = receipt
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels with the chosen candidate.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            A label of `classes_` for each row.
-        """
-        check_is_fitted(self)
-        labels: NDArray[Any] = self.best_estimator_.predict(X)
-        return labels
-
-    @_if_best_has("predict_proba")
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with the chosen candidate.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n, n_classes)
-            One column for each label of `classes_`.
-        """
-        check_is_fitted(self)
-        probabilities: NDArray[np.float64] = self.best_estimator_.predict_proba(X)
-        return probabilities
-
-    @_if_best_has("decision_function")
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the decision function of the chosen candidate.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n,) or (n, n_classes)
-            Its values.
-        """
-        check_is_fitted(self)
-        values: NDArray[np.float64] = self.best_estimator_.decision_function(X)
-        return values
+    def _inside(self) -> Any:
+        return getattr(self, "best_estimator_", None) or self.estimator
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what rows the estimator takes, and how good to expect it to be."""
@@ -393,7 +327,7 @@ class SemiPrivateSearchCV(ShowsCard, ClassifierMixin, BaseEstimator):
             assumptions.append(
                 "each candidate is private with the budget it is given, whatever the rows"
             )
-        return tuple(assumptions)
+        return (*assumptions, *unprotected_line(self.estimator, UNDECLARED))
 
     def _seeded(self, chosen: Candidate, learner: Any) -> bool:
         return not chosen.in_family and is_seeded(learner)

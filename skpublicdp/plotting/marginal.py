@@ -245,7 +245,7 @@ def describe(column: Column, cuts: Floats | None) -> list[str]:
     ['≤ 1.25', '1.25 to 8', '> 8']
     """
     if cuts is None:
-        return [*map(str, column.values.tolist()), OTHER, MISSING]
+        return [*map(str, column.names)]
     if not len(cuts):
         return ["all"]
     if not column.integral:

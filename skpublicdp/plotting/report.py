@@ -14,10 +14,11 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.card import findings, inner_estimator, learned, settings
+from skpublicdp.card import findings, inner_estimator, learned, settings, unwrapped
 from skpublicdp.plotting.cdf import CDFDisplay
+from skpublicdp.plotting.choice import PANELS
 from skpublicdp.plotting.marginal import MarginalDisplay
-from skpublicdp.plotting.shape import PANELS, ShapeDisplay
+from skpublicdp.plotting.shape import ShapeDisplay
 from skpublicdp.plotting.style import check_matplotlib
 
 MOST_LABELS = 4
@@ -49,7 +50,8 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     Parameters
     ----------
     estimator : estimator
-        A fitted one of this package with a receipt, `privacy_`.
+        A fitted one of this package with a receipt, `privacy_`; or a pipeline or a search around
+        one. The card names the steps before it, and what its receipt leaves out.
     path : str or path-like
         File to be written.
 
@@ -89,11 +91,13 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     """
     check_matplotlib("report")
     check_is_fitted(estimator)
+    given = type(estimator).__name__
+    estimator, steps, searches = unwrapped(estimator)
     receipt = getattr(estimator, "privacy_", None)
     if receipt is None:
         raise TypeError(
-            "report must be given a fitted estimator with a receipt, privacy_; got "
-            f"{type(estimator).__name__}."
+            "report must be given a fitted estimator with a receipt, privacy_, or a pipeline or a "
+            f"search with a best_estimator_ around one; got {given}."
         )
     name = escape(type(estimator).__name__)
     found = [*findings(estimator)]
@@ -102,6 +106,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         f"<p>A model card. {receipt.n_private} private rows, {receipt.n_public} public rows; "
         f"(ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}).</p>",
         f"<p class='key'>{escape(receipt.in_words())}</p>",
+        *_before(steps),
         "<h2>What was learned</h2>",
         *(_image(figure, text) for figure, text in _pictures(estimator)),
         f"<pre>{escape(learned(estimator) or 'Synthetic rows; sample() gives them.')}</pre>",
@@ -111,6 +116,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         _table([*found, *_certificate(estimator)]) or "<p>Nothing besides.</p>",
         "<h2>What it does not say</h2>",
         "<ul>",
+        *(f"<li>{escape(line)}</li>" for line in _left_out(steps, searches)),
         *(f"<li>{escape(line)}</li>" for line in _limitations(estimator, receipt)),
         "</ul>",
         "<h2>Settings</h2>",
@@ -126,6 +132,28 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _before(steps: list[tuple[str, Any]]) -> Iterator[str]:
+    """Yield the steps of a pipeline, which make the columns that a learner sees."""
+    if steps:
+        yield "<h2>Steps before it</h2>"
+        yield _table([(name, learned(step) or type(step).__name__) for name, step in steps])
+
+
+def _left_out(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
+    """Yield what happened around a learner, of which its receipt does not know."""
+    others = [name for name, step in steps if not hasattr(step, "transformer_")]
+    if others:
+        yield (
+            f"The receipt does not cover the steps before: if {', '.join(others)} learned from "
+            "private rows, that is not protected."
+        )
+    for search in searches:
+        yield (
+            f"The receipt does not cover {type(search).__name__}, whose other fits and whose scores"
+            " may have been of the same private rows."
+        )
 
 
 def _table(rows: list[tuple[str, str]]) -> str:

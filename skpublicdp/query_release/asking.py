@@ -46,7 +46,8 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, any_code: int) -> Codes:
         if column.categorical:
             check_known(values, column)
         numbers = np.zeros((len(values), len(schema.columns)))
-        numbers[:, position] = column.encode(values)
+        # of dates, text and whatever else names one is understood here, as by `cdf`
+        numbers[:, position] = column.numbers(values) if column.counted else column.encode(values)
         codes[asked, position] = bins.codes(numbers)[:, position]
     return codes
 

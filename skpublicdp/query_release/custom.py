@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.drift import clear_drift
+from skpublicdp.query_release.drift import likely_worth
 from skpublicdp.query_release.marginals import MarginalRelease, Measured
 from skpublicdp.query_release.spending import all_noise, noise_on
 
@@ -114,8 +114,7 @@ def _posterior(
     known : float
         The factor if public rows are a sample of the private rows' population.
     trust : float, optional
-        One over the factor; by default drift is added to `known` if that makes the values clearly
-        likelier.
+        One over the factor; by default the drift that the values make likely is added to `known`.
 
     Returns
     -------
@@ -128,10 +127,7 @@ def _posterior(
     scales, axes = np.linalg.eigh(covariance * root[:, None] * root)
     scales = np.maximum(scales, 0)
     residual = axes.T @ (root * (values - mean))
-    if trust is not None:
-        factor = 1 / trust
-    else:
-        factor = known + clear_drift(residual**2, scales, scales * known + 1)
+    factor = 1 / (trust or likely_worth(residual**2, scales, 1.0, known))
     reach = factor * (covariance * root) @ axes
     left = 1 / (factor * scales + 1)
     variance = factor * np.diag(covariance) - (reach**2) @ left

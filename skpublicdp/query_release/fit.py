@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from skpublicdp.accounting import Measurement
-from skpublicdp.query_release.drift import CLEAR_GAIN, SIZES
+from skpublicdp.query_release.drift import SIZES
 from skpublicdp.query_release.prefix import Strategy
 
 Floats = NDArray[np.float64]
@@ -27,6 +27,9 @@ WAVES = 8
 
 COARSE = 120
 """Trust is estimated on at most so many edges."""
+
+CLEAR_GAIN = 2.0
+"""Drift is believed in if it makes the noisy answers e² times as likely (Akaike's rule)."""
 
 SHARE_WIDE = 0.1
 """The share of rough drift that goes where the public rows are not."""

@@ -20,8 +20,12 @@ Floats = NDArray[np.float64]
 SCALES = SIZES[:, None]
 """The values of g that are tried."""
 
+SIMPLE = 1 / np.sqrt(np.maximum(SCALES, SCALES[1]))
+SIMPLE /= SIMPLE.sum()
+"""Where no public rows tell of g, small ones are likelier: the less is known, the more even."""
+
 PRIOR_CELLS = 5.0
-"""An even mixture counts for so many cells of all tables, and theirs for so many of each table."""
+"""The first mixture counts for so many cells of all tables, theirs for so many of each table."""
 
 TELLING = 0.05
 """Cells whose log-likelihood varies by less teach nothing: with them the mixture is found later."""
@@ -82,9 +86,9 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
     logs = _log_likelihood(cells.at(learners), worth)
     telling = np.ptp(logs, axis=0) >= TELLING
     likelihood = np.exp(logs[:, telling] - logs[:, telling].max(axis=0, initial=-np.inf))
-    even = np.full((len(SCALES), 1), 1 / len(SCALES))
+    first = np.full_like(SIMPLE, 1 / len(SCALES)) if worth else SIMPLE
     together = np.zeros(likelihood.shape[1], dtype=np.intp)
-    pooled = _mixture(likelihood, together, even, PRIOR_CELLS, 60)
+    pooled = _mixture(likelihood, together, first, PRIOR_CELLS, 60)
     mixture = _mixture(
         likelihood,
         of_table[learners[telling]],

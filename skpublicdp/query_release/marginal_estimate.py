@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from skpublicdp.query_release.marginal_solver import Floats
+from skpublicdp.query_release.marginal_solver import TINY, Floats
 from skpublicdp.query_release.marginal_tables import Columns
 
 NOTHING = 1e-12
@@ -38,8 +38,10 @@ class Table:
         Share of a cell's variance that its margins leave.
     loose : ndarray
         Prior variance of a cell is `loose` times its fraction times `open`.
-    fractions, variances : ndarray
-        The estimate, and the variance of what the table adds to its margins.
+    fractions : ndarray
+        The estimate.
+    spread, variances : ndarray
+        The variance of what the table adds to its margins, before and after it is measured.
     """
 
     columns: Columns
@@ -57,6 +59,7 @@ class Table:
     open: Floats = field(init=False)
     loose: Floats = field(init=False)
     fractions: Floats | None = None
+    spread: Floats = field(init=False)
     variances: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,6 +104,18 @@ class Table:
             worth = other.precision / math.prod(other.shape[axis] for axis in axes)
             total, precision = total + worth * other.measured.sum(axis=axes), precision + worth
         return total / max(precision, NOTHING), max(precision, NOTHING)
+
+    def freed(self) -> tuple[Floats, Floats]:
+        """Return what the estimate would be if its margins were not taken for known.
+
+        Of what it lacks towards the measured values, the table's own part has taken its share; the
+        errors of the margins have not, and the rest is theirs by their variance.
+        """
+        margins = self.error() - self.variances
+        expected = np.maximum(margins + self.spread, TINY)
+        noise = 1 / np.maximum(self.precisions, NOTHING)
+        moved = self.known + margins / (expected + noise) * (self.values - self.known)
+        return np.maximum(moved, TINY), 1 / (1 / expected + 1 / noise)
 
     def residual(self) -> Floats:
         """Return measured less public fractions, less what is due to the margins of either."""

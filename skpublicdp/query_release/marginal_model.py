@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.query_release.drift import clear_drift
+from skpublicdp.query_release.drift import likely_worth
 from skpublicdp.query_release.marginal_dispersion import Cells, shrink
 from skpublicdp.query_release.marginal_estimate import Table
 from skpublicdp.query_release.marginal_solver import Floats, meet_margins, weigh
@@ -102,6 +102,16 @@ class MarginalModel:
                 ratios = _disperse(tables, self.worth[width])
             _estimate(tables, ratios)
 
+    def reconcile(self) -> None:
+        """Free tables from fixed margins, and let them agree on the mean of each margin."""
+        freed = {columns: table.freed() for columns, table in self.tables.items()}
+        for tables in self._orders.values():
+            for group in _alike(tables):
+                found = np.stack([_mean_margin(table, freed) for table in group])
+                found = meet_margins(found, _margins(group), 50)
+                for table, fractions in zip(group, found, strict=True):
+                    table.fractions = fractions
+
     def _collect(self, table: Table) -> None:
         """Gather the own measurement and what wider tables say."""
         total = table.precision * table.measured
@@ -122,7 +132,7 @@ class MarginalModel:
         return fractions
 
     def _worth(self, tables: Sequence[Table], m: float) -> float:
-        """Return how many private rows the public ones are worth, by the largest likelihood."""
+        """Return how many private rows the public ones are worth."""
         if not m:
             return 0.0
         if self.trust is not None:
@@ -143,7 +153,7 @@ class MarginalModel:
             noises.append(table.kept / table.precisions[on])
             weights.append(np.full(len(spreads[-1]), table.kept))  # margins fix the other errors
         error, spread, noise, weight = map(np.concatenate, (errors, spreads, noises, weights))
-        return 1 / (known + clear_drift(error, spread, spread * known + noise, weight))
+        return likely_worth(error, spread, noise, known, weight)
 
 
 def closure(workload: Iterable[Columns]) -> list[Columns]:
@@ -161,6 +171,17 @@ def closure(workload: Iterable[Columns]) -> list[Columns]:
         for margin in itertools.combinations(columns, width)
     }
     return sorted(every, key=lambda columns: (len(columns), columns))
+
+
+def _mean_margin(table: Table, freed: Mapping[Columns, tuple[Floats, Floats]]) -> Floats:
+    """Return the mean of a table and of the sums of wider ones, by their precisions."""
+    fractions, variance = freed[table.columns]
+    total, precision = fractions / variance, 1 / variance
+    for other in table.above:
+        axes = other.axes_without(table.columns)
+        fractions, variance = (each.sum(axis=axes) for each in freed[other.columns])
+        total, precision = total + fractions / variance, precision + 1 / variance
+    return total / precision
 
 
 def _alike(tables: Iterable[Table]) -> Iterable[list[Table]]:
@@ -245,5 +266,5 @@ def _estimate(tables: Sequence[Table], ratios: Sequence[Floats]) -> None:
                 table.open = np.maximum(1 - fractions, LEAST_OPEN)
             # an estimate that noise made too small is no less uncertain
             likely = np.maximum(fractions, table.prior)
-            spread = np.maximum(table.loose * likely * table.open, 1e-30)
-            table.variances = 1 / (1 / spread + table.precisions)
+            table.spread = np.maximum(table.loose * likely * table.open, 1e-30)
+            table.variances = 1 / (1 / table.spread + table.precisions)

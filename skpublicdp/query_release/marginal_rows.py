@@ -103,7 +103,8 @@ def rake(
             target = fractions[columns].ravel()
             cell = found_once[columns] if kept else cells(rows, columns, sizes)
             found = np.bincount(cell, weights, minlength=len(target))
-            ratio = np.divide(target, found, out=np.ones(len(target)), where=found > 0)
+            some = found > np.finfo(np.float64).tiny  # what is less has no ratio
+            ratio = np.divide(target, found, out=np.ones(len(target)), where=some)
             weights = weights * (ratio**step)[cell]
     weights /= weights.sum()
     return weights

@@ -221,6 +221,7 @@ def release_tables(
     rest = part_of(whole, 1 - first)
     measure(rest, _planned(model, rest, ledger, n_private))
     model.solve()
+    model.reconcile()
     return MarginalRelease(
         fractions={columns: table.known for columns, table in model.tables.items()},
         deviations={

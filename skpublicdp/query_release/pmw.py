@@ -13,7 +13,7 @@ from skpublicdp.data.door import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import Promise, n_query_release, vc_dimension
 from skpublicdp.ledger import Ledger
-from skpublicdp.promise import NO_PUBLIC, nothing
+from skpublicdp.promise import MADE_UP, NO_PUBLIC, nothing
 from skpublicdp.query_release.arrangements import Arrangement
 from skpublicdp.query_release.multiplicative_weights import Plan, plan_rounds, play
 from skpublicdp.query_release.queries import QueryClass
@@ -98,6 +98,8 @@ def _promise(
         )
     if not rows.n_public:
         return nothing(NO_PUBLIC)
+    if rows.made_up.any():
+        return nothing(MADE_UP)
     reason = (
         f"With probability {1 - beta:g} over all rows and draws, if private and public rows are "
         f"independent and of one population: at most {radius:.3g} for the cover, {sampling:.3g} "

@@ -147,8 +147,8 @@ MUTANTS = (
         "pure fits that take nothing from the noise",
         ACCOUNT,
         "accounting/filters.py",
-        "        return total.mu_squared if self.pure is None else total.noise\n",
-        "        return total.noise\n",
+        "        found = [Way(total.mu_squared, self.epsilon, self.delta * self._whole(total))]\n",
+        "        found = [Way(total.noise, self.epsilon, self.delta * self._whole(total))]\n",
         ("budgets",),
     ),
     Mutant(

@@ -60,9 +60,9 @@ MUTANTS = (
     Mutant(
         "weights by how many rows have a label",
         STRUCTURE,
-        "ppm.py",
-        "        sizes = len(rows.y_private), len(rows.y_public)\n",
-        "        sizes = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
+        "weights.py",
+        "    sizes = len(rows.y_private), len(rows.y_public)\n",
+        "    sizes = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
         ("PPMHalfspaceClassifier, balanced",),
     ),
     Mutant(
@@ -92,6 +92,14 @@ MUTANTS = (
         points = np.concatenate([sanitized, rows.X_public, middle])
 """,
         ("GenericLearnerClassifier, few rows",),
+    ),
+    Mutant(
+        "a person's budget for each row of a sanitizer",
+        CHARGE,
+        "generic_learner.py",
+        "epsilon if ledger.rows_per_person > 1 else self.epsilon}",
+        "self.epsilon}",
+        ("GenericLearnerClassifier, persons",),
     ),
     Mutant(
         "bounds by the least and the largest private number",
@@ -206,7 +214,7 @@ MUTANTS = (
         "an error that quotes a label",
         LEAK,
         "data/labels.py",
-        "    if not (known[codes] == together).all():\n        raise RefusedError(_LABELS)\n",
+        "    if not (known[codes] == together).all():\n        raise refusal\n",
         """    if not (known[codes] == together).all():
         wrong = together[known[codes] != together]
         raise RefusedError(f"y holds {wrong[0]!r}, which is not in classes")

@@ -86,8 +86,8 @@ MUTANTS = (
         "an accuracy without noise",
         UNPAID,
         "metrics/table.py",
-        "    return NoisyCount(int(noisy.values[0]), len(right), noisy, isinstance(noise, Pure))\n",
-        "    return NoisyCount(int(exact[0]), len(right), noisy, isinstance(noise, Pure))\n",
+        "    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), crowd)\n",
+        "    return NoisyCount(int(exact[0]), n, noisy, isinstance(noise, Pure), crowd)\n",
         ("private_scores, pure",),
     ),
     Mutant(
@@ -102,10 +102,9 @@ MUTANTS = (
         "edges of a curve at quantiles of private scores",
         STRUCTURE,
         "metrics/release.py",
-        "        cells = _cells(for_table, n, response, threshold)\n",
-        """        scores = _scores(estimator, response, X, n, in_scores)
-        middle = float(np.quantile(scores, 0.5))
-        cells = _cells(for_table, n, response, min(max(middle, 0.01), 0.99))
+        "        cells = _cells(for_table, rows.n / ledger.rows_per_person, response, threshold)\n",
+        """        middle = float(sorted(X[:, 0])[rows.n // 2])
+        cells = _cells(for_table, rows.n, response, min(max(middle, 0.01), 0.99))
 """,
         ("private_scores, pure",),
     ),
@@ -113,9 +112,9 @@ MUTANTS = (
         "a share of a label beside the table",
         LEAK,
         "metrics/release.py",
-        "        privacy=ledger.receipt(assumptions=ASSUMPTIONS),\n    )\n\n\ndef check_parameters",
+        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef check_parameters",
         """        privacy=ledger.receipt(
-            assumptions=(*ASSUMPTIONS, f"{int((codes == 1).sum())} rows are positive")
+            assumptions=(*assumptions, f"{tally[1 + len(tally) // 2 :].sum()} rows are positive")
         ),
     )
 

@@ -1,13 +1,16 @@
 """The built site works in a real browser, on a desk and on a phone, without a network."""
 
 import importlib
+import re
 import sys
 from html.parser import HTMLParser
+from io import BytesIO
 from operator import attrgetter
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from PIL import Image, ImageStat
 
 import skpublicdp
 from tests.site.conftest import SIZES
@@ -25,6 +28,23 @@ WORDS = (
     "groups",
     "audit",
 )
+NEEDS = {  # what a reader has: what is said there, and what to use
+    "text and missing values": (
+        "Text, categories, missing values",
+        "SemiPrivateBoostingClassifier",
+    ),
+    "a number": ("The outcome is a number", "SemiPrivateBoostingRegressor"),
+    "one rule": ("one rule that fits on a page", "SemiPrivateClassifier"),
+    "status goes with the label": ("Who is public goes with the label", "PPMHalfspaceClassifier"),
+    "labels cost money": ("Labels cost money", "SubsamplingActiveLearner"),
+    "few labels": ("needs many rows", "LabelBoostClassifier"),
+    "statistics": ("Distributions and quantiles", "PAPQueryRelease"),
+    "synthetic rows": ("synthetic rows", "MarginalQueries"),
+    "no public rows": ("You know what anybody knows", "describe_columns"),
+    "nothing known": ("You know nothing", "GenericLearnerClassifier"),
+    "hyperparameters": ("Hyperparameters to choose", "SemiPrivateSearchCV"),
+    "scores": ("A score or a ROC curve", "private_scores"),
+}
 SAMPLE = ("SemiPrivateClassifier", "PAPQueryRelease")
 """Pages of the reference are all alike; a browser opens these."""
 
@@ -47,8 +67,10 @@ MADE = ("_modules", "_static", "api/generated", "auto_examples/backreferences")
 UNSET = """[...document.querySelectorAll('.math')]
     .filter(math => !math.querySelector('mjx-container')).map(math => math.textContent)"""
 FAULTY = """[...document.querySelectorAll('mjx-merror')].map(error => error.textContent)"""
-BLANK = """[...document.images].filter(image => image.complete && !image.naturalWidth)
-    .map(image => image.src)"""
+BLANK = """Promise.all([...document.images].map(image => {
+    image.loading = 'eager';
+    return image.decode().then(() => null, () => image.src);
+})).then(found => found.filter(source => source !== null))"""
 TOO_WIDE = """document.documentElement.scrollWidth - document.documentElement.clientWidth"""
 TYPESET = "window.MathJax?.startup?.promise ?? null"
 
@@ -181,17 +203,103 @@ def test_every_public_name_has_a_page(site):
     assert not missing, "these belong on a page of docs/api"
 
 
-def test_code_is_copied_without_prompts_and_output(open_page):
+@pytest.mark.parametrize(
+    ("path", "shown"), [("index", "import"), ("user_guide/budget", "Traceback")]
+)
+def test_code_is_copied_without_prompts_and_output(open_page, path, shown):
     page = open_page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto("index.html")
-    block = page.locator("div.highlight", has_text=">>> import").first
+    page.goto(f"{path}.html")
+    block = page.locator("article div.highlight", has_text=shown).first
     block.hover()
     block.locator("button.copybtn").click()
-    copied = page.evaluate("navigator.clipboard.readText()")
-    assert "import" in copied
-    assert ">>>" not in copied
+    copied = page.evaluate("navigator.clipboard.readText()").strip()
+    lines = block.locator("pre").inner_text().splitlines()
+    typed = [line[4:] for line in lines if line.startswith((">>> ", "... "))]
+    assert copied.splitlines() == typed
+    assert len(typed) < len([line for line in lines if line])  # outputs stay behind
     compile(copied, "copied", "exec")
+
+
+def test_every_block_of_code_can_be_copied(open_page):
+    page = open_page()
+    for path in ("index", "user_guide/boosting", "auto_examples/quickstart"):
+        page.goto(f"{path}.html")
+        page.wait_for_selector("button.copybtn", state="attached")
+        blocks = page.locator("article div.highlight > pre")
+        assert blocks.count() == page.locator("article div.highlight > button.copybtn").count() > 1
+
+
+@pytest.mark.parametrize("need", NEEDS)
+def test_a_click_from_the_landing_page(open_page, need):
+    """Each need has a line there, whose links lead to all that a reader wants to know of it."""
+    said, name = NEEDS[need]
+    page = open_page()
+    page.goto("index.html")
+    line = page.locator(".branch li", has_text=said)
+    links = {text: line.get_by_role("link", name=text) for text in (name, "guide", "example")}
+    assert all(link.is_visible() for link in links.values())
+    addresses = {text: link.evaluate("link => link.href") for text, link in links.items()}
+    line.get_by_role("link", name="cost").click()
+
+    page.wait_for_load_state()
+    told = section(page)
+    assert re.search(r"[εδ]|seconds", told)
+    assert re.search(r"\d", told)
+    for text, address in addresses.items():
+        page.goto(address)
+        code = page.locator("article .highlight", has_text=f"{name}(")
+        code.locator("button.copybtn").first.wait_for(state="attached")
+        if text == name:
+            assert page.locator("article dt.sig", has_text=name).first.is_visible()
+        else:
+            assert code.first.is_visible()
+    assert not open_page.wrong
+
+
+def section(page):
+    """Return the text of the part of a page that its address names, or of all of it."""
+    fragment = unquote(urlsplit(page.url).fragment)
+    part = page.locator(f"[id='{fragment}']" if fragment else "article").first
+    part.locator("h1, h2, h3").first.wait_for()
+    return part.inner_text()
+
+
+def brightness(picture):
+    """Return the mean lightness of a screenshot, between 0 and 255."""
+    return ImageStat.Stat(Image.open(BytesIO(picture)).convert("L")).mean[0]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "index", "comparison", "user_guide/hypotheses", "user_guide/query_release",
+        "auto_examples/index", "auto_examples/adult_queries", "auto_examples/hypothesis_classes",
+    ],
+)  # fmt: skip
+def test_pictures_follow_the_theme(open_page, path):
+    for theme in ("light", "dark"):
+        page = open_page(theme=theme)
+        page.goto(f"{path}.html")
+        assert not page.evaluate(BLANK)
+        whole = brightness(page.screenshot())
+        assert whole > 180 if theme == "light" else whole < 75
+        for picture in page.locator("article img").all():
+            found = brightness(picture.screenshot())
+            where = f"{picture.get_attribute('src')}: {found}"
+            assert found > 128 if theme == "light" else found < 110, where
+
+
+def test_the_theme_can_be_switched(open_page):
+    page, found = open_page(theme="light"), set()
+    page.goto("index.html")
+    for wanted in ("light", "dark"):
+        page.locator("button.theme-switch-button").first.click()
+        page.locator(f"button[data-mode={wanted}]").first.click()
+        found.add((wanted, page.evaluate("document.documentElement.dataset.theme")))
+    assert found == {("light", "light"), ("dark", "dark")}
+    page.goto("comparison.html")  # and stays so on other pages
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
 def test_diagram_follows_the_theme(open_page):

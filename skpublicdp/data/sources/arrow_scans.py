@@ -9,8 +9,11 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skpublicdp.data.sources import extras
-from skpublicdp.data.sources.scan import CHUNK_ROWS, Scan, distinct, is_a
+from skpublicdp.data.sources.scan import CHUNK_ROWS, Scan, distinct, is_a, picked
 from skpublicdp.exceptions import ReadError
 from skpublicdp.guard import attempt
 
@@ -26,11 +29,16 @@ class DatasetScan(Scan):
     """A `pyarrow.dataset.Dataset`: columns are read as they are needed.
 
     Plain Parquet is read batch by batch. Of whatever else is there (filters, unions, files of
-    other formats or schemas) Arrow reads as far ahead as it likes, up to 1 GB.
+    other formats or schemas) Arrow reads ahead: several row groups, or up to 1 GB of other formats.
     """
 
     kind = "the dataset"
     remedy = "check that no file is damaged or cut short and that all have the same columns"
+
+    @staticmethod
+    def plain(table: Any) -> Any:
+        """Return a table without dictionaries."""
+        return plain(table)
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -44,11 +52,15 @@ class DatasetScan(Scan):
     def _empty(self) -> Any:
         return plain(self._dataset.schema.empty_table())
 
+    @property
+    def _parquet(self) -> bool:
+        kind = extras.pyarrow().dataset.ParquetFileFormat
+        return isinstance(getattr(self._dataset, "format", None), kind)
+
     @cached_property
     def _files(self) -> list[Any]:
         """The Parquet files whose rows are all the rows; none if that is not so."""
-        ds = extras.pyarrow().dataset
-        if not isinstance(getattr(self._dataset, "format", None), ds.ParquetFileFormat):
+        if not self._parquet:
             return []
         files, filtered = attempt(lambda: list(self._dataset.get_fragments()))
         if filtered is not None:
@@ -63,11 +75,32 @@ class DatasetScan(Scan):
             for file in self._files:
                 yield from batches_of(file, names, self._dataset.schema)
             return
-        batches = self._dataset.scanner(
-            columns=names, batch_size=CHUNK_ROWS, batch_readahead=2, fragment_readahead=1
-        ).to_batches()
-        for batch in batches:
+        # as little ahead as there is a way to say
+        options: dict[str, Any] = {
+            "batch_size": CHUNK_ROWS,
+            "batch_readahead": 2,
+            "fragment_readahead": 1,
+        }
+        if self._parquet:
+            options["fragment_scan_options"] = pa.dataset.ParquetFragmentScanOptions(
+                use_buffered_stream=True, pre_buffer=False
+            )
+        for batch in self._dataset.scanner(columns=names, **options).to_batches():
             yield plain(pa.Table.from_batches([batch]))
+
+    def _take(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Iterator[Any]:
+        """Read only the row groups of plain Parquet that hold some of the rows."""
+        if not self._files:
+            yield from super()._take(columns, positions)
+            return
+        assert self.names is not None
+        names, end = [self.names[c] for c in columns], 0
+        for file in self._files:
+            for number, group in enumerate(file.row_groups):
+                start, end = end, end + group.num_rows
+                if np.searchsorted(positions, start) < np.searchsorted(positions, end):
+                    tables = batches_of(file, names, self._dataset.schema, number)
+                    yield from picked(tables, positions, start)
 
 
 class ParquetScan(DatasetScan):
@@ -176,36 +209,51 @@ def folders(file: Any) -> dict[str, Any]:
     return keys
 
 
-def batches_of(file: Any, names: list[str], schema: Any) -> Generator[Any, None, None]:
-    """Yield the rows of a Parquet file, of which no more than one batch is in memory."""
+def batches_of(
+    file: Any, names: list[str], schema: Any, only: int | None = None
+) -> Generator[Any, None, None]:
+    """Yield the rows of a Parquet file, or of one row group, of which one batch is in memory.
+
+    Text comes in dictionaries of one type, whichever type files have: most hold it like this.
+    """
     pa = extras.pyarrow()
     from pyarrow.parquet import ParquetFile
 
     constant = {name: value for name, value in folders(file).items() if name in names}
     own = [name for name in names if name not in constant]
+    kinds = {name: value_type(schema.field(name).type) for name in names}
+    listed = {name: pa.dictionary(pa.int32(), kinds[name]) for name in own if is_text(kinds[name])}
+    wanted = pa.schema([(name, listed.get(name, kinds[name])) for name in names])
     with file.filesystem.open_input_file(file.path) as source:
-        opened = ParquetFile(source)
+        opened = ParquetFile(source, read_dictionary=[*listed])
         for batch in chain.from_iterable(
             # what was read of a row group is held as long as its iterator
             opened.iter_batches(CHUNK_ROWS, row_groups=[group], columns=own)
-            for group in range(opened.num_row_groups)
+            for group in (range(opened.num_row_groups) if only is None else [only])
         ):
             table = pa.Table.from_batches([batch])
             for name, value in constant.items():
-                kind = value_type(schema.field(name).type)
-                table = table.append_column(name, pa.repeat(pa.scalar(value, kind), len(table)))
-            table = plain(table.select(names))
-            if [value_type(schema.field(name).type) for name in names] != table.schema.types:
+                same = pa.repeat(pa.scalar(value, kinds[name]), len(table))
+                table = table.append_column(name, same)
+            table = table.select(names)
+            found = zip(kinds.values(), map(value_type, table.schema.types), strict=True)
+            if not all(kind == own or (is_text(kind) and is_text(own)) for kind, own in found):
                 raise ReadError(
                     f"Parquet files must not change during a fit; the columns of {file.path} did."
                 )
-            yield table
+            yield table.cast(wanted)
 
 
 def value_type(kind: Any) -> Any:
     """Return the type of the values, also of those in a dictionary."""
     types = extras.pyarrow().types
     return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def is_text(kind: Any) -> bool:
+    """Tell whether a type is one of text."""
+    types = extras.pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def plain(table: Any) -> Any:

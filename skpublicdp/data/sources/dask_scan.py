@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -162,12 +162,15 @@ class DaskScan(Scan):
             return
         ahead = 2 + 2 * sum(self.reading(client.nthreads).values())
         waiting: deque[Any] = deque()
+        left = iter(tasks)
         try:
-            for task in tasks:
-                waiting.append(self.reading(client.compute, task))
-                if len(waiting) > ahead:
-                    yield self._result(waiting.popleft())
-            while waiting:
+            while True:
+                # many at a time: a message to the scheduler takes as long as thousands of rows
+                if 2 * len(waiting) <= ahead:
+                    more = list(islice(left, ahead - len(waiting)))
+                    waiting.extend(self.reading(client.compute, more) if more else ())
+                if not waiting:
+                    return
                 yield self._result(waiting.popleft())
         finally:
             for future in waiting:
@@ -227,7 +230,7 @@ def _same_kinds(table: Any, kinds: Any) -> bool:
 
 def _kind(dtype: Any) -> str:
     """Return what a type is, up to its width: a missing value makes floats of integers."""
-    return "number" if dtype.kind in "biuf" else dtype.kind if dtype.kind in "mM" else "other"
+    return "number" if dtype.kind in "iuf" else dtype.kind if dtype.kind in "bmM" else "other"
 
 
 def _undeclared(table: Any, kinds: Any) -> Any:

@@ -43,10 +43,22 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class AsRead:
+    """A function of chunks whose text may come in dictionaries, as files have it."""
+
+    function: Callable[[Chunk], Any]
+
+    def __call__(self, chunk: Chunk) -> Any:
+        """Call the function."""
+        return self.function(chunk)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Job:
     """A function of chunks, which columns of a table are the chunk's, and which rows count."""
 
     function: Callable[[Chunk], Any]
+    plain: Callable[[Any], Any]
     columns: tuple[int, ...]
     label: int | None
     kept: NDArray[np.bool_] | None = None
@@ -70,7 +82,11 @@ class Job:
         return None, bare(failure)
 
     def _call(self, table: Any, labels: Any, start: int) -> Any:
-        y = labels if self.label is None else native.column(table, self.label)
+        y = labels
+        if self.label is not None:
+            y = native.column(self.plain(native.pick_columns(table, [self.label])), 0)
+        if not isinstance(self.function, AsRead):
+            table = self.plain(table)
         flat = len(getattr(table, "shape", (0, 0))) == 1
         X = table if flat else native.pick_columns(table, self.columns)
         if self.kept is not None:

@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp.data.sources import extras, native
 from skpublicdp.data.sources.scan import Scan, is_a, texts
@@ -46,7 +47,7 @@ class MemoryScan(Scan):
         table = native.cut(self._table, start, stop)
         return table if self.flat else native.column(table, column)
 
-    def take(self, columns: Sequence[int], positions: np.ndarray[Any, np.dtype[np.intp]]) -> Any:
+    def take(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Any:
         """Return rows at once, without a pass."""
         rows = native.pick_rows(self._table, positions)
         return rows if self.flat else native.pick_columns(rows, columns)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import cached_property
 from typing import Any
 
 from skpublicdp.data.sources.scan import CHUNK_ROWS, Scan
+
+KEEP_ORDER = (
+    *("Parquet SCAN", "Csv SCAN", "NDJson SCAN", "Ipc SCAN", "DF "),
+    *("PROJECT", "ESTIMATED ROWS:", "SELECT ", "FILTER ", "FROM", "WITH_COLUMNS:", "["),
+    *("SLICE[", "ROW_INDEX:"),
+)
+"""How lines of a plan begin, all of whose steps keep the order of rows: scans, filters, columns."""
 
 
 class LazyScan(Scan):
@@ -13,12 +21,17 @@ class LazyScan(Scan):
 
     kind = "the lazy frame"
     remedy = "collect it by itself to see that its query works"
-    ordered = False  # polars promises none after a join, a group or a union, and does not tell
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.names = tuple(self.reading(frame.collect_schema).names())
         self.n_columns = len(self.names)
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether every step of the query keeps the order of rows; joins and groups need not."""
+        plan = self.reading(self._frame.explain, optimized=False)
+        return all(line.strip().startswith(KEEP_ORDER) for line in plan.splitlines())
 
     def _count(self) -> int:
         import polars as pl
@@ -31,4 +44,4 @@ class LazyScan(Scan):
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         assert self.names is not None
         frame = self._frame.select([self.names[c] for c in columns]) if columns else self._frame
-        yield from frame.collect_batches(chunk_size=CHUNK_ROWS)
+        yield from frame.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True)

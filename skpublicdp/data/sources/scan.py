@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skpublicdp.data.sources import native
 from skpublicdp.exceptions import ReadError
 from skpublicdp.guard import attempt
@@ -75,6 +78,11 @@ class Scan(ABC):
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield tables with these columns, in the order of rows, of any heights."""
 
+    @staticmethod
+    def plain(table: Any) -> Any:
+        """Return a table that was read in the types of `empty`."""
+        return table
+
     def empty(self, columns: Sequence[int]) -> Any:
         """Return no rows of these columns, in the types that the rows have."""
         table = self.reading(self._empty)
@@ -91,6 +99,15 @@ class Scan(ABC):
                 yield table
         if seen != expected:
             raise ReadError(self.changed())
+
+    def take(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Any:
+        """Return the rows at positions that never fall."""
+        parts = self.reading(lambda: list(self._take(columns, positions)))
+        return native.joined(parts) if parts else self.empty(columns)
+
+    def _take(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Iterator[Any]:
+        with contextlib.closing(self._read(columns)) as tables:
+            yield from picked(tables, positions, 0)
 
     def _guarded(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         tables = self.reading(self._read, columns)
@@ -145,7 +162,7 @@ class Column:
 
     def of(self, table: Any) -> Any:
         """Return the column of a table that was read for it alone."""
-        return table if self.scan.flat else native.column(table, 0)
+        return table if self.scan.flat else native.column(self.scan.plain(table), 0)
 
 
 def is_ours(failure: BaseException) -> bool:
@@ -157,6 +174,18 @@ def bare(failure: Exception) -> Exception:
     """Return an exception without the frames and exceptions behind it, which hold rows."""
     failure.__cause__ = failure.__context__ = None
     return failure.with_traceback(None)
+
+
+def picked(tables: Iterable[Any], positions: NDArray[np.intp], start: int) -> Iterator[Any]:
+    """Yield those rows of tables, the first of which is at `start`, whose positions are given."""
+    for table in tables:
+        stop = start + native.height(table)
+        first, last = np.searchsorted(positions, (start, stop))
+        if first < last:
+            yield native.pick_rows(table, positions[first:last] - start)
+        if last == len(positions):
+            return
+        start = stop
 
 
 def regrouped(tables: Iterable[Any], rows: int) -> Iterator[Any]:

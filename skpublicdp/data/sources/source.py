@@ -241,15 +241,28 @@ class RowSource:
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.n_rows:
             raise IndexError(f"Positions must be from 0 to {self.n_rows - 1}, one for each row.")
         order = np.argsort(wanted, kind="stable")
+        found = self._take(wanted[order], columns)
         back = np.argsort(order)
-        parts: list[Chunk] = []
-        for part in self.map(_Pick(wanted[order]), columns=columns):
-            if native.height(part.X) or not parts:
-                parts.append(part)
+        y = None if found.y is None else native.pick_rows(found.y, back)
+        return Chunk(native.pick_rows(found.X, back), y, 0)
+
+    def _take(self, positions: NDArray[np.intp], columns: Sequence[str | int] | None) -> Chunk:
+        """Return the rows at positions that never fall."""
+        job, read, labels = self._job(_same, columns)
+        if not self._stays(labels):
+            y = (
+                None
+                if labels is None
+                else labels.of(labels.scan.take([labels.position], positions))
+            )
+            found, failure = job((self._scan.take(read, positions), y, 0))
+            if failure is not None:
+                raise failure
+            return found  # type: ignore[no-any-return]
+        parts = list(self.map(_Pick(positions), columns=columns))
         parts = [part for part in parts if native.height(part.X)] or parts[:1]
         X = native.joined([part.X for part in parts])
-        y = native.joined([part.y for part in parts]) if self.labelled else None
-        return Chunk(native.pick_rows(X, back), None if y is None else native.pick_rows(y, back), 0)
+        return Chunk(X, native.joined([part.y for part in parts]) if self.labelled else None, 0)
 
     def _job(
         self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None
@@ -260,7 +273,7 @@ class RowSource:
         label = self._labels.position if self._labels is not None and inside else None
         wanted = tuple(dict.fromkeys(xs if label is None else (*xs, label)))
         at = None if label is None else wanted.index(label)
-        job = Job(f, tuple(map(wanted.index, xs)), at, self._kept)
+        job = Job(f, self._scan.plain, tuple(map(wanted.index, xs)), at, self._kept)
         return job, wanted, None if inside else self._labels
 
     def _stays(self, labels: Column | None) -> bool:
@@ -300,6 +313,10 @@ class RowSource:
             ys = stack.enter_context(contextlib.closing(ys))
             for table, y, start in zip(tables, ys, starts, strict=True):
                 yield table, labels.of(y), start
+
+
+def _same(chunk: Chunk) -> Chunk:
+    return chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,0 +1,68 @@
+"""What counts of right and wrong guesses prove: exact binomial bounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import beta as beta_distribution
+from scipy.stats import binom
+
+LARGEST_EPSILON = 50.0
+"""Where the search for an ε ends; no attack on fewer than e^50 rows can show as much."""
+
+
+def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]:
+    """Return ends between which a share lies, with probability at least `level`.
+
+    Parameters
+    ----------
+    successes : int
+        How many of n independent rows have a property.
+    n : int
+        Rows, at least one.
+    level : float
+        How often the share must lie inside, in (0, 1), and outside to either side at most half as
+        often as it may.
+
+    Returns
+    -------
+    tuple of float
+        Low and high.
+
+    References
+    ----------
+    Clopper and Pearson (1934).
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in clopper_pearson(0, 10, 0.95)]
+    [0.0, 0.308]
+    """
+    tail = (1 - level) / 2
+    low = beta_distribution.ppf(tail, successes, n - successes + 1) if successes else 0.0
+    high = beta_distribution.isf(tail, successes + 1, n - successes) if successes < n else 1.0
+    return float(low), float(high)
+
+
+def least_epsilon(right: int, guesses: int, pairs: int, delta: float, failure: float) -> float:
+    """Return the least ε at which so many right guesses are not rarer than `failure`."""
+    low, high = 0.0, LARGEST_EPSILON
+    if _chance(right, guesses, pairs, low, delta) >= failure:
+        return low
+    for _ in range(60):
+        middle = (low + high) / 2
+        refuted = _chance(right, guesses, pairs, middle, delta) < failure
+        low, high = (middle, high) if refuted else (low, middle)
+    return low  # refuted itself, and with it every smaller ε
+
+
+def _chance(right: int, guesses: int, pairs: int, epsilon: float, delta: float) -> float:
+    """Bound how likely so many right guesses are (Steinke et al. 2023, Theorems 5.1 and 5.2)."""
+    q = 1 / (1 + math.exp(-epsilon))
+    tail = float(binom.sf(right - 1, guesses, q))
+    if not delta or not right:
+        return tail
+    drops = np.arange(1, right + 1)
+    just_below = np.cumsum(binom.pmf(right - drops, guesses, q))
+    return min(1.0, tail + 2 * pairs * delta * float((just_below / drops).max()))

@@ -1,0 +1,233 @@
+"""One column as public rows describe it: numbers or dates within bounds, or categories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.guard import NotNumbersError, RefusedError, guarded
+
+Rows = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+OTHER, MISSING = "(other)", "(missing)"
+"""How a category that no public row has, and a missing value, are written out."""
+
+EXACT = 2**53
+"""Floats hold all whole numbers up to this."""
+
+DAY = 86_400 * 10**6
+"""In microseconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column, from public rows only.
+
+    Attributes
+    ----------
+    name : str
+        Name, in messages.
+    values : ndarray
+        Distinct public values, sorted. Those of a categorical column are its categories.
+    categorical : bool
+        Whether values are only equal or not.
+    low, high : float
+        Bounds of a numeric column; other numbers are moved to the nearer one.
+    integral : bool
+        Whether all public values of a numeric column, and its bounds, are whole numbers.
+    nullable : bool
+        Whether a numeric column may have missing values.
+    dated : bool
+        Whether numbers are microseconds since 1970.
+    origin : int
+        Numbers are counted from here, so that floats hold whole ones that are too large for them.
+    """
+
+    name: str
+    values: NDArray[Any]
+    categorical: bool
+    low: float = -np.inf
+    high: float = np.inf
+    integral: bool = False
+    nullable: bool = False
+    dated: bool = False
+    origin: int = 0
+
+    @property
+    def n_categories(self) -> int:
+        """Number of codes: the categories, then those of `OTHER` and `MISSING`."""
+        return len(self.values) + 2
+
+    def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Rows:
+        """Return numbers within the bounds, or codes of categories; each value on its own."""
+        if self.categorical:
+            values = np.asarray(values, dtype=object)
+            refusal = RefusedError(f"Column {self.name} could not be read.")
+            codes: Rows = guarded(self._codes, values, error=refusal)
+            return codes
+        numbers = to_numbers(values, self.name, self.origin, nullable=self.nullable)
+        if not self.nullable and not np.isfinite(numbers).all():
+            raise NotNumbersError(not_numbers([self.name]))
+        return np.clip(numbers, self.low, self.high) if clamp else numbers
+
+    def plain(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers as they are if they need no encoding, otherwise encoded, not clamped."""
+        kind = "?" if np.ma.isMaskedArray(values) else values.dtype.kind
+        if self.categorical or self.counted or kind not in ("biuf" if self.nullable else "biu"):
+            return self.encode(values, clamp=False)
+        return values.view(np.uint8) if kind == "b" else values
+
+    def _codes(self, values: NDArray[Any]) -> Rows:
+        codes = {value: code for code, value in enumerate(self.values.tolist())}
+        other, missing = len(codes), len(codes) + 1
+        codes.setdefault(OTHER, other)
+        codes.setdefault(MISSING, missing)
+
+        def code(value: Any) -> int:
+            try:
+                return missing if is_missing(value) else codes.get(value, other)
+            except Exception:  # what cannot be compared is no public category
+                return other
+
+        listed, plain = values.tolist(), {**codes, None: missing}.get
+        found: Iterator[int]
+        if set(map(type, listed)) <= PLAIN:
+            found = map(plain, listed, repeat(other))
+        else:
+            found = (plain(v, other) if type(v) in PLAIN else code(v) for v in listed)
+        return np.fromiter(found, dtype=np.float64, count=len(listed))
+
+    def decode(self, numbers: Rows) -> NDArray[Any]:
+        """Undo `encode`, `OTHER` and `MISSING` being written out."""
+        if self.dated:
+            return self._dates(numbers)
+        if self.integral:
+            # up: as many are at or below each integer as before
+            return np.ceil(numbers).astype(np.int64) + self.origin
+        if not self.categorical:
+            return numbers
+        names = np.empty(self.n_categories, dtype=object)
+        names[:] = self.names
+        decoded: NDArray[Any] = names[numbers.astype(np.intp)]
+        return decoded
+
+    @property
+    def counted(self) -> bool:
+        """Whether encoded numbers are counted from somewhere, and not what they mean."""
+        return self.dated or self.origin != 0
+
+    def text(self, number: float) -> str:
+        """Write out an encoded number or date."""
+        if not self.counted:
+            return f"{number:.6g}"
+        if not self.dated:
+            return str(self.origin + int(np.floor(number)))
+        day, time = str(self._dates(np.array([number]))[0]).split("T")
+        # where all public values are whole days, the time of a place between two means nothing
+        daily = time == "00:00:00.000000" or (len(self.values) and not (self.values % DAY).any())
+        return day if daily else f"{day} {time.partition('.')[0]}"
+
+    def numbers(self, values: Any) -> Rows:
+        """Return numbers or dates that somebody asks about as encoded ones."""
+        if not self.counted:
+            return np.asarray(values, dtype=np.float64)
+        try:
+            if self.dated:
+                dates = np.asarray(values, dtype="datetime64[us]")
+                return np.where(np.isnat(dates), np.nan, dates.astype(np.float64))
+            return (np.asarray(values, dtype=object) - self.origin).astype(np.float64)
+        except (TypeError, ValueError):
+            held = "dates" if self.dated else "whole numbers"
+            raise ValueError(
+                f"Column {self.name} holds {held}, and what is asked of it must be such, too."
+            ) from None
+
+    def written(self, numbers: Rows) -> NDArray[Any]:
+        """Return encoded numbers as what they mean, not rounded to what public values are."""
+        if not self.counted:
+            return numbers
+        numbers = np.asarray(numbers, dtype=np.float64)
+        if self.dated:
+            return self._dates(numbers)
+        return np.ceil(numbers).astype(np.int64) + self.origin
+
+    @staticmethod
+    def _dates(numbers: Rows) -> NDArray[np.datetime64]:
+        return np.ceil(numbers).astype(np.int64).astype("datetime64[us]")
+
+    @property
+    def names(self) -> list[Any]:
+        """The categories by their codes, `OTHER` and `MISSING` being written out."""
+        return [*self.values.tolist(), OTHER, MISSING]
+
+
+PLAIN = {str, int, bool, type(None)}
+"""Types of values that can be compared, and of which only None is missing."""
+
+
+def is_missing(value: Any) -> bool:
+    """Tell None, NaN, numpy's masked value and pandas' NA from all other values."""
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(value != value)
+
+
+def to_numbers(values: NDArray[Any], name: str, origin: int = 0, *, nullable: bool = False) -> Rows:
+    """Convert a column to floats, each value on its own; an error quotes no value."""
+    refusal = NotNumbersError(not_numbers([name], nullable))
+    numbers: Rows = guarded(_floats, values, origin, error=refusal)
+    return numbers
+
+
+def _floats(values: NDArray[Any], origin: int) -> Rows:
+    if values.dtype.kind in "iuf" and not origin and not np.ma.isMaskedArray(values):
+        plain = values.astype(np.float64)
+        missing = np.isnan(plain)
+        if missing.any():
+            plain[missing] = np.nan  # a signalling NaN is heard again and again
+        return plain
+    missing = np.ma.getmaskarray(values)
+    values = np.ma.getdata(values)
+    if values.dtype.kind == "M":
+        missing = missing | np.isnat(values)
+        values = values.astype("datetime64[us]").astype(np.int64)
+    parts = values.tolist() if values.dtype == object else [values]
+    # numpy would take the real part and warn
+    if any(isinstance(part, complex) or _kind(part) == "c" for part in parts):
+        raise TypeError("complex")
+    if origin and values.dtype.kind in "iu":  # wraps around where it is too far for a float anyway
+        numbers = (values.astype(np.int64) - np.int64(origin)).astype(np.float64)
+    else:
+        numbers = np.asarray(values, dtype=np.float64) - origin
+    return np.where(missing | np.isnan(numbers), np.nan, numbers)
+
+
+def _kind(values: Any) -> str:
+    """Return the kind of a type; "O" if there is none, or none of numpy's."""
+    return str(getattr(getattr(values, "dtype", None), "kind", "O"))
+
+
+def not_numbers(names: Sequence[str], nullable: bool = False) -> str:
+    """Return what is said of private values of some columns, whichever of them will not do.
+
+    Which of them it is, is withheld.
+    """
+    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} others" if len(names) > 5 else "")
+    columns = f"Column {listed}" if len(names) == 1 else f"Columns {listed}"
+    if nullable:
+        return (
+            f"{columns} must hold numbers only, as among the public rows, and some value is "
+            "neither a number nor missing (where is withheld); convert such values, or drop it."
+        )
+    return (
+        f"{columns} must hold numbers only, none missing or infinite (each argument must be a "
+        "string that is a number, or a number), and some value is not (where is withheld): X "
+        "contains NaN, infinity, a value too large for float64, or text; drop such rows, fill "
+        "them in, or use SemiPrivateBoostingClassifier, which takes missing values as they are."
+    )

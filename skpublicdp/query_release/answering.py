@@ -1,0 +1,342 @@
+"""What a fitted release can be asked: queries of its class, tables, columns, and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp.card import ShowsCard
+from skpublicdp.data.columns import Column, Schema
+from skpublicdp.data.frames import is_frame
+from skpublicdp.data.reading import read_table
+from skpublicdp.ledger import public_seed
+from skpublicdp.parameters import Seed
+from skpublicdp.query_release.line import LineRelease
+from skpublicdp.query_release.listed import MarginalQueries
+from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
+from skpublicdp.query_release.released import Released
+from skpublicdp.query_release.weighted import WeightedRows
+
+MEAN_POINTS = 10_000
+"""Quantiles that a mean is taken over."""
+
+
+class Answering(ShowsCard, TransformerMixin, BaseEstimator):
+    """Answers from what `fit` released; nothing here costs privacy."""
+
+    queries_: QueryClass
+    random_state: Seed
+    _schema: Schema
+    _released: Released
+
+    def answer(self, Q: Any) -> NDArray[np.float64]:
+        """Estimate the fraction of the population that satisfies each query.
+
+        Parameters
+        ----------
+        Q : array-like, DataFrame, dict or list of dict
+            Queries in the encoding of the class, see its documentation.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            Answers in [0, 1].
+
+        Warns
+        -----
+        UnmeasuredWarning
+            If a question about cells is about columns that no released table has together, so that
+            the answer is what the other tables make likely.
+        """
+        check_is_fitted(self)
+        return self._released.answer(self._checked(Q))
+
+    def holds(self, Q: Any, X: Any) -> NDArray[np.bool_]:
+        """Tell which queries hold for which rows; nothing that was released is used.
+
+        Parameters
+        ----------
+        Q : array-like, DataFrame, dict or list of dict
+            Queries.
+        X : array-like or DataFrame, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_queries, n)
+            What `answer` is the mean of, over the population.
+        """
+        check_is_fitted(self)
+        queries, schema = self._released.queries, self._schema
+        rows = schema.encode(read_table(self, X, reset=False, numeric=False))
+        return queries.holds(queries.resolve(self._checked(Q), schema), rows)
+
+    def interval(
+        self, Q: Any, level: float | Fraction = 0.95, *, simultaneous: bool = False
+    ) -> NDArray[np.float64]:
+        """Say within which bounds the population's fractions should lie.
+
+        Parameters
+        ----------
+        Q : array-like, DataFrame, dict or list of dict
+            Queries in the encoding of the class.
+        level : float, default=0.95
+            How often the intervals should hold, in (0, 1), over samples and noise.
+        simultaneous : bool, default=False
+            Whether all of these should hold together, or each by itself. Those of tables then rest
+            on the noisy answers alone, so that nothing about public rows or a model is assumed.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, 2)
+            Low and high. They cover the noise, the sampling of rows, which are taken to be
+            independent, and what the public rows were found to be wrong by.
+
+        Raises
+        ------
+        ValueError
+            Where there are no honest ones.
+        """
+        check_is_fitted(self)
+        if not (isinstance(level, Real) and 0 < level < 1):
+            raise ValueError(f"level must be in (0, 1); got {level!r}.")
+        return self._released.interval(self._checked(Q), float(level), bool(simultaneous))
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Answer queries, for pipelines.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n_queries, ...)
+            Queries, not rows; the name is scikit-learn's.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, 1)
+            Answers in [0, 1].
+        """
+        return self.answer(X)[:, None]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Name what `transform` returns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            One name.
+        """
+        check_is_fitted(self)
+        return np.array(["fraction"], dtype=object)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Compare the answers with rows, which are not protected by it.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n, n_features)
+            Rows, such as a part kept aside. The score depends on them without noise, as all scores
+            of scikit-learn do: do not publish it.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the mean error of the answers to the queries of the class: to all cells of its
+            tables, or to the queries that tell these rows apart.
+        """
+        check_is_fitted(self)
+        table = read_table(self, X, reset=False, numeric=False)
+        return -self._released.mean_error(self._schema.encode(table))
+
+    def table(self, columns: str | int | Sequence[str | int]) -> Any:
+        """Return a table of the population: a fraction for each combination of values.
+
+        Parameters
+        ----------
+        columns : str, int, or sequence of these
+            Names or positions of columns that a released table has together.
+
+        Returns
+        -------
+        DataFrame or dict of str to ndarray
+            A column for each attribute, then ``fraction``, ``low`` and ``high`` (95% intervals,
+            each by itself). A frame if `X` was one.
+
+        Raises
+        ------
+        ValueError
+            If there are no such columns, or no released table has them together.
+        """
+        check_is_fitted(self)
+        columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
+        return self._released.describe_table([self._schema.position(c) for c in columns])
+
+    def sample(self, n: int | Integral = 1) -> Any:
+        """Draw synthetic rows.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+
+        Returns
+        -------
+        DataFrame or ndarray, shape (n, n_features)
+            Rows in the container that `X` came in. It costs no privacy.
+        """
+        check_is_fitted(self)
+        if not isinstance(n, Integral) or n < 0:
+            raise ValueError(f"n must be a non-negative integer; got {n!r}.")
+        seed = public_seed(self.random_state)
+        generator = np.random.default_rng([seed, 1])  # apart from the noise of `fit`
+        return self._schema.decode(self._released.sample(int(n), generator))
+
+    def cdf(self, x: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
+        """Estimate the fraction at or below each number.
+
+        Parameters
+        ----------
+        x : array-like of float or of dates
+            Numbers.
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+
+        Returns
+        -------
+        ndarray of the shape of x
+            Fractions, increasing with x.
+        """
+        line, described = self._line(column)
+        return line.cdf(described.numbers(x))
+
+    def quantile(self, p: ArrayLike, column: str | int | None = None) -> NDArray[Any]:
+        """Estimate quantiles.
+
+        Parameters
+        ----------
+        p : array-like of float
+            Fractions in [0, 1].
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+
+        Returns
+        -------
+        ndarray of the shape of p
+            Numbers or dates, increasing with p.
+        """
+        line, described = self._line(column)
+        return described.written(line.quantile(_fractions(p)))
+
+    def quantile_interval(self, p: ArrayLike, column: str | int | None = None) -> NDArray[Any]:
+        """Say within which numbers the population's quantiles should lie, 95 times out of 100.
+
+        Parameters
+        ----------
+        p : array-like of float
+            Fractions in [0, 1].
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+
+        Returns
+        -------
+        ndarray of the shape of p and (2,)
+            Low and high.
+
+        Raises
+        ------
+        ValueError
+            Where the column was not released by itself, as it is for thresholds, intervals, stumps,
+            boxes and halfspaces with ``method="auto"``.
+        """
+        line, described = self._line(column)
+        if not isinstance(line, LineRelease):
+            raise ValueError(
+                "There are quantile intervals for columns that were released by themselves, as "
+                'they are for ThresholdQueries and StumpQueries with method="auto".'
+            )
+        return described.written(line.quantile_interval(_fractions(p)))
+
+    def histogram(self, edges: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
+        """Estimate the fraction between edges.
+
+        Parameters
+        ----------
+        edges : array-like of float, shape (n_bins + 1,)
+            Increasing; a bin holds its right edge and not its left one.
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+
+        Returns
+        -------
+        ndarray of shape (n_bins,)
+            Fractions.
+        """
+        line, described = self._line(column)
+        numbers = described.numbers(edges)
+        if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
+            raise ValueError("edges must be two or more increasing numbers.")
+        return np.diff(line.cdf(numbers))
+
+    def mean(self, column: str | int | None = None) -> Any:
+        """Estimate the mean.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+
+        Returns
+        -------
+        float, or a datetime
+            The mean, numbers outside the bounds being moved to the nearer one.
+        """
+        line, described = self._line(column)
+        numbers = line.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS)
+        return described.written(np.array(numbers.mean())).item()
+
+    def _line(self, column: str | int | None) -> tuple[LineRelease | WeightedRows, Column]:
+        check_is_fitted(self)
+        numeric = np.flatnonzero(self._schema.numeric)
+        if column is None and len(self._schema.columns) > 1:
+            raise ValueError(
+                "cdf, quantile, histogram and mean are about one numeric column; name it."
+            )
+        position = 0 if column is None else self._schema.position(column)
+        if position not in numeric:
+            name = self._schema.names[position]
+            raise ValueError(f"Column {name} is categorical; only numbers have an order.")
+        return self._released.column(position), self._schema.columns[position]
+
+    def _checked(self, Q: Any) -> Any:
+        """Check the columns of queries that look like rows."""
+        if isinstance(Q, list | tuple):
+            return Q
+        frame = is_frame(Q)
+        # a frame of questions about cells may leave columns out
+        like_rows = ThresholdQueries if frame else ThresholdQueries | MarginalQueries
+        array = Q if frame else np.asarray(Q)
+        # numbers without names are no rows of a frame
+        named = frame or not hasattr(self, "feature_names_in_")
+        if isinstance(self.queries_, like_rows) and array.ndim > 1 and named:
+            return read_table(self, array, reset=False, numeric=False).native
+        return Q
+
+
+def _fractions(p: ArrayLike) -> NDArray[np.float64]:
+    p = np.asarray(p, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("p must lie in [0, 1].")
+    return p

@@ -1,0 +1,114 @@
+"""Each fault of `y` has a sentence of its own, chosen by what everybody knows of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpublicdp import (
+    GenericLearnerClassifier,
+    LabelBoostClassifier,
+    PPMHalfspaceClassifier,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateClassifier,
+)
+from skpublicdp.exceptions import AmbiguousLabelWarning
+
+RNG = np.random.default_rng(0)
+N = 60
+X, PUBLIC = RNG.normal(size=(N, 2)), RNG.normal(size=(30, 2))
+CODES = np.arange(N) % 2
+TEXT = np.where(CODES, "ill", "well")
+SECRET = 8675309
+LEARNERS = [
+    SemiPrivateClassifier(random_state=0),
+    SemiPrivateBoostingClassifier(max_rounds=1, random_state=0),
+    PPMHalfspaceClassifier(max_halfspaces=20, random_state=0),
+    GenericLearnerClassifier(random_state=0),
+    LabelBoostClassifier(random_state=0),
+]
+quiet = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+pytestmark = quiet
+
+
+def spoilt(y, value):
+    y = y.tolist()
+    y[-1] = value
+    return y
+
+
+def refusal(learner, y, **parameters):
+    with pytest.raises(ValueError) as raised:
+        type(learner)(**learner.get_params() | parameters).fit(X, y, X_public=PUBLIC)
+    assert str(SECRET) not in str(raised.value)
+    return str(raised.value)
+
+
+FLOATS = "labels that are decimal numbers must be whole ones and none missing"
+KINDS = "labels must be all text or all numbers in y, y_public and classes"
+FAULTS = {
+    "missing among floats": (np.where(CODES, 1.0, np.nan), FLOATS),
+    "missing among text": (pd.Series(TEXT).mask(CODES == 1), KINDS),
+    "missing in a list": (spoilt(TEXT, None), KINDS),
+    "continuous": (X[:, 0], "learn amounts by SemiPrivateBoostingRegressor"),
+    "two kinds": (spoilt(TEXT, SECRET), KINDS),
+    "too large": (spoilt(CODES, SECRET * 2**60), "below 2**53"),
+    "too short": (CODES[:9], "one label per row of X; got 9 for 60 rows"),
+    "two columns": (np.c_[CODES, CODES], r"array of shape (60, 2) instead"),
+    "complex numbers": (CODES * 1j, "got complex numbers: convert them"),
+    "dates": (pd.Series(pd.date_range("2020", periods=N)), "got dates: convert them"),
+    "durations": (CODES.astype("m8[s]"), "got durations: convert them"),
+    "bytes": (TEXT.astype("S"), "got bytes: convert them"),
+    "None": (None, "requires y to be passed"),
+}
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_has_its_sentence(learner, fault):
+    y, says = FAULTS[fault]
+    said = refusal(learner, y)
+    assert says in said
+    assert "listed in classes" not in said  # none were given
+
+
+LISTING = [one for one in LEARNERS if "classes" in one.get_params()]
+
+
+@pytest.mark.parametrize("learner", LISTING, ids=lambda one: type(one).__name__)
+def test_labels_that_are_not_listed(learner):
+    said = refusal(learner, TEXT, classes=["ill"])
+    assert "y must hold only labels listed in classes" in said
+    assert "well" not in said
+    # which of the faults it is, a private row decides: it is not told
+    assert refusal(learner, spoilt(TEXT, None), classes=["ill", "well"]) == said
+    assert refusal(learner, spoilt(TEXT, SECRET), classes=["ill", "well"]) == said
+
+
+@pytest.mark.parametrize("learner", LISTING[:2], ids=lambda one: type(one).__name__)
+def test_text_beside_numbers_by_their_types(learner):
+    said = refusal(learner, CODES, classes=["ill", "well"])
+    assert said.endswith("got numbers in y or y_public, and text in classes.")
+    said = refusal(learner, TEXT, classes=[0, 1])
+    assert said.endswith("got text in y or y_public, and numbers in classes.")
+    # the type of a list is not known but by its labels
+    assert "got" not in refusal(learner, TEXT.tolist(), classes=[0, 1])
+
+
+def test_one_label_only():
+    assert "one class only: list the others" in refusal(LEARNERS[1], 0 * CODES)
+
+
+@pytest.mark.parametrize("learner", LEARNERS[:2], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("y", [CODES, TEXT])
+def test_private_rows_without_a_label_become_a_class_and_it_is_said(learner, y):
+    marked = np.where(np.arange(N) < 20, y.dtype.type(-1), y)
+    with pytest.warns(AmbiguousLabelWarning, match="y holds -1 beside other labels, so it is"):
+        learner.fit(X, marked, X_public=PUBLIC)
+    assert len(learner.classes_) == 3
+    declared = type(learner)(**learner.get_params() | {"classes": np.unique(marked)})
+    assert len(declared.fit(X, marked, X_public=PUBLIC).classes_) == 3
+
+
+def test_minus_one_beside_one_other_label_is_a_label():
+    clf = SemiPrivateClassifier(random_state=0).fit(X, 2 * CODES - 1, X_public=PUBLIC)
+    assert clf.classes_.tolist() == [-1, 1]
