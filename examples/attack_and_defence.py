@@ -13,6 +13,7 @@ Run it with ``python examples/attack_and_defence.py``; it takes seconds and no n
 
 import argparse
 import math
+import warnings
 from itertools import combinations
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from skpublicdp import PAPQueryRelease, SemiPrivateClassifier
 from skpublicdp.audit import reduce_public_data, tracing_attack
+from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.guarantees import n_active_lower, n_public_lower
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.query_release import MarginalQueries
@@ -105,6 +107,7 @@ def learn(seeds, alphas, times):
     """Return the mean errors on real rows, shape (alphas, times)."""
     test = np.linspace(1, 2, 1001)[:, None]
     errors = np.empty((len(alphas), len(times), seeds))
+    warnings.simplefilter("ignore", NoPublicDataWarning)  # too few public rows are the point here
     for (row, column, seed), _ in np.ndenumerate(errors):
         alpha, rng = alphas[row], np.random.default_rng(seed)
         X, y = mixture(math.ceil(1000 / (16 * alpha)), 16 * alpha, rng)

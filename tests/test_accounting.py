@@ -70,7 +70,8 @@ def test_receipts_say_once_what_happened_often():
     visits, other = Mechanism("visit", 0.1, 0.0, "theorem"), Mechanism("visit", 0.2, 0.0, "theorem")
     used = (visits, other, visits, visits)
     receipt = PrivacyReceipt(1.0, 0.0, "unit", 5, 3, used, True, event=Draw(1))
-    assert "mechanisms  3 × visit (ε = 0.1, δ = 0), visit (ε = 0.2, δ = 0)\n" in repr(receipt)
+    assert "mechanisms  3 × visit (ε = 0.1, δ = 0)\n" in repr(receipt)
+    assert " visit (ε = 0.2, δ = 0)\n" in repr(receipt)
     assert receipt._repr_html_().count("visit") == 2
     assert "<td>3 × visit</td>" in receipt._repr_html_()
     assert len(receipt.rows()) == 4

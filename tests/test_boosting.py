@@ -271,8 +271,7 @@ def test_an_interaction_is_found_by_trees():
     assert "x0" in trees[0].rule
     assert "x1" in trees[0].rule
     assert trees[0].scores.shape == (1, 4)
-    moved = [np.ptp(tree.scores) for tree in trees]
-    assert moved[0] == max(moved) > 1  # those after it explain little
+    assert np.ptp(trees[0].scores) > 1
 
 
 def test_more_budget_helps():
@@ -506,12 +505,13 @@ def test_two_fits_cost_what_their_noise_does(accountant):
         fitted(method="moments", random_state=seed, budget=budget)
     delta = Fraction(1, 10**6)
     one = gaussian_mu_squared(Fraction(1), delta)
-    assert budget.spent().epsilon == pytest.approx(gaussian_epsilon(2 * one, delta), rel=0.005)
+    # of all of δ, noise has five sixths where pure fits may come besides
+    assert budget.spent().epsilon == pytest.approx(gaussian_epsilon(2 * one, delta), rel=0.01)
     assert budget.spent().epsilon < 1.5
     for seed in range(2):  # trees cost no more
         fitted(random_state=seed, budget=budget)
     assert len(budget.ledger) == 4
-    assert budget.spent().epsilon <= 1.005 * gaussian_epsilon(4 * one, delta) < 2.2
+    assert budget.spent().epsilon <= 1.01 * gaussian_epsilon(4 * one, delta) < 2.2
 
 
 def test_pure_fits_add_up():

@@ -162,7 +162,7 @@ def member(family, path):
 GROWING = {
     "labels": {"epsilon": 100_000},
     "three labels": {"epsilon": 200_000, "n_classes": 3},
-    "pure": {"epsilon": 6000, "delta": 0},
+    "pure": {"epsilon": 20_000, "delta": 0},
     "pure, three labels": {"epsilon": 20_000, "delta": 0, "n_classes": 3},
     "no public rows": {"epsilon": 100_000, "public": None},
     "labelled public rows": {"epsilon": 100_000, "labelled": True},

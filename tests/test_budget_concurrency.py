@@ -47,6 +47,7 @@ def spend(purse, who, group, size, log):
     try:
         purse.spend(Draw(Fraction(size, 100)), who=who)
         outcome = "spent"
+        time.sleep(0.002)  # some are killed between their entry and what they say of it
     except PrivacyBudgetError as error:
         outcome = "refused" if " is left of the budget " in str(error) else repr(error)
     except BaseException as error:

@@ -487,6 +487,7 @@ class TestRounds:
             # a single feature has no other direction within it
             assert enough == [1 < n_used <= FEW_FEATURES, n_used <= FEW_FEATURES]
 
+    @pytest.mark.filterwarnings("ignore:Public rows show")
     @pytest.mark.parametrize("n_constant", [0, 2])
     def test_a_single_feature_takes_one_round(self, n_constant):
         one, constant = self.PUBLIC[:, :1], np.ones((len(self.PUBLIC), n_constant))
