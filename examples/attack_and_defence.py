@@ -30,6 +30,9 @@ from skpublicdp.query_release import MarginalQueries
 matplotlib.use("Agg")  # draws into a file: no display is needed
 import matplotlib.pyplot as plt
 
+# too few public rows are the point here
+warnings.simplefilter("ignore", NoPublicDataWarning)
+
 N_COLUMNS, N_PRIVATE, N_PUBLIC, N_REFERENCE = 50, 100, 50, 3000
 ALPHAS = (0.01, 0.003, 0.001)
 PUBLIC_TIMES_ALPHA = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -107,7 +110,6 @@ def learn(seeds, alphas, times):
     """Return the mean errors on real rows, shape (alphas, times)."""
     test = np.linspace(1, 2, 1001)[:, None]
     errors = np.empty((len(alphas), len(times), seeds))
-    warnings.simplefilter("ignore", NoPublicDataWarning)  # too few public rows are the point here
     for (row, column, seed), _ in np.ndenumerate(errors):
         alpha, rng = alphas[row], np.random.default_rng(seed)
         X, y = mixture(math.ceil(1000 / (16 * alpha)), 16 * alpha, rng)
