@@ -69,7 +69,10 @@ def _as_rows(Q: Any, schema: Schema) -> Objects:
         frame = Table(Q)
         rows = np.full((len(Q), n_columns), None, dtype=object)
         for place, name in enumerate(frame.labels):
-            values = np.ma.filled(np.ma.asarray(frame.column(place)).astype(object), None)
+            values = np.ma.asarray(frame.column(place))
+            if values.dtype.kind == "M":  # numpy makes bare integers of nanoseconds
+                values = values.astype("datetime64[us]")
+            values = np.ma.filled(values.astype(object), None)
             rows[:, schema.position(name)] = values
         return rows
     array = np.asarray(Q)
@@ -77,6 +80,8 @@ def _as_rows(Q: Any, schema: Schema) -> Objects:
         raise ValueError(
             "Queries of MarginalQueries contain NaN; in an array, write None for any value."
         )
+    if array.dtype.kind == "M":
+        array = array.astype("datetime64[us]")
     array = array.astype(object)
     if array.ndim == 1 and n_columns == 1:
         array = array[:, None]
