@@ -69,7 +69,7 @@ def _as_rows(Q: Any, schema: Schema) -> Objects:
         frame = Table(Q)
         rows = np.full((len(Q), n_columns), None, dtype=object)
         for place, name in enumerate(frame.labels):
-            values = np.ma.asarray(frame.column(place))
+            values: Any = np.ma.asarray(frame.column(place))
             if values.dtype.kind == "M":  # numpy makes bare integers of nanoseconds
                 values = values.astype("datetime64[us]")
             values = np.ma.filled(values.astype(object), None)
