@@ -39,7 +39,7 @@ $(OLDEST)/.ready: pyproject.toml
 	touch $@
 
 test-oldest: $(OLDEST)/.ready  ## the estimator checks and the library's tests on them
-	$(OLDEST)/bin/python -m pytest -n auto tests skpublicdp
+	$(OLDEST)/bin/python -m pytest -n auto -m 'not slow and not once' tests skpublicdp
 
 docs/.ready: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
@@ -52,7 +52,7 @@ docs: docs/.ready  ## the site, warnings as errors, into docs/_build/html
 docs-test: docs  ## the site in a real browser, which is Debian's Chromium unless there is one
 	command -v chromium || { apt-get update -qq && \
 		apt-get install --yes -qq --no-install-recommends chromium; }
-	$(BIN)/python -m pytest -q tests/site
+	$(BIN)/python -m pytest -q -n auto tests/site
 
 DOCTEST := -m doctest -o NORMALIZE_WHITESPACE -o ELLIPSIS
 

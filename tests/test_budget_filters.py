@@ -35,6 +35,8 @@ from skpublicdp.accounting.events import remainders, without_failures
 from skpublicdp.accounting.filters import FREE, Filter, Prices
 from skpublicdp.exceptions import PrivacyBudgetError
 
+pytestmark = pytest.mark.once
+
 TENTH = Draw(Fraction(1, 10))
 MILLIONTH = Fraction(1, 10**6)
 

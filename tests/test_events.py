@@ -29,6 +29,8 @@ from skpublicdp.accounting import (
 )
 from skpublicdp.accounting.events import DRAW_RATE, NOTHING, from_text, remainders, to_text
 
+pytestmark = pytest.mark.once
+
 ONE, HALF, TENTH = Fraction(1), Fraction(1, 2), Fraction(1, 10)
 INF = math.inf
 PRICES = (lambda e: basic_price(e)[0], lambda e: basic_price(e)[1], rho_price, mu_squared_price)

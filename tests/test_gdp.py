@@ -21,6 +21,8 @@ from skpublicdp.accounting import (
 )
 from tests.helpers import best_delta, readings, two_down, two_up
 
+pytestmark = pytest.mark.once
+
 TINY = Decimal(10) ** -25
 PRECISION = 500
 

@@ -31,6 +31,8 @@ from skpublicdp.guarantees import (
 )
 from skpublicdp.guarantees.growth import log_growth, share_bound
 
+pytestmark = pytest.mark.once
+
 # growth functions against brute force
 
 
@@ -175,7 +177,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(("function", "moved"), CASES, ids=lambda v: getattr(v, "__name__", v))
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_sizes_are_monotone_in_every_argument(function, moved, data):
     def drawn(name):

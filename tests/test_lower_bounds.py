@@ -22,6 +22,8 @@ from skpublicdp.guarantees import (
     n_query_release_lower,
 )
 
+pytestmark = pytest.mark.once
+
 
 class TestPublic:
     @pytest.mark.parametrize("pure", [False, True])

@@ -30,6 +30,8 @@ from skpublicdp.query_release.spending import part_of
 from tests.helpers import FALSE_ALARM
 from tests.test_metrics import Scored, Silent
 
+pytestmark = pytest.mark.once
+
 
 def noise_probabilities(event):
     """Integers with their probabilities under the noise of a count."""

@@ -8,6 +8,8 @@ from skpublicdp.audit import verify_all
 from skpublicdp.audit.evidence import _checks
 from tests.mutants import MUTANTS, Mutant, caught, copies, planted
 
+pytestmark = pytest.mark.once
+
 CLEAN = ("random choices", "SemiPrivateClassifier, thresholds")
 QUICK = (
     "a remainder in place of rejection",

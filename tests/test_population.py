@@ -53,6 +53,8 @@ from skpublicdp.sanitizers.candidates import candidates
 from tests.helpers import public_sample
 from tests.test_promises import Exceptions, assert_failures_allowed, label
 
+pytestmark = pytest.mark.once
+
 BETA = 0.2
 
 

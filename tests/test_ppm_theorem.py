@@ -26,6 +26,8 @@ from skpublicdp.hypotheses.intersections import most_supports
 from tests.helpers import FALSE_ALARM, public_sample
 from tests.kit import by_release, every_run, worst_ratio
 
+pytestmark = pytest.mark.once
+
 few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
 THEOREM = PPMHalfspaceClassifier(private_label=1, pool="paper", random_state=0)
 

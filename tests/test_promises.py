@@ -38,7 +38,7 @@ from skpublicdp.mechanisms.randomness import SeededBits
 from skpublicdp.mechanisms.selection import draw
 from tests.helpers import FALSE_ALARM, public_sample
 
-pytestmark = pytest.mark.filterwarnings("ignore:Only .* public row")
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:Only .* public row")]
 
 BETA = 0.2
 

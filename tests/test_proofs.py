@@ -2,6 +2,8 @@ import pytest
 
 from tests.proofs import PAGES, ROOT, hash_of, sign, signatures, spenders
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_is_what_the_proof_was_read_for(page):

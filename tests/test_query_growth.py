@@ -10,6 +10,8 @@ from scipy.special import ndtri
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.line import release_line
 
+pytestmark = pytest.mark.once
+
 N = 100_000
 SEEDS = 3
 BUDGETS = 10.0 ** np.array([1, 2, 4, 6, 8])

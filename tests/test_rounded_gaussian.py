@@ -20,6 +20,8 @@ from tests.helpers import FALSE_ALARM, assert_fits
 from tests.test_noise import ONES, Script, assert_table
 from tests.test_noise import exp_minus as decimal_exp_minus
 
+pytestmark = pytest.mark.once
+
 SIGMAS = [0.2, 0.5, 1, Fraction(7, 3), 40, 10**5, 2**30]
 
 
