@@ -27,6 +27,7 @@ from skpublicdp.boosting.plan import MAX_ROUNDS, MISMATCH, Budget, first_share, 
 from skpublicdp.boosting.questions import carried_questions, questions
 from skpublicdp.boosting.rows import CodedRows
 from skpublicdp.boosting.scores import HALF, LIMIT, OUTCOMES, UNIT, Model, probabilities
+from skpublicdp.boosting.shares import amounts, least_risk
 from skpublicdp.boosting.strategy import ONE, Strategy
 from skpublicdp.data.columns import Column
 from skpublicdp.ledger import Ledger, drawable
@@ -216,11 +217,25 @@ class Naive:
                 covariances.append(scale * K - gain @ np.diag(H[t]) @ (scale * K))
             found.append((evidence, np.array(means), np.array(covariances)))
         none = -((z**2 / noise).sum() + np.log(noise).sum()) / 2
+        self.H = H
         evidences = np.array([evidence for evidence, *_ in found])
         self.gain = logsumexp(evidences) - np.log(len(evidences)) - none
         shares = np.exp(evidences - logsumexp([*evidences, none]))
         self.covariance = sum(s * c for s, (_, _, c) in zip(shares, found, strict=True))
+        scales = np.tile(SCALES, len(centers))
+        self.scales = list(zip(shares, scales, strict=False))
         return sum(s * m for s, (_, m, _) in zip(shares, found, strict=True))
+
+    def risk(self, precision, sampling):
+        """Half of tr H C, were there one visit more of that precision."""
+        known, risk = precision + sum(weight for *_, weight, _ in self.seen), 0.0
+        for share, scale in self.scales:
+            for H in self.H:
+                sure = np.diag(H**2 / (1 / known + sampling * H))
+                risk += (
+                    share * H @ np.diag(np.linalg.inv(np.linalg.inv(scale * self.kernel) + sure))
+                )
+        return risk / 2
 
 
 @pytest.mark.parametrize("targets", [1, 3])
@@ -238,6 +253,9 @@ def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number):
         sums, slopes = rng.normal(0, 25, (targets, 4)), expected * rng.uniform(0.5, 1.5, 4)
         for learner in (block, naive):
             learner.learn(sums, slopes, variance, expected, 0.8)
+        np.testing.assert_allclose(
+            block.risks(np.array([0.0, 0.02, 3.0])), [naive.risk(p, 0.8) for p in (0, 0.02, 3.0)]
+        )
         np.testing.assert_allclose(block.scores, naive.scores, rtol=1e-8)
         np.testing.assert_allclose(block.covariance, naive.covariance, atol=1e-9)
         assert block.gain == pytest.approx(naive.gain, rel=1e-8)
@@ -267,6 +285,38 @@ def test_one_label_alone_ends_somewhere():
         slopes = np.full((1, 2), 50.0)
         block.learn(np.array([[500.0, -500.0]]), slopes, 1.0, slopes, 0.8)
     np.testing.assert_allclose(block.scores, [[MOST_SCORE, -MOST_SCORE]])
+
+
+# Shares of blocks
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 3), st.randoms(use_true_random=False))
+def test_no_other_shares_have_less_risk(size, random):
+    """Of all that could be given in units, for risks that are convex and fall."""
+    units = amounts(size)
+    whole = int(units[-1])
+    # slopes that rise to 0 or, sometimes, are 0 from the start
+    slopes = [
+        sorted(random.choice([0, -random.random() / u]) for u in units[1:]) for _ in range(size)
+    ]
+    risks = np.array([np.append(0, np.cumsum(line * np.diff(units))) for line in slopes])
+    shares = least_risk(risks)
+    assert sum(shares) == 1
+
+    def risk(given):
+        return sum(np.interp(u, units, line) for u, line in zip(given, risks, strict=True))
+
+    others = itertools.product(range(whole + 1), repeat=size - 1)
+    least = min(risk((*o, whole - sum(o))) for o in others if sum(o) <= whole)
+    assert risk([float(whole * share) for share in shares]) == pytest.approx(least, abs=1e-9)
+
+
+def test_a_share_is_none_or_enough_to_be_drawn():
+    risks = np.array([np.exp(-amounts(40) / (10 + 30 * k)) for k in range(40)])
+    shares = least_risk(risks * np.geomspace(1e-6, 1, 40)[:, None])
+    assert min(shares) == 0
+    assert min(share for share in shares if share) >= Fraction(1, 32 * 40)
 
 
 # Cells that are cut further

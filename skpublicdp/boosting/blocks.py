@@ -50,6 +50,9 @@ class Block:
         self._centers = np.stack([scores, np.zeros(shape)]) if scores.any() else scores[None]
         self._public_rows = public_rows
         self._stretch = stretch
+        self._sampling = 0.0
+        self._curved = np.zeros(shape)
+        self._scales = np.full(len(SCALES), 1 / len(SCALES))
         self.forget()
 
     def learn(
@@ -69,12 +72,39 @@ class Block:
             Variance of a residual beside its slope.
         """
         self._pool(sums, slopes, variance)
-        H = self._stretch * self._curvature(expected)
+        H = self._curved = self._stretch * self._curvature(expected)
+        self._sampling = sampling
         noise = np.sqrt(1 / self._precision + sampling * H)
         found = self._posterior(H / noise, (self._residuals + H * self.scores) / noise)
         moved = np.clip(found, -MOST_SCORE, MOST_SCORE)
         self._residuals -= H * (moved - self.scores)
         self.scores = moved
+
+    def risks(self, precisions: Floats) -> Floats:
+        """Return how much of the loss would be for want of knowledge after further visits.
+
+        It is half of tr H C, C being the posterior covariance of the scores and H the curvature.
+
+        Parameters
+        ----------
+        precisions : ndarray of float64, shape (n,)
+            One over the variance of the noise of their sums, pooled; 0 is no visit.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            In nats over all rows, as evidence has the scales of the prior so far.
+        """
+        H = self._curved
+        known = np.maximum(self._precision + precisions, 1e-300)[:, None, None]
+        A = H / np.sqrt(1 / known + self._sampling * H)  # (n, n_targets, n_cells)
+        values, axes = np.linalg.eigh(A[..., :, None] * self._kernel * A[..., None, :])
+        along = H[:, None] @ ((self._kernel * A[..., None, :]) @ axes) ** 2
+        ratios = SCALES * np.maximum(values, 0.0)[..., None]
+        found = np.einsum("ntj,ntjs->ns", along[..., 0, :], 1 / (1 + ratios))
+        nothing = float((H * np.diag(self._kernel)).sum())
+        risks: Floats = (nothing - SCALES * found) @ (SCALES * self._scales) / 2
+        return risks
 
     def forget(self) -> None:
         """Keep the scores and the prior, but no sums: those to come are of more rows."""
@@ -111,6 +141,7 @@ class Block:
         self.gain = float(np.log(weights.mean())) + top - none
         # no scores at all are one prior more
         weights /= weights.sum() + np.exp(none - top)
+        self._scales = weights.sum(axis=0)
         parts = np.einsum("cs,s,tjs->ctj", weights, SCALES, 1 / (1 + ratios))
         spread = (self._kernel * A[:, None, :]) @ axes  # K A in the axes of A K A
         scores: Floats = np.einsum("tij,ctj->ti", spread, parts * along)

@@ -22,6 +22,7 @@ from skpublicdp.boosting.plan import SWEEPS, Budget, tree_share
 from skpublicdp.boosting.questions import Questions, explained, leaves, tree_cover
 from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF, UNIT, Model
+from skpublicdp.boosting.shares import amounts, least_risk
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.ledger import Ledger
 
@@ -148,17 +149,26 @@ class Growth:
             persons = effective / self._ledger.rows_per_person
             for cover in self._covers(asked):
                 left = self._grow_trees(budget, left, persons, cover)
-        visits = (sweeps - 1) * len(self._blocks)
-        for sweep in range(1, sweeps):
-            visited = order.permutation(len(self._blocks)).tolist()
-            if sweep == sweeps - 1 and whole is not None:
+        for more in range(sweeps - 1, 0, -1):
+            shares, now = self._shares(budget.part(left), more), left / more
+            left -= now
+            visited = [w for w in order.permutation(len(self._blocks)).tolist() if shares[w]]
+            if more == 1 and whole is not None:
                 # a leaf has so many rows that more hardly help: only columns see them all
                 for which in (w for w in visited if w >= self._n_columns):
-                    self.visit(which, budget.part(left / visits))
+                    self.visit(which, budget.part(now * shares[which]))
                 self._widen(whole)
                 visited = [w for w in visited if w < self._n_columns]
             for which in visited:
-                self.visit(which, budget.part(left / visits))
+                self.visit(which, budget.part(now * shares[which]))
+
+    def _shares(self, budget: Budget, sweeps: int) -> list[Fraction]:
+        """Part a budget for so many sweeps, all alike, among the blocks."""
+        units = amounts(len(self._blocks))
+        visits = units / units[-1] / sweeps
+        variance = budget.variance(self._ledger.for_person(self._loss.moved)) / (2 * HALF) ** 2
+        precisions = sweeps * (visits**2 if budget.pure else visits) / variance
+        return least_risk(np.array([block.risks(precisions) for block in self._blocks]))
 
     def _widen(self, whole: Cells | None) -> None:
         """Go on with all rows, from the scores so far and nothing else that was released."""

@@ -30,8 +30,10 @@ def release_answers(
         The private rows for which each holds.
     n_private : int
         Private rows.
-    public : ndarray of int, shape (m, n_queries)
-        1 where a query holds for a public row; there may be none.
+    public : ndarray of int, shape (n_completions, m, n_queries)
+        1 where a query holds for a public row, completed in one way after the other by what columns
+        that public rows do not show may hold; there may be no row, and there is one completion if
+        all columns are shown.
     ledger : Ledger
         Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
     trust : "auto" or float
@@ -50,14 +52,20 @@ def release_answers(
     `MarginalModel`. The posterior mean under normal noise is linear in the noisy answers, and goes
     to them as the noise goes to nothing, because S has full rank.
 
+    Where completions of a public row answer a query differently, and it holds in a share p of them,
+    nothing is known of the fraction of such rows for which it holds. If that is uniform, it is in
+    the mean square by 1/3 - p + p² from p. So the prior mean takes p, and the prior variance of the
+    query is larger by the square of the mean deviation of all rows. Of two queries that are open
+    neither tells of the other.
+
     Examples
     --------
-    >>> half = np.array([[0, 1], [1, 1], [0, 0], [1, 0]] * 25)
+    >>> half = np.array([[[0, 1], [1, 1], [0, 0], [1, 0]] * 25])
     >>> release = release_answers(np.array([500, 400]), 1000, half, ledger=Ledger(1, 1e-6, 0))
     >>> release.fractions[1,].round(1)
     array([0.6, 0.4])
     """
-    n_queries, m = len(counts), len(public)
+    n_queries, m = len(counts), public.shape[1]
     noise = all_noise(ledger)
     found = ledger.add_noise(
         counts,
@@ -68,15 +76,19 @@ def release_answers(
     )
     values, variance = found.values / n_private, found.variance / n_private**2
     persons = n_private / ledger.rows_per_person
-    mean = (public.sum(axis=0) + 0.5) / (m + 1)
-    covariance = 0.25 * np.eye(n_queries) / (m + 1)
+    shown = public.mean(axis=0)
+    mean = (shown.sum(axis=0) + 0.5) / (m + 1)
+    covariance, unseen = 0.25 * np.eye(n_queries) / (m + 1), np.zeros(n_queries)
     if m:
-        covariance += np.cov(public.astype(np.float64), rowvar=False, bias=True) * m / (m + 1)
+        covariance += np.cov(shown, rowvar=False, bias=True) * m / (m + 1)
+        spread = shown * (1 - shown)
+        unseen = np.where(spread > 0, np.sqrt(1 / 3 - spread), 0).mean(axis=0) ** 2
     found_mean, left, factor = _posterior(
         mean,
         covariance,
+        unseen,
         values,
-        np.full(n_queries, 1 / variance),
+        np.full(n_queries, variance),
         1 / (m + 1) + 1 / persons,
         None if isinstance(trust, str) else min(float(trust), m + 1),
     )
@@ -96,8 +108,9 @@ def release_answers(
 def _posterior(
     mean: Floats,
     covariance: Floats,
+    unseen: Floats,
     values: Floats,
-    precisions: Floats,
+    noise: Floats,
     known: float,
     trust: float | None = None,
 ) -> tuple[Floats, Floats, float]:
@@ -109,8 +122,10 @@ def _posterior(
         Prior mean.
     covariance : ndarray of shape (n, n)
         Prior covariance, but for a factor.
-    values, precisions : ndarray of shape (n,)
-        Noisy values, and one over the variance of the noise of each, or 0.
+    unseen : ndarray of shape (n,)
+        Prior variances that are added to it, whatever the factor.
+    values, noise : ndarray of shape (n,)
+        Noisy values, and the variance of the noise of each.
     known : float
         The factor if public rows are a sample of the private rows' population.
     trust : float, optional
@@ -123,12 +138,13 @@ def _posterior(
     factor : float
         That was used.
     """
-    root = np.sqrt(precisions)
+    root = 1 / np.sqrt(noise + unseen)
     scales, axes = np.linalg.eigh(covariance * root[:, None] * root)
     scales = np.maximum(scales, 0)
     residual = axes.T @ (root * (values - mean))
     factor = 1 / (trust or likely_worth(residual**2, scales, 1.0, known))
-    reach = factor * (covariance * root) @ axes
+    # the same as a gain from the prior mean, and exact where there is next to no noise
+    back = (noise * root)[:, None] * axes
     left = 1 / (factor * scales + 1)
-    variance = factor * np.diag(covariance) - (reach**2) @ left
-    return mean + reach @ (left * residual), np.maximum(variance, 0), factor
+    variance = noise - (back**2) @ left
+    return values - back @ (left * residual), np.maximum(variance, 0), factor

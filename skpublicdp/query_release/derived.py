@@ -202,8 +202,6 @@ def derive(
             most = min(MOST_BINS, (MOST_CELLS / len(tables)) ** (1 / order))
             n_bins = int(np.clip((room / len(tables) / PER_CELL) ** (1 / order), FEWEST_BINS, most))
             return Lined(schema, lines, n_bins, tables)
-        case CustomQueries():
-            return Listed(queries, X_public)
     raise ValueError(
         f'method="auto" does not know {type(queries).__name__}; wrap its queries in CustomQueries.'
     )

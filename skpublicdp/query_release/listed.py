@@ -209,6 +209,14 @@ class CustomQueries(QueryClass):
     --------
     MarginalQueries : Tables, which are released more accurately.
 
+    Notes
+    -----
+    With ``method="auto"`` queries may be about columns that public rows lack, or that are missing
+    in all of them, if the types of the columns or `bounds` declare what they may hold. The function
+    is then asked about public rows with declared values in these places: all categories, numbers
+    between the bounds, and a spread of combinations where there are very many. Where its answer
+    depends on them, nothing is known of a query but its noisy count.
+
     Examples
     --------
     >>> import numpy as np

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -24,6 +24,7 @@ from skpublicdp.query_release.derived import (
     tables_over_lines,
 )
 from skpublicdp.query_release.line import LineRelease, release_line
+from skpublicdp.query_release.listed import CustomQueries
 from skpublicdp.query_release.marginal_model import closure
 from skpublicdp.query_release.marginals import PROOF, MarginalRelease, release_tables
 from skpublicdp.query_release.pmw import release_pmw
@@ -33,11 +34,20 @@ from skpublicdp.query_release.regions import StumpQueries
 from skpublicdp.query_release.released import Released, bind
 from skpublicdp.query_release.spending import all_noise, noise_on, part_of, room_for
 from skpublicdp.query_release.table_answers import ColumnAnswers, TableAnswers
+from skpublicdp.query_release.unseen import completed
 from skpublicdp.query_release.weighted import WeightedRows
 
 
-def release_auto(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger) -> Released:
-    """Measure, and weigh that against the public rows."""
+def release_auto(
+    estimator: Any,
+    queries: QueryClass,
+    rows: Dataset,
+    ledger: Ledger,
+    lacking: Collection[int] = (),
+) -> Released:
+    """Measure, and weigh that against the public rows, which may be lacking columns of a list."""
+    if isinstance(queries, CustomQueries):
+        return _auto_list(estimator, queries, rows, ledger, lacking)
     one = isinstance(queries, ThresholdQueries | IntervalQueries)
     return (_auto_line if one else _auto_tables)(estimator, queries, rows, ledger)
 
@@ -48,6 +58,26 @@ def release_public(estimator: Any, queries: QueryClass, rows: Dataset, ledger: L
     table = WeightedRows(rows.X_public, np.full(m, 1 / m))
     size = float(rows.n_public)
     return Released(bind(queries, rows), rows.schema, table, size)
+
+
+def _auto_list(
+    estimator: Any, queries: CustomQueries, rows: Dataset, ledger: Ledger, lacking: Collection[int]
+) -> Released:
+    rows, n_completions = completed(rows, lacking)
+    bound = bind(queries, rows)
+    listed = Listed(bound, rows.X_public)
+    codes, m = listed.codes_of_all(rows.X_public, estimator.n_jobs), rows.n_public
+    trust = estimator.trust
+    release = release_answers(
+        rows.fold(lambda X, _: listed.count(X), estimator.n_jobs),
+        rows.n_private,
+        # a reference only says what rows may look like
+        codes[: n_completions * m].reshape(n_completions, m, codes.shape[1]),
+        ledger=ledger,
+        trust=trust if trust == "auto" else float(trust) * max(m, 1),
+    )
+    table = TableAnswers(release, listed, codes, rows.X_public)
+    return Released(bound, rows.schema, table, release.effective_public_size if m else 0.0)
 
 
 def _auto_line(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger) -> Released:
@@ -133,9 +163,6 @@ def _tables_of(
     trust: str | float,
     n_jobs: int | None,
 ) -> MarginalRelease:
-    if isinstance(derived, Listed):
-        counts = rows.fold(lambda X, _: derived.count(X), n_jobs)
-        return release_answers(counts, rows.n_private, public, ledger=ledger, trust=trust)
     assert isinstance(derived, Binned)
     binned, sizes = derived, derived.sizes
 

@@ -28,6 +28,7 @@ from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.methods import METHODS
 from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
 from skpublicdp.query_release.spending import open_ledger
+from skpublicdp.query_release.unseen import with_lacking
 
 
 class PAPQueryRelease(Answering):
@@ -204,7 +205,9 @@ class PAPQueryRelease(Answering):
         y : None
             Ignored.
         X_public : array-like or DataFrame, shape (m, n_features), optional
-            Separate public rows. In cross-validation it must not have as many rows as `X`.
+            Separate public rows. In cross-validation it must not have as many rows as `X`. For
+            `CustomQueries` and ``method="auto"``, without `is_public`, a frame may lack columns of
+            which the type or `bounds` declare what they may hold.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
@@ -226,6 +229,9 @@ class PAPQueryRelease(Answering):
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)
+        known: dict[str, Any] = {}
+        if isinstance(self.queries, CustomQueries) and self.method == "auto" and is_public is None:
+            X_public, known["lacking"] = with_lacking(X, X_public, self.bounds)
         rows = read(
             self,
             X,
@@ -241,7 +247,7 @@ class PAPQueryRelease(Answering):
         if queries is None:
             one = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
             queries = ThresholdQueries() if one else MarginalQueries(k=2)
-        released = METHODS[self.method](self, queries, rows, ledger)
+        released = METHODS[self.method](self, queries, rows, ledger, **known)
 
         self.queries_ = queries
         self._schema = rows.schema
