@@ -9,7 +9,9 @@ import sqlite3
 import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from html import escape
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -109,10 +111,9 @@ class PrivacyBudget:
         path: str | os.PathLike[str] | None = None,
         accountant: str = "auto",
     ) -> None:
-        if not 0 < epsilon < math.inf:
-            raise ValueError(f"epsilon must be positive and finite; got {epsilon!r}.")
-        if not 0 <= delta < 1:
-            raise ValueError(f"delta must be at least 0 and below 1; got {delta!r}.")
+        if not _is_number(epsilon) or not 0 < epsilon < math.inf:
+            raise ValueError(f"epsilon must be a number, positive and finite; got {epsilon!r}.")
+        _check_delta(delta)
         if accountant not in ACCOUNTANTS:
             raise ValueError(f"accountant must be one of {ACCOUNTANTS}; got {accountant!r}.")
         if not delta and accountant in ("zcdp", "gdp"):
@@ -274,6 +275,8 @@ class PrivacyBudget:
             raise ValueError(f"kind must be one of {KINDS}; got {kind!r}.")
         if delta is not None and kind in ("pure", "draw"):
             raise ValueError(f"delta is 0 for kind={kind!r}; leave it out.")
+        if delta is not None:
+            _check_delta(delta)
         at = None if delta is None else exact_fraction(delta)
         totals = self._totals(self._groups(self._file.read(LAST_TOTALS)))
         return min(self._filter.room(total, kind, at) for total in totals)
@@ -372,6 +375,15 @@ class PrivacyBudget:
             if not self._filter.holds(total + price):
                 raise PrivacyBudgetError(self._filter.refusal(event, total))
         return groups.get(self._group, FREE) + price
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | Decimal)
+
+
+def _check_delta(delta: Any) -> None:
+    if not _is_number(delta) or not 0 <= delta < 1:
+        raise ValueError(f"delta must be a number, at least 0 and below 1; got {delta!r}.")
 
 
 def _total(text: str) -> Prices:

@@ -16,7 +16,7 @@ from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
 from skpublicdp.base_learner import fit_silently, spends
 from skpublicdp.card import ShowsCard
-from skpublicdp.data.bounds import check_bounds
+from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled import LabelledRows, split_labelled
 from skpublicdp.data.reading import check_rows, feature_names
@@ -64,7 +64,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         Class to learn; ``None`` means `DecisionTrees(max_depth=2)`.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
-    bounds : array-like of float, shape (2,) or (n_features, 2), default=None
+    bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of the features, known without looking at private rows; they may be
         a hundred times too wide. ``None`` does without: see `sanitizers.QuantileSanitizer`.
     sanitizer : object, default=None
@@ -172,7 +172,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "hypotheses": [HypothesisClass, None],
-        "bounds": ["array-like", None],
+        "bounds": ["array-like", dict, None],
         "sanitizer": [HasMethods(["fit", "sample", "get_params"]), None],
         "alpha": PROBABILITY,
         "beta": PROBABILITY,
@@ -198,7 +198,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         hypotheses: HypothesisClass | None = None,
         *,
         epsilon: float | Fraction = 1.0,
-        bounds: ArrayLike | None = None,
+        bounds: ArrayLike | dict[Any, Any] | None = None,
         sanitizer: Any = None,
         alpha: float = 0.05,
         beta: float = 0.05,
@@ -279,11 +279,10 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             classes=self.classes,
         )
         ledger.read(len(rows.labelled), len(rows.X_public))
-        if self.bounds is not None:
-            check_bounds(self.bounds, self.n_features_in_)
+        bounds = by_position(self.bounds, feature_names(self))  # the sanitizer sees no names
         hypotheses = self._class()
         unlabelled, labelled = ledger.split(2)  # no row is used by both
-        sanitized, secure, looked = self._sanitize(rows, sanitizer, unlabelled)
+        sanitized, secure, looked = self._sanitize(rows, sanitizer, bounds, unlabelled)
         points = np.concatenate([sanitized, rows.X_public])
         sample = PublicSample(points, rows.classes, feature_names(self))
         cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
@@ -370,7 +369,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         return promise(cover, drawn, near, n=len(rows.y_labelled), beta=self.beta)
 
     def _sanitize(
-        self, rows: LabelledRows, sanitizer: Any, ledger: Ledger
+        self, rows: LabelledRows, sanitizer: Any, bounds: Any, ledger: Ledger
     ) -> tuple[NDArray[np.float64], bool, bool]:
         """Return synthetic points, whether their randomness is secure and if they are of rows."""
         # Theorem 3.3 asks for thousands of points or millions; past this number a cover only grows
@@ -378,7 +377,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         name = f"on the others: {type(sanitizer).__name__}"
         X, looked, secure = rows.X_unlabelled, False, True
         if len(X):
-            self._settle(sanitizer, ledger)
+            self._settle(sanitizer, bounds, ledger)
             paid = ledger.child(ledger.event, name=name, proof="its own documentation")
             fit_silently(sanitizer, X)
             looked, secure = _checked(sanitizer, paid)
@@ -386,14 +385,15 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             return rows.X_public[:0], True, False
         if not looked:
             few = "Too few" if len(X) else "No"
-            where = "standard-normal features" if self.bounds is None else "the given bounds"
+            limits, normal = limits_of(bounds, feature_names(self)), "standard-normal features"
+            where = "the given bounds" if len(limits) == self.n_features_in_ else normal
             warn(
                 f"{few} unlabelled rows were given to be sanitized at epsilon = "
                 f"{float(self.epsilon):g}, so the hypotheses come from a data-independent grid "
                 f"over {where}.",
                 NoPublicDataWarning,
             )
-            return reference_sample(self.n_features_in_, self.bounds, size), True, False
+            return reference_sample(self.n_features_in_, bounds, size), True, False
         points = np.asarray(sanitizer.sample(size), dtype=np.float64)
         if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
             raise ValueError("sanitizer.sample must return finite rows with the columns of X.")
@@ -413,7 +413,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         delta = exact_fraction(parameters.get("delta") or 0)
         return sanitizer, delta
 
-    def _settle(self, sanitizer: Any, ledger: Ledger) -> None:
+    def _settle(self, sanitizer: Any, bounds: Any, ledger: Ledger) -> None:
         """Tell a sanitizer its (ε, δ), the bounds and a seed."""
         parameters = sanitizer.get_params(deep=False)
         epsilon, delta = ledger.per_row(ledger.epsilon, ledger.delta)
@@ -422,7 +422,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             given["delta"] = written_below(delta)
         # bits of its own: the draw must not know its noise
         known = {
-            "bounds": self.bounds,
+            "bounds": bounds,
             "hypotheses": self._class(),
             "random_state": ledger.seed(32),
         }

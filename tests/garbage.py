@@ -158,7 +158,7 @@ HELD_ARRAY = HELD.to_numpy(copy=True)
 HELD_POLARS = pl.DataFrame(HELD)
 DROP = r".*(convert|encode)"
 ENCODE = r"olumn job .*(text|categories).*encode.*(Boosting.* as it is|ColumnTransformer)"
-MISSING = r"Columns? .*hours.*missing.*Boosting"
+MISSING = r"Columns? .*hours.*missing.*PublicFit.*Boosting"
 
 
 def numeric(learner):
@@ -477,11 +477,6 @@ GROUPS = {
 }
 
 
-def by_name(learner):
-    """Tell whether bounds may be given by the names of columns."""
-    return dict in learner.make()._parameter_constraints.get("bounds", [])
-
-
 BOUNDS = {
     f"{name}": Fault(lambda: {}, says, parameters={"bounds": bounds})
     for name, says, bounds in [
@@ -494,21 +489,11 @@ BOUNDS = {
         ("ragged", r"bounds must be", [[1, 2], [3]]),
         ("complex", r"bounds must be numbers", [1j, 2j]),
         ("None", r"bounds must be", [None, 2]),
+        ("of another column", r"bounds.*'zip'.*age, hours", {"zip": (0, 1)}),
+        ("of a column reversed", r"bounds.*column age", {"age": (1, 0)}),
+        ("of a column of text", r"bounds.*column age", {"age": ("a", "b")}),
+        ("one alone", r"bounds.*column age", {"age": 3}),
     ]
-} | {
-    "of another column": Fault(
-        lambda: {},
-        r"bounds.*'zip'.*age, hours",
-        by_name,
-        {"bounds": {"zip": (0, 1)}},
-    ),
-    "of a column reversed": Fault(
-        lambda: {}, r"bounds.*column age", by_name, {"bounds": {"age": (1, 0)}}
-    ),
-    "of a column of text": Fault(
-        lambda: {}, r"bounds.*column age", by_name, {"bounds": {"age": ("a", "b")}}
-    ),
-    "one alone": Fault(lambda: {}, r"bounds.*column age", by_name, {"bounds": {"age": 3}}),
 }
 
 

@@ -15,9 +15,16 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
 )
-from skpublicdp.boosting.monotone import column_order, constrained, tree_order
+from skpublicdp.boosting.monotone import (
+    column_order,
+    constrained,
+    read_directions,
+    tree_order,
+)
 from skpublicdp.boosting.questions import Questions, leaves
 from skpublicdp.boosting.scores import Model
+from skpublicdp.data.columns import build_schema
+from skpublicdp.data.frames import Table
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.trees import DecisionTree
 from tests.test_boosting_privacy import grid
@@ -208,8 +215,10 @@ def test_true_constraints_do_no_harm():
     ("given", "message"),
     [
         ({"town": 1}, "monotonic_cst must name columns of X; got 'town', which is none"),
-        ([1, 0], "hold one for each of 3 columns, of the values"),
-        ({"age": 2}, "hold one for each of 3 columns, of the values"),
+        ({3: 1}, "monotonic_cst must name columns of X; got 3, which is none"),
+        ([1, 0], r"hold one for each of 3 columns, of the values .*; got \[1, 0\]"),
+        ([1, [0], 0], r"hold one for each of 3 columns, of the values .*; got \[1, \[0\], 0\]"),
+        ({"age": 2}, r"hold one for each of 3 columns, of the values .*; got \{'age': 2\}"),
         ({"job": 1}, "must be 0 for categorical columns; column job is one"),
     ],
 )
@@ -220,6 +229,14 @@ def test_errors(given, message):
         clf.fit(X, Y, X_public=PUBLIC)
     assert len(budget.ledger) == 0
     assert not hasattr(clf, "privacy_")
+
+
+@pytest.mark.parametrize(
+    "given", [{"age": 1, "wage": -1}, {0: 1, np.int64(2): -1}, [1, 0, -1], np.array([1, 0, -1])]
+)
+def test_columns_are_given_by_name_by_position_or_all_of_them(given):
+    schema = build_schema(Table(PUBLIC), [Table(PUBLIC)], nullable=True)
+    assert read_directions(given, schema).tolist() == [1, 0, -1]
 
 
 def test_three_labels_have_no_direction():

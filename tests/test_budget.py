@@ -6,12 +6,14 @@ import math
 import multiprocessing
 import os
 import pickle
+import re
 import sqlite3
 import subprocess
 import sys
 import threading
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 
 import joblib
@@ -124,17 +126,20 @@ def test_failures_are_set_aside():
 
 
 def test_terms_are_checked():
-    for bad in (0, -1, math.inf, math.nan):
-        with pytest.raises(ValueError, match="epsilon must be positive and finite"):
+    for bad in (0, -1, math.inf, math.nan, "much", "1", None, 1j, [1.0]):
+        said = f"epsilon must be a number, positive and finite; got {bad!r}."
+        with pytest.raises(ValueError, match=re.escape(said)):
             PrivacyBudget(bad)
-    for bad in (-1e-9, 1, math.nan):
-        with pytest.raises(ValueError, match="delta must be at least 0 and below 1"):
+    for bad in (-1e-9, 1, math.nan, "x", None, [0.0]):
+        said = f"delta must be a number, at least 0 and below 1; got {bad!r}."
+        with pytest.raises(ValueError, match=re.escape(said)):
             PrivacyBudget(1, bad)
     with pytest.raises(ValueError, match="accountant must be one of"):
         PrivacyBudget(1, 1e-6, accountant="rdp")
     with pytest.raises(ValueError, match="needs a positive delta"):
         PrivacyBudget(1, accountant="gdp")
     assert PrivacyBudget(Fraction(1, 3)).epsilon == 1 / 3
+    assert PrivacyBudget(Decimal("0.3"), Decimal("1e-6")).delta == 1e-6
 
 
 # what remains
@@ -196,6 +201,8 @@ def test_remaining_delta():
     assert budget.remaining() == 0.25
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
         budget.remaining("gaussian", 0)
+    with pytest.raises(ValueError, match="delta must be a number, at least 0 and below 1; got 'x'"):
+        budget.remaining("gaussian", "x")
     with pytest.raises(ValueError, match="delta is 0 for kind='draw'"):
         budget.remaining("draw", 1e-6)
     with pytest.raises(ValueError, match="kind must be one of"):

@@ -254,6 +254,9 @@ def test_released_labeler():
     assert (clf.privacy_.epsilon, clf.privacy_.delta) == (1.0, 1e-6)
     assert "do not add up" in repr(clf.privacy_)
     assert (clf.predict(X) == TRUTH).mean() > 0.9
+    named = fitted(Recorder(), release_labeler=True, bounds={"x1": (-4, 8)})
+    assert named.estimator_.X[-1].tolist() == [0, 2, 0]  # where no row need be
+    assert named.labeler_.bounds == fitted(bounds={"x1": (-4, 8)}).estimator_.bounds == {1: (-4, 8)}
     public = fitted(release_labeler=True, X_public=X[:300].copy(), hypotheses=Stumps())
     assert public.labeler_.cover_size_ < 100
     assert not hasattr(public.set_params(release_labeler=False).fit(X, Y), "labeler_")

@@ -50,6 +50,7 @@ FAULTS = {
     "missing among text": (pd.Series(TEXT).mask(CODES == 1), KINDS),
     "missing in a list": (spoilt(TEXT, None), KINDS),
     "continuous": (X[:, 0], "learn amounts by SemiPrivateBoostingRegressor"),
+    "a continuous list": (X[:, 0].tolist(), "learn amounts by SemiPrivateBoostingRegressor"),
     "two kinds": (spoilt(TEXT, SECRET), KINDS),
     "too large": (spoilt(CODES, SECRET * 2**60), "below 2**53"),
     "too short": (CODES[:9], "one label per row of X; got 9 for 60 rows"),

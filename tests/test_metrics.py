@@ -278,6 +278,9 @@ class TestRows:
             ({"estimator": LogisticRegression()}, "must be a fitted classifier"),
             ({"epsilon": 1e-30}, "too large to be drawn"),
             ({"epsilon": -1}, "'epsilon' parameter"),
+            ({"threshold": "half"}, "'threshold' parameter"),
+            ({"threshold": np.nan}, "'threshold' parameter"),
+            ({"classes": 3}, "classes must list distinct labels, at least one; got 3"),
         ],
     )
     def test_sentences(self, settings, sentence):
@@ -355,9 +358,11 @@ def test_levels_are_nested():
         assert widths == sorted(widths)
     at = scores.interval("accuracy", threshold=0.5)
     assert at[0] <= scores.accuracy_at(0.5) <= at[1]
-    for wrong in ({"metric": "f1"}, {"metric": "accuracy", "level": 1.0}):
-        with pytest.raises(ValueError):
-            scores.interval(**wrong)
+    with pytest.raises(ValueError, match="metric must be one of"):
+        scores.interval("f1")
+    for level in (1.0, "x"):
+        with pytest.raises(ValueError, match=f"'level' parameter of interval .* Got {level!r}"):
+            scores.interval("accuracy", level)
 
 
 def test_accuracy_of_a_thousand_rows():

@@ -1,6 +1,7 @@
 """PublicKFold, PublicShuffleSplit and check_pipeline."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from hypothesis import given, settings
@@ -101,6 +102,22 @@ def test_the_size_of_a_shuffled_test():
 def test_what_is_refused(splitter, given, reason):
     with pytest.raises(ValueError, match=reason):
         list(splitter.split(np.zeros((6, 1)), **given))
+
+
+@pytest.mark.parametrize("splitter", [PublicKFold, PublicShuffleSplit])
+def test_masks_go_by_the_index_of_a_frame(splitter):
+    frame = pd.DataFrame({"age": np.arange(8.0)})
+    mask = pd.Series(np.arange(8) < 2)
+    wanted = [test.tolist() for _, test in splitter(2, random_state=0).split(frame, is_public=mask)]
+    for other in (mask[::-1], mask.set_axis(np.arange(8) + 1)):
+        for name in ("is_public", "is_labelled", "groups"):
+            with pytest.raises(ValueError, match=rf"{name} must have the index of X"):
+                list(splitter(2).split(frame, **{name: other}))
+        with pytest.raises(ValueError, match="is_public must have the index of X"):
+            list(splitter(2, is_public=other).split(frame))
+    for plain in (mask.to_numpy(), mask.tolist()):
+        same = splitter(2, random_state=0).split(frame, is_public=plain)
+        assert [test.tolist() for _, test in same] == wanted
 
 
 @pytest.mark.parametrize("y", [[-1, 1, 1, -1], ["a", "b", "a", "b"]])

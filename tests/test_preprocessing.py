@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -20,7 +21,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skpublicdp import PublicFit, SemiPrivateClassifier
+from skpublicdp import PAPQueryRelease, PublicFit, SemiPrivateClassifier
 from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
 
 RNG = np.random.default_rng(0)
@@ -158,6 +159,18 @@ def test_errors_do_not_quote_values():
     with pytest.raises(ValueError, match="Reshape your data") as caught:
         PublicFit().fit(X[:, 0], is_public=MASK)
     assert str(X[0, 0])[:6] not in str(caught.value)
+
+
+def test_a_release_of_rows_with_missing_numbers():
+    """What the error advises is done."""
+    rows = np.random.default_rng(0).normal(size=(600, 2))
+    rows[::7, 0] = np.nan
+    public, release = rows[:90].copy(), PAPQueryRelease(random_state=0)
+    with pytest.raises(ValueError, match=r"PublicFit\(SimpleImputer\(\)\)"):
+        release.fit(rows[90:], X_public=public[1:7].copy())
+    steps = PublicFit(SimpleImputer()).fit(rows[90:], X_public=public)
+    release.fit(steps.transform(rows[90:]), X_public=steps.transform(public))
+    assert np.isfinite(release.sample(50)).all()
 
 
 def test_equal_lengths_are_loud():

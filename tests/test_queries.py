@@ -253,6 +253,17 @@ class TestSchema:
         assert np.isnan(encoded[2])
         assert schema.decode(encoded[:2, None])["day"].tolist() == frame["day"].tolist()[:2]
 
+    @pytest.mark.parametrize("n", [1, 2, 12])
+    def test_places_within_a_day(self, n):
+        """Few values that are whole days do not say that all are; half-way cuts tell days apart."""
+        frame = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=n)})
+        (column,) = build_schema(Table(frame), [Table(frame)], nullable=True).columns
+        first = column.values[0]
+        texts = [column.text(first + hours * 3600e6) for hours in (6, 12, 18)]
+        noon = "2020-01-01 12:00:00" if n == 1 else "2020-01-01"
+        few = ["2020-01-01 06:00:00", noon, "2020-01-01 18:00:00"]
+        assert texts == (["2020-01-01"] * 3 if n == 12 else few)
+
     def test_large_whole_numbers_stay_apart(self):
         rows = 2**60 + np.arange(5)[:, None]
         schema = build_schema(Table(rows), [Table(rows[:3])])

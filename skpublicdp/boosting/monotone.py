@@ -14,7 +14,9 @@ from sklearn.isotonic import isotonic_regression
 from skpublicdp.boosting.features import Codes, FeatureMap
 from skpublicdp.boosting.questions import leaves
 from skpublicdp.boosting.scores import Model
+from skpublicdp.data.bounds import position_of
 from skpublicdp.data.columns import Schema
+from skpublicdp.guard import attempt
 from skpublicdp.hypotheses.regions import EVERYTHING, Part, inside
 from skpublicdp.hypotheses.trees import DecisionTree
 
@@ -37,19 +39,21 @@ def read_directions(given: Any, schema: Schema) -> Directions | None:
     if given is None:
         return None
     names = list(schema.names)
+    found = given
     if isinstance(given, Mapping):
-        found = dict.fromkeys(names, 0) | dict(given)
-        if len(found) > len(names):
-            raise ValueError(
-                f"monotonic_cst must name columns of X; got {list(found)[len(names)]!r}, which is "
-                "none."
-            )
-        given = [found[name] for name in names]
-    values = np.asarray(given)
-    if values.shape != (len(names),) or not np.isin(values, (-1, 0, 1)).all():
+        found = [0] * len(names)
+        for column, direction in given.items():
+            position = position_of(column, names)
+            if position is None:
+                raise ValueError(
+                    f"monotonic_cst must name columns of X; got {column!r}, which is none."
+                )
+            found[position] = direction
+    values, failure = attempt(np.asarray, found)
+    if failure or values.shape != (len(names),) or not np.isin(values, (-1, 0, 1)).all():
         raise ValueError(
             f"monotonic_cst must be a dict of columns, or hold one for each of {len(names)} "
-            "columns, of the values 1 (increasing), -1 (decreasing) and 0."
+            f"columns, of the values 1 (increasing), -1 (decreasing) and 0; got {given!r}."
         )
     directions = values.astype(np.int8)
     for column, direction in zip(schema.columns, directions, strict=True):

@@ -75,7 +75,7 @@ def _scaled(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
 
 _NUMBERS = (
     "Input y contains NaN, infinity or something that is no number: outcomes must be finite; mark "
-    "a public row without one by NaN."
+    "a public row without one by NaN, and learn labels by SemiPrivateBoostingClassifier."
 )
 
 

@@ -6,16 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from skpublicdp.data.frames import DATE, ColumnType
 from skpublicdp.guard import attempt
 
 
 def limits_of(
-    bounds: Any, names: Sequence[str], types: Sequence[ColumnType]
+    bounds: Any, names: Sequence[str], types: Sequence[ColumnType] = ()
 ) -> dict[int, tuple[float, float]]:
-    """Return the bounds of columns by their positions, where there are any."""
+    """Return the bounds of columns by their positions, where there are any.
+
+    Parameters
+    ----------
+    bounds : array-like of shape (2,) or (n_columns, 2), mapping of column to pair, or None
+        As users declare them; a column is named, or given by its position.
+    names : sequence of str
+        The names of the columns.
+    types : sequence of ColumnType
+        Their types; without these all are numbers.
+
+    Raises
+    ------
+    ValueError
+        If a column is unknown, or what it has is no pair of finite numbers, or dates, that
+        increase.
+    """
     if bounds is None:
         return {}
     if isinstance(bounds, Mapping):
@@ -27,11 +43,17 @@ def limits_of(
                     f"bounds names a column that X does not have: {column!r}; it has "
                     f"{', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
                 )
-            dated = types[position].kind == DATE
+            dated = bool(types) and types[position].kind == DATE
             limits[position] = _pair(pair, f"bounds of column {column}", dated)
         return limits
-    lows, highs = check_bounds(bounds, len(names))
-    return dict(enumerate(zip(lows.tolist(), highs.tolist(), strict=True)))
+    pairs = _pairs(bounds, len(names)).tolist()
+    return {position: (low, high) for position, (low, high) in enumerate(pairs)}
+
+
+def by_position(bounds: Any, names: Sequence[str]) -> Any:
+    """Validate the bounds of columns of numbers; return them for the same columns without names."""
+    limits = limits_of(bounds, names)
+    return limits if isinstance(bounds, Mapping) else bounds
 
 
 def position_of(column: Any, names: Sequence[str]) -> int | None:
@@ -55,10 +77,8 @@ def _pair(pair: Any, what: str, dated: bool) -> tuple[float, float]:
     )
 
 
-def check_bounds(
-    bounds: ArrayLike, n_features: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Validate bounds as (low, high), two arrays of shape (n_features,)."""
+def _pairs(bounds: Any, n_features: int) -> NDArray[np.float64]:
+    """Validate the bounds of all columns, as an array of shape (n_features, 2)."""
     limits, failure = attempt(np.asarray, bounds, dtype=np.float64)
     if failure is not None:
         raise ValueError(
@@ -70,7 +90,8 @@ def check_bounds(
             f"bounds must be one pair (low, high) or one per feature, shape ({n_features}, 2); "
             f"got shape {limits.shape}."
         )
-    low, high = np.broadcast_to(limits, (n_features, 2)).T
+    pairs: NDArray[np.float64] = np.broadcast_to(limits, (n_features, 2))
+    low, high = pairs.T
     wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
     if len(wrong):
         at = int(wrong[0])
@@ -78,4 +99,4 @@ def check_bounds(
             "bounds must be finite with low < high for every feature; got "
             f"({low[at]:g}, {high[at]:g}) for feature {at}."
         )
-    return low, high
+    return pairs

@@ -24,6 +24,9 @@ EXACT = 2**53
 DAY = 86_400 * 10**6
 """In microseconds."""
 
+ENOUGH = 12
+"""So many different public values, all of them whole days, say that all values are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -129,8 +132,13 @@ class Column:
         if not self.dated:
             return str(self.origin + int(np.floor(number)))
         day, time = str(self._dates(np.array([number]))[0]).split("T")
-        # where all public values are whole days, the time of a place between two means nothing
-        daily = time == "00:00:00.000000" or (len(self.values) and not (self.values % DAY).any())
+        at = int(np.searchsorted(self.values, number))
+        around = self.values[max(at - 1, 0) : at + 1]
+        halfway = len(around) == 2 and around.mean() == number
+        # where all values are whole days the time means nothing: a few values do not say that of
+        # all, but cuts half-way between them are on different days
+        sure = halfway or len(self.values) >= ENOUGH
+        daily = time == "00:00:00.000000" or (sure and not (self.values % DAY).any())
         return day if daily else f"{day} {time.partition('.')[0]}"
 
     def numbers(self, values: Any) -> Rows:
@@ -228,6 +236,7 @@ def not_numbers(names: Sequence[str], nullable: bool = False) -> str:
     return (
         f"{columns} must hold numbers only, none missing or infinite (each argument must be a "
         "string that is a number, or a number), and some value is not (where is withheld): X "
-        "contains NaN, infinity, a value too large for float64, or text; drop such rows, fill "
-        "them in, or use SemiPrivateBoostingClassifier, which takes missing values as they are."
+        "contains NaN, infinity, a value too large for float64, or text; drop such rows or fill "
+        "them in, as PublicFit(SimpleImputer()) does by public rows (for labels, "
+        "SemiPrivateBoostingClassifier takes missing values as they are)."
     )

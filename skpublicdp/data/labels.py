@@ -76,7 +76,8 @@ def _refusal(kind: str, listed: bool) -> RefusedError:
     return RefusedError(
         f"Unknown label type: {first}labels must be {_KINDS}, the numbers whole and below 2**53, "
         "and none missing; some label is not (which is withheld; no y is read that contains NaN): "
-        "leave out private rows without a label, and mark a public row without one by -1."
+        "leave out private rows without a label, mark a public row without one by -1, and learn "
+        "amounts by SemiPrivateBoostingRegressor."
     )
 
 

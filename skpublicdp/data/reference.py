@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from skpublicdp.data.bounds import check_bounds
+from skpublicdp.data.bounds import limits_of
 from skpublicdp.data.columns import Column, Rows, Schema
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
 
 def reference_sample(
-    n_features: int, bounds: ArrayLike | None = None, size: int = 1000
+    n_features: int, bounds: ArrayLike | Mapping[Any, Any] | None = None, size: int = 1000
 ) -> NDArray[np.float64]:
     """Rows that stand in for public ones, and look at no data.
 
@@ -22,9 +23,9 @@ def reference_sample(
     ----------
     n_features : int
         Number of columns.
-    bounds : array-like of float, shape (2,) or (n_features, 2), optional
-        Lowest and highest value of every column, or of each: the reference is then uniform
-        between them; otherwise it is standard normal.
+    bounds : array-like of shape (2,) or (n_features, 2), or dict of position to pair, optional
+        Lowest and highest value of every column, of each or of some: the reference is uniform
+        between them, and standard normal in columns without.
     size : int, default=1000
         Number of rows.
 
@@ -46,11 +47,14 @@ def reference_sample(
     generator = np.random.default_rng(0)  # fixed: the reference is part of the method, not random
     quantiles = np.tile((np.arange(size) + 0.5)[:, None] / size, (1, n_features))
     quantiles = generator.permuted(quantiles, axis=0)
-    if bounds is None:
-        normal: Rows = norm.ppf(quantiles)
-        return normal
-    low, high = check_bounds(bounds, n_features)
-    return low * (1 - quantiles) + high * quantiles
+    limits = limits_of(bounds, [f"x{position}" for position in range(n_features)])
+    for position, places in enumerate(quantiles.T):
+        if position in limits:
+            low, high = limits[position]
+            quantiles[:, position] = low * (1 - places) + high * places
+        else:
+            quantiles[:, position] = norm.ppf(places)
+    return quantiles
 
 
 def warn_no_public(remedy: str) -> None:

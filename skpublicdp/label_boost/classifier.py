@@ -23,9 +23,10 @@ from skpublicdp.base_learner import (
     with_all_labels,
 )
 from skpublicdp.card import ShowsCard
-from skpublicdp.data.bounds import check_bounds
+from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled import LabelledRows, split_labelled
+from skpublicdp.data.reading import feature_names
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.procedure import boosted_rows
@@ -100,7 +101,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
     classes : array-like, default=None
         All possible labels. By default those that occur in `y`, whose set is then taken to be
         public knowledge.
-    bounds : array-like of float, shape (2,) or (n_features, 2), default=None
+    bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of the features, known without looking at private rows. Used by
         the labeler that is released and by the default base learner where there are no public rows.
     n_base : int, default=None
@@ -206,7 +207,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         "constants": [StrOptions({"tight", "paper"})],
         "release_labeler": ["boolean"],
         "classes": ["array-like", None],
-        "bounds": ["array-like", None],
+        "bounds": ["array-like", dict, None],
         "n_base": [Interval(Integral, 1, None, closed="left"), None],
         **FIT,
         **ROWS,
@@ -232,7 +233,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         constants: Literal["tight", "paper"] = "tight",
         release_labeler: bool = False,
         classes: ArrayLike | None = None,
-        bounds: ArrayLike | None = None,
+        bounds: ArrayLike | dict[Any, Any] | None = None,
         n_base: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
@@ -311,8 +312,9 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
             classes=self.classes,
         )
         public = rows.X_public if len(rows.X_public) else None
-        if self.bounds is not None:
-            check_bounds(self.bounds, self.n_features_in_)
+        bounds = by_position(self.bounds, feature_names(self))  # base learners see no names
+        if self.estimator is None:
+            base.set_params(bounds=bounds)
         check_classes(base, rows.classes)
         ledger.read(len(rows.labelled), len(rows.X_public))
         epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
@@ -324,7 +326,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
             labelled, others = ledger.split(2)  # no row is seen by both
             labelled.child(Pure(ledger.epsilon), name=LABELER, proof=DRAW_PROOF)
             budget, n_rounds = as_parameters(spends(epsilon, delta)), 1
-            labeler = self._fit_labeler(rows, public, budget[0], seeds[0])
+            labeler = self._fit_labeler(rows, public, bounds, budget[0], seeds[0])
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
             others.child(ledger.event, name=base_stage(base), proof=BASE_PROOF)
         else:
@@ -338,7 +340,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
 
         # of the rows as they were given, y says publicly which labels occur
         if X_base is not rows.X_labelled or self.classes is not None:
-            centre = self._centre(public)
+            centre = self._centre(public, bounds)
             X_base, y_base = with_all_labels(base, X_base, y_base, rows.classes, centre)
         fitted = fit_base(
             base,
@@ -378,21 +380,19 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
     def _base(self) -> Any:
         if self.estimator is None:
             beta = float(self.beta) / 2  # the other half is what labels the rows
-            return SemiPrivateClassifier(alpha=self.alpha, beta=beta, bounds=self.bounds)
+            return SemiPrivateClassifier(alpha=self.alpha, beta=beta)
         return self.estimator
 
     def _ledger(self) -> Ledger:
         event = spends(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.of(self, event=event)
 
-    def _centre(self, X_public: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    def _centre(self, X_public: NDArray[np.float64] | None, bounds: Any) -> NDArray[np.float64]:
         """Return a point that no private row decides."""
-        if self.bounds is not None:
-            low, high = check_bounds(self.bounds, self.n_features_in_)
-            return low / 2 + high / 2
-        if X_public is not None:
-            return np.median(X_public, axis=0)
-        return np.zeros(self.n_features_in_)
+        centre = np.zeros(self.n_features_in_) if X_public is None else np.median(X_public, axis=0)
+        for column, (low, high) in limits_of(bounds, feature_names(self)).items():
+            centre[column] = low / 2 + high / 2
+        return centre
 
     def _plan(
         self, rows: LabelledRows, epsilon: Fraction, delta: Fraction
@@ -421,6 +421,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         self,
         rows: LabelledRows,
         X_public: NDArray[np.float64] | None,
+        bounds: Any,
         epsilon: float,
         seed: int | None,
     ) -> Any:
@@ -429,7 +430,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
             alpha=self.alpha,
             beta=float(self.beta) / 2,
             classes=rows.classes,
-            bounds=self.bounds,
+            bounds=bounds,
         )
         return fit_base(
             labeler,

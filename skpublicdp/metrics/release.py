@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Rational
+from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
@@ -129,12 +129,17 @@ def private_scores(
     """
     check_parameters(
         "private_scores",
-        {"response_method": [StrOptions({"auto", "predict", *RESPONSES})]} | ROWS,
+        {
+            "response_method": [StrOptions({"auto", "predict", *RESPONSES})],
+            "threshold": [Interval(Real, None, None, closed="neither"), None],
+            **ROWS,
+        },
         epsilon=epsilon,
         delta=delta,
         random_state=random_state,
         budget=budget,
         response_method=response_method,
+        threshold=threshold,
         max_rows_per_group=max_rows_per_group,
     )
     ledger = Ledger(

@@ -41,9 +41,10 @@ def check_lengths(**columns: Any) -> int:
 
 def known_labels(name: str, classes: Any) -> list[Any]:
     """Return public labels as plain, distinct values, in the order given."""
-    labels = [_plain(label) for label in np.asarray(classes, dtype=object).ravel()]
-    if len(set(labels)) < len(labels) or not labels:
-        raise ValueError(f"{name} must hold distinct labels, at least one.")
+    given = np.asarray(classes, dtype=object)
+    labels = [_plain(label) for label in given.ravel()]
+    if given.ndim != 1 or len(set(labels)) < len(labels) or not labels:
+        raise ValueError(f"{name} must list distinct labels, at least one; got {classes!r}.")
     return labels
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import validate_parameter_constraints
 
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.metrics.cells import Cells
@@ -24,6 +25,7 @@ from skpublicdp.metrics.estimates import (
 )
 from skpublicdp.metrics.intervals import share_interval
 from skpublicdp.metrics.table import NoisyCount, NoisyTable
+from skpublicdp.parameters import PROBABILITY
 
 Floats = NDArray[np.float64]
 
@@ -206,8 +208,9 @@ class PrivateScores:
         """
         if metric not in self.metrics_:
             raise ValueError(f"metric must be one of {list(self.metrics_)}; got {metric!r}.")
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1; got {level!r}.")
+        validate_parameter_constraints(
+            {"level": PROBABILITY}, {"level": level}, caller_name="interval"
+        )
         if threshold is not None and metric != "accuracy":
             raise ValueError(f"threshold goes with metric='accuracy'; got {metric!r}.")
         offered = sum(share for name, share in SHARES.items() if name in self.metrics_)

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from skpublicdp.base_learner import n_rows
 from skpublicdp.data.labels import is_unlabelled, label_column
-from skpublicdp.data.masks import check_mask, is_missing_person
+from skpublicdp.data.masks import check_index, check_mask, is_missing_person
 
 Positions = NDArray[np.intp]
 
@@ -73,14 +73,15 @@ class _KeepsPublicRows(BaseCrossValidator):
         Raises
         ------
         ValueError
-            If there are too few rows to test on, or if `y` marks rows without a label and no mask
-            says which rows those are.
+            If there are too few rows to test on, if `y` marks rows without a label and no mask
+            says which rows those are, or if a mask of pandas has another index than a frame `X`.
         """
         self._check()
         n = n_rows(X)
         given = self.is_public if is_public is None else is_public
         if given is None and is_labelled is None and y is not None:
             _refuse_marks(type(self).__name__, y)
+        check_index(X, is_public=given, is_labelled=is_labelled, groups=groups)
         tested = ~check_mask(given, n)
         if is_labelled is not None:
             tested &= check_mask(is_labelled, n, name="is_labelled")

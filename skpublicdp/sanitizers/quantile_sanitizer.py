@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.card import ShowsCard
-from skpublicdp.data.bounds import check_bounds
+from skpublicdp.data.bounds import limits_of
 from skpublicdp.data.masks import kept_rows
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error
@@ -48,7 +48,7 @@ class QuantileSanitizer(ShowsCard, BaseEstimator):
     ----------
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
-    bounds : array-like of float, shape (2,) or (n_features, 2), default=None
+    bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of the features, known without looking at private rows; private
         numbers outside are moved to the nearer one. They may be far too wide. ``None`` looks for
         quantiles among round numbers of every size from 1e-9 to 2.5e12 and either sign.
@@ -106,7 +106,7 @@ class QuantileSanitizer(ShowsCard, BaseEstimator):
     _in_memory_since = "quantiles are searched for in sorted columns"
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
-        "bounds": ["array-like", None],
+        "bounds": ["array-like", dict, None],
         **FIT,
         **ROWS,
     }
@@ -117,7 +117,7 @@ class QuantileSanitizer(ShowsCard, BaseEstimator):
         self,
         *,
         epsilon: float | Fraction = 1.0,
-        bounds: ArrayLike | None = None,
+        bounds: ArrayLike | dict[Any, Any] | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
         budget: Budget = None,
@@ -214,10 +214,8 @@ class QuantileSanitizer(ShowsCard, BaseEstimator):
 
     def _limits(self) -> list[tuple[float, float] | None]:
         """Return the bounds of each column, or None."""
-        if self.bounds is None:
-            return [None] * self.n_features_in_
-        low, high = check_bounds(self.bounds, self.n_features_in_)
-        return list(zip(low.tolist(), high.tolist(), strict=True))
+        limits = limits_of(self.bounds, feature_names(self))
+        return [limits.get(position) for position in range(self.n_features_in_)]
 
     def _release(
         self,
@@ -262,7 +260,8 @@ class QuantileSanitizer(ShowsCard, BaseEstimator):
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
         if not self.columns_:
-            return reference_sample(self.n_features_in_, self.bounds, int(n))
+            limits = limits_of(self.bounds, feature_names(self))
+            return reference_sample(self.n_features_in_, limits, int(n))
         shares = reference_sample(self.n_features_in_, (0, 1), int(n))
         columns = zip(self.columns_, shares.T, strict=True)
         return np.column_stack([column.quantile(share) for column, share in columns])
