@@ -86,7 +86,7 @@ LINES = (
     ("plan", "EVEN_ENOUGH", "much", {"0.4": 0.4, "1": 1.0}),
     ("plan", "SWEEPS", "much", {"2": 2, "8": 8}),
     ("plan", "SWEEPS", "much, pure", {"2": 2, "8": 8}),
-    ("shares", "LEAST", "much", {"1": 1, "256": 256}),
+    ("shares", "FINEST", "much", {"1": 1, "256": 256}),
     ("plan", "TREE_QUALITY", "much", {"50": 50.0, "200": 200.0}),
     ("plan", "LEAST_QUALITY", "much", {"4": 4.0, "16": 16.0}),
     ("growth", "MOST_TREES", "much", {"no trees": 0, "10": 10}),

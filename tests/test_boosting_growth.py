@@ -301,7 +301,7 @@ def test_no_other_shares_have_less_risk(size, random):
         sorted(random.choice([0, -random.random() / u]) for u in units[1:]) for _ in range(size)
     ]
     risks = np.array([np.append(0, np.cumsum(line * np.diff(units))) for line in slopes])
-    shares = least_risk(risks)
+    shares = least_risk(risks, units)
     assert sum(shares) == 1
 
     def risk(given):
@@ -313,10 +313,11 @@ def test_no_other_shares_have_less_risk(size, random):
 
 
 def test_a_share_is_none_or_enough_to_be_drawn():
-    risks = np.array([np.exp(-amounts(40) / (10 + 30 * k)) for k in range(40)])
-    shares = least_risk(risks * np.geomspace(1e-6, 1, 40)[:, None])
+    units = amounts(40, 8)
+    risks = np.array([np.exp(-units / (10 + 30 * k)) for k in range(40)])
+    shares = least_risk(risks * np.geomspace(1e-6, 1, 40)[:, None], units)
     assert min(shares) == 0
-    assert min(share for share in shares if share) >= Fraction(1, 32 * 40)
+    assert min(share for share in shares if share) >= Fraction(1, 8 * 40)
 
 
 # Cells that are cut further

@@ -357,6 +357,18 @@ def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
         fitted(*some_rows(1), epsilon=100_000)
 
 
+def test_noise_that_is_too_loud_to_be_drawn_is_not_asked_for(monkeypatch):
+    """Where parts of an equal share are too small for a visit, blocks get whole ones or none."""
+    found, shares = [], Growth._shares
+    monkeypatch.setattr(growth, "drawable", lambda *args: False)
+    monkeypatch.setattr(Growth, "_shares", lambda *args: found.append(shares(*args)) or found[-1])
+    fitted(*some_rows(1, 150), epsilon=400)
+    assert found
+    for each in found:
+        assert sum(each) == 1
+        assert all((share * len(each)).denominator == 1 for share in each)
+
+
 def test_trees_are_drawn_on_random_rows_whatever_order_these_are_in():
     """A sorted table and a shuffled one: with roles coupled, the same tables and the same model."""
     X, y = some_rows(5, 150)

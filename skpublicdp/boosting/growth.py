@@ -22,9 +22,9 @@ from skpublicdp.boosting.plan import SWEEPS, Budget, tree_share
 from skpublicdp.boosting.questions import Questions, explained, leaves, tree_cover
 from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF, UNIT, Model
-from skpublicdp.boosting.shares import amounts, least_risk
+from skpublicdp.boosting.shares import FINEST, amounts, least_risk
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
-from skpublicdp.ledger import Ledger
+from skpublicdp.ledger import Ledger, drawable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -164,11 +164,15 @@ class Growth:
 
     def _shares(self, budget: Budget, sweeps: int) -> list[Fraction]:
         """Part a budget for so many sweeps, all alike, among the blocks."""
-        units = amounts(len(self._blocks))
+        moved = self._ledger.for_person(self._loss.moved)
+        finest, equal = FINEST, budget.part(Fraction(1, sweeps * len(self._blocks)))
+        while finest > 1 and not drawable(equal.part(Fraction(1, finest)).event, moved):
+            finest //= 2
+        units = amounts(len(self._blocks), finest)
         visits = units / units[-1] / sweeps
-        variance = budget.variance(self._ledger.for_person(self._loss.moved)) / (2 * HALF) ** 2
-        precisions = sweeps * (visits**2 if budget.pure else visits) / variance
-        return least_risk(np.array([block.risks(precisions) for block in self._blocks]))
+        precisions = sweeps * (visits**2 if budget.pure else visits) * (2 * HALF) ** 2
+        precisions /= budget.variance(moved)
+        return least_risk(np.array([block.risks(precisions) for block in self._blocks]), units)
 
     def _widen(self, whole: Cells | None) -> None:
         """Go on with all rows, from the scores so far and nothing else that was released."""

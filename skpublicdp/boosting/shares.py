@@ -10,24 +10,26 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-LEAST = 32
-"""Whoever gets anything gets one over so many of an equal share: no noise is too loud to draw."""
+FINEST = 32
+"""Whoever gets anything gets one over so many of an equal share, if its noise can be drawn."""
 
 
-def amounts(size: int) -> Integers:
-    """Return what one of so many may get, 0 first: the whole is `size` times `LEAST` units."""
-    whole = size * LEAST
+def amounts(size: int, finest: int = FINEST) -> Integers:
+    """Return what one of so many may get, 0 first: the whole is `size` times `finest` units."""
+    whole = size * finest
     powers = 1 << np.arange(whole.bit_length())
     return np.concatenate([[0], powers[powers < whole], [whole]])
 
 
-def least_risk(risks: Floats) -> list[Fraction]:
+def least_risk(risks: Floats, units: Integers) -> list[Fraction]:
     """Part a whole so that risks add up to least.
 
     Parameters
     ----------
     risks : ndarray of float64, shape (size, n_amounts)
-        What each loses with each of the `amounts`.
+        What each loses with each of the amounts.
+    units : ndarray of int64, shape (n_amounts,)
+        The `amounts`, of which the last is the whole.
 
     Returns
     -------
@@ -38,11 +40,12 @@ def least_risk(risks: Floats) -> list[Fraction]:
     Examples
     --------
     >>> from skpublicdp.boosting.shares import amounts, least_risk
-    >>> noise = 1 / (1 + amounts(2))
-    >>> [str(share) for share in least_risk(np.array([noise, 9 * noise]))]
+    >>> units = amounts(2)
+    >>> noise = 1 / (1 + units)
+    >>> [str(share) for share in least_risk(np.array([noise, 9 * noise]), units)]
     ['1/4', '3/4']
     """
-    size, units = len(risks), amounts(len(risks))
+    size = len(risks)
     pieces = [piece for which in range(size) for piece in _falls(units, risks[which], which)]
     found, left = np.zeros(size, dtype=np.int64), int(units[-1])
     for _, which, length in sorted(pieces):
