@@ -1,5 +1,6 @@
 """SemiPrivateSearchCV: what it chooses, what it accepts and what it keeps."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +21,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import exact_fraction
+from skpublicdp.exceptions import TooFewRowsWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps
 from skpublicdp.ledger import Ledger
@@ -58,6 +60,18 @@ def test_the_draw_finds_the_class_that_can_tell():
     assert best.cover_size_ == 38**3 * 2**4
     assert best.classes_.tolist() == search.classes_.tolist() == ["a", "b"]
     assert "x0" in str(best.hypothesis_)
+
+
+def test_it_says_where_nothing_is_promised():
+    for rows, least in ((slice(N), False), (slice(40), True)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", TooFewRowsWarning)
+            search = SemiPrivateSearchCV(SemiPrivateClassifier(), DEPTHS, random_state=0)
+            search.fit(X[rows], XOR[rows], X_public=PUBLIC)
+        said = [str(one.message) for one in caught if "guarantee_ is 1" in str(one.message)]
+        assert (search.guarantee_ == 1) is bool(said)
+        assert len(said) <= 1
+        assert bool(said) or not least
 
 
 def test_a_fixed_setting_is_drawn_as_by_its_own_fit():

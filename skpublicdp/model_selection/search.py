@@ -33,7 +33,7 @@ from skpublicdp.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import CHOSEN, NO_LAW, nothing
+from skpublicdp.promise import CHOSEN, NO_LAW, nothing, warn_if_empty
 
 
 class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
@@ -261,6 +261,8 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
             reason = getattr(fit.learner, "guarantee_reason_", nothing(NO_LAW).reason)
             kept = Promise(own, reason)
         self.guarantee_, self.guarantee_reason_ = kept
+        if chosen.in_family:  # others said so themselves
+            warn_if_empty(kept, len(rows), rows.n_public, float(self.epsilon))
         if hasattr(fit.learner, "guarantee_"):
             fit.learner.guarantee_, fit.learner.guarantee_reason_ = kept
         self.best_index_ = fit.position
