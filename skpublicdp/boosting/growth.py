@@ -150,10 +150,13 @@ class Growth:
             for cover in self._covers(asked):
                 left = self._grow_trees(budget, left, persons, cover)
         for more in range(sweeps - 1, 0, -1):
+            widened = more == 1 and whole is not None
+            for block in self._blocks[: self._n_columns] if widened else ():
+                block.forget()  # sums to come are of more rows
             shares, now = self._shares(budget.part(left), more), left / more
             left -= now
             visited = [w for w in order.permutation(len(self._blocks)).tolist() if shares[w]]
-            if more == 1 and whole is not None:
+            if widened:
                 # a leaf has so many rows that more hardly help: only columns see them all
                 for which in (w for w in visited if w >= self._n_columns):
                     self.visit(which, budget.part(now * shares[which]))
@@ -175,7 +178,7 @@ class Growth:
         return least_risk(np.array([block.risks(precisions) for block in self._blocks]), units)
 
     def _widen(self, whole: Cells | None) -> None:
-        """Go on with all rows, from the scores so far and nothing else that was released."""
+        """Go on with all rows."""
         if whole is None:
             return
         self._cells, self._margins = whole, whole.margins(self._so_far())
@@ -183,8 +186,6 @@ class Growth:
             *(partial(whole.line, position) for position in range(self._n_columns)),
             *(whole.leaf_lines(tree.splits) for tree in self._trees),
         ]
-        for block in self._blocks:
-            block.forget()
 
     def visit(self, which: int, budget: Budget) -> Block:
         """Release the sums of a block, and move its scores."""
