@@ -277,3 +277,12 @@ def test_columns_without_bounds_are_standard_normal():
     assert "standard-normal features" in said
     np.testing.assert_array_equal(clf.sanitized_[:, 0], reference_sample(2)[:, 0])
     np.testing.assert_array_equal(clf.sanitized_[:, 1], reference_sample(2, (-4, 4))[:, 1])
+
+
+def test_one_pair_is_for_all_numbers():
+    """Beside text, which has none: the same as a pair for each number by name."""
+    pair = boosting(bounds=(-100, 100)).fit(X, Y, X_public=PUBLIC)
+    named = boosting(bounds=dict.fromkeys(NUMBERS, (-100, 100))).fit(X, Y, X_public=PUBLIC)
+    np.testing.assert_array_equal(pair.predict_proba(X), named.predict_proba(X))
+    release = PAPQueryRelease(bounds=(-100, 100), epsilon=1.0, delta=1e-6, random_state=0)
+    assert set(JOBS.categories) <= set(release.fit(X, X_public=PUBLIC).table(["job"])["job"])

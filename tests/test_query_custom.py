@@ -164,6 +164,8 @@ def by_hand(public, noisy, noise, worth):
             if 0 < share < 1:
                 fractions = (np.arange(10_000) + 0.5) / 10_000
                 unknown[row, query] = np.sqrt(np.mean((fractions - share) ** 2))
+    same = np.isin(shares.mean(axis=0), [0, 1])
+    unknown[:, same] = np.sqrt(1 / 3)
     mean = (shares.sum(axis=0) + 0.5) / (m + 1)
     prior = (np.cov(shares.T, bias=True) * m / (m + 1) + np.eye(n_queries) / 4 / (m + 1)) / worth
     prior += np.diag(unknown.mean(axis=0) ** 2)
@@ -171,14 +173,16 @@ def by_hand(public, noisy, noise, worth):
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
-def test_what_public_rows_lack_is_uniform_a_priori(epsilon):
-    X, ages = people(400), np.array([20, 60, 61, 80, 30, 33, 70])
+@pytest.mark.filterwarnings("ignore:Only 1 public row")
+@pytest.mark.parametrize("ages", [[20, 60, 61, 80, 30, 33, 70], [60]])
+def test_what_public_rows_lack_is_uniform_a_priori(epsilon, ages):
+    X = people(400)
     release = fitted(X, pd.DataFrame({"age": ages}), epsilon=epsilon, trust=0.5)
     measured = release._released.table.release.measured
     noisy = np.array([measured[j,].values[1] for j in range(5)])
     noise = measured[0,].variance
     # clipped by the release alone
-    expected = np.clip(by_hand(ages, noisy, noise, 3.5), 0, 1)
+    expected = np.clip(by_hand(ages, noisy, noise, len(ages) / 2), 0, 1)
     np.testing.assert_allclose(release.answer(np.arange(5)), expected, atol=1e-6)
 
 
@@ -245,6 +249,29 @@ def test_intervals_hold():
 
 
 POPULATION = asked(people(1_000_000, 999)).mean(axis=0)
+
+
+def test_what_no_completion_shows_is_open():
+    """One of a thousand numbers, and a pair of many: public rows do not say that there are none."""
+    codes = [f"c{k}" for k in range(20)]
+    held = []
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        X = people(2000, seed)[["age"]].assign(i=np.where(generator.random(2000) < 0.3, 7, 500))
+        for name in ("a", "b"):
+            X[name] = pd.Categorical(["c3"] * 2000, categories=codes)
+
+        def function(rows):
+            pair = (np.asarray(rows["a"]) == "c3") & (np.asarray(rows["b"]) == "c3")
+            return np.column_stack([np.asarray(rows["i"]) == 7, pair])
+
+        public = people(1000, 100 + seed)[["age"]]
+        release = fitted(
+            X, public, function, epsilon=0.02, bounds={"i": (0, 1000)}, random_state=seed
+        )
+        low, high = release.interval([0, 1]).T
+        held.append((low <= [0.3, 1.0]) & (high >= [0.3, 1.0]))
+    assert (np.mean(held, axis=0) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / 40)).all()
 
 
 def test_rows_are_drawn_with_labels():

@@ -82,7 +82,9 @@ def filled(
     """
     for column in (schema.columns[at] for at in bounded):
         shown = column.values
-        if len(shown) and not ((column.low <= shown) & (shown <= column.high)).any():
+        if column.categorical or not len(shown):
+            continue
+        if not ((column.low <= shown) & (shown <= column.high)).any():
             raise ValueError(
                 f"Some public value of column {column.name} must lie within its bounds, and none "
                 f"does: give both in one unit; {PIPED}"

@@ -55,8 +55,9 @@ def release_answers(
     Where completions of a public row answer a query differently, and it holds in a share p of them,
     nothing is known of the fraction of such rows for which it holds. If that is uniform, it is in
     the mean square by 1/3 - p + p² from p. So the prior mean takes p, and the prior variance of the
-    query is larger by the square of the mean deviation of all rows. Of two queries that are open
-    neither tells of the other.
+    query is larger by the square of the mean deviation of all rows; by 1/3 for a query that holds
+    for no completed row, or for all, which may be about a value that is not among the completions.
+    Of two queries that are open neither tells of the other.
 
     Examples
     --------
@@ -80,9 +81,12 @@ def release_answers(
     mean = (shown.sum(axis=0) + 0.5) / (m + 1)
     covariance, unseen = 0.25 * np.eye(n_queries) / (m + 1), np.zeros(n_queries)
     if m:
-        covariance += np.cov(shown, rowvar=False, bias=True) * m / (m + 1)
-        spread = shown * (1 - shown)
+        centred, spread = shown - shown.mean(axis=0), shown * (1 - shown)
+        covariance += centred.T @ centred / (m + 1)
         unseen = np.where(spread > 0, np.sqrt(1 / 3 - spread), 0).mean(axis=0) ** 2
+        # completions are some of many: none may be what these are about
+        alike = ((shown == shown[0]) & (spread == 0)).all(axis=0)
+        unseen[alike & (len(public) > 1)] = 1 / 3
     found_mean, left, factor = _posterior(
         mean,
         covariance,

@@ -215,7 +215,8 @@ class CustomQueries(QueryClass):
     in all of them, if the types of the columns or `bounds` declare what they may hold. The function
     is then asked about public rows with declared values in these places: all categories, numbers
     between the bounds, and a spread of combinations where there are very many. Where its answer
-    depends on them, nothing is known of a query but its noisy count.
+    depends on them, or is the same for all rows so completed, nothing is known of a query but its
+    noisy count.
 
     Examples
     --------
