@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.card import ShowsCard
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import MixedRows, split_by_status
+from skpublicdp.data.mixed import MixedRows, split_by_status
 from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import warn_no_public
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn

@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         "a warning that counts private rows",
         LEAK,
-        "data/door.py",
+        "data/mixed.py",
         "    return MixedRows(\n",
         """    if 2 * int(private[kept].sum()) < kept.sum():
         import warnings
