@@ -221,10 +221,11 @@ def test_two_sums_in_one_number(loss):
             np.testing.assert_array_equal(total, np.array(expected, dtype=np.int64).T)
 
 
-@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(2, 5))
+@pytest.mark.parametrize("order", [2, 3])
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(2, 5))
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_what_pairs_of_questions_explain(seed, n_columns, size):
-    """By pairs of cells as by pairs of answers."""
+def test_what_questions_explain_together(order, seed, n_columns, size):
+    """By cells as by answers."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, size, (n_columns, 60)).astype(np.uint8)
     first = rng.integers(0, size, 9)
@@ -236,10 +237,11 @@ def test_what_pairs_of_questions_explain(seed, n_columns, size):
     )
     values = rng.integers(-256, 257, 60).astype(float)
     weights, alike = values.astype(int), np.zeros(60, dtype=int)
-    expected = joint_table(asked.above, 9, codes.T, alike, weights, 1, 2)[0]
+    expected = joint_table(asked.above, 9, codes.T, alike, weights, 1, order)[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(questions, "FEW_PER_COLUMN", 0)
-        found = questions.explained(asked, 2, codes, [size] * n_columns, values)
+        patch.setattr(questions, "FEW_PER_COLUMN", {order: 0})
+        patch.setattr(questions, "FEW_ROWS", {order: 0})
+        found = questions.explained(asked, order, codes, [size] * n_columns, values)
     np.testing.assert_array_equal(found, expected)
 
 

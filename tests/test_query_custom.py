@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skpublicdp import PAPQueryRelease
+from skpublicdp import PAPQueryRelease, PrivacyBudget
 from skpublicdp.accounting import Gaussian, Pure
 from skpublicdp.audit import verify_privacy
 from skpublicdp.data.door import read
@@ -339,6 +339,15 @@ def test_nothing_declares_the_values():
             PAPQueryRelease(queries, method=method).fit(X, X_public=public)
     with pytest.raises(ValueError, match="label, sick is missing"):  # which marked rows do show
         PAPQueryRelease(CustomQueries(asked)).fit(X, X_public=public, is_public=np.arange(50) < 9)
+
+
+def test_a_list_of_no_queries_charges_nothing():
+    budget = PrivacyBudget(1, 1e-3)
+    none = CustomQueries(lambda X: np.empty((len(X), 0), dtype=bool))
+    X = np.arange(20.0)[:, None]
+    with pytest.raises(ValueError, match="must list one query at least"):
+        PAPQueryRelease(none, epsilon=1, budget=budget).fit(X, X_public=X[:3].copy())
+    assert budget.ledger == []
 
 
 def test_neighbours_are_private():

@@ -20,7 +20,9 @@ from skpublicdp.accounting import (
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import (
+    CustomQueries,
     IntervalQueries,
+    MarginalQueries,
     PAPQueryRelease,
     RectangleQueries,
     StumpQueries,
@@ -554,7 +556,11 @@ def test_noise_that_cannot_be_drawn_is_refused_before_it_is_charged(settings, le
 
 
 @pytest.mark.parametrize(
-    "queries", [ThresholdQueries(), IntervalQueries(), RectangleQueries(), StumpQueries()]
+    "queries",
+    [
+        *(ThresholdQueries(), IntervalQueries(), RectangleQueries(), StumpQueries()),
+        *(MarginalQueries(), CustomQueries(lambda X: X > 2)),
+    ],
 )
 def test_an_epsilon_too_small_to_be_drawn_charges_nothing(queries):
     budget = PrivacyBudget(1, 1e-3)

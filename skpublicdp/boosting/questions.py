@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations_with_replacement, pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -100,8 +102,8 @@ def leaves(asked: Predicates, columns: Codes | list[Codes]) -> Codes:
     return leaf
 
 
-FEW_PER_COLUMN = 6
-"""With more questions for each column, counting pairs of cells is faster than pairs of answers."""
+FEW_PER_COLUMN, FEW_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
+"""With more questions for each column, and rows, adding up by cells is faster than by answers."""
 
 
 def explained(
@@ -123,32 +125,62 @@ def explained(
         Integers.
     """
     assert isinstance(asked, Questions)
-    if order != 2 or len(asked) < FEW_PER_COLUMN * len(codes):
+    few = len(asked) < FEW_PER_COLUMN.get(order, np.inf) * len(codes)
+    if few or len(values) < FEW_ROWS[order]:
         X: NDArray[Any] = codes.T
         alike, weights = np.zeros(len(values), dtype=np.intp), values.astype(np.int64)
         found: Integers = joint_table(asked.above, len(asked), X, alike, weights, 1, order)[0]
         return found
-    table = np.zeros((len(asked) + 1, len(asked) + 1))
-    table[0, 0] = values.sum()
-    seen: list[tuple[NDArray[np.intp], Floats, NDArray[np.intp]]] = []
+    # the first column is that of no question, which all rows meet
+    met: list[Floats] = [np.ones((1, 1))]
+    lines = [np.zeros(len(values), dtype=np.intp)]
     for position in np.unique(asked.features).tolist():
-        mine = np.flatnonzero(asked.features == position)
-        line, cells = codes[position].astype(np.intp), np.arange(sizes[position])
-        met = np.array(
-            [asked.inside(question, cells) for question in mine.tolist()], dtype=np.float64
-        )
-        alone = np.bincount(line, values, minlength=len(cells))
-        table[0, mine + 1] = table[mine + 1, 0] = met @ alone
-        table[np.ix_(mine + 1, mine + 1)] = (met * alone) @ met.T
-        line *= max(sizes)
-        for others, of_other, other in seen:
-            both = np.bincount(line + other, values, minlength=len(cells) * max(sizes))
-            both = both.reshape(len(cells), -1)[:, : of_other.shape[1]]
-            block = met @ both @ of_other.T
-            table[np.ix_(mine + 1, others + 1)] = block
-            table[np.ix_(others + 1, mine + 1)] = block.T
-        seen.append((mine, met, line // max(sizes)))
-    return table.astype(np.int64)
+        mine, cells = np.flatnonzero(asked.features == position), np.arange(sizes[position])
+        answers = np.array([asked.inside(each, cells) for each in mine.tolist()], dtype=np.float64)
+        # cells of which all answers are the same are one
+        patterns, pattern_of = np.unique(answers, axis=1, return_inverse=True)
+        met.append(patterns)
+        lines.append(np.take(pattern_of.ravel(), codes[position]))
+    widest = max(patterns.shape[1] for patterns in met)
+    met = [np.pad(one, ((0, 0), (0, widest - one.shape[1]))) for one in met]
+    places = [slice(*ends) for ends in pairwise(np.cumsum([0, *map(len, met)]).tolist())]
+    all_met = [_together(one, order) for one in met]
+    table = np.zeros((len(asked) + 1,) * order)
+    for which, block in _sums(lines, widest, values, order):
+        for more in combinations_with_replacement(which, order - len(which)):
+            columns, sums = sorted(which + more), block
+            for column in which:
+                sums = sums.reshape(widest, -1).T @ all_met[column][columns.count(column) - 1]
+            sums = sums.reshape([len(met[column]) for column in columns])
+            for axes in permutations(range(order)):
+                table[tuple(places[columns[axis]] for axis in axes)] = sums.transpose(axes)
+    back = np.append(0, 1 + np.argsort(np.argsort(asked.features, kind="stable")))
+    ordered: Integers = table[np.ix_(*[back] * order)].astype(np.int64)
+    return ordered
+
+
+def _sums(
+    lines: list[NDArray[np.intp]],
+    size: int,
+    values: Floats,
+    order: int,
+    which: tuple[int, ...] = (),
+    row: NDArray[np.intp] | int = 0,
+) -> Iterator[tuple[tuple[int, ...], Floats]]:
+    """Yield columns, up to so many, and the sums of the values over all combinations of cells."""
+    for column in range(which[-1] + 1 if which else 0, len(lines)):
+        these, cell = (*which, column), row + lines[column]
+        yield these, np.bincount(cell, values, minlength=size ** len(these)).astype(np.float64)
+        if len(these) < order:
+            yield from _sums(lines, size, values, order, these, cell * size)
+
+
+def _together(met: Floats, order: int) -> list[Floats]:
+    """Return which cells meet one question, two at once and so on, cells first."""
+    found = [met]
+    for _ in range(order - 1):
+        found.append((found[-1][:, None] * met).reshape(-1, met.shape[1]))
+    return [one.T for one in found]
 
 
 def questions(features: FeatureMap, codes: Codes) -> Questions:

@@ -231,9 +231,9 @@ class Cells:
     def margins(self, model: Model) -> NDArray[np.int32]:
         """Return the margins of all rows, shape (n_targets, n): of 32 bits, whatever overflows."""
         found = self.rows.store((len(model.intercepts), self.rows.n), np.int32)
-        parts = zip(model.offsets[:-1], model.offsets[1:], self.of_fine, strict=True)
+        parts = zip(model.offsets[:-1], self.of_fine, strict=True)
         # by fine cell, so that each value is looked up once
-        tables = [model.scores[:, low:high][:, cells].astype(np.int32) for low, high, cells in parts]
+        tables = [model.scores[:, start + cells].astype(np.int32) for start, cells in parts]
         leaf_lines = [self.leaf_lines(tree.splits) for tree in model.trees]
         leaf_scores = [scores.astype(np.int32) for scores in model.leaf_scores]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity
-from skpublicdp.ledger import Ledger
+from skpublicdp.ledger import Ledger, drawable
 from skpublicdp.query_release.drift import likely_worth
 from skpublicdp.query_release.marginals import MarginalRelease, Measured
 from skpublicdp.query_release.spending import all_noise, noise_on
@@ -44,6 +44,11 @@ def release_answers(
     MarginalRelease
         A table of one column, which is 1 where the query holds, for each query.
 
+    Raises
+    ------
+    ValueError
+        If the noise cannot be drawn; nothing is charged then.
+
     Notes
     -----
     A replaced row moves each count by at most 1. If public rows are a sample of the same
@@ -67,10 +72,15 @@ def release_answers(
     array([0.6, 0.4])
     """
     n_queries, m = len(counts), public.shape[1]
-    noise = all_noise(ledger)
+    noise, moved = all_noise(ledger), Sensitivity(n_queries, n_queries)
+    if not drawable(noise, ledger.for_person(moved)):
+        raise ValueError(
+            f"The noise of {n_queries} answers is too large to be drawn at epsilon = "
+            f"{float(ledger.epsilon):g}; ask fewer queries."
+        )
     found = ledger.add_noise(
         counts,
-        Sensitivity(n_queries, n_queries),
+        moved,
         noise,
         name=noise_on(f"{n_queries} answers", noise),
         proof="docs/proofs/marginals.md",

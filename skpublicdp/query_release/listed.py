@@ -259,6 +259,11 @@ class CustomQueries(QueryClass):
         other = copy.copy(self)
         other._schema = schema
         other._n_listed = len(other.everything(X_public))
+        if not other._n_listed:
+            raise ValueError(
+                "The function of CustomQueries must list one query at least; it returned an array "
+                "without columns for public rows."
+            )
         return other
 
     def growth(self, m: int, n_features: int) -> int:
