@@ -169,6 +169,12 @@ class TestPrices:
             with pytest.raises(ValueError, match="must be a finite number and not negative"):
                 kind(size)
 
+    @pytest.mark.parametrize("size", ["1", None, [1.0]])
+    def test_events_of_what_is_no_number_are_refused(self, size):
+        for kind in (Pure, Draw, Gaussian, lambda size: Approximate(1, size)):
+            with pytest.raises(TypeError, match="must be a number; got"):
+                kind(size)
+
 
 @settings(max_examples=100)
 @given(EVENTS)

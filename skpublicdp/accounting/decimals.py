@@ -16,6 +16,7 @@ from decimal import (
 )
 from fractions import Fraction
 from numbers import Rational, Real
+from typing import Any
 
 
 def exact_fraction(value: Real | float) -> Fraction:
@@ -35,6 +36,7 @@ def exact_fraction(value: Real | float) -> Fraction:
 
 def non_negative(name: str, value: Fraction) -> Fraction:
     """Return a budget exactly; refuse what is negative or infinite."""
+    _check_number(name, value)
     if not value >= 0 or value == math.inf:
         raise ValueError(f"{name} must be a finite number and not negative; got {value}.")
     return exact_fraction(value)
@@ -42,9 +44,15 @@ def non_negative(name: str, value: Fraction) -> Fraction:
 
 def probability(name: str, value: Fraction) -> Fraction:
     """Return a probability exactly; refuse what is not strictly between 0 and 1."""
+    _check_number(name, value)
     if not 0 < value < 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1; got {value}.")
     return exact_fraction(value)
+
+
+def _check_number(name: str, value: Any) -> None:
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number; got {type(value).__name__}.")
 
 
 def precise(*values: Fraction) -> Context:
