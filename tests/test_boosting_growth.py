@@ -18,6 +18,7 @@ from skpublicdp.boosting.blocks import (
     SCALES,
     Block,
     smooth_kernel,
+    through_steps,
 )
 from skpublicdp.boosting.door import BoostingRows
 from skpublicdp.boosting.features import Feature, FeatureMap, carried, feature_map, refined
@@ -180,8 +181,8 @@ def test_a_model_of_each_label_becomes_one_of_all():
 class Naive:
     """A block, computed with matrices as they are in books."""
 
-    def __init__(self, kernel, scores, public_rows, stretch):
-        self.kernel, self.scores, self.first = kernel, scores, scores
+    def __init__(self, kernel, scores, guess, public_rows, stretch):
+        self.kernel, self.scores, self.first, self.guess = kernel, scores, scores, guess
         self.public_rows, self.stretch = public_rows, stretch
         self.seen = []
 
@@ -203,7 +204,9 @@ class Naive:
 
     def average(self, z, H, noise):
         """Average posteriors over all priors; z = H scores + noise of each target."""
-        centers = [self.first, 0 * self.first] if self.first.any() else [self.first]
+        centers = [self.first] if self.first.any() else []
+        centers += [self.guess] if (self.guess != self.first).any() else []
+        centers += [0 * self.first]
         found = []
         K = self.kernel
         for center, scale in itertools.product(centers, SCALES):
@@ -222,9 +225,14 @@ class Naive:
         self.gain = logsumexp(evidences) - np.log(len(evidences)) - none
         shares = np.exp(evidences - logsumexp([*evidences, none]))
         self.covariance = sum(s * c for s, (_, _, c) in zip(shares, found, strict=True))
+        mean = sum(s * m for s, (_, m, _) in zip(shares, found, strict=True))
+        # no scores at all are a mean of 0
+        around = [m - mean for _, m, _ in found] + [-mean]
+        for share, away in zip([*shares, 1 - shares.sum()], around, strict=True):
+            self.covariance = self.covariance + share * away[:, :, None] * away[:, None]
         scales = np.tile(SCALES, len(centers))
         self.scales = list(zip(shares, scales, strict=False))
-        return sum(s * m for s, (_, m, _) in zip(shares, found, strict=True))
+        return mean
 
     def risk(self, precision, sampling):
         """Half of tr H C, were there one visit more of that precision."""
@@ -241,13 +249,15 @@ class Naive:
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize("number", [True, False])
-def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number):
+@pytest.mark.parametrize("guessed", [True, False])
+def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number, guessed):
     rng = np.random.default_rng(7)
     kernel = smooth_kernel(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)
     scores = begun * rng.normal(0, 0.4, (targets, 4))
+    guess = scores + begun * guessed * rng.normal(0, 0.4, (targets, 4))
     public_rows = np.array([30.0, 12.0, 4.0, 0.0])
-    block = Block(kernel, scores, public_rows, 1.2)
-    naive = Naive(kernel, scores, public_rows, 1.2)
+    block = Block(kernel, scores, guess, public_rows, 1.2)
+    naive = Naive(kernel, scores, guess, public_rows, 1.2)
     for variance in (30.0, 9.0, 100.0):
         expected = rng.uniform(5, 60, (targets, 4))
         sums, slopes = rng.normal(0, 25, (targets, 4)), expected * rng.uniform(0.5, 1.5, 4)
@@ -266,7 +276,7 @@ def test_sums_that_say_nothing_leave_scores_near_nothing():
     expected, public_rows = np.full((1, 12), 200.0), np.full(12, 20.0)
     largest, gains = [], []
     for _ in range(50):
-        block = Block(np.eye(12), np.zeros((1, 12)), public_rows, 1.0)
+        block = Block(np.eye(12), np.zeros((1, 12)), np.zeros((1, 12)), public_rows, 1.0)
         noise = rng.normal(size=(2, 1, 12))
         sums = noise[0] * np.sqrt(400 + 0.8 * expected)
         block.learn(sums, expected + 20 * noise[1], 400.0, expected, 0.8)
@@ -279,8 +289,22 @@ def test_sums_that_say_nothing_leave_scores_near_nothing():
     assert np.abs(block.scores).max() > 1
 
 
+@given(st.integers(0, 10**6), st.integers(2, 9), st.floats(-3, 3))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_steps_of_a_line_are_joined_to_that_line(seed, n_steps, slope):
+    rng = np.random.default_rng(seed)
+    step = np.repeat(np.arange(n_steps), rng.integers(1, 6, n_steps))
+    ranks = np.cumsum(rng.uniform(0.01, 1, len(step)))
+    middles = np.array([ranks[step == k].mean() for k in range(n_steps)])
+    line = 0.3 + (slope or 1.0) * ranks
+    steps = (0.3 + (slope or 1.0) * middles)[step]
+    np.testing.assert_allclose(through_steps(steps, ranks), line, atol=1e-9)
+    same = np.full(len(step), 0.3)
+    assert through_steps(same, ranks).tolist() == same.tolist()
+
+
 def test_one_label_alone_ends_somewhere():
-    block = Block(np.eye(2)[None], np.zeros((1, 2)), np.full(2, 9.0), 1.0)
+    block = Block(np.eye(2)[None], np.zeros((1, 2)), np.zeros((1, 2)), np.full(2, 9.0), 1.0)
     for _ in range(30):
         slopes = np.full((1, 2), 50.0)
         block.learn(np.array([[500.0, -500.0]]), slopes, 1.0, slopes, 0.8)

@@ -44,7 +44,7 @@ def noise_probabilities(event):
     else:
         sigma = float(spread) ** 0.5
         shares = norm.cdf((at + 0.5) / sigma) - norm.cdf((at - 0.5) / sigma)
-    return spread, at, shares
+    return at, shares
 
 
 @pytest.mark.parametrize(
@@ -59,27 +59,26 @@ def noise_probabilities(event):
     ],
 )
 def test_coverage_of_accuracy_by_enumeration(n, share, event):
-    spread, at, shares = noise_probabilities(event)
+    at, shares = noise_probabilities(event)
     outcomes = np.convolve(binom.pmf(np.arange(n + 1), n, share), shares)
     values = np.arange(at[0], at[0] + len(outcomes))
     covered = 0.0
     for value in np.unique(np.clip(values[outcomes > 1e-10], 0, n)):
-        noise = Measurement(np.array([value]), spread, 1.0)
-        count = NoisyCount(int(value), n, noise, isinstance(event, Pure))
-        low, high = share_interval(count, 0.05)
+        low, high = ends_of(value, n, event, 0.05)
         if low <= share <= high:
             covered += outcomes[np.clip(values, 0, n) == value].sum()
     assert 0.95 - 1e-6 <= covered < 0.985
 
 
-def exact_coverage(n, share, epsilon, failure):
-    """How often the interval of the accuracy holds, and its half width in the middle."""
-    spread, variance = noise_of(Pure(epsilon), Sensitivity(1, 1))
-    ratio = np.exp(-1 / float(spread))
+def ends_of(value, n, event, failure):
+    """The interval of the accuracy for a noisy number of right predictions."""
+    noise = Measurement(np.array([value]), *noise_of(event, Sensitivity(1, 1)))
+    count = NoisyCount(int(value), n, noise, isinstance(event, Pure))
+    return share_interval(count, failure)
 
-    def ends(value):
-        noise = Measurement(np.array([value]), spread, variance)
-        return share_interval(NoisyCount(int(value), n, noise, True), failure)
+
+def values_that_hold(n, share, event, failure):
+    """The least and the largest number of right predictions whose interval has the share."""
 
     def first(found, below, above):
         while above - below > 1:
@@ -88,8 +87,15 @@ def exact_coverage(n, share, epsilon, failure):
         return above
 
     middle = round(n * share)
-    low = first(lambda value: ends(value)[1] >= share, -1, middle)
-    high = first(lambda value: ends(value)[0] > share, middle, n + 1) - 1
+    low = first(lambda value: ends_of(value, n, event, failure)[1] >= share, -1, middle)
+    return low, first(lambda value: ends_of(value, n, event, failure)[0] > share, middle, n + 1) - 1
+
+
+def exact_coverage(n, share, epsilon, failure):
+    """How often the interval of the accuracy holds."""
+    event = Pure(epsilon)
+    ratio = np.exp(-1 / float(noise_of(event, Sensitivity(1, 1))[0]))
+    low, high = values_that_hold(n, share, event, failure)
     right = np.arange(n + 1)
     missed = 0.0
     # numbers beyond 0 and n are moved there
@@ -97,7 +103,7 @@ def exact_coverage(n, share, epsilon, failure):
         missed += tail_below(low - 1 - right, ratio) @ binom.pmf(right, n, share)
     if high < n:
         missed += tail_below(right - high - 1, ratio) @ binom.pmf(right, n, share)
-    return 1 - missed, np.diff(ends(middle))[0] / 2
+    return 1 - missed
 
 
 def tail_below(value, ratio):
@@ -109,7 +115,7 @@ def tail_below(value, ratio):
 def check_accuracy(n, shares, failures):
     budgets = (Fraction(1, 20), Fraction(1, 5), Fraction(1), Fraction(10))
     for epsilon, share, failure in itertools.product(budgets, shares, failures):
-        covered, _ = exact_coverage(n, share, epsilon, failure)
+        covered = exact_coverage(n, share, epsilon, failure)
         assert 1 - failure - 1e-6 <= covered <= 0.99, (epsilon, share, failure)
 
 
@@ -232,7 +238,8 @@ def drawn_tables(world, n, epsilon, delta, repeats, release):
             total = np.array([table[right].sum()])
             count = release_right(total, n, part_of(event, share), ledger)
         settings = (right, count) if release else (None, None)
-        yield release_table(table, n, part_of(event, 1 - share), ledger, *settings), count
+        right_in_all = count.value if release else 0
+        yield release_table(table, n, part_of(event, 1 - share), ledger, *settings), right_in_all
 
 
 class Quick:
@@ -258,15 +265,16 @@ def check_area(world, n, epsilon, delta=0.0, repeats=1400):
     """
     epsilon, delta = Fraction(str(epsilon)), Fraction(str(delta))
     for release in (False, True):
-        failure = 0.05 * (SHARES["roc_auc"] if release else 1)
-        covered, width = 0, 0.0
-        for table, count in drawn_tables(world, n, epsilon, delta, repeats, release):
+        failure, covered, width, held = 0.05, 0, 0.0, (-np.inf, np.inf)
+        event = Gaussian(gaussian_mu_squared(epsilon, delta)) if delta else Pure(epsilon)
+        if release:
+            event = part_of(event, share_of_right(event, n))
+            held = values_that_hold(n, world.accuracy, event, failure * SHARES["accuracy"])
+            failure *= SHARES["roc_auc"]
+        for table, right in drawn_tables(world, n, epsilon, delta, repeats, release):
             low, high = ranking(table.counts.shape[1]).interval(table, failure)
-            inside, width = low <= world.roc_auc <= high, width + (high - low) / repeats
-            if release:
-                low, high = share_interval(count, 0.05 * SHARES["accuracy"])
-                inside &= low <= world.accuracy <= high
-            covered += inside
+            width += (high - low) / repeats
+            covered += low <= world.roc_auc <= high and held[0] <= np.clip(right, 0, n) <= held[1]
         assert covered >= binom.ppf(FALSE_ALARM, repeats, 0.94)
         if width <= 0.5:
             assert covered <= binom.isf(FALSE_ALARM, repeats, 0.99)

@@ -24,8 +24,9 @@ class Block:
     ----------
     kernel : ndarray of float64, shape (n_cells, n_cells)
         Prior covariance of the scores, of scale 1.
-    scores : ndarray of float64, shape (n_targets, n_cells)
-        Scores to begin with; the prior is centred at these or at 0, as evidence has it.
+    scores, guess : ndarray of float64, shape (n_targets, n_cells)
+        Scores to begin with, and what they may be steps of; the prior is centred at either or at 0,
+        as evidence has it.
     public_rows : ndarray of float64, shape (n_cells,)
         How many public rows of equal weight there are in each cell.
     stretch : float
@@ -41,13 +42,19 @@ class Block:
         Logarithm of the evidence for any scores over that for none.
     """
 
-    def __init__(self, kernel: Floats, scores: Floats, public_rows: Floats, stretch: float) -> None:
+    def __init__(
+        self, kernel: Floats, scores: Floats, guess: Floats, public_rows: Floats, stretch: float
+    ) -> None:
         shape = scores.shape
         self.scores = scores
         self.covariance = np.zeros((*shape, shape[1]))
         self.gain = 0.0
         self._kernel = kernel
-        self._centers = np.stack([scores, np.zeros(shape)]) if scores.any() else scores[None]
+        centers = [scores]
+        for center in (guess, np.zeros(shape)):
+            if not any(np.array_equal(center, other) for other in centers):
+                centers.append(center)
+        self._centers = np.stack(centers)
         self._public_rows = public_rows
         self._stretch = stretch
         self._sampling = 0.0
@@ -142,14 +149,49 @@ class Block:
         # no scores at all are one prior more
         weights /= weights.sum() + np.exp(none - top)
         self._scales = weights.sum(axis=0)
-        parts = np.einsum("cs,s,tjs->ctj", weights, SCALES, 1 / (1 + ratios))
         spread = (self._kernel * A[:, None, :]) @ axes  # K A in the axes of A K A
-        scores: Floats = np.einsum("tij,ctj->ti", spread, parts * along)
-        scores += np.einsum("cs,cti->ti", weights, self._centers)
+        each = spread @ (along[..., None] * (SCALES / (1 + ratios))) + self._centers[..., None]
+        scores: Floats = np.einsum("cs,ctis->ti", weights, each)
         known = np.einsum("cs,s,tjs->tj", weights, SCALES**2, 1 / (1 + ratios))
-        prior = float((weights @ SCALES).sum()) * self._kernel
-        self.covariance = prior - (spread * known[:, None]) @ spread.swapaxes(1, 2)
+        within = float((weights @ SCALES).sum()) * self._kernel
+        within = within - (spread * known[:, None]) @ spread.swapaxes(1, 2)
+        # what priors make of the scores differs, too
+        around = np.moveaxis(each * np.sqrt(weights)[:, None, None], 0, 2)
+        around = around.reshape(*scores.shape, -1)
+        between = around @ around.swapaxes(1, 2) - scores[:, :, None] * scores[:, None]
+        self.covariance = within + between
         return scores
+
+
+def through_steps(scores: Floats, ranks: Floats) -> Floats:
+    """Join the middles of steps by lines, the outermost of which go on.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n_cells,)
+        Scores of neighbouring cells; those of one step are equal.
+    ranks : ndarray of float64, shape (n_cells,)
+        Where the cells lie.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_cells,)
+        What the steps may be of; the same scores if there is but one step.
+
+    Examples
+    --------
+    >>> through_steps(np.array([1.0, 1.0, 2.0, 2.0]), np.array([0.0, 1.0, 2.0, 3.0])).tolist()
+    [0.75, 1.25, 1.75, 2.25]
+    """
+    begins = np.flatnonzero(np.append(True, np.diff(scores) != 0))
+    if len(begins) < 2:
+        return scores
+    sizes = np.diff(np.append(begins, len(scores)))
+    middles, steps = np.add.reduceat(ranks, begins) / sizes, scores[begins]
+    last = np.clip(np.searchsorted(middles, ranks), 1, len(begins) - 1)
+    slopes = np.diff(steps) / np.diff(middles)
+    joined: Floats = steps[last] + slopes[last - 1] * (ranks - middles[last])
+    return joined
 
 
 def smooth_kernel(ranks: Floats) -> Floats:

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.blocks import Block, smooth_kernel
+from skpublicdp.boosting.blocks import Block, smooth_kernel, through_steps
 from skpublicdp.boosting.features import Codes
 from skpublicdp.boosting.loss import Loss, sums_over
 from skpublicdp.boosting.moments import PROOF
@@ -88,10 +88,14 @@ class Growth:
         for position, feature in enumerate(cells.features.features):
             line = cells.public_codes[position]
             kernel = np.eye(feature.size)
-            if not feature.column.categorical:
-                kernel = smooth_kernel(self._ranks(line, feature.size - 1))
             scores = model.scores[:, starts[position] : starts[position + 1]] / UNIT
-            self._add(kernel, scores, partial(cells.line, position), line)
+            guess = scores.copy()
+            if not feature.column.categorical:
+                ranks = self._ranks(line, feature.size - 1)
+                kernel = smooth_kernel(ranks)
+                for of_target in guess:  # the last cell is for missing values
+                    of_target[:-1] = through_steps(of_target[:-1], ranks)
+            self._add(kernel, scores, guess, partial(cells.line, position), line)
         self._n_columns = len(self._blocks)
 
     @property
@@ -239,7 +243,7 @@ class Growth:
             none = np.zeros((self._loss.n_targets, len(tree.leaves)))
             public_line = leaves(tree.splits, self._cells.public_codes)
             line = self._cells.leaf_lines(tree.splits)
-            self._add(np.eye(len(tree.leaves)), none, line, public_line)
+            self._add(np.eye(len(tree.leaves)), none, none, line, public_line)
             block = self.visit(len(self._blocks) - 1, budget.part(share / 3))
             left -= share * Fraction(4, 3)
             if block.gain <= 0:
@@ -281,13 +285,14 @@ class Growth:
         self,
         kernel: Floats,
         scores: Floats,
+        guess: Floats,
         line: Callable[[slice], Codes],
         public_line: Codes,
     ) -> None:
         size = len(kernel)
         rows = np.bincount(public_line, self._row_weights, minlength=size) * self._n_public
         stretch = self._loss.stretch
-        self._blocks.append(Block(kernel, scores, rows.astype(np.float64), stretch))
+        self._blocks.append(Block(kernel, scores, guess, rows.astype(np.float64), stretch))
         self._lines.append(line)
         self._public_lines.append(public_line)
 
