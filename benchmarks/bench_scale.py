@@ -9,6 +9,7 @@ directory and deleted. Run it on a quiet machine: all times are wall-clock times
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import shutil
@@ -42,7 +43,7 @@ MOST_DISK = 16e9
 PUBLIC_ROWS = 2000
 EPSILON, DELTA = 1.0, 1e-9
 CORES = os.cpu_count() or 1
-DASK_ROWS, TURNS = 32 * PIECE, 3  # as many whole row groups for each worker
+DASK_ROWS, TURNS = 32 * PIECE, 5  # as many whole row groups for each worker
 MEGABYTE = 1e6
 PROCESSES = "processes of their own"
 DATABASE = "DuckDB, counts of each column"
@@ -140,29 +141,46 @@ def mapped(path):
     clf.fit(X, y, X_public=generator.normal(size=(PUBLIC_ROWS, 10)))
 
 
-def on_dask(workers, path):
-    """Fit depth-2 trees and release all pairs on some workers; return seconds of either."""
+def on_dask(path):
+    """Fit depth-2 trees and release all pairs on one worker and on two, in turns.
+
+    Both clusters stay up, and whoever has no turn is idle: the machine's own speed drifts.
+    """
     import dask.dataframe as dd
     from dask.distributed import Client, LocalCluster
 
-    found = {}
-    with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster),
-    ):
-        frame = dd.read_parquet(path, split_row_groups=1)
-        numbers, public = frame.drop(columns=["label", *TEXTS]), public_rows()
-        public = public[list(numbers.columns)]
-        for _ in range(2):  # the first fit wakes the workers
-            start = time.perf_counter()
-            clf = SemiPrivateClassifier(epsilon=EPSILON, random_state=0)
-            clf.fit(numbers, frame["label"], X_public=public)
-            found["depth-2 trees"] = time.perf_counter() - start
-        start = time.perf_counter()
+    def with_trees():
+        clf = SemiPrivateClassifier(epsilon=EPSILON, random_state=0)
+        clf.fit(numbers, frame["label"], X_public=public)
+
+    def with_pairs():
         release = PAPQueryRelease(MarginalQueries(2), epsilon=EPSILON, delta=DELTA, random_state=0)
         release.fit(numbers, X_public=public)
-        found["all pairs"] = time.perf_counter() - start
-    return found
+
+    def seconds(client, action):
+        with client.as_current():
+            start = time.perf_counter()
+            action()
+            return time.perf_counter() - start
+
+    frame = dd.read_parquet(path, split_row_groups=1)
+    numbers, public = frame.drop(columns=["label", *TEXTS]), public_rows()
+    public = public[list(numbers.columns)]
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for workers in (1, 2):
+            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            cluster = stack.enter_context(cluster)
+            clients.append(stack.enter_context(Client(cluster, set_as_default=False)))
+        for client in clients:
+            seconds(client, with_trees)  # the first fit wakes the workers
+        return [
+            {
+                name: seconds(clients[0], action) / seconds(clients[1], action)
+                for name, action in (("depth-2 trees", with_trees), ("all pairs", with_pairs))
+            }
+            for _ in range(TURNS)
+        ]
 
 
 def anonymous():
@@ -223,38 +241,43 @@ def at_size(n, directory):
     return pd.DataFrame(rows, columns=names).assign(file_gb=gigabytes)
 
 
-def alone(path, all_set):
-    """Fit depth-2 trees with one thread, a second time when all others are ready for it, too."""
-    for _ in range(2):
+def alone(path, turns):
+    """Fit depth-2 trees with one thread, whenever it is this process's turn."""
+    trees(open_rows(path), 1)
+    for all_set in turns:
+        all_set.wait()
         trees(open_rows(path), 1)
         all_set.wait()
 
 
-def side_by_side(count, path):
-    """Return the seconds in which so many processes of their own fit depth-2 trees each."""
+def side_by_side(path):
+    """Return how many times as much two processes fit as one, alone and together in turns."""
     context = multiprocessing.get_context("spawn")
-    all_set = context.Barrier(count + 1)
-    processes = [context.Process(target=alone, args=(path, all_set)) for _ in range(count)]
+    by_one = [context.Barrier(2) for _ in range(TURNS)]
+    by_two = [context.Barrier(3) for _ in range(TURNS)]
+    orders = [[b for pair in zip(by_one, by_two, strict=True) for b in pair], by_two]
+    processes = [context.Process(target=alone, args=(path, turns)) for turns in orders]
     for process in processes:
         process.start()
-    all_set.wait()
-    start = time.perf_counter()
-    all_set.wait()
-    seconds = time.perf_counter() - start
+
+    def seconds(all_set):
+        all_set.wait()
+        start = time.perf_counter()
+        all_set.wait()
+        return time.perf_counter() - start
+
+    gains = [2 * seconds(one) / seconds(two) for one, two in zip(by_one, by_two, strict=True)]
     for process in processes:
         process.join()
-    return seconds
+    return gains
 
 
 def in_turns(path):
     """Return how many times as fast two workers are, and two processes that share nothing."""
-    rounds = []
-    for _ in range(TURNS):
-        found = {count: measure(on_dask, count, path)[-1] for count in (1, 2)}
-        gains = {name: seconds / found[2][name] for name, seconds in found[1].items()}
-        rounds.append(gains | {PROCESSES: 2 * side_by_side(1, path) / side_by_side(2, path)})
-        print(", ".join(f"{name}: {gain:.2f} times" for name, gain in rounds[-1].items()))
-    return pd.DataFrame(rounds).median()
+    rounds = pd.DataFrame(measure(on_dask, path)[-1])
+    rounds[PROCESSES] = side_by_side(path)
+    print(rounds.round(2).to_string())
+    return rounds.median()
 
 
 def in_memory(n, directory):

@@ -253,6 +253,20 @@ class TestRows:
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
 
+    def test_predictions_in_a_list_are_compared_one_by_one(self):
+        """An array would hold text only, which numbers are not equal to."""
+
+        class Abstaining(Scored):
+            def predict(self, X):
+                return [1] * (len(X) - 1) + ["unknown"]
+
+        def scored(estimator):
+            y = np.full(100, 1, dtype=object)
+            return make_private_scorer("accuracy", epsilon=1)(estimator, np.zeros((100, 1)), y)
+
+        with Silent():
+            assert scored(Abstaining()) == 0.99
+
     def test_text_and_missing_values(self):
         n = 300
         X = pd.DataFrame(

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from skpublicdp import PAPQueryRelease, PrivacyBudget
@@ -206,6 +207,53 @@ def test_lacking_and_missing_are_one():
     ]
     for other in answers[1:]:
         np.testing.assert_array_equal(other, answers[0])
+
+
+FRAMES = {
+    "pandas": lambda it, type_: pd.DataFrame({"it": pd.array(it, dtype=type_)}),
+    "polars": lambda it, type_: pl.from_arrow(FRAMES["pyarrow"](it, type_)),
+    "pyarrow": lambda it, type_: pa.table({"it": pa.array(it, TYPES[type_])}),
+}
+TYPES = {"boolean": pa.bool_(), "str": pa.string(), "int64": pa.int64(), "float64": pa.float64()}
+OF_ONE_TYPE = {
+    "boolean": [True, False, None],
+    "str": ["a", "b", "new", None],
+    "int64": [1, 2, 3, 4],
+    "float64": [0.5, 1.0, 7.0, 2.0],
+}
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("type_", OF_ONE_TYPE)
+def test_functions_see_types_that_no_row_decides(library, type_):
+    """One missing value would else make text of the others, and the function say what it likes."""
+    first, second, *_, last = values = OF_ONE_TYPE[type_]
+    seen = set()
+
+    def function(rows):
+        column = rows["it"]
+        seen.add(str(column.type if library == "pyarrow" else column.dtype))
+        return np.array([value == first for value in column.to_numpy().tolist()])
+
+    for private in ([first] * 50, [*[first] * 49, last], [last] * 50, values):
+        tables = [FRAMES[library](it, type_) for it in (private, [first, second] * 20)]
+        fitted(*tables, function, epsilon=1e4)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_one_missing_boolean_moves_an_answer_by_one_row(library):
+    """Where it made text of a column, whatever is not empty was true."""
+    public, *private = (
+        FRAMES[library](it, "boolean")
+        for it in ([True, False] * 50, [False] * 1000, [False] * 999 + [None])
+    )
+
+    def sick(rows):
+        return np.asarray(rows["it"]).astype(bool)
+
+    answers = [fitted(X, public, sick, epsilon=1e4).answer([0]) for X in private]
+    np.testing.assert_allclose(answers[0], answers[1], atol=1.5e-3)
 
 
 def test_what_is_shown_is_told_by_public_rows_as_ever():

@@ -23,6 +23,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 ds = pytest.importorskip("pyarrow.dataset")
 duckdb = pytest.importorskip("duckdb")
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
@@ -408,8 +409,6 @@ def test_dask_needs_no_cluster_and_large_partitions_are_cut(monkeypatch):
 
 
 def dask_scheduler(name):
-    import dask
-
     return dask.config.set(scheduler=name)
 
 
@@ -427,6 +426,43 @@ def test_dask_works_where_the_rows_are(make_dask, cluster, tmp_path):
 def first_process(chunk):
     """A table whose sum tells the process only if there is one chunk."""
     return np.array([os.getpid() if chunk.start == 0 else 0])
+
+
+LOADED = []
+
+
+def loaded(i, *shared):
+    LOADED.append(i)
+    return one_part(i)
+
+
+def test_each_partition_is_computed_once_in_a_pass():
+    """Rows and labels together, and what several partitions are made of once, too."""
+    meta = frame().iloc[:0]
+    alone = dd.from_map(loaded, range(len(CUTS) - 1), meta=meta)
+    common = dask.delayed(loaded, pure=False)(0)
+    parts = [dask.delayed(loaded)(i, common) for i in range(len(CUTS) - 1)]
+    with dask_scheduler("sync"):
+        for ddf, more in ((alone, 0), (dd.from_delayed(parts, meta=meta, verify_meta=False), 1)):
+            # one task for rows and labels: else Dask reads columns by themselves
+            rows = as_rows(ddf.map_partitions(pd.DataFrame.copy, meta=meta))
+            labelled = split(rows)
+            assert labelled[0].n_rows == N
+            LOADED.clear()
+            np.testing.assert_array_equal(whole(as_rows(*labelled)), DATA)
+            full = [i for i in range(len(CUTS) - 1) if len(one_part(i))]
+            assert sorted(LOADED) == sorted(full + [0] * more)
+
+
+@pytest.mark.parametrize("make_dask", [dask_frame, dask_array])
+def test_what_workers_hold_is_not_computed_anew(make_dask, cluster):
+    X, y = make_dask(None)
+    held = X.persist(), y.persist()
+    asked, apart = (as_rows(rows)._scan._parts([0]) for rows in (X, held[0]))
+    assert isinstance(apart[0], type(dask.delayed(0)).__base__)
+    # one array of which all are cut is work that they share
+    assert (type(asked[0]) is type(apart[0])) == (make_dask is dask_array)
+    np.testing.assert_array_equal(whole(as_rows(*held)), DATA)
 
 
 def test_rows_in_memory_are_not_copied():

@@ -149,6 +149,21 @@ class Schema:
             [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
         )
 
+    def decode_alone(self, rows: Rows) -> Any:
+        """Return rows in the container they came in, each as if it were the only one.
+
+        No value decides the type of its column: what a function of single rows makes of one row
+        would depend on the others.
+        """
+        columns = [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
+        if self.container.library is None:
+            return self.container.build(columns)
+        held = [
+            self.container.held(decoded, column.values)
+            for decoded, column in zip(columns, self.columns, strict=True)
+        ]
+        return self.container.build(*zip(*held, strict=True))
+
     def position(self, column: Any) -> int:
         """Return the position of a column given by its name or its position."""
         position = position_of(column, self.names)

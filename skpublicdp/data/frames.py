@@ -83,8 +83,23 @@ class Container:
     library: str | None
     labels: tuple[Any, ...]
 
-    def build(self, columns: Sequence[Column]) -> Any:
-        """Return columns as a frame, or as an array of floats or of objects."""
+    def held(self, column: Column, categories: NDArray[Any]) -> tuple[Column, DType]:
+        """Return a column and its type, which follows from public categories alone.
+
+        Frames other than those of pandas hold text, or booleans, of which a missing one is false.
+        """
+        if column.dtype != object:
+            numbers = {"f": nw.Float64(), "i": nw.Int64(), "M": nw.Datetime("us")}
+            return column, numbers[column.dtype.kind]
+        kinds, values = set(map(type, categories.tolist())), column.tolist()
+        if self.library == "pandas":
+            return column, nw.String() if kinds <= {str} else nw.Object()
+        if kinds == {bool}:
+            return np.array([value is True for value in values], dtype=bool), nw.Boolean()
+        return _and_none(list(map(str, values)))[:-1], nw.String()
+
+    def build(self, columns: Sequence[Column], types: Sequence[DType] | None = None) -> Any:
+        """Return columns as a frame, of types as given, or as an array of floats or of objects."""
         if self.library is None:
             if all(column.dtype.kind in "iuf" for column in columns):
                 return np.column_stack(columns)
@@ -93,10 +108,12 @@ class Container:
                 array[:, position] = column
             return array
         names = [str(number) for number in range(len(columns))]
-        if self.library != "pandas":  # the others have no columns of values of several types
+        # only pandas has columns of values of several types
+        if types is None and self.library != "pandas":
             columns = [_of_one_type(column) for column in columns]
+        schema = None if types is None else dict(zip(names, types, strict=True))
         backend: Any = self.library
-        frame = nw.from_dict(dict(zip(names, columns, strict=True)), backend=backend)
+        frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
         native = frame.to_native()
         if hasattr(native, "set_axis"):  # labels of pandas need not be text
             return native.set_axis(list(self.labels), axis=1)

@@ -89,7 +89,7 @@ def private_scores(
         None for randomness of the operating system, which the guarantee needs; other values for
         tests.
     budget : PrivacyBudget, default=None
-        What is charged, before a row is read.
+        What is charged, before anything is drawn.
 
     Returns
     -------

@@ -96,7 +96,9 @@ def call(estimator: Any, method: str, X: Any, n: int, width: int | None = None) 
     """Call a method of the estimator on private rows, in silence."""
     what = "score for each class" if width else "value"
     error = RefusedError(FAILED.format(method=method, what=what))
-    answer = guarded(lambda: np.asarray(getattr(estimator, method)(X)), error=error)
+    # numbers among texts would be text, if numpy found a type for a list of labels
+    array: Any = _as_column if method == "predict" else np.asarray
+    answer = guarded(lambda: array(getattr(estimator, method)(X)), error=error)
     if answer.shape != ((n,) if width is None else (n, width)):
         raise error
     return answer

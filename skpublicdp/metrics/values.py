@@ -103,7 +103,7 @@ def private_accuracy_score(
     random_state : int, Generator, RandomState or None, default=None
         None for the randomness that the guarantee needs.
     budget : PrivacyBudget, default=None
-        What is charged, before a row is read.
+        What is charged, before anything is drawn.
 
     Returns
     -------

@@ -298,7 +298,7 @@ class CustomQueries(QueryClass):
         )
 
     def _answers(self, X: Rows) -> Answers:
-        rows = self._schema.decode(X) if hasattr(self, "_schema") else X
+        rows = self._schema.decode_alone(X) if hasattr(self, "_schema") else X
         answers = np.asarray(self.function(rows))
         return answers[:, None] if answers.ndim == 1 else answers
 

@@ -59,26 +59,37 @@ class DaskScan(Scan):
         """Rows of each partition, counted once, by the first column."""
         if self._array and not np.isnan(self._collection.chunks[0]).any():
             return tuple(map(int, self._collection.chunks[0]))
-        counts = [extras.dask().delayed(native.height)(part) for part in self._parts([0])]
+        counts = [_task(native.height, part) for part in self._parts([0])]
         return tuple(map(int, self._results(counts)))
 
     def _count(self) -> int:
         return sum(self.lengths)
 
     def _parts(self, columns: Sequence[int]) -> list[Any]:
-        """Return each partition of these columns, to be computed."""
+        """Return each partition of these columns, to be computed by the task that takes it."""
         part = self._collection
         if not self.flat:
             part = (
                 part[:, list(columns)] if self._array else part[[part.columns[c] for c in columns]]
             )
         if self._array:
-            return list(np.ravel(part.to_delayed()))
+            # optimized, a flat array that is persisted would be its key in Dask 2025.1
+            return self._alone(list(np.ravel(part.to_delayed(optimize_graph=not self.flat))))
         # all of Dask's optimization would merge partitions when few columns are read
         parts = list(part.simplify().to_delayed(optimize_graph=False))
         if len(parts) != self._collection.npartitions:
             raise ReadError(self.changed())
-        return parts
+        return self._alone(parts)
+
+    def _alone(self, parts: list[Any]) -> list[Any]:
+        """Let tasks compute the partitions, unless workers hold them or several share some work."""
+        distributed = sys.modules.get("distributed")
+        if distributed is not None and distributed.futures_of(self._collection):
+            return parts
+        graphs = [extras.dask().optimization.cull(dict(one.dask), [one.key])[0] for one in parts]
+        if len(set().union(*graphs)) < sum(map(len, graphs)):
+            return parts
+        return [Partition(graph, one.key) for graph, one in zip(graphs, parts, strict=True)]
 
     @cached_property
     def _kinds(self) -> Any:
@@ -193,8 +204,27 @@ def _client() -> Any:
     return client
 
 
+class Partition:
+    """A partition that is computed within the task that takes it.
+
+    Rows and labels of tasks of their own are sent from worker to worker. Dask would look into a
+    tuple or a dataclass for tasks.
+    """
+
+    def __init__(self, graph: dict[Any, Any], key: Any) -> None:
+        self.graph, self.key = graph, key
+
+
 def _task(work: Any, *args: Any) -> Any:
-    return extras.dask().delayed(work, pure=False, traverse=False)(*args)
+    return extras.dask().delayed(_done, pure=False, traverse=False)(work, *args)
+
+
+def _done(work: Any, *args: Any) -> Any:
+    parts = [arg for arg in args if isinstance(arg, Partition)]
+    # of rows and labels together: they may be columns of one table that is read
+    graph = {key: task for part in parts for key, task in part.graph.items()}
+    tables = iter(extras.dask().get(graph, [part.key for part in parts]))
+    return work(*(next(tables) if isinstance(arg, Partition) else arg for arg in args))
 
 
 def declared(series: Any) -> Any:
