@@ -202,7 +202,8 @@ class CustomQueries(QueryClass):
     ----------
     function : callable
         Takes rows in the container they came in and returns booleans, shape (n, n_listed) or, of a
-        single query, (n,). It must look at each row alone, which the receipt takes for granted. Of
+        single query, (n,). It must look at each row alone, which the receipt takes for granted. In
+        frames other than those of pandas categories are text, and a missing boolean is false. Of
         what it says of private rows, nothing is heard: no warning, and one sentence if it fails.
 
     See Also
