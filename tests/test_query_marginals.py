@@ -359,8 +359,17 @@ def held(n_public, tilt, epsilon, delta=1e-6, runs=25, n=3000):
     return np.array(each), np.reshape(together, (runs, -1)).all(axis=1)
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 0.1, 1.0, 30.0])
-@pytest.mark.parametrize(("n_public", "tilt"), [(0, 0.0), (100, 0.0), (100, 1.0)])
+PUBLIC = [(0, 0.0), (100, 0.0), (100, 1.0)]
+IN_SHORT = {((0, 0.0), 1.0), ((100, 0.0), 0.1), ((100, 1.0), 0.02), ((100, 1.0), 30.0)}
+
+
+@pytest.mark.parametrize(
+    ("n_public", "tilt", "epsilon"),
+    [
+        pytest.param(*of, epsilon, marks=() if (of, epsilon) in IN_SHORT else pytest.mark.slow)
+        for of, epsilon in itertools.product(PUBLIC, (0.02, 0.1, 1.0, 30.0))
+    ],
+)
 def test_intervals_hold(n_public, tilt, epsilon):
     """Over the draw of all rows and of the noise, for cells of a population that is known."""
     each, together = held(n_public, tilt, epsilon)
@@ -370,7 +379,10 @@ def test_intervals_hold(n_public, tilt, epsilon):
     assert binom.cdf(together.sum(), len(together), 0.95) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize(
+    "epsilon",
+    [pytest.param(0.1, marks=pytest.mark.slow), 1.0, pytest.param(30.0, marks=pytest.mark.slow)],
+)
 def test_intervals_hold_together_under_laplace_noise(epsilon):
     _, together = held(100, 1.0, epsilon, delta=0.0)
     assert binom.cdf(together.sum(), len(together), 0.95) > FALSE_ALARM
