@@ -282,8 +282,9 @@ def in_turns(path):
     one, two = side_by_side(path).T
     seconds[PROCESSES, 1], seconds[PROCESSES, 2] = one, two / 2
     print(seconds.round(2).to_string())
-    fastest = seconds.min().unstack()
-    return fastest[1] / fastest[2]
+    fastest = seconds.min().to_dict()
+    names = dict.fromkeys(name for name, _ in fastest)
+    return pd.Series({name: fastest[name, 1] / fastest[name, 2] for name in names})
 
 
 def in_memory(n, directory):
