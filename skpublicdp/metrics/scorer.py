@@ -77,8 +77,8 @@ def make_private_scorer(
         None for the randomness that the guarantee needs. Of a seed, calls in one process take new
         noise each; parallel workers start from copies.
     budget : PrivacyBudget, default=None
-        What each call charges, one entry for each, before anything is drawn. Copies of the scorer, as
-        searches make them, charge the same budget.
+        What each call charges, one entry for each, before anything is drawn. Copies of the scorer,
+        as searches make them, charge the same budget.
 
     Returns
     -------
