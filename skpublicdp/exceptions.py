@@ -16,7 +16,10 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 class PrivacyBudgetError(RuntimeError):
-    """More was asked for than a budget holds; nothing was spent, and no private row was read."""
+    """More was asked for than a budget holds; nothing was spent or drawn.
+
+    No private row was read either, unless others spent in the meantime what was left.
+    """
 
 
 class CoverSizeError(ValueError):
