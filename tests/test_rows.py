@@ -4,7 +4,9 @@ import mmap
 import os
 import pickle
 import stat
+from collections import UserDict
 from itertools import pairwise
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -320,6 +322,11 @@ def same(chunk):
     return chunk
 
 
+def test_labels_are_those_of_the_array(labelled):
+    labels = np.concatenate(list(labelled.map_labels(np.asarray)))
+    np.testing.assert_array_equal(labels, DATA[:, 3])
+
+
 def test_only_the_wanted_columns_reach_the_chunk_in_the_wanted_order(labelled):
     for columns in [(2, 0), ("pay", "age"), (1,)]:
         if isinstance(columns[0], str) and labelled.names is None:
@@ -436,6 +443,10 @@ def loaded(i, *shared):
     return one_part(i)
 
 
+def one_label(i):
+    return one_part(i)["label"]
+
+
 def test_each_partition_is_computed_once_in_a_pass():
     """Rows and labels together, and what several partitions are made of once, too."""
     meta = frame().iloc[:0]
@@ -452,6 +463,44 @@ def test_each_partition_is_computed_once_in_a_pass():
             np.testing.assert_array_equal(whole(as_rows(*labelled)), DATA)
             full = [i for i in range(len(CUTS) - 1) if len(one_part(i))]
             assert sorted(LOADED) == sorted(full + [0] * more)
+
+
+def test_rows_and_labels_are_counted_together_and_labels_read_no_rows():
+    meta = frame().iloc[:0]
+    ddf = dd.from_map(loaded, range(len(CUTS) - 1), meta=meta)
+    y = dd.from_map(one_label, range(len(CUTS) - 1), meta=meta["label"])
+    tasks = []
+
+    def scheduler(graph, keys, **options):
+        tasks.extend(keys)
+        return dask.get(graph, keys)
+
+    LOADED.clear()
+    with dask_scheduler(scheduler):
+        rows = as_rows(ddf.map_partitions(pd.DataFrame.copy, meta=meta), y)
+        assert rows.n_rows == rows._labels.n_rows == N
+        assert len(tasks) == len(LOADED) == len(CUTS) - 1
+        list(rows.map_labels(np.asarray))
+        assert len(LOADED) == len(CUTS) - 1
+
+
+class Graph(UserDict):
+    """A graph that counts how often all its keys are asked for."""
+
+    walks = 0
+
+    def __iter__(self):
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_graphs_of_many_partitions_are_walked_once():
+    graph = Graph({("part", i): (one_part, i) for i in range(1000)})
+    parts = [SimpleNamespace(dask=graph, key=key) for key in graph]
+    graph.walks = 0
+    alone = as_rows(dask_frame(None)[0])._scan._alone(parts)
+    assert [part.graph for part in alone] == [{key: graph[key]} for key in graph.data]
+    assert graph.walks <= 2
 
 
 @pytest.mark.parametrize("make_dask", [dask_frame, dask_array])

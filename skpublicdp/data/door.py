@@ -289,8 +289,7 @@ def _reference(schema: Schema, bounded: frozenset[int]) -> Rows:
 def _column_of(rows: RowSource, column: Any) -> NDArray[Any]:
     """Return a column that is streamed with rows, in memory."""
     rows.need_order("Groups")
-    parts = as_rows(rows, column).map(lambda chunk: np.asarray(chunk.y), columns=[])
-    return np.concatenate(list(parts))
+    return np.concatenate(list(as_rows(rows, column).map_labels(np.asarray)))
 
 
 def _types_of_all(table: Table, streamed: bool) -> tuple[ColumnType, ...]:
@@ -334,7 +333,7 @@ def _targets(
         whole = np.zeros(len(y), dtype=targets.private.dtype)
         whole[kept] = targets.private
         return targets, None, whole
-    parts = list(source.map(lambda chunk: seen_in(kind, chunk.y), columns=[]))
+    parts = list(source.map_labels(lambda part: seen_in(kind, part)))
     seen = kind.column(np.concatenate([part.astype(object) for part in parts]))
     targets = kind.targets(seen, given or [seen[:0]])
     return targets, lambda part: codes_in(kind, part, targets), None

@@ -132,6 +132,8 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
             )
         for one in (scan, labels.scan):
             need_order(one, "Labels from elsewhere")
+        if isinstance(scan, DaskScan) and isinstance(labels.scan, DaskScan):
+            scan.count_with(labels.scan)
         if scan.n_rows != labels.n_rows:
             raise ValueError(
                 f"X and y must have equally many rows; got {scan.n_rows} and {labels.n_rows}."

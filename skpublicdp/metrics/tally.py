@@ -83,8 +83,7 @@ def test_rows(X: Any, y: Any, groups: Any, most: int | None) -> TestRows:
     if source is not None and is_rows(groups):
         labelled = as_rows(source, groups)
         labelled.need_order("Groups")
-        parts = labelled.map(_labels, columns=[])
-        persons = np.concatenate(list(parts))
+        persons = np.concatenate(list(labelled.map_labels(np.asarray)))
     kept = kept_rows(_Persons(most), persons, np.ones(n, dtype=bool))
     # names need not be of one kind, and then have no order
     sizes = np.array(list(Counter(np.asarray(persons)[kept].tolist()).values()))
@@ -101,10 +100,6 @@ test_rows.__test__ = False  # type: ignore[attr-defined]  # no test either
 @dataclass(frozen=True)
 class _Persons:
     max_rows_per_group: int
-
-
-def _labels(chunk: Chunk) -> NDArray[Any]:
-    return np.asarray(chunk.y)
 
 
 @dataclass(frozen=True, eq=False)

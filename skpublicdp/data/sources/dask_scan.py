@@ -49,6 +49,8 @@ class DaskScan(Scan):
         self.n_columns = 1 if self.flat else collection.shape[1]
         if self._array and not self.flat:
             collection = collection.rechunk({1: -1})
+        if self._array and not np.isnan(collection.chunks[0]).any():
+            self.lengths = tuple(map(int, collection.chunks[0]))
         self._collection = collection
         if not self._array and not self.flat:
             distinct(collection.columns, self.kind)
@@ -57,13 +59,22 @@ class DaskScan(Scan):
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Rows of each partition, counted once, by the first column."""
-        if self._array and not np.isnan(self._collection.chunks[0]).any():
-            return tuple(map(int, self._collection.chunks[0]))
-        counts = [_task(native.height, part) for part in self._parts([0])]
-        return tuple(map(int, self._results(counts)))
+        (lengths,) = self._lengths_of([self])
+        return lengths
 
     def _count(self) -> int:
         return sum(self.lengths)
+
+    def count_with(self, labels: DaskScan) -> None:
+        """Count the rows of both in one pass, if neither was counted and partitions may match."""
+        both = [self, labels]
+        counted = any("lengths" in vars(scan) for scan in both)
+        if not counted and self._collection.npartitions == labels._collection.npartitions:
+            self.lengths, labels.lengths = self._lengths_of(both)
+
+    def _lengths_of(self, scans: list[DaskScan]) -> Iterator[tuple[int, ...]]:
+        parts = zip(*(self.reading(scan._parts, [0]) for scan in scans), strict=True)
+        return zip(*self._results([_task(heights, *part) for part in parts]), strict=True)
 
     def _parts(self, columns: Sequence[int]) -> list[Any]:
         """Return each partition of these columns, to be computed by the task that takes it."""
@@ -86,10 +97,20 @@ class DaskScan(Scan):
         distributed = sys.modules.get("distributed")
         if distributed is not None and distributed.futures_of(self._collection):
             return parts
-        graphs = [extras.dask().optimization.cull(dict(one.dask), [one.key])[0] for one in parts]
-        if len(set().union(*graphs)) < sum(map(len, graphs)):
-            return parts
-        return [Partition(graph, one.key) for graph, one in zip(graphs, parts, strict=True)]
+        graphs = {id(one.dask): one.dask for one in parts}
+        tasks = {key: task for graph in graphs.values() for key, task in dict(graph).items()}
+        apart = [Partition({}, one.key) for one in parts]
+        seen: set[Any] = set()
+        for part in apart:
+            left = {part.key}
+            while left:
+                if left & seen:
+                    return parts
+                seen |= left
+                part.graph.update((key, tasks[key]) for key in left)
+                needed = (extras.dask().core.get_dependencies(tasks, key) for key in left)
+                left = set().union(*needed) - part.graph.keys()
+        return apart
 
     @cached_property
     def _kinds(self) -> Any:
@@ -225,6 +246,11 @@ def _done(work: Any, *args: Any) -> Any:
     graph = {key: task for part in parts for key, task in part.graph.items()}
     tables = iter(extras.dask().get(graph, [part.key for part in parts]))
     return work(*(next(tables) if isinstance(arg, Partition) else arg for arg in args))
+
+
+def heights(*tables: Any) -> tuple[int, ...]:
+    """Return how many rows each table has."""
+    return tuple(map(native.height, tables))
 
 
 def declared(series: Any) -> Any:

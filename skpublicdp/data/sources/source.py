@@ -170,6 +170,28 @@ class RowSource:
                     raise failure
                 yield result
 
+    def map_labels(self, f: Callable[[Any], R]) -> Iterator[R]:
+        """Yield f(labels) for every chunk of labels, in the order of rows; no row is read.
+
+        Parameters
+        ----------
+        f : callable
+            Called with labels as they were given, where `map` would call it.
+
+        Yields
+        ------
+        result
+            What `f` returned.
+
+        Raises
+        ------
+        ReadError
+            As in `map`.
+        """
+        assert self._labels is not None
+        scan, position = self._labels.scan, self._labels.position
+        return RowSource(scan, [position], kept=self._kept).map(_OfLabels(f, scan.flat))
+
     def fold(
         self,
         f: Callable[[Chunk], Any],
@@ -317,6 +339,17 @@ class RowSource:
 
 def _same(chunk: Chunk) -> Chunk:
     return chunk
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _OfLabels:
+    """Calls a function with the only column of a chunk."""
+
+    function: Callable[[Any], Any]
+    flat: bool
+
+    def __call__(self, chunk: Chunk) -> Any:
+        return self.function(chunk.X if self.flat else native.column(chunk.X, 0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
