@@ -520,7 +520,8 @@ def test_every_public_estimator_is_in_the_table():
 
 QUICK = [
     *("SemiPrivateClassifier, thresholds", "SemiPrivateClassifier, persons", "BLRSanitizer"),
-    *("PAPQueryRelease, custom", "private_scores, pure", "private_confusion_matrix"),
+    *("PAPQueryRelease, custom of a frame", "PAPQueryRelease, custom"),
+    *("private_scores, pure", "private_confusion_matrix"),
 ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from skpublicdp.audit.subjects import (
     area_of,
     balanced_of,
     beyond_half,
+    known_true,
     matrix_of,
     scores_of,
 )
@@ -326,6 +329,24 @@ def _releases() -> list[Case]:
     ]  # fmt: skip
 
 
+def _frames() -> list[Case]:
+    """Return releases of a frame in which a missing value could change the type of a column."""
+    if find_spec("polars") is None:
+        return []
+    import polars as pl
+
+    kinds = pl.DataFrame({"sick": [True, False, None], "age": [1.0, 2.0, 1.0]})
+    release = partial(PAPQueryRelease, epsilon=6, delta=0, bounds={"age": (0, 3)})
+    known: dict[str, Any] = {"fit_params": {"X_public": kinds[[0, 1, 1]]}, "max_fits": 50}
+    return [
+        Case(f"PAPQueryRelease, {name} of a frame", partial(release, queries), kinds, 3, **known)
+        for name, queries in (
+            ("custom", CustomQueries(known_true)),
+            ("marginals", MarginalQueries()),
+        )
+    ]
+
+
 def _scores() -> list[Case]:
     known: dict[str, Any] = {"labels": ("no", "yes"), "max_fits": 60}
     releases = {
@@ -347,4 +368,4 @@ def _of_scores(release: Callable[..., Any], delta: float) -> Callable[[], Any]:
 
 def catalogue() -> list[Case]:
     """Return every public estimator with all of its ways to spend."""
-    return [*_rules(), *_boosting(), *_few_labels(), *_releases(), *_scores()]
+    return [*_rules(), *_boosting(), *_few_labels(), *_releases(), *_frames(), *_scores()]

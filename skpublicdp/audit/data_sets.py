@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp.data.frames import is_frame
+from skpublicdp.data.sources import native
+
 Chosen = tuple[int, ...]
 """Which kind of person stands at each place."""
 
@@ -33,7 +36,7 @@ class Domain:
     def __init__(
         self, values: Any, labels: Any, n: int, rows_per_person: int | None, ordered: bool
     ) -> None:
-        self._values = values if hasattr(values, "iloc") else np.asarray(values)
+        self._values = values if is_frame(values) else np.asarray(values)
         self._labels = None if labels is None else list(labels)
         codes = (None,) if labels is None else range(len(self._labels or ()))
         rows = list(itertools.product(range(len(self._values)), codes))
@@ -95,6 +98,5 @@ class Domain:
 
 
 def _taken(values: Any, places: list[int]) -> Any:
-    if hasattr(values, "iloc"):
-        return values.iloc[places].reset_index(drop=True)
-    return values[places]
+    taken = native.pick_rows(values, np.array(places, dtype=np.intp))
+    return taken.reset_index(drop=True) if hasattr(taken, "iloc") else taken

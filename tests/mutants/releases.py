@@ -28,6 +28,14 @@ MUTANTS = (
         ("PAPQueryRelease, custom, pure",),
     ),
     Mutant(
+        "a column whose type the values of others decide",
+        SENSITIVITY,
+        "query_release/listed.py",
+        "self._schema.decode_alone(X) if",
+        "self._schema.decode(X) if",
+        ("PAPQueryRelease, custom of a frame",),
+    ),
+    Mutant(
         "blocks of cells that are not counted",
         SENSITIVITY,
         "query_release/prefix.py",
