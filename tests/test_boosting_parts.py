@@ -22,6 +22,7 @@ from skpublicdp.boosting.plan import (
     added_up,
     choose_attempt,
     moments_budget,
+    n_measured,
     n_rounds,
     n_votes,
     quality,
@@ -215,6 +216,9 @@ def test_rules_are_monotone():
     pure = [n_votes(Budget(Fraction(e), pure=True), 1000, 20.0) for e in (1e-4, 0.1, 1, 10, 1e4)]
     assert pure == sorted(pure)
     assert (pure[0], pure[-1]) == (1, MAX_VOTES)
+    measured = [n_measured(found) for found in (0.0, 50.0, 100.0, 1e3, 1e9)]
+    assert measured == sorted(measured)
+    assert (measured[:2], measured[-1]) == ([1, 1], MAX_VOTES)
     for is_pure in (True, False):
         rates = [vote_rate(count, pure=is_pure) for count in range(1, MAX_VOTES + 1)]
         assert all(0 < rate <= 0.4 for rate in rates)

@@ -491,7 +491,8 @@ def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
         assert n_draws == {0}
     else:
         assert min(n_draws) == 0  # sums alone
-        assert max(n_draws) > 2  # votes after drift
+        # after drift many trees vote; those for three labels have measured leaves and are few
+        assert max(n_draws) > (2 if parameters["n_classes"] == 2 else 1)
     if delta:
         slack = 1.03  # of the grid, at each of many small steps of noise
         if parameters.get("method") != "moments":

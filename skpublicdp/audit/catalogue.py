@@ -209,13 +209,23 @@ def _boosting() -> list[Case]:
         Case(name + "Classifier, pure", boost(delta=0), LINE, 2, **line, max_fits=100),
         Case(
             name + "Classifier, pure rounds",
-            boost(delta=0, epsilon=30, classes=(0, 1, 2)), LINE, 12, (0, 1, 2),
+            boost(delta=0, epsilon=30, method="moments", classes=(0, 1, 2)), LINE, 12, (0, 1, 2),
             {"X_public": PUBLIC}, max_fits=60,
         ),
         Case(
             name + "Classifier, votes",
             boost(delta=0, method="votes", max_rounds=1), BITS, 2, TWO, {"X_public": PUBLIC[:2]},
             max_fits=400,
+        ),
+        Case(
+            name + "Classifier, three labels, trees",
+            boost(delta=0, max_rounds=2, classes=(0, 1, 2)), LINE, 6, (0, 1, 2),
+            {"X_public": PUBLIC}, max_fits=60,
+        ),
+        Case(
+            name + "Classifier, three labels, drift",
+            boost(classes=(0, 1, 2), epsilon=20), LINE, 30, (0, 1, 2),
+            {"X_public": np.repeat(LINE, [300, 2, 1], axis=0)}, max_fits=60,
         ),
         Case(
             name + "Classifier, votes, Gaussian",

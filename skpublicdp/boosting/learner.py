@@ -33,7 +33,9 @@ from skpublicdp.boosting.plan import (
     choose_attempt,
     first_share,
     grows,
+    measured_trees,
     moments_budget,
+    n_measured,
     n_rounds,
     n_votes,
     quality,
@@ -89,20 +91,28 @@ class Learner(Stages):
     """Runs the stages on private rows."""
 
     def votes(self) -> Learned:
-        """Spend all on trees that vote."""
+        """Spend all on trees: those for more than two labels have measured leaves, others vote."""
         ledger = self._ledger
         whole = Budget(ledger.epsilon, pure=True)
+        model = nothing(self.cells.features.offsets, self._targets)
+        if self._targets > 1:
+            count = self._most or n_measured(quality(whole, self._persons, self._log_size))
+            ledger.plan(measured_trees(whole, count))
+            return self._learned(self._measured(model, whole, count, ledger))
         few = n_votes(whole, self._persons, self._log_size)
         count = self._most or (few if added_up(ledger, few) else MAX_VOTES)
         each = Draw(ledger.equal_draws(count))
         ledger.plan(Steps((each,) * count))
-        model = nothing(self.cells.features.offsets, self._targets)
         model = self._voted(model, each, count, ledger, pure=added_up(ledger, count))
         return self._learned(model)
 
     def both(self) -> Learned:
-        """Release sums and draw trees, or have trees vote where that is all one can do."""
-        return self.moments(trees=True) if self._rows.n_public or self._grows else self.votes()
+        """Release sums and draw trees, or draw trees alone where sums are of little use.
+
+        That is without public rows, and where ε add up in sums for many columns and labels.
+        """
+        useful = self._rows.n_public and (self._targets == 1 or not self._whole.pure)
+        return self.moments(trees=True) if useful or self._grows else self.votes()
 
     def moments(self, *, trees: bool) -> Learned:
         """Release sums in rounds, and try trees after them.
@@ -274,13 +284,26 @@ class Learner(Stages):
         return voters.grow(drawn.draw, leaves.event, fit.design)
 
     def _voted_instead(self, model: Model, share: Fraction) -> Model:
-        """Let trees vote with what is left of the budget, as if they were noise."""
+        """Let trees follow with what is left of the budget, as if they were noise."""
         left = self._budget.part(share)
+        if self._targets > 1:
+            count = n_measured(quality(left, self._persons, self._log_size))
+            name = "exponential mechanism, exact draws of trees, and noisy sums over their leaves"
+            paid = self._ledger.child(left.event, name=name, proof=PROOF)
+            return self._measured(model, left, count, paid)
         count = n_votes(self._budget, self._persons, self._log_size, share)
         name = f"exponential mechanism, exact draws of {count} trees"
         paid = self._ledger.child(left.event, name=name, proof=PROOF)
         each = left.part(Fraction(1, count)).draw_like_noise
         return self._voted(model, each, count, paid, pure=left.pure)
+
+    def _measured(self, model: Model, budget: Budget, count: int, ledger: Ledger) -> Model:
+        """Draw trees, and measure the leaves of each before the next one is drawn."""
+        voters, each = self._voters(model, ledger), budget.part(Fraction(1, count))
+        drawn, leaves = each.part(1 - LEAF_SHARE), each.part(LEAF_SHARE)
+        for _ in range(count):
+            voters.grow(drawn.draw_like_noise, leaves.event, self._design())
+        return voters.model
 
     def _voted(self, model: Model, each: Draw, count: int, ledger: Ledger, *, pure: bool) -> Model:
         """Let trees vote."""

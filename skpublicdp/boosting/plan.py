@@ -323,6 +323,27 @@ def n_votes(budget: Budget, n: float, log_size: float, share: Fraction = Fractio
     return min(max(round(math.sqrt(quality(budget.part(share), n, log_size))), 1), MAX_VOTES)
 
 
+def n_measured(found: float) -> int:
+    """Choose how many trees with measured leaves a budget is parted among.
+
+    Parameters
+    ----------
+    found : float
+        The `quality` of one draw that takes all of it.
+
+    Returns
+    -------
+    int
+        A quarter of √found: the more there are, the better each is found.
+    """
+    return min(max(math.floor(math.sqrt(found) / 4), 1), MAX_VOTES)
+
+
+def measured_trees(budget: Budget, count: int) -> Event:
+    """Return the plan of equal draws of trees, each followed by sums over its leaves."""
+    return Steps((_tree(budget.part(Fraction(1, count))),) * count)
+
+
 def added_up(ledger: Ledger, count: int) -> bool:
     """Tell whether so many draws get as much by adding up ε as they do by zCDP."""
     epsilon, delta = ledger.epsilon, ledger.delta
