@@ -17,6 +17,8 @@ from skpublicdp.boosting.plan import Attempt
 PUBLIC = 300
 LITTLE, MUCH = (0.3, 1.0), (3.0, 30.0)
 TABLES = ("adult", "acs_ma", "wa_churn", "mlc_churn", "CPS1988", "HealthInsurance")
+SEVERAL = {"adult": "marital_status", "wa_churn": "contract", "CPS1988": "region"}
+"""Columns of more than two values, to be learned from the others."""
 
 
 @lru_cache
@@ -45,7 +47,32 @@ def tables(data_dir, epsilons, delta=1e-6, labelled=False):
     }
 
 
+def several_case(name, label, data_dir, epsilon, seed):
+    """Return the errors of one fit to more than two labels, without δ."""
+    (X, X_test, _, _), public = table(name, data_dir, seed % 1000)
+    y, y_test = X[label], X_test[label]
+    clf = SemiPrivateBoostingClassifier(
+        epsilon=epsilon, delta=0, classes=np.union1d(y, y_test), random_state=seed
+    )
+    X, X_test, X_public = (part.drop(columns=label) for part in (X, X_test, public["X_public"]))
+    p = clf.fit(X, y, X_public=X_public).predict_proba(X_test)
+    return {
+        "1 - accuracy": np.mean(clf.classes_[p.argmax(axis=1)] != y_test),
+        "log loss": log_loss(y_test, p, labels=clf.classes_),
+    }
+
+
+def several(data_dir):
+    """Return a case for each table at hand and each ε."""
+    names = [name for name in SEVERAL if name in available(data_dir)]
+    return {
+        (name, epsilon): partial(several_case, name, SEVERAL[name], data_dir, epsilon)
+        for name, epsilon in itertools.product(names, LITTLE)
+    }
+
+
 WORKLOADS = {
+    "several labels": several,
     "little": partial(tables, epsilons=LITTLE),
     "little, public labels": partial(tables, epsilons=(0.1, 1.0), labelled=True),
     "much": partial(tables, epsilons=MUCH),
@@ -78,6 +105,7 @@ LINES = (
     ("plan", "LOOK_SHARE", "little", {"1/50": Fraction(1, 50)}),
     ("plan", "LOUDEST_LOOK", "little", {"1/4": 1 / 4}),
     ("halves", "LEAST_SIZE", "little", {"0": 0.0}),
+    ("plan", "MEASURED_QUALITY", "several labels", {"4": 4, "64": 64}),
     # growth
     ("plan", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
     ("plan", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),

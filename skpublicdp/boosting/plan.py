@@ -57,6 +57,8 @@ LEAF_SHARE = Fraction(1, 4)
 
 MAX_VOTES = 32
 
+MEASURED_QUALITY = 16
+"""Each of T trees with measured leaves has T times this `quality` at least, unless it is alone."""
 
 MISMATCH = 0.3
 """Share of the public sample's own noise that a smooth model cannot explain away."""
@@ -334,9 +336,9 @@ def n_measured(found: float) -> int:
     Returns
     -------
     int
-        A quarter of √found: the more there are, the better each is found.
+        A multiple of its root: the more there are, the better each is found.
     """
-    return min(max(math.floor(math.sqrt(found) / 4), 1), MAX_VOTES)
+    return min(max(math.isqrt(int(found / MEASURED_QUALITY)), 1), MAX_VOTES)
 
 
 def measured_trees(budget: Budget, count: int) -> Event:

@@ -63,15 +63,9 @@ class Voters:
         self._margins = cells.margins(model)
 
     def vote(self, drawn: Draw, rate: float) -> None:
-        """Draw a tree; each leaf gets `rate` on either side of the margin."""
+        """Draw a tree for two labels; each leaf gets `rate` on either side of the margin."""
         tree = self._draw(drawn)
-        targets, votes = len(self._margins), round(2 * rate * UNIT)
-        scores = np.zeros((targets, len(tree.leaves)), dtype=np.int64)
-        if targets == 1:
-            scores[0] = votes * (2 * tree.leaves - 1)
-        else:
-            scores[tree.leaves, np.arange(len(tree.leaves))] = 2 * votes
-        self._add(tree, scores)
+        self._add(tree, round(2 * rate * UNIT) * (2 * tree.leaves[None].astype(np.int64) - 1))
 
     def grow(self, drawn: Draw, noise: Gaussian | Pure, design: PublicDesign) -> float:
         """Draw a tree, release the residuals in its leaves and score these.
