@@ -246,6 +246,38 @@ def test_three_labels(delta):
     assert votes.score(NEW, np.digitize(NEW[:, 0], [-0.5, 0.5])) > 0.7
 
 
+THREE = np.digitize(X[:, 0], [-0.5, 0.5])
+NEW_THREE = np.digitize(NEW[:, 0], [-0.5, 0.5])
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+@pytest.mark.parametrize("parameters", [{"X_public": None, "bounds": (-4, 4)}, {"delta": 0}])
+def test_three_labels_and_little_budget(parameters):
+    """Trees alone, the leaves of which are measured: sums would be too loud, and votes were."""
+    clf = fitted(y=THREE, epsilon=0.1, **parameters)
+    names = [spent.name for spent in clf.privacy_.mechanisms]
+    draw, sums = "exponential mechanism, exact draw of a tree", "noisy sums of residuals over its "
+    assert names == [draw, sums + "leaves"] * len(clf.trees_)
+    assert clf.score(NEW, NEW_THREE) > 0.87
+    assert min(tree.deviations.min() for tree in clf.trees_) > 0
+    assert max(shape.deviations.max() for shape in clf.shapes_) == 0
+    if "delta" in parameters:  # labels of public rows are believed by sums alone
+        known = fitted(y=THREE, epsilon=0.1, y_public=np.zeros(len(PUBLIC), int), delta=0)
+        assert "noisy sums of residuals over cells" in [m.name for m in known.privacy_.mechanisms]
+
+
+@pytest.mark.parametrize("accountant", ["auto", "gdp", "zcdp", "pure"])
+def test_trees_for_three_labels_fit_into_any_budget(accountant):
+    budget = PrivacyBudget(1, 1e-6, accountant=accountant)
+    clf = fitted(y=THREE, method="votes", epsilon=Fraction(1), budget=budget)
+    assert 0.9 < budget.spent().epsilon <= 1
+    assert clf.score(NEW, NEW_THREE) > 0.87
+    assert len(fitted(y=THREE, method="votes", max_rounds=2).trees_) == 2
+    with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* over leaves"):
+        fitted(y=THREE, method="votes", epsilon=1e-9, budget=(small := PrivacyBudget(1, 1e-6)))
+    assert small.ledger == []
+
+
 @pytest.mark.parametrize(
     ("epsilon", "excess", "reliability"), [(0.5, 0.025, 0.07), (5, 0.02, 0.04)]
 )

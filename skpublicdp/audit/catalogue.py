@@ -219,7 +219,7 @@ def _boosting() -> list[Case]:
         ),
         Case(
             name + "Classifier, three labels, trees",
-            boost(delta=0, max_rounds=2, classes=(0, 1, 2)), LINE, 6, (0, 1, 2),
+            boost(delta=0, epsilon=120, classes=(0, 1, 2)), LINE, 6, (0, 1, 2),
             {"X_public": PUBLIC}, max_fits=60,
         ),
         Case(

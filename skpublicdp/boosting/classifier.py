@@ -42,11 +42,11 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         ``"moments"`` is sums only and never draws a tree; ``"votes"`` is trees only, which do
         without public rows: for two labels they vote, for more their leaves are measured.
         ``"auto"`` is both, and ``"votes"`` where there are no public rows, where the noise of sums
-        would be too large to be drawn, and for more than two labels with a small budget and
-        ``delta=0``.
+        would be too large to be drawn, and for more than two labels with a small budget,
+        ``delta=0`` and no labels of public rows.
     max_rounds : int, default=None
-        Most rounds of sums, or number of trees of ``"votes"``. By default rules of the numbers of
-        rows and of the budget choose it.
+        Most rounds of sums, or trees with measured leaves, or number of trees that vote. By default
+        rules of the numbers of rows and of the budget choose it.
     learning_rate : float, default=None
         What the vote of a tree adds to the log-odds of its label, half of it on either side; by
         default a rule of the number of trees. Only trees that vote have it.

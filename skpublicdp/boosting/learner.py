@@ -33,7 +33,6 @@ from skpublicdp.boosting.plan import (
     choose_attempt,
     first_share,
     grows,
-    measured_trees,
     moments_budget,
     n_measured,
     n_rounds,
@@ -48,8 +47,8 @@ from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF, Model, nothing, probabilities
 from skpublicdp.boosting.stages import Stages
 from skpublicdp.boosting.strategy import Strategy
-from skpublicdp.boosting.votes import Voters
-from skpublicdp.ledger import Ledger
+from skpublicdp.boosting.votes import LEAVES, Voters
+from skpublicdp.ledger import Ledger, drawable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -96,9 +95,15 @@ class Learner(Stages):
         whole = Budget(ledger.epsilon, pure=True)
         model = nothing(self.cells.features.offsets, self._targets)
         if self._targets > 1:
-            count = self._most or n_measured(quality(whole, self._persons, self._log_size))
-            ledger.plan(measured_trees(whole, count))
-            return self._learned(self._measured(model, whole, count, ledger))
+            if ledger.fits(whole.event):
+                ledger.plan(whole.event)
+            else:  # pure fits are dear to a budget that adds up noise
+                whole = self._whole
+            count = self._n_measured(whole)
+            self._check_leaves(whole.part(LEAF_SHARE / count))
+            model, of_trees = self._measured(model, whole, count, ledger)
+            sure = [np.zeros((self._targets, size, size)) for size in self.cells.features.sizes]
+            return self._learned(model, of_trees=[*sure, *of_trees])
         few = n_votes(whole, self._persons, self._log_size)
         count = self._most or (few if added_up(ledger, few) else MAX_VOTES)
         each = Draw(ledger.equal_draws(count))
@@ -106,12 +111,26 @@ class Learner(Stages):
         model = self._voted(model, each, count, ledger, pure=added_up(ledger, count))
         return self._learned(model)
 
+    def _n_measured(self, budget: Budget) -> int:
+        found = n_measured(quality(budget, self._persons, self._log_size))
+        return min(found, self._most or MAX_VOTES)
+
+    def _check_leaves(self, budget: Budget) -> None:
+        """Refuse a budget with which the noise of sums over leaves cannot be drawn."""
+        if not drawable(budget.event, self._ledger.for_person(LEAVES)):
+            raise ValueError(
+                f"epsilon = {float(self._ledger.epsilon):g} is so small that the noise of sums "
+                "over leaves is too large to be drawn; use a larger one."
+            )
+
     def both(self) -> Learned:
         """Release sums and draw trees, or draw trees alone where sums are of little use.
 
-        That is without public rows, and where ε add up in sums for many columns and labels.
+        That is without public rows, and where ε add up in sums for many columns and labels; but
+        only sums believe the labels of public rows.
         """
-        useful = self._rows.n_public and (self._targets == 1 or not self._whole.pure)
+        loud = self._targets > 1 and self._whole.pure and self._rows.known is None
+        useful = self._rows.n_public and not loud
         return self.moments(trees=True) if useful or self._grows else self.votes()
 
     def moments(self, *, trees: bool) -> Learned:
@@ -160,7 +179,7 @@ class Learner(Stages):
         of_trees: list[Floats] = []
         if self._unlike(fit) and stop:
             if left + later:
-                model = self._voted_instead(model, left + later)
+                model, of_trees = self._voted_instead(model, left + later)
         elif attempt:
             model, of_trees = self._probed(fit, measured, attempt)
         return self._learned(model, fit, look, of_trees=of_trees)
@@ -283,27 +302,28 @@ class Learner(Stages):
         leaves = self._budget.part(share * LEAF_SHARE)
         return voters.grow(drawn.draw, leaves.event, fit.design)
 
-    def _voted_instead(self, model: Model, share: Fraction) -> Model:
+    def _voted_instead(self, model: Model, share: Fraction) -> tuple[Model, list[Floats]]:
         """Let trees follow with what is left of the budget, as if they were noise."""
         left = self._budget.part(share)
         if self._targets > 1:
-            count = n_measured(quality(left, self._persons, self._log_size))
             name = "exponential mechanism, exact draws of trees, and noisy sums over their leaves"
             paid = self._ledger.child(left.event, name=name, proof=PROOF)
-            return self._measured(model, left, count, paid)
+            return self._measured(model, left, self._n_measured(left), paid)
         count = n_votes(self._budget, self._persons, self._log_size, share)
         name = f"exponential mechanism, exact draws of {count} trees"
         paid = self._ledger.child(left.event, name=name, proof=PROOF)
         each = left.part(Fraction(1, count)).draw_like_noise
-        return self._voted(model, each, count, paid, pure=left.pure)
+        return self._voted(model, each, count, paid, pure=left.pure), []
 
-    def _measured(self, model: Model, budget: Budget, count: int, ledger: Ledger) -> Model:
+    def _measured(
+        self, model: Model, budget: Budget, count: int, ledger: Ledger
+    ) -> tuple[Model, list[Floats]]:
         """Draw trees, and measure the leaves of each before the next one is drawn."""
         voters, each = self._voters(model, ledger), budget.part(Fraction(1, count))
         drawn, leaves = each.part(1 - LEAF_SHARE), each.part(LEAF_SHARE)
         for _ in range(count):
             voters.grow(drawn.draw_like_noise, leaves.event, self._design())
-        return voters.model
+        return voters.model, voters.covariances
 
     def _voted(self, model: Model, each: Draw, count: int, ledger: Ledger, *, pure: bool) -> Model:
         """Let trees vote."""

@@ -341,11 +341,6 @@ def n_measured(found: float) -> int:
     return min(max(math.isqrt(int(found / MEASURED_QUALITY)), 1), MAX_VOTES)
 
 
-def measured_trees(budget: Budget, count: int) -> Event:
-    """Return the plan of equal draws of trees, each followed by sums over its leaves."""
-    return Steps((_tree(budget.part(Fraction(1, count))),) * count)
-
-
 def added_up(ledger: Ledger, count: int) -> bool:
     """Tell whether so many draws get as much by adding up ε as they do by zCDP."""
     epsilon, delta = ledger.epsilon, ledger.delta

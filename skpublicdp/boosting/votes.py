@@ -30,6 +30,10 @@ Floats = NDArray[np.float64]
 HEAVIEST = 16
 """Weight of a row that the model gets wrong: weights are from 0 to this."""
 
+LEAVES = Sensitivity(2 * HALF, (2 * HALF) ** 2)
+"""How far one row moves sums over leaves, one column of cells: a label that turns moves 2 HALF in
+one of them, a row HALF in two."""
+
 LEAF_SCALE = 0.8
 """What the scores of leaves are expected to be, and their standard deviation."""
 
@@ -89,8 +93,7 @@ class Voters:
         n_leaves = len(tree.leaves)
         measured = self._ledger.add_noise(
             leaf_sums(tree, self._cells, self._margins, pure=pure),
-            # one column of cells: a label that turns moves 2 HALF, a row HALF in two leaves
-            Sensitivity(2 * HALF, (2 * HALF) ** 2),
+            LEAVES,
             noise,
             name="noisy sums of residuals over its leaves",
             proof=PROOF,
