@@ -6,7 +6,6 @@ all cells of a table and, where it has few, from those of other tables (empirica
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -87,15 +86,10 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
     telling = np.ptp(logs, axis=0) >= TELLING
     likelihood = np.exp(logs[:, telling] - logs[:, telling].max(axis=0, initial=-np.inf))
     first = np.full_like(SIMPLE, 1 / len(SCALES)) if worth else SIMPLE
-    together = np.zeros(likelihood.shape[1], dtype=np.intp)
-    pooled = _mixture(likelihood, together, first, PRIOR_CELLS, 60)
-    mixture = _mixture(
-        likelihood,
-        of_table[learners[telling]],
-        np.repeat(pooled, len(starts), axis=1),
-        PRIOR_CELLS,
-        30,
-    )
+    pooled = _mixture(likelihood, np.array([likelihood.shape[1]]), first, PRIOR_CELLS, 60)
+    ends = np.searchsorted(of_table[learners[telling]], np.arange(len(starts)), side="right")
+    alike = np.repeat(pooled, len(starts), axis=1)
+    mixture = _mixture(likelihood, ends, alike, PRIOR_CELLS, 30)
     prior, loose, ratio = np.empty((3, n_cells))
     for start in range(0, n_cells, LEARNERS):
         part = slice(start, start + LEARNERS)
@@ -117,18 +111,21 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
 
 
 def _mixture(
-    likelihood: Floats, group: NDArray[np.integer], start: Floats, strength: float, rounds: int
+    likelihood: Floats, ends: NDArray[np.integer], start: Floats, strength: float, rounds: int
 ) -> Floats:
-    """Return the mixture of each group by expectation maximisation, shape (n_scales, n_groups)."""
+    """Return the mixture of each group by expectation maximisation, shape (n_scales, n_groups).
+
+    The cells of a group are neighbours; `ends` says where each group ends.
+    """
     mixture = start
-    counts = np.bincount(group, minlength=start.shape[1])
-    shape = len(likelihood), len(counts)
-    places = (np.arange(shape[0])[:, None] * shape[1] + group).ravel()  # of scales and groups
+    counts = np.diff(ends, prepend=0)
+    groups = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
     for _ in range(rounds):
-        share = likelihood * mixture[:, group]
-        share /= share.sum(axis=0)
-        total = np.bincount(places, share.ravel(), minlength=math.prod(shape)).reshape(shape)
-        found = (total + strength * start) / (counts + strength)
+        total = np.zeros(start.shape)
+        for group, cells in enumerate(groups):
+            of_group = likelihood[:, cells]  # the weights of all g need not be written down
+            total[:, group] = of_group @ (1 / (mixture[:, group] @ of_group))
+        found = (total * mixture + strength * start) / (counts + strength)
         moved = float(np.abs(found - mixture).max())
         mixture = found
         if moved < 1e-4:
