@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -341,10 +340,10 @@ def _releases() -> list[Case]:
 
 def _frames() -> list[Case]:
     """Return releases of a frame in which a missing value could change the type of a column."""
-    if find_spec("polars") is None:
+    try:
+        import polars as pl
+    except ImportError:
         return []
-    import polars as pl
-
     kinds = pl.DataFrame({"sick": [True, False, None], "age": [1.0, 2.0, 1.0]})
     release = partial(PAPQueryRelease, epsilon=6, delta=0, bounds={"age": (0, 3)})
     known: dict[str, Any] = {"fit_params": {"X_public": kinds[[0, 1, 1]]}, "max_fits": 50}
