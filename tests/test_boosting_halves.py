@@ -283,7 +283,7 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
 
     monkeypatch.setattr(stages, "compare", compared)
     with Tape() as tape:
-        look, spent = fit._look(1.0, Fraction(1))
+        look, spent = fit._look(Fraction(1))
     share = look_share(fit._budget, len(X), Sensitivity(4, 4))
     looks = 2 if found else 1
     assert spent == looks * share
@@ -295,8 +295,8 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         np.testing.assert_array_equal(used, wanted)
     # no more than may be spent
     seen.clear()
-    assert fit._look(1.0, share * 3 / 2)[1] == share
-    assert fit._look(1.0, share / 2) == (None, 0)
+    assert fit._look(share * 3 / 2)[1] == share
+    assert fit._look(share / 2) == (None, 0)
 
 
 @pytest.mark.parametrize(("columns", "n"), [(15, 530), (22, 672), (30, 740), (4, 3000)])

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit
-from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.boosting import additive
-from skpublicdp.boosting.known import averaged, conditioned
-from skpublicdp.boosting.posterior import Scores
+from skpublicdp.boosting.door import read_rows
+from skpublicdp.boosting.known import averaged, blended, conditioned, starts, trusted
+from skpublicdp.boosting.posterior import PublicDesign, Scores
 
 RNG = np.random.default_rng(0)
 
@@ -49,16 +50,19 @@ def test_no_trust_and_no_rows_leave_the_belief():
 
 
 def test_beliefs_are_averaged_like_a_mixture():
-    beliefs, evidence = [belief(3, seed) for seed in range(3)], np.array([0.0, 1.0, -2.0]) + 700
-    weights = np.exp(evidence - 700) / np.exp(evidence - 700).sum()
-    found = averaged(beliefs, evidence)
+    beliefs, weights = [belief(3, seed) for seed in range(3)], np.array([0.25, 0.7, 0.05])
+    found = averaged(beliefs, weights)
     pairs = [*zip(weights, beliefs, strict=True)]
     second = sum(w * (b.covariance + np.outer(b.mean, b.mean)) for w, b in pairs)
     np.testing.assert_allclose(found.mean, sum(w * b.mean for w, b in pairs))
     covariance = found.covariance + np.outer(found.mean, found.mean)
     np.testing.assert_allclose(covariance, second)
-    alone = averaged(beliefs[:1], evidence[:1])
-    np.testing.assert_array_equal(alone.mean, beliefs[0].mean)
+
+
+def test_evidence_tells_how_far_to_believe():
+    assert trusted(np.array([-1e3])).tolist() == [1.0]
+    np.testing.assert_allclose(trusted(np.full(4, 700.0)), [1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    np.testing.assert_allclose(trusted(np.array([0, -1e3, np.log(6), -1e3])), [1 / 3, 0, 2 / 3, 0])
 
 
 def rows(n, seed):
@@ -70,6 +74,63 @@ def rows(n, seed):
 X, Y = rows(3000, 0)
 PUBLIC, PUBLIC_Y = rows(300, 2)
 NEW, NEW_Y = rows(5000, 4)
+
+
+def test_what_a_model_may_begin_with():
+    """A model for each trust, from rows whose labels say which; and any mean of them."""
+    clf = SemiPrivateBoostingClassifier(classes=[0, 1, 2])
+    labels = np.digitize(PUBLIC[:, 0], [-0.5, 0.5])
+    read = read_rows(clf, X, np.digitize(X[:, 0], [-0.5, 0.5]), X_public=PUBLIC, y_public=labels)
+    cells = read.cut(12)
+    design = PublicDesign(
+        cells.features.indicators(cells.public_codes), np.full(300, 1 / 300), len(X)
+    )
+    begin = starts(cells.features, design, 3, read.known)
+    (none,) = starts(cells.features, design, 3, None)
+    assert len(begin) == 4
+    for start in (none, begin[0]):
+        assert not start.model.scores.any()
+        assert not any(of_column.any() for of_column in start.covariances)
+    found = [
+        (start.model.margins(cells.public_codes).argmax(axis=0) == labels).mean()
+        for start in begin[1:]
+    ]
+    assert found == sorted(found)
+    assert found[-1] > 0.8
+    before, after = (np.trace(start.covariances[0][0]) for start in (begin[1], begin[3]))
+    assert 0 < after < before  # labels that are believed more tell more
+    for place, weights in enumerate(np.eye(4)):
+        one = blended(begin, weights)
+        np.testing.assert_array_equal(one.model.scores, begin[place].model.scores)
+        np.testing.assert_allclose(one.covariances[2], begin[place].covariances[2], atol=1e-12)
+    half = blended([begin[0], begin[3]], np.array([0.5, 0.5]))
+    np.testing.assert_allclose(half.model.scores, begin[3].model.scores / 2, atol=0.5)
+    column = slice(*cells.features.offsets[:2])
+    apart = begin[3].model.scores[1, column] / (2 * 1024)
+    mixed = begin[3].covariances[0][1] / 2 + np.outer(apart, apart)
+    np.testing.assert_allclose(half.covariances[0][1], mixed, atol=0.01)
+
+
+@pytest.mark.parametrize("method", ["auto", "votes"])
+def test_trees_for_three_labels_begin_with_public_labels(method):
+    """As far as the leaves of the first tree agree with them."""
+
+    def scored(y_public):
+        clf = SemiPrivateBoostingClassifier(
+            epsilon=0.1, delta=0, method=method, classes=[0, 1, 2], random_state=0
+        )
+        clf.fit(X, three(X), X_public=PUBLIC, y_public=y_public)
+        losses = log_loss(three(NEW), clf.predict_proba(NEW))
+        return losses, max(shape.deviations.max() for shape in clf.shapes_)
+
+    def three(rows):
+        return np.digitize(rows[:, 0] - rows[:, 1], [-0.5, 0.5])
+
+    right = three(PUBLIC)
+    (none, unsure), (helped, sure), (misled, _) = map(scored, (None, right, (right + 1) % 3))
+    assert helped < none - 0.15
+    assert misled < np.log(3)  # that of a guess
+    assert unsure == 0 < sure
 
 
 def decisions(y_public=None, **parameters):

@@ -299,9 +299,9 @@ def test_leaves_are_expected_to_be_of_the_label_that_was_drawn():
 
     def scores(total, variance):
         released = Release(np.array(total), variance * np.eye(3), at.X, half, half)
-        return _leaf_scores(at, released, np.zeros(3), own)
+        return _leaf_scores(at, [released], np.zeros((1, 3)), own[None])
 
-    found, gain = scores([0.0, 0.0, 0.0], 1e12)  # sums that say nothing
-    assert (np.sign(found.mean[:3]) == [1, -1, 1]).all()
-    assert abs(gain) < 0.01
-    assert scores([9.0, -9.0, 9.0], 1.0)[1] > scores([-9.0, 9.0, -9.0], 1.0)[1]
+    found = scores([0.0, 0.0, 0.0], 1e12)  # sums that say nothing
+    assert (np.sign(found.scores[0]) == [1, -1, 1]).all()
+    assert abs(found.gain) < 0.01
+    assert scores([9.0, -9.0, 9.0], 1.0).gain > scores([-9.0, 9.0, -9.0], 1.0).gain

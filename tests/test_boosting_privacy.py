@@ -35,6 +35,7 @@ from skpublicdp.boosting import stages
 from skpublicdp.boosting.additive import AdditiveFit
 from skpublicdp.boosting.features import Feature, FeatureMap
 from skpublicdp.boosting.halves import Look
+from skpublicdp.boosting.known import Start
 from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.moments import moment_table, release
 from skpublicdp.boosting.posterior import PublicDesign, kernels
@@ -232,14 +233,16 @@ def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
     features = grid(4, 3)
     codes, y = every_row(features, n_classes)
     design = PublicDesign(np.eye(len(y)), np.full(len(y), 1 / len(y)), 100)
-    closest = 0
-    for seed, model in enumerate(some_models(features, 1 if n_classes == 2 else n_classes)):
+    closest, targets = 0, 1 if n_classes == 2 else n_classes
+    sure = [np.zeros((targets, size, size)) for size in features.sizes]
+    for seed, model in enumerate(some_models(features, targets)):
         tree = some_tree(features, n_classes, seed)
         monkeypatch.setattr(Voters, "_draw", lambda self, drawn, tree=tree: tree)
         with Tape() as tape:
             for row in range(len(y)):
                 cells = cells_of(features, codes[:, [row]], y[[row]], codes)
-                voters = Voters(model, None, cells, rich_ledger())
+                begin = [Start(one, sure) for one in (nothing(features.offsets, targets), model)]
+                voters = Voters(begin, None, cells, rich_ledger())
                 voters.grow(Draw(Fraction(1)), of_one(pure), design)
                 assert voters._margins.tolist() == voters.model.margins(codes[:, [row]]).tolist()
         answers = [use.answer for use in tape.uses]
@@ -477,6 +480,7 @@ def forced(monkeypatch, parameters, every=1):
         {"epsilon": 8, "delta": 1e-9, "n_classes": 3},
         {"epsilon": 2, "n_classes": 2, "method": "moments"},
         {"epsilon": 2, "n_classes": 2, "delta": 0},
+        {"epsilon": 2, "n_classes": 3, "delta": 0},
         {"epsilon": 5, "n_classes": 2, "k": 3},
     ],
 )
@@ -489,6 +493,8 @@ def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
         n_draws.add(sum(use.kind == "draw" for use in uses))
     if parameters.get("method") == "moments":
         assert n_draws == {0}
+    elif not delta and parameters["n_classes"] > 2:
+        assert min(n_draws) > 0  # trees alone
     else:
         assert min(n_draws) == 0  # sums alone
         # after drift many trees vote; those for three labels have measured leaves and are few

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.drift import expected_shares, tilt
 from skpublicdp.boosting.features import FeatureMap
-from skpublicdp.boosting.known import TRUSTS, KnownOutcomes, averaged, conditioned
+from skpublicdp.boosting.known import TRUSTS, KnownOutcomes, averaged, conditioned, trusted
 from skpublicdp.boosting.moments import Noisy
 from skpublicdp.boosting.plan import MISMATCH
 from skpublicdp.boosting.posterior import (
@@ -230,8 +230,6 @@ class AdditiveFit:
         """Condition on a release, after public outcomes as far as it has evidence of these."""
         trusts = TRUSTS[:1] if self._known is None else TRUSTS
         evidence = np.zeros(len(trusts))
-        if self._known is not None:  # even odds that public outcomes are of another population
-            evidence[0] = np.log(len(trusts) - 1)
         found: list[list[Scores]] = []
         for target, (start, release) in enumerate(zip(starts, releases, strict=True)):
             found.append([])
@@ -243,8 +241,9 @@ class AdditiveFit:
                 along, told = update(along, replace(self.design, X=start.X), release)
                 evidence[place] += told
                 found[-1].append(along)
+        weights = trusted(evidence)
         return [
-            replace(start, along=averaged(beliefs, evidence))
+            replace(start, along=averaged(beliefs, weights))
             for start, beliefs in zip(starts, found, strict=True)
         ]
 

@@ -92,7 +92,7 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
         """
         check_parameters(self)
         ledger = Ledger.of(self)
-        # votes know no other use of public labels
+        # votes, for two labels, know no other use of public ones
         rows = read_rows(self, X, y, kind, together=self.method == "votes", **given)
         directions = read_directions(self.monotonic_cst, rows.schema)
         if directions is not None and rows.classes is not None and len(rows.classes) > 2:

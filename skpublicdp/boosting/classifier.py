@@ -42,8 +42,8 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         ``"moments"`` is sums only and never draws a tree; ``"votes"`` is trees only, which do
         without public rows: for two labels they vote, for more their leaves are measured.
         ``"auto"`` is both, and ``"votes"`` where there are no public rows, where the noise of sums
-        would be too large to be drawn, and for more than two labels with a small budget,
-        ``delta=0`` and no labels of public rows.
+        would be too large to be drawn, and for more than two labels with a small budget and
+        ``delta=0``.
     max_rounds : int, default=None
         Most rounds of sums, or trees with measured leaves, or number of trees that vote. By default
         rules of the numbers of rows and of the budget choose it.
@@ -212,7 +212,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         y_public : array-like, shape (m,), optional
             Labels of `X_public`, -1 as above; without it `X_public` has no labels. Labels of
             public rows are known without noise; they are believed as far as released sums agree
-            with them. To votes such a row is like a private one.
+            with them. Where trees vote such a row is like a private one.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional

@@ -86,7 +86,7 @@ def read_rows(
     """Check what `fit` was given, part private from public rows and describe the columns.
 
     What `y` holds is a `kind` of thing: labels unless said otherwise. With `together` public rows
-    with a label are learned from like private ones.
+    with one of two labels are learned from like private ones.
     """
     kind = kind or Labels(estimator.classes, least=2)
     data = read(
@@ -111,7 +111,7 @@ def read_rows(
     )
     coders = [feature.codes for feature in grid.features]
     chunks, n = data.codes(coders, dtype, estimator.n_jobs), data.n_private
-    if together:
+    if together and found.classes is not None and len(found.classes) == 2:
         chunks = chain(chunks, [coded(grid, dtype, data.X_labelled, found.labelled)])
         n += len(found.labelled)
     return BoostingRows(

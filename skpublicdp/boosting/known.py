@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, softmax
 
-from skpublicdp.boosting.posterior import Scores
+from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.posterior import LOG_SCALE, PublicDesign, Scores, kernels, prior
+from skpublicdp.boosting.scores import UNIT, Model, nothing
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +81,90 @@ def conditioned(belief: Scores, X: Floats, outcomes: Floats, trust: float) -> Sc
     return Scores(point, covariance)
 
 
-def averaged(beliefs: list[Scores], evidence: Floats) -> Scores:
-    """Return the mean and covariance of a mixture of beliefs, weighed by evidence (logarithms)."""
-    weights = softmax(evidence)
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A model to begin with.
+
+    Attributes
+    ----------
+    model : Model
+        Scores of cells.
+    covariances : list of ndarray, shape (n_targets, n_cells of a column, n_cells of a column)
+        How sure they are.
+    """
+
+    model: Model
+    covariances: list[Floats]
+
+
+def starts(
+    features: FeatureMap, design: PublicDesign, n_targets: int, known: KnownOutcomes | None
+) -> list[Start]:
+    """Return what a model may begin with: nothing, then public outcomes, trusted more and more.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Cells.
+    design : PublicDesign
+        Public rows.
+    n_targets : int
+        1 for two labels, otherwise their number.
+    known : KnownOutcomes or None
+        Outcomes of public rows.
+    """
+    blank = nothing(features.offsets, n_targets)
+    found = [Start(blank, [np.zeros((n_targets, size, size)) for size in features.sizes])]
+    if known is None:
+        return found
+    blocks = kernels(features, design)
+    theta, m = np.full(len(blocks), LOG_SCALE), known.outcomes.shape[1]
+    rates = np.clip(known.outcomes.mean(axis=1), 1 / (m + 2), 1 - 1 / (m + 2))
+    before = [prior(blocks, theta, float(center), design.X) for center in logit(rates)]
+    X = before[0].X[known.rows]
+    for trust in TRUSTS[1:]:
+        pairs = zip(before, known.outcomes, strict=True)
+        beliefs = [replace(b, along=conditioned(b.along, X, own, trust)) for b, own in pairs]
+        scores = np.rint(UNIT * np.array([belief.mean for belief in beliefs])).astype(np.int64)
+        model = Model(scores[:, :-1], scores[:, -1], features.offsets)
+        columns = zip(*(belief.covariances for belief in beliefs), strict=True)
+        found.append(Start(model, [np.array(column) for column in columns]))
+    return found
+
+
+def trusted(evidence: Floats) -> Floats:
+    """Return how far to believe in what is made of each trust, none first, or of one thing alone.
+
+    There are even odds that public outcomes are of another population, before the evidence
+    (logarithms) says more.
+    """
+    odds = np.ones(len(evidence))
+    odds[0] = max(len(evidence) - 1, 1)
+    weights: Floats = softmax(evidence + np.log(odds))
+    return weights
+
+
+def blended(begin: list[Start], weights: Floats) -> Start:
+    """Return the mean of what a model may begin with."""
+
+    def mean(each: list[NDArray[Any]]) -> NDArray[np.int64]:
+        return np.rint(np.tensordot(weights, each, axes=1)).astype(np.int64)
+
+    models = [start.model for start in begin]
+    scores, intercepts = mean([m.scores for m in models]), mean([m.intercepts for m in models])
+    offsets = models[0].offsets
+    covariances = []
+    for column, (low, high) in enumerate(pairwise(offsets)):
+        found = np.zeros_like(begin[0].covariances[column])
+        for weight, start in zip(weights, begin, strict=True):
+            away = (start.model.scores - scores)[:, low:high] / UNIT
+            found += weight * (start.covariances[column] + away[:, :, None] * away[:, None])
+        covariances.append(found)
+    return Start(Model(scores, intercepts, offsets), covariances)
+
+
+def averaged(beliefs: list[Scores], weights: Floats) -> Scores:
+    """Return the mean and covariance of a mixture of beliefs."""
     means = np.array([belief.mean for belief in beliefs])
     mean: Floats = weights @ means
     covariance = np.einsum("b,bi,bj->ij", weights, means - mean, means - mean)

@@ -15,6 +15,7 @@ from skpublicdp.boosting.features import MOST_CELLS, FeatureMap, carried, refine
 from skpublicdp.boosting.growth import Growth
 from skpublicdp.boosting.halves import Look
 from skpublicdp.boosting.halving import HALVING_SHARE, Halving
+from skpublicdp.boosting.known import Start, starts
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.moments import PROOF
 from skpublicdp.boosting.monotone import constrained
@@ -24,6 +25,7 @@ from skpublicdp.boosting.plan import (
     FINE,
     LEAF_SHARE,
     MAX_VOTES,
+    MOST_LOOK_SHARE,
     RATE_SHARE,
     SWEEPS,
     Attempt,
@@ -41,6 +43,7 @@ from skpublicdp.boosting.plan import (
     rows_to_grow_on,
     vote_rate,
 )
+from skpublicdp.boosting.posterior import PublicDesign
 from skpublicdp.boosting.questions import carried_questions
 from skpublicdp.boosting.residuals import SPREAD_SHARE, residual_counts, residual_variance
 from skpublicdp.boosting.rows import Cells
@@ -93,23 +96,36 @@ class Learner(Stages):
         """Spend all on trees: those for more than two labels have measured leaves, others vote."""
         ledger = self._ledger
         whole = Budget(ledger.epsilon, pure=True)
-        model = nothing(self.cells.features.offsets, self._targets)
         if self._targets > 1:
-            if ledger.fits(whole.event):
-                ledger.plan(whole.event)
-            else:  # pure fits are dear to a budget that adds up noise
-                whole = self._whole
-            count = self._n_measured(whole)
-            self._check_leaves(whole.part(LEAF_SHARE / count))
-            model, of_trees = self._measured(model, whole, count, ledger)
-            sure = [np.zeros((self._targets, size, size)) for size in self.cells.features.sizes]
-            return self._learned(model, of_trees=[*sure, *of_trees])
+            return self._all_measured(whole)
+        model = nothing(self.cells.features.offsets, self._targets)
         few = n_votes(whole, self._persons, self._log_size)
         count = self._most or (few if added_up(ledger, few) else MAX_VOTES)
         each = Draw(ledger.equal_draws(count))
         ledger.plan(Steps((each,) * count))
         model = self._voted(model, each, count, ledger, pure=added_up(ledger, count))
         return self._learned(model)
+
+    def _all_measured(self, budget: Budget) -> Learned:
+        """Look at the columns, and spend all else on trees with measured leaves."""
+        if self._ledger.fits(budget.event):
+            self._ledger.plan(budget.event)
+        else:  # pure fits are dear to a budget that adds up noise
+            budget = self._whole
+        most = 2 * MOST_LOOK_SHARE
+        self._check_leaves(budget.part((1 - most) * LEAF_SHARE / self._n_measured(budget)))
+        self._budget = budget
+        look, spent = self._look(most)
+        left = budget.part(1 - spent)
+        weights = None if look is None else look.weights
+        if weights is not None:
+            self._cut(FINE, weights)
+        design = self._design(weights)
+        begin = starts(self.cells.features, design, self._targets, self._rows.known)
+        voters = self._voters(begin, self._ledger)
+        self._measure(voters, left, self._n_measured(left), design)
+        known = [*voters.of_columns, *voters.of_trees]
+        return self._learned(voters.model, look=look, of_trees=known)
 
     def _n_measured(self, budget: Budget) -> int:
         found = n_measured(quality(budget, self._persons, self._log_size))
@@ -126,10 +142,9 @@ class Learner(Stages):
     def both(self) -> Learned:
         """Release sums and draw trees, or draw trees alone where sums are of little use.
 
-        That is without public rows, and where ε add up in sums for many columns and labels; but
-        only sums believe the labels of public rows.
+        That is without public rows, and where ε add up in sums for many columns and labels.
         """
-        loud = self._targets > 1 and self._whole.pure and self._rows.known is None
+        loud = self._targets > 1 and self._whole.pure
         useful = self._rows.n_public and not loud
         return self.moments(trees=True) if useful or self._grows else self.votes()
 
@@ -179,7 +194,7 @@ class Learner(Stages):
         of_trees: list[Floats] = []
         if self._unlike(fit) and stop:
             if left + later:
-                model, of_trees = self._voted_instead(model, left + later)
+                model, of_trees = self._voted_instead(model, left + later, fit.design)
         elif attempt:
             model, of_trees = self._probed(fit, measured, attempt)
         return self._learned(model, fit, look, of_trees=of_trees)
@@ -261,8 +276,8 @@ class Learner(Stages):
     ) -> Learned:
         """Sum up; what public rows look like before they are reweighed is what counts as drift."""
         drift, drifted = (fit.drift, fit.drifted) if fit else (None, False)
-        if look is not None and look.weights is not None:
-            drift, drifted = look.drift, True
+        if look is not None and (fit is None or look.weights is not None):
+            drift, drifted = look.drift, look.weights is not None
         if covariances is None:
             # a logistic model of each target so far
             codes = self.cells.public_codes
@@ -289,11 +304,11 @@ class Learner(Stages):
         self, fit: AdditiveFit, measured: Strategy, attempt: Attempt
     ) -> tuple[Model, list[Floats]]:
         """Try a tree; let another follow if it explains something, else a round of sums."""
-        voters = self._voters(fit.model, self._ledger)
+        voters = self._voters([Start(fit.model, [])], self._ledger)
         gain = self._grow(voters, fit, attempt.probe)
         if gain > 0 or fit.stopped:
             self._grow(voters, fit, attempt.rest)
-            return voters.model, voters.covariances
+            return voters.model, voters.of_trees
         self._round(fit, measured, self._budget.part(attempt.rest))
         return fit.model, []
 
@@ -302,36 +317,39 @@ class Learner(Stages):
         leaves = self._budget.part(share * LEAF_SHARE)
         return voters.grow(drawn.draw, leaves.event, fit.design)
 
-    def _voted_instead(self, model: Model, share: Fraction) -> tuple[Model, list[Floats]]:
+    def _voted_instead(
+        self, model: Model, share: Fraction, design: PublicDesign
+    ) -> tuple[Model, list[Floats]]:
         """Let trees follow with what is left of the budget, as if they were noise."""
         left = self._budget.part(share)
         if self._targets > 1:
             name = "exponential mechanism, exact draws of trees, and noisy sums over their leaves"
-            paid = self._ledger.child(left.event, name=name, proof=PROOF)
-            return self._measured(model, left, self._n_measured(left), paid)
+            voters = self._voters(
+                [Start(model, [])], self._ledger.child(left.event, name=name, proof=PROOF)
+            )
+            self._measure(voters, left, self._n_measured(left), design)
+            return voters.model, voters.of_trees
         count = n_votes(self._budget, self._persons, self._log_size, share)
         name = f"exponential mechanism, exact draws of {count} trees"
         paid = self._ledger.child(left.event, name=name, proof=PROOF)
         each = left.part(Fraction(1, count)).draw_like_noise
         return self._voted(model, each, count, paid, pure=left.pure), []
 
-    def _measured(
-        self, model: Model, budget: Budget, count: int, ledger: Ledger
-    ) -> tuple[Model, list[Floats]]:
+    @staticmethod
+    def _measure(voters: Voters, budget: Budget, count: int, design: PublicDesign) -> None:
         """Draw trees, and measure the leaves of each before the next one is drawn."""
-        voters, each = self._voters(model, ledger), budget.part(Fraction(1, count))
+        each = budget.part(Fraction(1, count))
         drawn, leaves = each.part(1 - LEAF_SHARE), each.part(LEAF_SHARE)
         for _ in range(count):
-            voters.grow(drawn.draw_like_noise, leaves.event, self._design())
-        return voters.model, voters.covariances
+            voters.grow(drawn.draw_like_noise, leaves.event, design)
 
     def _voted(self, model: Model, each: Draw, count: int, ledger: Ledger, *, pure: bool) -> Model:
         """Let trees vote."""
         rate = vote_rate(count, pure=pure) if self._rate is None else self._rate
-        voters = self._voters(model, ledger)
+        voters = self._voters([Start(model, [])], ledger)
         for _ in range(count):
             voters.vote(each, rate)
         return voters.model
 
-    def _voters(self, model: Model, ledger: Ledger) -> Voters:
-        return Voters(model, self._cover, self.cells, ledger)
+    def _voters(self, begin: list[Start], ledger: Ledger) -> Voters:
+        return Voters(begin, self._cover, self.cells, ledger)

@@ -21,6 +21,9 @@ from skpublicdp.boosting.plan import MISMATCH
 
 Floats = NDArray[np.float64]
 
+LOG_SCALE, LOG_SCALES = -1.5, 1.5
+"""Mean and standard deviation of what the logarithm of a prior variance of scores is expected."""
+
 
 @dataclass(frozen=True, eq=False)
 class PublicDesign:
@@ -194,7 +197,7 @@ def smoothness(
     Returns
     -------
     ndarray of float64, shape (n_columns,)
-        Logarithms of the scales: one for all with a prior N(-1.5, 1.5²), then one for each around
+        Logarithms of the scales: one for all, expected around `LOG_SCALE`, then one for each around
         it with a prior N(., 1).
     """
     q, weights = design.n * rate * (1 - rate), design.weights
@@ -212,12 +215,12 @@ def smoothness(
 
     def common(theta: Floats) -> tuple[float, Floats]:
         variances = 1 + np.exp(theta[0]) * values
-        offset = theta[0] + 1.5
-        value = (squares / variances + np.log(variances)).sum() / 2 + offset**2 / (2 * 1.5**2)
-        slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2 + offset / 1.5**2
+        offset = (theta[0] - LOG_SCALE) / LOG_SCALES
+        value = (squares / variances + np.log(variances)).sum() / 2 + offset**2 / 2
+        slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2 + offset / LOG_SCALES
         return float(value), np.array([slope])
 
-    first = minimize(common, np.array([-1.5]), jac=True, method="L-BFGS-B", bounds=[(-9, 5)])
+    first = minimize(common, np.array([LOG_SCALE]), jac=True, method="L-BFGS-B", bounds=[(-9, 5)])
     center = float(first.x[0])
 
     def negative(theta: Floats) -> tuple[float, Floats]:

@@ -120,9 +120,12 @@ class Stages:
             The share that is left: all but the first round's if public rows are of no use, and
             `stop` says to end there.
         """
-        n, pure = self._n, self._budget.pure
-        look, share = self._look(evenness, left * LOOKS_TO_SUMS)
-        left -= share
+        n, pure, design = self._n, self._budget.pure, self._design()
+        look = None
+        cells = cell_strategy(self.cells.features, design.X, pure=pure)
+        if n_rounds(n * evenness, design.size, self._variance(cells)) <= LOOK_ROUNDS:
+            look, share = self._look(left * LOOKS_TO_SUMS)
+            left -= share
         bins = COARSE if evenness < EVEN else FINE
         weights = None if look is None else look.weights
         if bins != FINE or weights is not None:
@@ -167,13 +170,11 @@ class Stages:
         weights = np.full(len(X), 1 / len(X)) if weights is None else weights
         return PublicDesign(X, weights, self._n)
 
-    def _look(self, evenness: float, most: Fraction) -> tuple[Look | None, Fraction]:
+    def _look(self, most: Fraction) -> tuple[Look | None, Fraction]:
         """Compare public rows with private ones, and if they look unlike once more when weighed.
 
         Parameters
         ----------
-        evenness : float
-            How even the labels are.
         most : Fraction
             The largest share of the budget that may be spent.
 
@@ -184,12 +185,9 @@ class Stages:
         Fraction
             The share of the budget that was spent.
         """
-        n, design = self._n, self._design()
-        cells = cell_strategy(self.cells.features, design.X, pure=self._budget.pure)
-        if n_rounds(n * evenness, design.size, self._variance(cells)) > LOOK_ROUNDS:
-            return None, Fraction(0)
+        design = self._design()
         moved = self._ledger.for_person(once(len(halves(self.cells.features, design))))
-        share = look_share(self._budget, n, moved)
+        share = look_share(self._budget, self._n, moved)
         if share is None or share > most:
             return None, Fraction(0)
         first, spent = self._counted(design, share, UNLIKELY), 2 * share

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
+from skpublicdp.boosting.known import Start, blended, trusted
 from skpublicdp.boosting.moments import PROOF, cell_sums
 from skpublicdp.boosting.posterior import PublicDesign, Release, Scores, update
 from skpublicdp.boosting.questions import leaves
@@ -16,7 +19,6 @@ from skpublicdp.boosting.scores import (
     HALF,
     UNIT,
     Integers,
-    Model,
     probabilities,
     residuals,
     scale,
@@ -43,8 +45,9 @@ class Voters:
 
     Parameters
     ----------
-    model : Model
-        The model to begin with.
+    begin : list of Start
+        What to begin with: of several the last one, until the leaves of the first tree that is
+        measured tell how far to believe in each.
     cover : TreeCover
         The trees.
     cells : Cells
@@ -56,15 +59,20 @@ class Voters:
     ----------
     model : Model
         The model so far.
-    covariances : list of ndarray, shape (n_targets, n_leaves, n_leaves)
+    of_columns : list of ndarray, shape (n_targets, n_cells of a column, n_cells of a column)
+        How sure the scores of columns are that it began with.
+    of_trees : list of ndarray, shape (n_targets, n_leaves, n_leaves)
         How sure the scores of the leaves of each tree are, if they were measured.
     """
 
-    def __init__(self, model: Model, cover: TreeCover, cells: Cells, ledger: Ledger) -> None:
-        self.model = model
-        self.covariances: list[Floats] = []
+    def __init__(self, begin: list[Start], cover: TreeCover, cells: Cells, ledger: Ledger) -> None:
+        self._begin, self.of_trees = begin, list[Floats]()
         self._cover, self._cells, self._ledger = cover, cells, ledger
-        self._margins = cells.margins(model)
+        self._set(begin[-1])
+
+    def _set(self, start: Start) -> None:
+        self.model, self.of_columns = start.model, start.covariances
+        self._margins = self._cells.margins(start.model)
 
     def vote(self, drawn: Draw, rate: float) -> None:
         """Draw a tree for two labels; each leaf gets `rate` on either side of the margin."""
@@ -101,25 +109,26 @@ class Voters:
         totals = measured.values / (2 * HALF)
 
         public_codes = self._cells.public_codes
-        margins = self.model.margins(public_codes)
-        baseline = probabilities(margins)
+        baseline = probabilities(self.model.margins(public_codes))
         factor = scale(baseline, pure)
         Z = np.eye(n_leaves)[leaves(tree.splits, public_codes)]
         covariance = measured.variance / (2 * HALF) ** 2 * np.eye(n_leaves)
+        releases = [
+            Release(total, covariance, Z, factor, of_target)
+            for total, of_target in zip(totals, baseline, strict=True)
+        ]
+        own = tree.leaves == (np.arange(len(totals))[:, None] if len(totals) > 1 else [[1]])
         at = PublicDesign(Z, design.weights, design.n)
-        scores = np.zeros((len(totals), n_leaves), dtype=np.int64)
-        covariances = np.zeros((len(totals), n_leaves, n_leaves))
-        gain = 0.0
-        for target, total in enumerate(totals):
-            released = Release(total, covariance, Z, factor, baseline[target])
-            own = tree.leaves == (target if len(totals) > 1 else 1)
-            found, evidence = _leaf_scores(at, released, margins[target] / UNIT, own)
-            scores[target] = np.rint(UNIT * found.mean[:-1])
-            covariances[target] = found.covariance[:-1, :-1]
-            gain += evidence
-        self.covariances.append(covariances)
-        self._add(tree, scores)
-        return gain
+        models = [self.model] if self.of_trees else [start.model for start in self._begin]
+        offsets = [model.margins(public_codes) / UNIT for model in models]
+        found = [_leaf_scores(at, releases, offset, own) for offset in offsets]
+        weights = trusted(np.array([leaf.evidence for leaf in found]))
+        if len(models) > 1:
+            self._set(blended(self._begin, weights))
+        scores = np.tensordot(weights, [leaf.scores for leaf in found], axes=1)
+        self.of_trees.append(np.tensordot(weights, [leaf.covariances for leaf in found], axes=1))
+        self._add(tree, np.rint(UNIT * scores).astype(np.int64))
+        return float(weights @ [leaf.gain for leaf in found])
 
     def _draw(self, drawn: Draw) -> DecisionTree:
         """Draw a tree by its weighted errors; a row's weight is of its own and released things."""
@@ -159,19 +168,47 @@ def leaf_sums(
     return total
 
 
+@dataclass(frozen=True, eq=False)
+class _Leaves:
+    """What is believed of the scores of leaves.
+
+    Attributes
+    ----------
+    scores : ndarray of float64, shape (n_targets, n_leaves)
+        Their means.
+    covariances : ndarray of float64, shape (n_targets, n_leaves, n_leaves)
+        How sure they are.
+    evidence, gain : float
+        Logarithm of the evidence, and how much of it is for any scores over none.
+    """
+
+    scores: Floats
+    covariances: Floats
+    evidence: float
+    gain: float
+
+
 def _leaf_scores(
-    design: PublicDesign, released: Release, offset: Floats, own: NDArray[np.bool_]
-) -> tuple[Scores, float]:
-    """Return what is believed of the scores of leaves, and their log evidence over that of none.
+    design: PublicDesign, releases: Sequence[Release], offsets: Floats, own: NDArray[np.bool_]
+) -> _Leaves:
+    """Score leaves by released sums of each target.
 
     A tree that was drawn is likely to be right: leaves with the target's `own` label are expected
     to raise its margin, and the others to lower it.
     """
 
-    def with_scale(scale: float) -> tuple[Scores, float]:
-        mean = np.append(np.where(own, scale, -scale), 0.0)  # no intercept besides
-        return update(Scores(mean, np.diag(mean**2)), design, released, offset)
+    def with_scale(scale: float) -> list[tuple[Scores, float]]:
+        means = np.pad(np.where(own, scale, -scale), ((0, 0), (0, 1)))  # no intercept besides
+        return [
+            update(Scores(mean, np.diag(mean**2)), design, released, offset)
+            for mean, released, offset in zip(means, releases, offsets, strict=True)
+        ]
 
-    _, without = with_scale(0.0)
-    best, evidence = with_scale(LEAF_SCALE)
-    return best, evidence - without
+    best, without = with_scale(LEAF_SCALE), with_scale(0.0)
+    evidence = sum(told for _, told in best)
+    return _Leaves(
+        np.array([found.mean[:-1] for found, _ in best]),
+        np.array([found.covariance[:-1, :-1] for found, _ in best]),
+        evidence,
+        evidence - sum(told for _, told in without),
+    )
