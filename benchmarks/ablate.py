@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import ablate_boosting
 import numpy as np
 import pandas as pd
-from bench_growth import conjunctions, population
+from bench_growth import conjunctions, errors, population
 from bench_marginals import adult
 from report import print_table, save_table
 
@@ -47,7 +47,6 @@ from skpublicdp.query_release.line import release_line
 from skpublicdp.query_release.marginal_rows import rows_with_tables
 from skpublicdp.query_release.marginal_tables import cells
 from skpublicdp.query_release.marginals import release_marginals
-from skpublicdp.query_release.probes import probes
 
 WORTH_IT = 0.01
 """Ratios nearer to 1 than this say that a number is free."""
@@ -212,9 +211,7 @@ def class_case(queries, n_columns, epsilon, n_public, is_drifted, settings, seed
     release = PAPQueryRelease(
         queries, epsilon=epsilon, bounds=(-100, 150), random_state=seed, **settings
     ).fit(X, X_public=public)
-    bound, rows = release._released.queries, release._schema.encode(X)
-    asked = probes(bound, rows)
-    wrong = np.abs(release._released._answer(asked) - bound.weigh(asked, rows, np.full(N, 1 / N)))
+    wrong = errors(release, X)
     return {"max": wrong.max(), "mean": wrong.mean()}
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from skpublicdp import PAPQueryRelease
+from skpublicdp.data.reading import read_table
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -74,6 +75,16 @@ CLASSES = {
 }
 
 
+def errors(release, X):
+    """Return how far a release is from the truth, for some of its queries."""
+    bound = release._released.queries
+    rows = release._schema.encode(read_table(release, X, reset=False, numeric=True))
+    asked = probes(bound, rows)
+    return np.abs(
+        release._released._answer(asked) - bound.weigh(asked, rows, np.full(len(X), 1 / len(X)))
+    )
+
+
 def error(name, n_epsilon, n_public, kind, seed):
     """Return the largest and the mean error of a release, and its seconds."""
     queries, n_columns, settings = CLASSES[name]
@@ -85,10 +96,7 @@ def error(name, n_epsilon, n_public, kind, seed):
         queries, epsilon=n_epsilon / n, bounds=(-100, 150), random_state=seed, **settings
     ).fit(X, X_public=public if n_public else None)
     seconds = time.perf_counter() - start
-    bound = release._released.queries
-    asked = probes(bound, release._schema.encode(X))
-    truth = bound.weigh(asked, release._schema.encode(X), np.full(n, 1 / n))
-    gaps = np.abs(release._released._answer(asked) - truth)
+    gaps = errors(release, X)
     return gaps.max(), gaps.mean(), seconds
 
 

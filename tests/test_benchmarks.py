@@ -1,0 +1,47 @@
+"""What benchmarks use of the package is still there: nobody runs them every day."""
+
+import importlib
+import itertools
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+pytestmark = [
+    pytest.mark.skipif(not BENCHMARKS.exists(), reason="an sdist has no benchmarks"),
+    pytest.mark.filterwarnings("ignore"),
+]
+CLASSES = [
+    *("thresholds", "intervals", "pairs", "triples", "pairs, pure", "stumps"),
+    *("boxes", "halfspaces", "custom"),
+]
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module
+
+
+def test_all_classes_are_here(benchmark):
+    assert list(benchmark("bench_growth").CLASSES) == CLASSES
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_point_of_each_curve(benchmark, name):
+    largest, mean, _ = benchmark("bench_growth").error(name, 50.0, 30, "same", 0)
+    assert 0 < mean < largest <= 1
+
+
+def test_ablated_numbers_exist_and_cases_run(benchmark):
+    """With two values of each number, one of them its own."""
+    ablate = benchmark("ablate")
+    for part, (lines, workloads) in ablate.PARTS.items():
+        for line in lines:
+            module = importlib.import_module(f"skpublicdp.{part}.{line.module}")
+            assert hasattr(module, line.name), line
+            assert line.workload in workloads
+    _, workloads = ablate.PARTS["query_release"]
+    for name in ("pmw", "tables"):
+        case = next(itertools.islice(workloads[name](None).values(), 1, None))
+        assert case(0)["max"] > 0
