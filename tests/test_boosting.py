@@ -281,6 +281,15 @@ def test_trees_for_three_labels_see_drift():
             )
         assert clf.drift_ > 5
         assert clf.score(NEW, new) > 0.73
+    found = []
+    for y_public in (None, np.arange(len(PUBLIC)) % 3):
+        with pytest.warns(DriftWarning):  # no weights make these alike, and labels say nothing
+            clf = fitted(
+                X_public=PUBLIC + 2, y_public=y_public,
+                **{"y": y, "epsilon": 8, "delta": 0, "method": "votes"},
+            )  # fmt: skip
+        found.append(clf.decision_function(NEW))
+    np.testing.assert_array_equal(*found)
 
 
 @may_drift

@@ -190,6 +190,7 @@ def test_rows_that_no_weights_make_alike_are_left_as_they_are():
     counts = np.where(np.arange(3) == 1, 0.5, 0.999) * design.n
     found = compare(design, chosen, x[:, [1, 1, 1]] ** 3, counts, 1.0, UNLIKELY)
     assert found.weights is None
+    assert found.drifted
     assert found.drift > 5
 
 
@@ -279,7 +280,8 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
     def compared(design, chosen, T, counts, variance, unlikely):
         seen.append((design.weights, unlikely))
         position = len(seen) - 1
-        return module.Look(2.0 + position, weights[position] if position < len(found) else None)
+        seen_unlike = position < len(found)
+        return module.Look(2.0 + position, weights[position] if seen_unlike else None, seen_unlike)
 
     monkeypatch.setattr(stages, "compare", compared)
     with Tape() as tape:
@@ -307,7 +309,7 @@ def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
     X_public = (rng.normal(size=(200, columns)) > 0).astype(float)
     y = (X[:, :3].sum(axis=1) + rng.normal(size=n) > 1.5).astype(int)
     weights = rng.dirichlet(np.full(200, 5.0))
-    monkeypatch.setattr(stages, "compare", lambda *args: module.Look(3.0, weights))
+    monkeypatch.setattr(stages, "compare", lambda *args: module.Look(3.0, weights, True))
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
     fit = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
     with Tape() as tape:

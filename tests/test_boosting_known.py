@@ -133,6 +133,28 @@ def test_trees_for_three_labels_begin_with_public_labels(method):
     assert unsure == 0 < sure
 
 
+def test_public_labels_help_where_private_rows_say_little():
+    """A first tree that is as good as random does not undo what they say; unless all is unlike."""
+    scores = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        weights = rng.normal(size=(4, 4))
+        private, public, new = (rng.normal(size=(n, 4)) for n in (500, 300, 2000))
+        y, y_public, y_new = (
+            (rows @ weights + rng.gumbel(size=(len(rows), 4))).argmax(axis=1)
+            for rows in (private, public, new)
+        )
+        scores.append([])
+        for known in (None, y_public):
+            clf = SemiPrivateBoostingClassifier(
+                epsilon=0.1, delta=0, classes=range(4), random_state=seed
+            )
+            clf.fit(private, y, X_public=public, y_public=known)
+            scores[-1].append(clf.score(new, y_new))
+    none, helped = np.mean(scores, axis=0)
+    assert helped > none + 0.03
+
+
 def decisions(y_public=None, **parameters):
     found = []
     for seed in range(4):

@@ -297,11 +297,24 @@ def test_leaves_are_expected_to_be_of_the_label_that_was_drawn():
     at = PublicDesign(np.eye(3), np.full(3, 1 / 3), 300)
     half = np.full(3, 0.5)
 
-    def scores(total, variance):
+    def scores(total, variance, doubted=False):
         released = Release(np.array(total), variance * np.eye(3), at.X, half, half)
-        return _leaf_scores(at, [released], np.zeros((1, 3)), own[None])
+        return _leaf_scores(at, [released], np.zeros((1, 3)), own[None], doubted=doubted)
 
     found = scores([0.0, 0.0, 0.0], 1e12)  # sums that say nothing
     assert (np.sign(found.scores[0]) == [1, -1, 1]).all()
     assert abs(found.gain) < 0.01
     assert scores([9.0, -9.0, 9.0], 1.0).gain > scores([-9.0, 9.0, -9.0], 1.0).gain
+    # with even odds that it explains nothing it counts half before anything is known
+    half_sure = scores([0.0, 0.0, 0.0], 1e12, doubted=True)
+    np.testing.assert_allclose(half_sure.scores, found.scores / 2, atol=0.01)
+    second = found.covariances + found.scores[:, :, None] * found.scores[:, None]
+    np.testing.assert_allclose(
+        half_sure.covariances + half_sure.scores[:, :, None] * half_sure.scores[:, None],
+        second / 2,
+        atol=0.01,
+    )
+    assert half_sure.evidence == pytest.approx(found.evidence, abs=0.01)
+    sure = [scores([90.0, -90.0, 90.0], 1.0, doubted=doubted) for doubted in (False, True)]
+    np.testing.assert_allclose(sure[0].scores, sure[1].scores, rtol=1e-3)
+    assert sure[1].evidence == pytest.approx(sure[0].evidence - np.log(2), abs=0.01)

@@ -438,7 +438,8 @@ def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parame
 
     def compared(design, *args):
         bent = np.random.default_rng(0).dirichlet(np.full(len(design.X), 5.0))
-        return Look(drift, bent if next(looked) < looks else None)
+        unlike = next(looked) < looks
+        return Look(drift, bent if unlike else None, unlike)
 
     def learned(self, noisy):
         learn(self, noisy)

@@ -103,10 +103,13 @@ class Look:
         How unlike the public rows are, about 1 if they are of the same population.
     weights : ndarray of float64, shape (m,), or None
         Weights of sum 1 with which they look alike; ``None`` if they do so anyway, or if none do.
+    drifted : bool
+        Whether they are taken to be of another population.
     """
 
     drift: float
     weights: Floats | None
+    drifted: bool
 
 
 def compare(
@@ -167,7 +170,7 @@ def compare(
     evidence = (along * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
     best = int(np.argmax(evidence))
     if evidence[best] <= unlikely:
-        return Look(drift, None)
+        return Look(drift, None, drifted=False)
 
     scaled, factor = np.sqrt(SCALES[best]) * T, cho_factor(chance)
 
@@ -188,4 +191,4 @@ def compare(
     found = np.maximum(found, 1e-100)  # logarithms of weights are taken later
     found /= found.sum()
     few = 1 / (found @ found) < LEAST_SIZE * len(found)
-    return Look(drift, None if few else found)
+    return Look(drift, None if few else found, drifted=True)

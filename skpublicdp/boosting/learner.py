@@ -120,12 +120,14 @@ class Learner(Stages):
         weights = None if look is None else look.weights
         if weights is not None:
             self._cut(FINE, weights)
+        hopeless = look is not None and look.drifted and weights is None
+        known = None if hopeless else self._rows.known
         design = self._design(weights)
-        begin = starts(self.cells.features, design, self._targets, self._rows.known)
+        begin = starts(self.cells.features, design, self._targets, known)
         voters = self._voters(begin, self._ledger)
         self._measure(voters, left, self._n_measured(left), design)
-        known = [*voters.of_columns, *voters.of_trees]
-        return self._learned(voters.model, look=look, of_trees=known)
+        sure = [*voters.of_columns, *voters.of_trees]
+        return self._learned(voters.model, look=look, of_trees=sure)
 
     def _n_measured(self, budget: Budget) -> int:
         found = n_measured(quality(budget, self._persons, self._log_size))
@@ -276,12 +278,13 @@ class Learner(Stages):
     ) -> Learned:
         """Sum up; what public rows look like before they are reweighed is what counts as drift."""
         drift, drifted = (fit.drift, fit.drifted) if fit else (None, False)
-        if look is not None and (fit is None or look.weights is not None):
-            drift, drifted = look.drift, look.weights is not None
+        if look is not None and (fit is None or look.drifted):
+            drift, drifted = look.drift, look.drifted
         if covariances is None:
             # a logistic model of each target so far
             codes = self.cells.public_codes
-            weights = fit.design.weights if fit else np.full(codes.shape[1], 1 / codes.shape[1])
+            design = fit.design if fit else self._design(look.weights if look else None)
+            weights = design.weights
             factors = self._loss.factors(probabilities(model.margins(codes)) @ weights)
             model = self._loss.converted(model, codes, weights)
             known = [*(fit.covariances if fit else []), *(of_trees or [])]

@@ -195,7 +195,8 @@ class Stages:
             return first, share
         self.cells = self._rows.cut(FINE, first.weights)
         second = self._counted(self._design(first.weights), share, 0.0)
-        return Look(first.drift, first.weights if second.weights is None else second.weights), spent
+        weights = first.weights if second.weights is None else second.weights
+        return Look(first.drift, weights, drifted=True), spent
 
     def _counted(self, design: PublicDesign, share: Fraction, unlikely: float) -> Look:
         """Count the rows in a half of each column, and compare them with public rows."""

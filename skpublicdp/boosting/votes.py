@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
 from skpublicdp.boosting.known import Start, blended, trusted
@@ -121,7 +122,11 @@ class Voters:
         at = PublicDesign(Z, design.weights, design.n)
         models = [self.model] if self.of_trees else [start.model for start in self._begin]
         offsets = [model.margins(public_codes) / UNIT for model in models]
-        found = [_leaf_scores(at, releases, offset, own) for offset in offsets]
+        found = [
+            # a tree drawn on what public labels get wrong may explain nothing
+            _leaf_scores(at, releases, offset, own, doubted=place > 0)
+            for place, offset in enumerate(offsets)
+        ]
         weights = trusted(np.array([leaf.evidence for leaf in found]))
         if len(models) > 1:
             self._set(blended(self._begin, weights))
@@ -189,12 +194,18 @@ class _Leaves:
 
 
 def _leaf_scores(
-    design: PublicDesign, releases: Sequence[Release], offsets: Floats, own: NDArray[np.bool_]
+    design: PublicDesign,
+    releases: Sequence[Release],
+    offsets: Floats,
+    own: NDArray[np.bool_],
+    *,
+    doubted: bool,
 ) -> _Leaves:
     """Score leaves by released sums of each target.
 
     A tree that was drawn is likely to be right: leaves with the target's `own` label are expected
-    to raise its margin, and the others to lower it.
+    to raise its margin, and the others to lower it. If it is `doubted` there are even odds that
+    it explains nothing.
     """
 
     def with_scale(scale: float) -> list[tuple[Scores, float]]:
@@ -205,10 +216,10 @@ def _leaf_scores(
         ]
 
     best, without = with_scale(LEAF_SCALE), with_scale(0.0)
-    evidence = sum(told for _, told in best)
-    return _Leaves(
-        np.array([found.mean[:-1] for found, _ in best]),
-        np.array([found.covariance[:-1, :-1] for found, _ in best]),
-        evidence,
-        evidence - sum(told for _, told in without),
-    )
+    evidence, none = (sum(told for _, told in found) for found in (best, without))
+    right = float(expit(evidence - none)) if doubted else 1.0
+    scores = np.array([found.mean[:-1] for found, _ in best])
+    covariances = np.array([found.covariance[:-1, :-1] for found, _ in best])
+    between = (1 - right) * scores[:, :, None] * scores[:, None]
+    total = float(np.logaddexp(evidence, none) - np.log(2)) if doubted else evidence
+    return _Leaves(right * scores, right * (covariances + between), total, evidence - none)
