@@ -75,8 +75,8 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
     Returns
     -------
     prior, loose, ratio : ndarray of shape (n_cells,)
-        The prior mean; the prior variance per fraction; how far the prior outweighs the measured
-        value, which is infinite where nothing was measured.
+        The prior mean, as far as a cell keeps it; the prior variance per fraction; how far the
+        prior outweighs the measured value, which is infinite where nothing was measured.
     """
     n_cells = len(cells.base)
     cells = cells._replace(base=np.maximum(cells.base, 1e-12))
@@ -100,12 +100,13 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
         spread = SCALES * np.sqrt(some.base)
         left = spread / (1 + spread * worth)
         loose[part] = (weights * left).sum(axis=0)
-        trust = loose[part] * worth
-        prior[part] = np.maximum(some.base + trust * (some.public - some.base), 1e-12)
-        yielding = left * prior[part] * some.precisions
-        share = (weights * yielding / (1 + yielding)).sum(axis=0)
+        means = np.maximum(some.base + left * worth * (some.public - some.base), 1e-12)
+        # each g has a mean and a share of its own: what is not of the measured value is averaged
+        own = weights / (1 + left * means * some.precisions)
+        kept = own.sum(axis=0)
+        prior[part] = (own * means).sum(axis=0) / kept
         ratio[part] = np.divide(
-            prior[part] * (1 - share), share, out=np.full(len(share), np.inf), where=share > 1e-12
+            prior[part] * kept, 1 - kept, out=np.full(len(kept), np.inf), where=kept < 1 - 1e-12
         )
     return prior, loose, ratio
 

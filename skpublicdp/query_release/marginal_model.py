@@ -217,7 +217,7 @@ def _find_bases(group: Sequence[Table]) -> None:
 def _move_public(group: Sequence[Table], m: float) -> None:
     """Move the public tables to the estimated margins; one row more is spread like the base."""
     tables = np.stack([(m * table.public + table.base) / (m + 1) for table in group])
-    for table, moved in zip(group, meet_margins(tables, _margins(group), 5), strict=True):
+    for table, moved in zip(group, meet_margins(tables, _margins(group), 50), strict=True):
         table.public = moved
 
 
