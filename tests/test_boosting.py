@@ -281,6 +281,8 @@ def test_trees_for_three_labels_see_drift():
             )
         assert clf.drift_ > 5
         assert clf.score(NEW, new) > 0.73
+        rates = clf.predict_proba(NEW).mean(axis=0)  # of weighed rows, not of public ones
+        assert np.abs(rates - np.bincount(new) / len(new)).sum() < 0.04
     found = []
     for y_public in (None, np.arange(len(PUBLIC)) % 3):
         with pytest.warns(DriftWarning):  # no weights make these alike, and labels say nothing
@@ -290,6 +292,14 @@ def test_trees_for_three_labels_see_drift():
             )  # fmt: skip
         found.append(clf.decision_function(NEW))
     np.testing.assert_array_equal(*found)
+
+
+@may_drift
+def test_trees_ask_at_the_cells_that_weighed_rows_are_cut_into():
+    parameters = {"y": THREE, "epsilon": 0.3, "delta": 0, "method": "votes", "random_state": 4}
+    clf = fitted(X_public=PUBLIC + np.array([1, 1, 0]), **parameters)
+    assert clf.drift_ > 5
+    assert clf.score(NEW, NEW_THREE) > 0.9
 
 
 @may_drift
