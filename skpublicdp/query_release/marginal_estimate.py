@@ -13,6 +13,9 @@ from skpublicdp.query_release.marginal_tables import Columns
 NOTHING = 1e-12
 """Precision of a fraction of which nothing was measured."""
 
+FAR = 3.0
+"""Deviations of a plain sum beyond which what differs from it is taken to be wrong."""
+
 
 @dataclass(eq=False)
 class Table:
@@ -145,7 +148,8 @@ class Table:
         """Return what the own measurement says of a margin, and how precisely.
 
         The plain sum needs no model and adds up the noise of all cells. The matched filter takes
-        each cell for its part of the margin, up to its doubt, and is used where it is better.
+        each cell for its part of the margin, up to its doubt, and is used where it is better; but
+        not where it is far from the plain sum, whose error is known: then its model is wrong.
         """
         axes = self.axes_without(target.columns)
         size = math.prod(self.shape[axis] for axis in axes)
@@ -156,8 +160,8 @@ class Table:
         part, worth = self._matched(target, 1 / self.precision)
         summed = (part**2 * worth).sum(axis=axes)
         filtered = (part * worth * self.measured).sum(axis=axes) / np.maximum(summed, 1e-300)
-        better = summed > precision
-        return np.where(better, filtered, plain), np.maximum(summed, precision)
+        better = (summed > precision) & ((filtered - plain) ** 2 * precision < FAR**2)
+        return np.where(better, filtered, plain), np.where(better, summed, precision)
 
     def reach(self, target: Table, noise: float) -> float:
         """Return the share of a precision here that a margin's cell gets, on average."""
