@@ -284,6 +284,8 @@ QUERY_RELEASE = (
     Tuned("marginal_dispersion", "SIMPLE", "tables", {"even": np.full((30, 1), 1 / 30)}),
     Tuned("marginal_dispersion", "PRIOR_CELLS", "tables", {"2.5": 2.5, "10": 10.0}),
     Tuned("marginal_dispersion", "TELLING", "tables", {"off": -1.0}),
+    Tuned("marginal_estimate", "FAR", "tables", {"2": 2.0, "5": 5.0, "off": np.inf}),
+    Tuned("marginal_estimate", "FAR", "tables, pure", {"2": 2.0, "5": 5.0, "off": np.inf}),
     Tuned("marginal_plan", "BINS", "tables", {"12": 12, "48": 48}),
     Tuned("marginal_plan", "STEPS", "tables", {"30": 30, "600": 600}),
     # rows, and what is answered from them

@@ -134,7 +134,7 @@ def test_trees_for_three_labels_begin_with_public_labels(method):
 
 
 def test_public_labels_help_where_private_rows_say_little():
-    """A first tree that is as good as random does not undo what they say; unless all is unlike."""
+    """A first tree that is as good as random does not undo what they say."""
     scores = []
     for seed in range(6):
         rng = np.random.default_rng(seed)

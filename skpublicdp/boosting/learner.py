@@ -112,8 +112,8 @@ class Learner(Stages):
             self._ledger.plan(budget.event)
         else:  # pure fits are dear to a budget that adds up noise
             budget = self._whole
-        most = 2 * MOST_LOOK_SHARE
-        self._check_leaves(budget.part((1 - most) * LEAF_SHARE / self._n_measured(budget)))
+        most, count = 2 * MOST_LOOK_SHARE, self._n_measured(budget)
+        self._check_leaves(budget.part((1 - most) * LEAF_SHARE / count))
         self._budget = budget
         look, spent = self._look(most)
         left = budget.part(1 - spent)
@@ -125,7 +125,8 @@ class Learner(Stages):
         design = self._design(weights)
         begin = starts(self.cells.features, design, self._targets, known)
         voters = self._voters(begin, self._ledger)
-        self._measure(voters, left, self._n_measured(left), design)
+        # no more than were checked, even if fewer trees are left to choose among
+        self._measure(voters, left, min(count, self._n_measured(left)), design)
         sure = [*voters.of_columns, *voters.of_trees]
         return self._learned(voters.model, look=look, of_trees=sure)
 
