@@ -94,7 +94,9 @@ class Remaining(NamedTuple):
     approximate: float
 
     def __repr__(self) -> str:
-        left = ", ".join(f"{name} {four_digits(left, ROUND_FLOOR)}" for name, left in self._asdict().items())
+        left = ", ".join(
+            f"{name} {four_digits(left, ROUND_FLOOR)}" for name, left in self._asdict().items()
+        )
         return f"Largest ε of one more fit, by its kind, as kinds compose differently: {left}"
 
 
@@ -338,10 +340,10 @@ class PrivacyBudget:
         Parameters
         ----------
         kind : {"pure", "draw", "gaussian", "approximate"}, default=None
-            ``None`` returns all of them. ``"pure"`` is right for any fit with ``delta=0``, and ``"draw"``, which may be more, for
-            those that only draw: `SemiPrivateClassifier`, `PPMHalfspaceClassifier`, and
-            `SemiPrivateSearchCV` over settings of the former. With a positive δ it is
-            ``"gaussian"`` for `PAPQueryRelease`, `SemiPrivateBoostingClassifier`,
+            ``None`` returns all of them. ``"pure"`` is right for any fit with ``delta=0``, and
+            ``"draw"``, which may be more, for those that only draw: `SemiPrivateClassifier`,
+            `PPMHalfspaceClassifier`, and `SemiPrivateSearchCV` over settings of the former. With a
+            positive δ it is ``"gaussian"`` for `PAPQueryRelease`, `SemiPrivateBoostingClassifier`,
             `SemiPrivateBoostingRegressor` and `private_scores`, and ``"approximate"`` for all
             others.
         delta : float, optional

@@ -259,8 +259,8 @@ class Filter:
             left = four_digits(max(allowed - total.delta, NO), ROUND_FLOOR)
             such = " for fits of which only (ε, δ) is known," if self.accountant == "auto" else ""
             return (
-                f"This fit asks for δ = {four_digits(price.delta)}, and δ = {left} is left{such} {cap}; "
-                "fit with delta=0 or a smaller one, or stop here."
+                f"This fit asks for δ = {four_digits(price.delta)}, and δ = {left} is left{such} "
+                f"{cap}; fit with delta=0 or a smaller one, or stop here."
             )
         if price.noisy:
             epsilon = gaussian_epsilon(price.mu_squared, self.delta)
@@ -316,6 +316,8 @@ def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
 
 def four_digits(number: Fraction | float, rounding: str = ROUND_CEILING) -> str:
     """Write a number with four digits, on the safe side."""
+    if number == math.inf:
+        return "inf"
     exact = exact_fraction(number)
     rounded = Context(4, rounding).divide(Decimal(exact.numerator), Decimal(exact.denominator))
     return f"{float(rounded):g}" if math.isfinite(float(rounded)) else f"{rounded:e}"
