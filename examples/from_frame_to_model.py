@@ -101,7 +101,7 @@ scores = private_scores(
     clf, X.iloc[test], y[test], epsilon=0.5, delta=1e-6, pos_label="any reason", budget=held_out
 )
 print(scores)
-print(f"\nOf the budget {budget.remaining():.2f} are left")
+print(f"\n{budget.remaining()}")
 
 
 # %%

@@ -9,20 +9,36 @@ import sqlite3
 import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from html import escape
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, overload
 
 from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.events import from_text, to_text
-from skpublicdp.accounting.filters import ACCOUNTANTS, FREE, KINDS, Filter, Prices, Spent
+from skpublicdp.accounting.filters import (
+    ACCOUNTANTS,
+    FREE,
+    KINDS,
+    Filter,
+    Prices,
+    Spent,
+    four_digits,
+)
 from skpublicdp.budget_file import BudgetFile
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.tickets import USED
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
+
+N_SEEDED = "SELECT count(*) FROM entries WHERE seeded"
+
+SEEDED_TWICE = (
+    "A budget admits one fit with a random_state, and this one has had it: two fits with the same "
+    "seed have the same noise, which their difference removes. Use random_state=None; a budget "
+    "made with for_tests=True admits any number, for tests and examples without private data."
+)
 
 
 class Entry(NamedTuple):
@@ -42,6 +58,8 @@ class Entry(NamedTuple):
         Number of private rows.
     group : str or None
         The disjoint group of rows.
+    seeded : bool
+        Whether its randomness came from a `random_state`.
     """
 
     number: int
@@ -50,6 +68,36 @@ class Entry(NamedTuple):
     event: Event
     n_rows: int
     group: str | None
+    seeded: bool = False
+
+
+class Remaining(NamedTuple):
+    """The largest ε that one more fit may have, by what that fit does.
+
+    Kinds of fits compose differently, so none of these is ε less what was spent.
+
+    Attributes
+    ----------
+    pure : float
+        For any fit with ``delta=0``.
+    draw : float
+        For a fit that only draws a rule.
+    gaussian : float
+        For a fit that adds Gaussian noise, at the δ of the budget. 0 where that is 0.
+    approximate : float
+        For any other fit with a δ, at what is left of it.
+    """
+
+    pure: float
+    draw: float
+    gaussian: float
+    approximate: float
+
+    def __repr__(self) -> str:
+        left = ", ".join(
+            f"{name} {four_digits(left, ROUND_FLOOR)}" for name, left in self._asdict().items()
+        )
+        return f"Largest ε of one more fit, by its kind, as kinds compose differently: {left}"
 
 
 class PrivacyBudget:
@@ -73,6 +121,15 @@ class PrivacyBudget:
         ``delta=0``; otherwise it admits a fit while one of these holds: the sum of all ε, with
         one fit of noise among them; μ² of all fits; some sixteenths of ε for fits without noise,
         and μ² of the others for the rest. Fits of which only (ε, δ) is known have a tenth of δ.
+    for_tests : bool, default=False
+        Whether any number of fits with a `random_state` may be charged. Otherwise the second one is
+        refused, since two fits with one seed have the same noise and their difference has none. A
+        budget for tests protects nobody, and says so in its `repr` and on every receipt.
+
+    Warns
+    -----
+    SeededRandomnessWarning
+        In each fit with a `random_state` that is charged, unless the budget is for tests.
 
     See Also
     --------
@@ -93,9 +150,9 @@ class PrivacyBudget:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 2))
     >>> budget = PrivacyBudget(1.0)
-    >>> clf = SemiPrivateClassifier(epsilon=0.7, budget=budget, random_state=0)
+    >>> clf = SemiPrivateClassifier(epsilon=0.7, budget=budget)
     >>> clf = clf.fit(X, X[:, 0] > 0, X_public=rng.normal(size=(50, 2)))
-    >>> budget.spent().epsilon, budget.remaining(), clf.privacy_.entry
+    >>> budget.spent().epsilon, budget.remaining("pure"), clf.privacy_.entry
     (0.7, 0.3, 1)
     >>> clf.fit(X, X[:, 0] > 0)
     Traceback (most recent call last):
@@ -110,6 +167,7 @@ class PrivacyBudget:
         *,
         path: str | os.PathLike[str] | None = None,
         accountant: str = "auto",
+        for_tests: bool = False,
     ) -> None:
         if not _is_number(epsilon) or not 0 < epsilon < math.inf:
             raise ValueError(f"epsilon must be a number, positive and finite; got {epsilon!r}.")
@@ -118,6 +176,8 @@ class PrivacyBudget:
             raise ValueError(f"accountant must be one of {ACCOUNTANTS}; got {accountant!r}.")
         if not delta and accountant in ("zcdp", "gdp"):
             raise ValueError(f"accountant={accountant!r} needs a positive delta.")
+        if not isinstance(for_tests, bool):
+            raise ValueError(f"for_tests must be True or False; got {for_tests!r}.")
         self._filter = Filter(
             exact_fraction(epsilon), exact_fraction(delta), accountant if delta else "pure"
         )
@@ -126,7 +186,7 @@ class PrivacyBudget:
             handle, path = tempfile.mkstemp(prefix="privacy-budget-", suffix=".sqlite")
             os.close(handle)
             atexit.register(_remove, path, os.getpid())
-        self._file = BudgetFile.open(str(Path(path).resolve()), self._filter)
+        self._file = BudgetFile.open(str(Path(path).resolve()), self._filter, for_tests=for_tests)
 
     @property
     def epsilon(self) -> float:
@@ -144,6 +204,11 @@ class PrivacyBudget:
         return self._filter.accountant
 
     @property
+    def for_tests(self) -> bool:
+        """Whether any number of seeded fits may be charged."""
+        return self._file.for_tests
+
+    @property
     def path(self) -> str:
         """The file of the ledger."""
         return self._file.path
@@ -152,11 +217,11 @@ class PrivacyBudget:
     def ledger(self) -> list[Entry]:
         """Every fit so far, in order, of all groups."""
         rows = self._file.read(
-            "SELECT number, time, who, event, n_rows, disjoint FROM entries ORDER BY number"
+            "SELECT number, time, who, event, n_rows, disjoint, seeded FROM entries ORDER BY number"
         )
         return [
-            Entry(number, time, who, from_text(event), n_rows, group or None)
-            for number, time, who, event, n_rows, group in rows
+            Entry(number, time, who, from_text(event), n_rows, group or None, bool(seeded))
+            for number, time, who, event, n_rows, group, seeded in rows
         ]
 
     def group(self, name: str) -> Self:
@@ -181,23 +246,32 @@ class PrivacyBudget:
         part.__dict__.update(self.__dict__, _group=name)
         return part
 
-    def check(self, event: Event) -> None:
+    def check(self, event: Event, *, seeded: bool = False) -> None:
         """Refuse what would not be admitted now; spend nothing.
 
         Parameters
         ----------
         event : Event
             What is planned.
+        seeded : bool, default=False
+            Whether its randomness comes from a `random_state`.
 
         Raises
         ------
         PrivacyBudgetError
-            If there is less left.
+            If there is less left, or the event is the second seeded one.
         """
-        self._admit(event, self._file.read(LAST_TOTALS))
+        with self._file.connected() as connection:
+            self._admit(event, seeded, connection)
 
     def spend(
-        self, event: Event, *, who: str = "", n_rows: int = 0, ticket: str | None = None
+        self,
+        event: Event,
+        *,
+        who: str = "",
+        n_rows: int = 0,
+        ticket: str | None = None,
+        seeded: bool = False,
     ) -> int:
         """Write an entry, and only then return.
 
@@ -213,6 +287,8 @@ class PrivacyBudget:
             Number of private rows.
         ticket : str, optional
             Something that may be used for one entry only.
+        seeded : bool, default=False
+            Whether the randomness comes from a `random_state`.
 
         Returns
         -------
@@ -222,19 +298,21 @@ class PrivacyBudget:
         Raises
         ------
         PrivacyBudgetError
-            If there is less left, or the ticket has been used: nothing is spent then.
+            If there is less left, the event is the second seeded one, or the ticket has been used:
+            nothing is spent then.
         """
         if not isinstance(who, str) or not 0 <= n_rows < 1 << 63:
             raise ValueError(f"who must be a text, n_rows a number; got {who!r} and {n_rows!r}.")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._file.connected() as connection:
             connection.execute("BEGIN IMMEDIATE")  # others wait from here on
-            total = self._admit(event, connection.execute(LAST_TOTALS).fetchall())
-            row = (now, who, to_text(event), int(n_rows), self._group, total.to_text(), ticket)
+            total = self._admit(event, seeded, connection).to_text()
+            row = (now, who, to_text(event), int(n_rows), self._group, total, ticket, int(seeded))
             try:
                 written = connection.execute(
-                    "INSERT INTO entries (time, who, event, n_rows, disjoint, total, ticket) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO entries "
+                    "(time, who, event, n_rows, disjoint, total, ticket, seeded) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     row,
                 )
             except sqlite3.IntegrityError:
@@ -250,16 +328,22 @@ class PrivacyBudget:
         """
         return self._most_spent(self._groups(self._file.read(LAST_TOTALS)))
 
-    def remaining(self, kind: str = "pure", delta: Any = None) -> float:
+    @overload
+    def remaining(self, kind: None = None) -> Remaining: ...
+
+    @overload
+    def remaining(self, kind: str, delta: Any = None) -> float: ...
+
+    def remaining(self, kind: str | None = None, delta: Any = None) -> float | Remaining:
         """Return the largest ε that one more fit may have, which depends on what it does.
 
         Parameters
         ----------
-        kind : {"pure", "draw", "gaussian", "approximate"}, default="pure"
-            ``"pure"`` is right for any fit with ``delta=0``, and ``"draw"``, which may be more, for
-            those that only draw: `SemiPrivateClassifier`, `PPMHalfspaceClassifier`, and
-            `SemiPrivateSearchCV` over settings of the former. With a positive δ it is
-            ``"gaussian"`` for `PAPQueryRelease`, `SemiPrivateBoostingClassifier`,
+        kind : {"pure", "draw", "gaussian", "approximate"}, default=None
+            ``None`` returns all of them. ``"pure"`` is right for any fit with ``delta=0``, and
+            ``"draw"``, which may be more, for those that only draw: `SemiPrivateClassifier`,
+            `PPMHalfspaceClassifier`, and `SemiPrivateSearchCV` over settings of the former. With a
+            positive δ it is ``"gaussian"`` for `PAPQueryRelease`, `SemiPrivateBoostingClassifier`,
             `SemiPrivateBoostingRegressor` and `private_scores`, and ``"approximate"`` for all
             others.
         delta : float, optional
@@ -268,9 +352,24 @@ class PrivacyBudget:
 
         Returns
         -------
-        float
+        float or Remaining
             0 where nothing is left.
+
+        Examples
+        --------
+        >>> from skpublicdp import PrivacyBudget
+        >>> from skpublicdp.accounting import Gaussian, gaussian_mu_squared
+        >>> budget = PrivacyBudget(2.0, 1e-6)
+        >>> entry = budget.spend(Gaussian(gaussian_mu_squared(1, 1e-6)))
+        >>> budget.remaining("gaussian")
+        1.63...
+        >>> budget.remaining()
+        Largest ε of one more fit, by its kind, as kinds compose differently: pure 0.834...
         """
+        if kind is None:
+            if delta is not None:
+                raise ValueError("delta is that of one kind of fit; pass kind as well.")
+            return Remaining(*(self.remaining(kind) for kind in Remaining._fields))
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {KINDS}; got {kind!r}.")
         if delta is not None and kind in ("pure", "draw"):
@@ -292,11 +391,12 @@ class PrivacyBudget:
 
     def to_dict(self) -> dict[str, Any]:
         """Return terms, entries and what is spent as plain values, ready for JSON."""
-        fields = ("number", "time", "who", "n_rows", "group")
+        fields = ("number", "time", "who", "n_rows", "group", "seeded")
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "accountant": self.accountant,
+            "for_tests": self.for_tests,
             "spent": list(self.spent()),
             "entries": [
                 {name: getattr(one, name) for name in fields} | {"event": to_text(one.event)}
@@ -323,10 +423,11 @@ class PrivacyBudget:
         return display.from_budget(self, ax=ax)
 
     def __repr__(self) -> str:
+        tests = ", for_tests=True" if self.for_tests else ""
         group = f", group={self._group!r}" if self._group else ""
         return (
             f"PrivacyBudget(epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"accountant={self.accountant!r}{group})"
+            f"accountant={self.accountant!r}{tests}{group})"
         )
 
     def _repr_html_(self) -> str:
@@ -336,9 +437,10 @@ class PrivacyBudget:
             f"<td>{one.n_rows}</td><td>{escape(one.group or '')}</td></tr>"
             for one in self.ledger
         )
+        tests = " For tests only: it protects nobody." if self.for_tests else ""
         return (
-            f"<div><p><b>Privacy budget: ε = {self.epsilon:g}, δ = {self.delta:g}.</b> "
-            f"Spent: ε = {spent.epsilon:.4g}, δ = {spent.delta:g}.</p>"
+            f"<div><p><b>Privacy budget: ε = {self.epsilon:g}, δ = {self.delta:g}.{tests}</b> "
+            f"Spent: ε = {spent.epsilon:.4g}, δ = {spent.delta:g}. {self.remaining()}.</p>"
             f'<progress max="{self.epsilon}" value="{spent.epsilon}"></progress>'
             "<table><tr><th>entry</th><th>time (UTC)</th><th>who</th><th>private rows</th>"
             f"<th>group</th></tr>{rows}</table></div>"
@@ -368,9 +470,13 @@ class PrivacyBudget:
     def _most_spent(self, groups: dict[str, Prices]) -> Spent:
         return max(map(self._filter.spent, self._totals(groups)), key=lambda one: one.epsilon)
 
-    def _admit(self, event: Event, last_totals: list[Any]) -> Prices:
+    def _admit(self, event: Event, seeded: bool, connection: sqlite3.Connection) -> Prices:
         """Return the new total of this group's own events, or refuse."""
-        price, groups = Prices.of(event), self._groups(last_totals)
+        # of all groups: noise that two groups share is known to whoever knows the rows of one
+        if seeded and not self.for_tests and connection.execute(N_SEEDED).fetchone()[0]:
+            raise PrivacyBudgetError(SEEDED_TWICE)
+        price = Prices.of(event)
+        groups = self._groups(connection.execute(LAST_TOTALS).fetchall())
         for total in self._totals(groups):
             if not self._filter.holds(total + price):
                 raise PrivacyBudgetError(self._filter.refusal(event, total))

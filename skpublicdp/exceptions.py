@@ -54,6 +54,10 @@ class LargeDeltaWarning(UserWarning):
     """δ is so large for the number of rows that publishing some of them would satisfy it."""
 
 
+class SeededRandomnessWarning(UserWarning):
+    """A fit charged to a budget has a `random_state`: its noise can be repeated, hence undone."""
+
+
 class UnmeasuredWarning(UserWarning):
     """An answer comes from a model of released tables, none of which was about the question."""
 

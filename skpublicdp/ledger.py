@@ -37,7 +37,12 @@ from skpublicdp.accounting.decimals import written_above
 from skpublicdp.accounting.events import NOTHING, remainders
 from skpublicdp.accounting.measurements import Integers, Measurement, Sensitivity, noise_of
 from skpublicdp.budget import PrivacyBudget
-from skpublicdp.exceptions import LargeDeltaWarning, PrivacyBudgetError, warn
+from skpublicdp.exceptions import (
+    LargeDeltaWarning,
+    PrivacyBudgetError,
+    SeededRandomnessWarning,
+    warn,
+)
 from skpublicdp.mechanisms.families import Family, Path
 from skpublicdp.mechanisms.noise import LARGEST_SCALE, discrete_laplace
 from skpublicdp.mechanisms.randomness import RandomBits, random_bits, uniform_below
@@ -48,6 +53,12 @@ from skpublicdp.tickets import redeem
 
 LARGE_DELTA = 0.1
 """δ times the number of rows beyond which a warning is given."""
+
+SEEDED = (
+    "{} is charged to a budget and its noise comes from a random_state: whoever has or guesses the "
+    "seed can remove the noise, and so can two fits with the same seed. Use random_state=None for "
+    "private data, and a PrivacyBudget with for_tests=True in tests and examples."
+)
 
 
 class _Line(NamedTuple):
@@ -88,11 +99,18 @@ class Ledger:
         How many rows one person may have. Each event is priced for replacing them all at once.
     ticket : str, optional
         Good for one fit; see `new_ticket`.
+    seeded_parts : bool
+        Whether a base learner or a sanitizer, which draws for itself, has a seed of its own.
 
     Raises
     ------
     PrivacyBudgetError
-        If the budget cannot pay.
+        If the budget cannot pay, or has paid for another seeded fit.
+
+    Warns
+    -----
+    SeededRandomnessWarning
+        If there is a budget that is not for tests, and the fit or a part of it is seeded.
 
     Examples
     --------
@@ -120,6 +138,7 @@ class Ledger:
         who: str = "",
         rows_per_person: int | None = None,
         ticket: str | None = None,
+        seeded_parts: bool = False,
     ) -> None:
         self.epsilon, self.delta = exact_fraction(epsilon), exact_fraction(delta)
         self.rows_per_person = rows_per_person or 1
@@ -127,6 +146,7 @@ class Ledger:
         self._grouped = rows_per_person is not None
         self._bits: RandomBits = random_bits(random_state)
         self._budget, self._who, self._ticket = budget, who, ticket
+        self._seeded = seeded_parts or not self.secure
         self._entry: int | None = None
         self._lines: list[_Line] = []
         self._spent = self._paid = False
@@ -137,7 +157,9 @@ class Ledger:
         )
         self._root, self._plan = self, event or self._capacity.anything()
         if budget is not None:
-            budget.check(self._charge())
+            budget.check(self._charge(), seeded=self._seeded)
+            if self._seeded and not budget.for_tests:
+                warn(SEEDED.format(who or "This fit"), SeededRandomnessWarning)
         self.plan(self._plan)
 
     @classmethod
@@ -152,6 +174,7 @@ class Ledger:
             "random_state": estimator.random_state,
             "budget": estimator.budget,
             "rows_per_person": getattr(estimator, "max_rows_per_group", None),
+            "seeded_parts": any(map(_has_seed, estimator.get_params(deep=True).values())),
         }
         return cls(event=event, who=type(estimator).__name__, **known | settings)
 
@@ -371,6 +394,7 @@ class Ledger:
             The receipt.
         """
         ledgers, spent = self._parts or (self,), self._spent
+        budget = self._root._budget
         unit = REPLACE_ONE
         if self._grouped:
             unit = f"replace one person, up to {self.rows_per_person} private rows"
@@ -387,6 +411,7 @@ class Ledger:
             assumptions=assumptions,
             event=self._plan if spent else NOTHING,
             entry=self._root._entry,
+            for_tests=bool(spent and budget and budget.for_tests),
         )
 
     def _mechanism(self, line: _Line) -> Mechanism:
@@ -412,7 +437,11 @@ class Ledger:
         root = self._root
         if root._budget is not None and root._entry is None:
             root._entry = root._budget.spend(
-                self._charge(), who=self._who, n_rows=self.n_private, ticket=self._ticket
+                self._charge(),
+                who=self._who,
+                n_rows=self.n_private,
+                ticket=self._ticket,
+                seeded=self._seeded,
             )
         elif self._ticket is not None and not root._spent:
             redeem(self._ticket)
@@ -436,6 +465,14 @@ class Ledger:
     def _sample_noise(self, event: Event, spread: Fraction, table: Integers) -> Integers:
         sampler = rounded_gaussian if isinstance(event, Gaussian) else discrete_laplace
         return sampler(spread, table.size, self._bits).reshape(table.shape)
+
+
+def _has_seed(parameter: Any) -> bool:
+    """Indicate whether a parameter is a private learner or sanitizer with a `random_state`."""
+    if not hasattr(parameter, "get_params") or isinstance(parameter, type):
+        return False
+    known = parameter.get_params(deep=False)
+    return "epsilon" in known and known.get("random_state") is not None
 
 
 def public_seed(random_state: Any) -> int:

@@ -94,7 +94,7 @@ class Session(RuleBasedStateMachine):
 
     @initialize(kind=st.sampled_from(sorted(LEARNERS)))
     def begin(self, kind):
-        self.budget = PrivacyBudget(CAP, 0.01)
+        self.budget = PrivacyBudget(CAP, 0.01, for_tests=True)
         self.kind, self.learner = kind, LEARNERS[kind]
         self.estimator, self.fitted = self.learner.make(), False
         self.spoiled = {}

@@ -305,13 +305,18 @@ def test_trees_ask_at_the_cells_that_weighed_rows_are_cut_into():
 @may_drift
 @pytest.mark.parametrize("accountant", ["auto", "gdp", "zcdp", "pure"])
 def test_trees_for_three_labels_fit_into_any_budget(accountant):
-    budget = PrivacyBudget(1, 1e-6, accountant=accountant)
+    budget = PrivacyBudget(1, 1e-6, accountant=accountant, for_tests=True)
     clf = fitted(y=THREE, method="votes", epsilon=Fraction(1), budget=budget)
     assert 0.9 < budget.spent().epsilon <= 1
     assert clf.score(NEW, NEW_THREE) > 0.87
     assert len(fitted(y=THREE, method="votes", max_rounds=2).trees_) == 2
     with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* over leaves"):
-        fitted(y=THREE, method="votes", epsilon=1e-9, budget=(small := PrivacyBudget(1, 1e-6)))
+        fitted(
+            y=THREE,
+            method="votes",
+            epsilon=1e-9,
+            budget=(small := PrivacyBudget(1, 1e-6, for_tests=True)),
+        )
     assert small.ledger == []
 
 
@@ -553,7 +558,7 @@ def test_errors_are_a_sentence_without_private_values(arguments, message):
 @pytest.mark.parametrize("accountant", ["auto", "gdp", "zcdp", "pure"])
 @pytest.mark.parametrize("method", ["auto", "moments", "votes"])
 def test_a_budget_of_one_fit_holds_one_fit(accountant, method):
-    budget = PrivacyBudget(1, 1e-6, accountant=accountant)
+    budget = PrivacyBudget(1, 1e-6, accountant=accountant, for_tests=True)
     clf = fitted(method=method, epsilon=Fraction(1), budget=budget)
     assert clf.privacy_.entry == 1
     assert 0.9 < budget.spent().epsilon <= 1
@@ -569,7 +574,7 @@ def test_a_budget_of_one_fit_holds_one_fit(accountant, method):
 
 @pytest.mark.parametrize("accountant", ["auto", "gdp"])
 def test_two_fits_cost_what_their_noise_does(accountant):
-    budget = PrivacyBudget(2.5, 1e-6, accountant=accountant)
+    budget = PrivacyBudget(2.5, 1e-6, accountant=accountant, for_tests=True)
     for seed in range(2):
         fitted(method="moments", random_state=seed, budget=budget)
     delta = Fraction(1, 10**6)
@@ -584,7 +589,7 @@ def test_two_fits_cost_what_their_noise_does(accountant):
 
 
 def test_pure_fits_add_up():
-    budget = PrivacyBudget(1)
+    budget = PrivacyBudget(1, for_tests=True)
     for method in ("auto", "votes"):
         fitted(method=method, epsilon=0.5, delta=0, budget=budget)
     assert budget.spent() == (1.0, 0.0)
@@ -637,7 +642,7 @@ def test_a_budget_too_small_for_sums_votes(delta):
     assert clf.trees_
     assert clf.drift_ is None
     assert {"tree" in spent.name for spent in clf.privacy_.mechanisms} == {True}
-    budget = PrivacyBudget(1, 1e-6)
+    budget = PrivacyBudget(1, 1e-6, for_tests=True)
     clf.set_params(method="moments", budget=budget)
     with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* method='votes'"):
         clf.fit(X, Y, X_public=PUBLIC)

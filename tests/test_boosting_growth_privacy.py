@@ -339,7 +339,7 @@ def test_shares_of_growth_add_up_on_every_path(parameters, every):
 
 @pytest.mark.parametrize("accountant", ["auto", "pure", "zcdp", "gdp"])
 def test_a_budget_is_charged_no_less_than_growth_spends(accountant):
-    budget = PrivacyBudget(100_000, 1e-3, accountant=accountant)
+    budget = PrivacyBudget(100_000, 1e-3, accountant=accountant, for_tests=True)
     for path in ((1.0, False, 0, (0,), True), (0.5, True, 0, (9,), False)):
         uses = dictated(*path, epsilon=400, budget=budget)
         charged = budget.ledger[-1].event

@@ -511,7 +511,7 @@ def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
 
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
 def test_no_branch_costs_more_than_a_budget_is_charged(monkeypatch, accountant):
-    budget = PrivacyBudget(1000, 1e-3, accountant=accountant)
+    budget = PrivacyBudget(1000, 1e-3, accountant=accountant, for_tests=True)
     epsilon, delta = Fraction(2), Fraction(1, 10**6)
     price, cap = {
         "gdp": (mu_squared_price, gaussian_mu_squared(epsilon, delta)),

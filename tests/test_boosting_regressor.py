@@ -274,7 +274,7 @@ def test_no_public_rows():
     ],
 )
 def test_errors_are_a_sentence_without_private_values(arguments, message):
-    budget = PrivacyBudget(1, 1e-6)
+    budget = PrivacyBudget(1, 1e-6, for_tests=True)
     with pytest.raises(ValueError, match=message) as caught:
         fitted(**{"budget": budget, **arguments})
     assert "\n" not in str(caught.value)
@@ -317,7 +317,7 @@ def test_persons_are_protected():
 
 @pytest.mark.parametrize("epsilon", [1, 8])
 def test_a_budget_is_charged_once(epsilon):
-    budget = PrivacyBudget(epsilon, 1e-6)
+    budget = PrivacyBudget(epsilon, 1e-6, for_tests=True)
     reg = fitted(epsilon=Fraction(epsilon), budget=budget)
     assert reg.privacy_.entry == 1
     assert len(budget.ledger) == 1

@@ -49,14 +49,14 @@ def test_ten_tenths_are_one():
     budget = PrivacyBudget(1.0)
     assert len(spend_all(budget, [TENTH] * 12)) == 10
     assert budget.spent() == (1.0, 0.0)
-    assert budget.remaining() == budget.remaining("draw") == 0.0
+    assert budget.remaining("pure") == budget.remaining("draw") == 0.0
 
 
 def test_pure_or_gdp():
     whole = PrivacyBudget(1, 1e-6)
     assert whole.spend(Draw(Fraction(1))) == 1
     assert whole.spent() == (1.0, 0.0)
-    assert whole.remaining("draw") == whole.remaining() == whole.remaining("gaussian") == 0.0
+    assert whole.remaining("draw") == whole.remaining("pure") == whole.remaining("gaussian") == 0.0
 
     small = PrivacyBudget(1, 1e-6)
     assert len(spend_all(small, [TENTH] * 20)) == 14
@@ -112,7 +112,7 @@ def test_failures_are_set_aside():
     assert budget.remaining("approximate", MILLIONTH / 10**6) == 0.0
     pure = PrivacyBudget(3, 1e-6)
     spend_all(pure, [Pure(Fraction(1)), noise, Pure(Fraction(1))])
-    assert (budget.spent(), budget.remaining()) == (pure.spent(), pure.remaining())
+    assert (budget.spent(), budget.remaining("pure")) == (pure.spent(), pure.remaining("pure"))
     first = PrivacyBudget(3, 1e-6)
     assert first.remaining("approximate") == 3.0
     assert spend_all(first, [Approximate(Fraction(1), MILLIONTH), TENTH]) == [
@@ -186,8 +186,8 @@ def test_remaining_says_the_decimal_that_fits():
     budget = PrivacyBudget(1.0)
     for epsilon in (0.1, 0.2, 0.4):
         budget.spend(Draw(exact_fraction(epsilon)))
-    assert budget.remaining() == 0.3
-    assert PrivacyBudget(0.1).remaining() == 0.1
+    assert budget.remaining("pure") == 0.3
+    assert PrivacyBudget(0.1).remaining("pure") == 0.1
 
 
 def test_remaining_delta():
@@ -198,7 +198,7 @@ def test_remaining_delta():
     assert budget.remaining("gaussian", 1e-6) == 0.0
     budget.spend(Approximate(Fraction(1, 4), MILLIONTH / 4))
     assert budget.remaining("gaussian") == 0.0
-    assert budget.remaining() == 0.25
+    assert budget.remaining("pure") == 0.25
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
         budget.remaining("gaussian", 0)
     with pytest.raises(ValueError, match="delta must be a number, at least 0 and below 1; got 'x'"):
@@ -291,12 +291,16 @@ def test_groups_have_the_whole_budget_each():
     north, south = budget.group("north"), budget.group("south")
     north.spend(Draw(Fraction(7, 10)))
     south.spend(Draw(Fraction(4, 10)))
-    assert (north.remaining(), south.remaining(), budget.remaining()) == (0.3, 0.6, 0.3)
+    assert (north.remaining("pure"), south.remaining("pure"), budget.remaining("pure")) == (
+        0.3,
+        0.6,
+        0.3,
+    )
     assert budget.spent() == north.spent() == (0.7, 0.0)
     assert south.spent() == (0.4, 0.0)
     budget.spend(Draw(Fraction(3, 10)))  # on everybody: counts for all
-    assert (north.remaining(), south.remaining()) == (0.0, 0.3)
-    assert budget.group("east").remaining() == 0.7
+    assert (north.remaining("pure"), south.remaining("pure")) == (0.0, 0.3)
+    assert budget.group("east").remaining("pure") == 0.7
     with pytest.raises(PrivacyBudgetError, match=r"ε = 0\.1, and nothing is left"):
         budget.spend(TENTH)
     with pytest.raises(PrivacyBudgetError, match="nothing is left"):
@@ -412,7 +416,10 @@ def test_a_path_outlives_the_process(tmp_path):
     for wrong in ((2.0, 1e-6, "auto"), (1.0, 1e-5, "auto"), (1.0, 1e-6, "gdp"), (1.0, 0.0, "auto")):
         with pytest.raises(PrivacyBudgetError) as caught:
             PrivacyBudget(*wrong[:2], path=path, accountant=wrong[2])
-        assert "holds a budget of epsilon=1, delta=1e-06 and accountant='auto'" in str(caught.value)
+        assert (
+            "holds a budget of epsilon=1, delta=1e-06, accountant='auto' and for_tests=False"
+            in str(caught.value)
+        )
     assert budget.spent().epsilon == 0.5
 
 
@@ -509,9 +516,9 @@ def test_entries_say_who_when_what_and_how_many():
     assert budget.spend(Pure(Fraction(1, 3)), who="somebody", n_rows=12) == 1
     assert budget.group("north").spend(Steps((TENTH, Either((TENTH,))))) == 2
     first, second = budget.ledger
-    assert first[2:] == ("somebody", Pure(Fraction(1, 3)), 12, None)
+    assert first[2:] == ("somebody", Pure(Fraction(1, 3)), 12, None, False)
     assert before <= datetime.fromisoformat(first.time) <= datetime.now(UTC)
-    assert second[2:] == ("", Steps((TENTH, Either((TENTH,)))), 0, "north")
+    assert second[2:] == ("", Steps((TENTH, Either((TENTH,)))), 0, "north", False)
 
 
 def test_to_dict_is_plain():

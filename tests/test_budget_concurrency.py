@@ -111,7 +111,7 @@ def check(folder, n_workers, attempts):
         total, purse = spent[""] + spent[group], budget.group(group)
         assert total <= cap
         assert purse.spent().epsilon == float(total)
-        assert purse.remaining() == float(cap - total)
+        assert purse.remaining("pure") == float(cap - total)
     for _, group, size, outcome in said:
         if outcome == "refused":
             with pytest.raises(PrivacyBudgetError):

@@ -68,7 +68,7 @@ def estimators():
 
 @pytest.mark.parametrize("kind", estimators(), ids=lambda kind: kind.__name__)
 def test_a_fit_is_refused_before_rows_are_read(kind):
-    budget = PrivacyBudget(0.001)
+    budget = PrivacyBudget(0.001, for_tests=True)
     search = {"estimator": SemiPrivateClassifier(), "param_grid": {"alpha": [0.1, 0.2]}}
     required = search if kind is SemiPrivateSearchCV else {}
     estimator = kind(**required, budget=budget, epsilon=1.0)
@@ -81,11 +81,11 @@ def test_a_fit_is_refused_before_rows_are_read(kind):
 
 
 def test_a_fit_is_an_entry():
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
     first = learner(epsilon=0.3, budget=budget).fit(X, Y, X_public=X_PUBLIC)
     second = learner(epsilon=0.2, budget=budget.group("north")).fit(X, Y, X_public=X_PUBLIC)
     assert (first.privacy_.entry, second.privacy_.entry) == (1, 2)
-    assert "entry 2 of its budget" in repr(second.privacy_)
+    assert "entry 2 of a budget for tests, which protects nobody" in repr(second.privacy_)
     entries = budget.ledger
     assert [entry.who for entry in entries] == ["SemiPrivateClassifier"] * 2
     assert [entry.n_rows for entry in entries] == [60, 60]
@@ -96,17 +96,22 @@ def test_a_fit_is_an_entry():
 
 
 def test_fourteen_fits_of_a_tenth():
-    budget = PrivacyBudget(1, 1e-6)
+    budget = PrivacyBudget(1, 1e-6, for_tests=True)
     estimator = learner(epsilon=0.1, budget=budget)
     for number in range(14):
         assert estimator.fit(X, Y, X_public=X_PUBLIC).privacy_.entry == number + 1
     with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 0\.1"):
         estimator.fit(X, Y, X_public=X_PUBLIC)
-    assert learner(budget=PrivacyBudget(1, 1e-6)).fit(X, Y, X_public=X_PUBLIC).privacy_.entry == 1
+    assert (
+        learner(budget=PrivacyBudget(1, 1e-6, for_tests=True))
+        .fit(X, Y, X_public=X_PUBLIC)
+        .privacy_.entry
+        == 1
+    )
 
 
 def test_a_failed_validation_spends_nothing():
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
     bad = X.copy()
     bad[3, 1] = np.nan
     for rows, labels, parameters in (
@@ -119,7 +124,7 @@ def test_a_failed_validation_spends_nothing():
         with pytest.raises(ValueError):
             learner(budget=budget, **parameters).fit(rows, labels, X_public=X_PUBLIC)
     assert budget.ledger == []
-    assert budget.remaining() == 1.0
+    assert budget.remaining("pure") == 1.0
 
 
 class Interrupted(Tape):
@@ -128,11 +133,11 @@ class Interrupted(Tape):
 
 
 def test_a_fit_that_dies_after_its_entry_has_spent():
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
     with Interrupted(), pytest.raises(KeyboardInterrupt):
         learner(epsilon=0.4, budget=budget).fit(X, Y, X_public=X_PUBLIC)
     assert [entry.event for entry in budget.ledger] == [Draw(Fraction(2, 5))]
-    assert budget.remaining() == 0.6
+    assert budget.remaining("pure") == 0.6
 
 
 class Waiting(Tape):
@@ -148,7 +153,7 @@ class Waiting(Tape):
 
 
 def test_the_entry_is_there_before_anything_is_drawn():
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
     with Waiting(budget) as tape:
         learner(epsilon=0.4, budget=budget).fit(X, Y, X_public=X_PUBLIC)
     assert tape.seen == [1]
@@ -156,7 +161,7 @@ def test_the_entry_is_there_before_anything_is_drawn():
 
 def test_two_fits_that_both_passed_the_check_cannot_both_spend():
     """Refused at the first draw then, with nothing drawn."""
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
 
     class Overtaken(Tape):
         def member(self, *args):
@@ -182,7 +187,7 @@ GRID = {"epsilon": [0.1, 0.2, 0.3]}
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_a_grid_search_charges_exactly_the_sum(n_jobs):
-    budget = PrivacyBudget(10.0)
+    budget = PrivacyBudget(10.0, for_tests=True)
     search = GridSearchCV(learner(budget=budget), GRID, cv=KFold(5), n_jobs=n_jobs)
     search.fit(X, Y, X_public=X_PUBLIC)
     best = search.best_params_["epsilon"]
@@ -194,7 +199,7 @@ def test_a_grid_search_charges_exactly_the_sum(n_jobs):
 
 
 def test_a_grid_search_in_a_pipeline():
-    budget = PrivacyBudget(10.0)
+    budget = PrivacyBudget(10.0, for_tests=True)
     with sklearn.config_context(enable_metadata_routing=True):
         pipeline = Pipeline(
             [("scale", PublicFit()), ("clf", learner(budget=budget))],
@@ -209,7 +214,7 @@ def test_a_grid_search_in_a_pipeline():
 
 
 def test_cross_val_score_charges_each_fold():
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
     cross_val_score(
         learner(epsilon=0.1, budget=budget),
         X,
@@ -223,7 +228,7 @@ def test_cross_val_score_charges_each_fold():
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
-    budget = PrivacyBudget(1.0)  # 5 fits of .1, 2 of .2 and no third
+    budget = PrivacyBudget(1.0, for_tests=True)  # 5 fits of .1, 2 of .2 and no third
     search = GridSearchCV(
         learner(budget=budget), GRID, cv=KFold(5), error_score="raise", n_jobs=n_jobs
     )
@@ -232,14 +237,14 @@ def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
     if n_jobs is None:
         spent = [entry.event.epsilon for entry in budget.ledger]
         assert spent == [Fraction(1, 10)] * 5 + [Fraction(2, 10)] * 2
-        assert budget.remaining() == 0.1
+        assert budget.remaining("pure") == 0.1
     assert budget.spent().epsilon <= 1.0
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the test scores")
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_a_cap_in_the_middle_leaves_nan_in_a_lenient_search(n_jobs):
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
     search = GridSearchCV(learner(budget=budget), GRID, cv=KFold(5), n_jobs=n_jobs, refit=False)
     with pytest.warns(FitFailedWarning, match="fits failed out of a total of 15"):
         search.fit(X, Y, X_public=X_PUBLIC)
@@ -255,7 +260,7 @@ def test_a_cap_in_the_middle_leaves_nan_in_a_lenient_search(n_jobs):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
 @pytest.mark.filterwarnings("ignore:One or more of the test scores")
 def test_a_search_that_cannot_pay_for_its_refit_says_so():
-    budget = PrivacyBudget(0.5)
+    budget = PrivacyBudget(0.5, for_tests=True)
     search = GridSearchCV(learner(epsilon=0.1, budget=budget), {"alpha": [0.1]}, cv=KFold(5))
     with pytest.raises(PrivacyBudgetError, match="nothing is left"):
         search.fit(X, Y, X_public=X_PUBLIC)
@@ -274,12 +279,12 @@ KINDS = {
 @pytest.mark.parametrize("accountant", ["auto", "pure"])
 def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
     """Of its trials only (ε, δ) is known: ε counts as that of a pure fit, δ is set aside."""
-    budget = PrivacyBudget(3, 1e-6, accountant=accountant)
+    budget = PrivacyBudget(3, 1e-6, accountant=accountant, for_tests=True)
     release = {"epsilon": 0.5, "delta": 1e-6 if accountant == "auto" else 1e-7, "bounds": (-4, 4)}
     PAPQueryRelease(**release, budget=budget, random_state=0).fit(
         X[:, :1], X_public=X_PUBLIC[:, :1]
     )
-    before = budget.remaining()
+    before = budget.remaining("pure")
     search = SemiPrivateSearchCV(
         Pipeline([("clf", SemiPrivateClassifier())]), KINDS, epsilon=1.0, delta=1e-7,
         budget=budget, random_state=0,
@@ -288,7 +293,7 @@ def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
     assert search.chosen_by_ == "trials"
     assert search.privacy_.entry == 2
     assert basic_price(budget.ledger[1].event) == (1, Fraction(1, 10**7))
-    assert budget.remaining() == pytest.approx(before - 1)
+    assert budget.remaining("pure") == pytest.approx(before - 1)
     if accountant == "auto":
         assert budget.remaining("approximate") == 0.0  # a tenth of δ is spent
         with pytest.raises(PrivacyBudgetError, match="δ = 0 is left for fits of which only"):
@@ -304,7 +309,7 @@ def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
     ids=lambda learner: type(learner).__name__,
 )
 def test_learners_with_a_delta_fit_the_default_budget(learner):
-    budget = PrivacyBudget(3, 1e-6)
+    budget = PrivacyBudget(3, 1e-6, for_tests=True)
     budget.spend(Gaussian(Fraction(1, 100)))
     learner = clone(learner).set_params(epsilon=1.0, delta=5e-8, budget=budget, random_state=0)
     asked = learner.query(X) if hasattr(learner, "query") else slice(None)
@@ -321,7 +326,7 @@ def test_learners_with_a_delta_fit_the_default_budget(learner):
 def test_a_person_costs_what_a_row_does_and_gets_less_signal():
     """The event is the same; the draw is that of k times the sensitivity."""
     persons = np.repeat(np.arange(20), 3)
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
     with Tape() as tape:
         clf = learner(epsilon=0.5, max_rows_per_group=2, budget=budget)
         clf.fit(X, Y, X_public=X_PUBLIC, groups=persons)

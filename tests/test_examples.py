@@ -186,7 +186,7 @@ def test_from_frame_to_model(tmp_path, capsys, monkeypatch):
     module = runpy.run_path(str(EXAMPLES / "from_frame_to_model.py"))
     budget = module["budget"]
     assert [entry.group for entry in budget.ledger] == ["learning"] * 7 + ["held out"]
-    assert budget.remaining() > 0.3
+    assert budget.remaining("pure") > 0.3
     train, test = module["train"], module["test"]
     assert set(module["is_public"].index[module["is_public"]]) <= set(train)
     assert not set(train) & set(test)

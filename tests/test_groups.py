@@ -244,7 +244,7 @@ class TestRows:
         ],
     )
     def test_one_clear_sentence(self, estimator, k, groups, message):
-        budget = PrivacyBudget(1)
+        budget = PrivacyBudget(1, for_tests=True)
         estimator = clone(estimator).set_params(max_rows_per_group=k, budget=budget)
         labels = np.append(Y[1:], 1)  # the last row is private for all of them
         with pytest.raises(ValueError, match=message) as caught:
@@ -329,7 +329,7 @@ class TestRouting:
             assert receipt.unit == "replace one person, up to 2 private rows"
 
     def test_grid_search(self, routing):
-        budget = PrivacyBudget(10)
+        budget = PrivacyBudget(10, for_tests=True)
         search = GridSearchCV(
             clone(CLF).set_params(budget=budget), {"epsilon": [0.5, 1.0]}, cv=GroupKFold(3)
         )

@@ -312,7 +312,7 @@ class TestBaseLearners:
             self.refused(base, "must be a differentially private classifier with a parameter 'eps")
 
     def test_those_with_a_budget_of_their_own(self):
-        budget = PrivacyBudget(3.0)
+        budget = PrivacyBudget(3.0, for_tests=True)
         for base in (
             SemiPrivateClassifier(budget=budget),
             LabelBoostClassifier(budget=budget),
@@ -387,7 +387,7 @@ def test_labels_of_other_rows_choose_no_type():
 class TestBudget:
     @pytest.mark.parametrize("release", [False, True])
     def test_one_entry_of_all(self, release):
-        budget = PrivacyBudget(2.0)
+        budget = PrivacyBudget(2.0, for_tests=True)
         clf = fitted(Recorder(), epsilon=0.75, budget=budget, release_labeler=release)
         (entry,) = budget.ledger
         assert entry.event == clf.privacy_.event == Pure(Fraction(3, 4))
@@ -397,13 +397,13 @@ class TestBudget:
 
     @pytest.mark.parametrize("release", [False, True])
     def test_delta(self, release):
-        budget = PrivacyBudget(2.0, 1e-5, accountant="pure")
+        budget = PrivacyBudget(2.0, 1e-5, accountant="pure", for_tests=True)
         clf = fitted(Recorder(), delta=1e-6, budget=budget, release_labeler=release)
         assert clf.privacy_.event == Approximate(Fraction(2), Fraction(1, 10**6))
         assert budget.spent() == (2.0, 1e-6)
 
     def test_it_refuses_before_rows_are_read(self):
-        budget = PrivacyBudget(1.0)
+        budget = PrivacyBudget(1.0, for_tests=True)
         with pytest.raises(PrivacyBudgetError, match="asks for ε = 2"):
             fitted(X=np.full((N, 3), np.nan), budget=budget)
         with pytest.raises(ValueError, match="needs unlabelled rows"):
@@ -414,7 +414,7 @@ class TestBudget:
 
     def test_the_papers_constants_take_no_more_than_one(self):
         """For each row of a person: its claims stop there."""
-        budget = PrivacyBudget(9.0)
+        budget = PrivacyBudget(9.0, for_tests=True)
         settings = {"constants": "paper", "n_base": 1, "budget": budget}
         with pytest.raises(ValueError, match=r"epsilon of at most 1 .*Claims 4.3 and 4.5.* got 5"):
             fitted(Recorder(), epsilon=5.0, **settings)

@@ -115,7 +115,7 @@ def opened(use, bits, budget=None, **settings):
 class TestWrittenAhead:
     @pytest.mark.parametrize("use", USES)
     def test_the_entry_comes_before_the_draw(self, use):
-        budget = PrivacyBudget(2, 1e-6)
+        budget = PrivacyBudget(2, 1e-6, for_tests=True)
         bits = Bits(look=lambda: [entry.event for entry in budget.ledger])
         ledger = opened(use, bits, budget, who="Somebody")
         ledger.read(100)
@@ -124,12 +124,12 @@ class TestWrittenAhead:
         USES[use](ledger)
         assert bits.seen
         assert set(map(tuple, bits.seen)) == {(ledger.event,)}
-        ((number, _, who, event, n_rows, group),) = budget.ledger
+        ((number, _, who, event, n_rows, group, _),) = budget.ledger
         assert (number, who, event, n_rows, group) == (1, "Somebody", ledger.event, 100, None)
         assert ledger.receipt().entry == 1
 
     def test_one_entry_for_all_of_a_fit(self):
-        budget = PrivacyBudget(1)
+        budget = PrivacyBudget(1, for_tests=True)
         ledger = Ledger(1, budget=budget)
         for part in ledger.split(2):
             drawn(part.child(Pure(HALF), **SAID))
@@ -154,7 +154,7 @@ class TestWrittenAhead:
     @pytest.mark.parametrize("use", USES)
     def test_a_budget_that_is_empty_by_now(self, use):
         """Another fit came between the look at the budget and the first draw."""
-        budget, bits = PrivacyBudget(2, 1e-6), Bits()
+        budget, bits = PrivacyBudget(2, 1e-6, for_tests=True), Bits()
         ledger = opened(use, bits, budget)
         other = Ledger(2, budget=budget)
         drawn(other)
@@ -165,21 +165,21 @@ class TestWrittenAhead:
         assert ledger.receipt().epsilon == 0.0
 
     def test_a_budget_that_cannot_pay_refuses_at_once(self):
-        budget, bits = PrivacyBudget(1), Bits()
+        budget, bits = PrivacyBudget(1, for_tests=True), Bits()
         drawn(Ledger(Fraction(7, 10), budget=budget))
         with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 0.4, and ε = 0.3 is left"):
             watched(bits, Fraction(4, 10), budget=budget)
         assert not bits.seen
 
     def test_a_fit_that_fails_has_spent(self):
-        budget = PrivacyBudget(1)
+        budget = PrivacyBudget(1, for_tests=True)
         ledger = Ledger(1, budget=budget)
         with (
             mock.patch.object(Ledger, "_sample_member", side_effect=KeyboardInterrupt),
             pytest.raises(KeyboardInterrupt),
         ):
             drawn(ledger)
-        assert budget.remaining() == 0
+        assert budget.remaining("pure") == 0
 
 
 class TestPlans:
@@ -196,7 +196,7 @@ class TestPlans:
         assert ledger.receipt().event == Steps((Draw(HALF), Draw(HALF)))
 
     def test_a_budget_is_charged_the_plan(self):
-        budget = PrivacyBudget(1, 1e-6)
+        budget = PrivacyBudget(1, 1e-6, for_tests=True)
         ledger = Ledger(1, MILLIONTH, budget=budget)
         ledger.plan(Gaussian(Fraction(1, 100)))
         noisy(ledger, Gaussian(Fraction(1, 200)))
@@ -205,7 +205,7 @@ class TestPlans:
     @pytest.mark.parametrize("accountant", [None, "auto", "pure", "zcdp", "gdp"])
     def test_what_fits(self, accountant):
         """(ε, δ), in the currency of the budget."""
-        budget = accountant and PrivacyBudget(4, 1e-5, accountant=accountant)
+        budget = accountant and PrivacyBudget(4, 1e-5, accountant=accountant, for_tests=True)
         ledger = Ledger(1, MILLIONTH, budget=budget)
         mu_squared = ledger.event.mu_squared
         by_curve = gaussian_mu_squared(Fraction(1), MILLIONTH)
@@ -240,7 +240,9 @@ class TestPlans:
 
     @pytest.mark.parametrize("accountant", ["auto", "pure", "zcdp"])
     def test_plans_without_a_scale(self, accountant):
-        ledger = Ledger(1, MILLIONTH, budget=PrivacyBudget(4, 1e-5, accountant=accountant))
+        ledger = Ledger(
+            1, MILLIONTH, budget=PrivacyBudget(4, 1e-5, accountant=accountant, for_tests=True)
+        )
         with pytest.raises(ValueError, match="exceeds the budget at every scale"):
             ledger.scale(lambda scale: Steps((Gaussian(1), Draw(scale))))
         with pytest.raises(ValueError, match="fits the budget at every scale"):
@@ -254,7 +256,9 @@ class TestPlans:
     def test_equal_draws_gain_by_the_plan_calculus(self):
         """Eight draws: 7 to 11% more than by zCDP, and more than by adding up ε."""
         alone = Ledger(1, MILLIONTH).equal_draws(8)
-        with_zcdp = Ledger(1, MILLIONTH, budget=PrivacyBudget(2, 1e-5, accountant="zcdp"))
+        with_zcdp = Ledger(
+            1, MILLIONTH, budget=PrivacyBudget(2, 1e-5, accountant="zcdp", for_tests=True)
+        )
         assert 1.06 < alone / with_zcdp.equal_draws(8) < 1.12
         assert alone > Fraction(1, 8)
 
@@ -467,7 +471,7 @@ class TestTickets:
         assert not bits.seen
 
     def test_with_a_budget_the_file_remembers(self):
-        budget, ticket = PrivacyBudget(3), new_ticket()
+        budget, ticket = PrivacyBudget(3, for_tests=True), new_ticket()
         drawn(Ledger(1, budget=budget, ticket=ticket))
         bits = Bits()
         late = watched(bits, 1, budget=budget, ticket=ticket)
@@ -480,7 +484,7 @@ class TestTickets:
         foreign = "1-" + new_ticket().split("-")[1]
         with pytest.raises(PrivacyBudgetError, match="A query is good for one fit"):
             drawn(Ledger(1, ticket=foreign))
-        budget = PrivacyBudget(3)
+        budget = PrivacyBudget(3, for_tests=True)
         drawn(Ledger(1, budget=budget, ticket=foreign))
         assert len(budget.ledger) == 1
 
@@ -639,12 +643,12 @@ class TestReceipts:
         assert list(zip(frame.mechanism, frame.epsilon, strict=True)) == expected
 
     def test_the_scope(self):
-        budget = PrivacyBudget(1)
+        budget = PrivacyBudget(1, for_tests=True)
         for number in (1, 2):
             ledger = Ledger(HALF, budget=budget)
             drawn(ledger)
             assert ledger.receipt().entry == number
-            assert f"entry {number} of its budget" in repr(ledger.receipt())
+            assert f"entry {number} of a budget for tests" in repr(ledger.receipt())
         alone = Ledger(1)
         drawn(alone)
         assert "every other use of the same rows adds its own" in repr(alone.receipt())
@@ -688,7 +692,9 @@ class TestReceipts:
         assert receipt.in_words().replace("'", "&#x27;") in html
 
     def test_written_and_read(self):
-        ledger = Ledger(1, MILLIONTH, budget=PrivacyBudget(1, 1e-6), rows_per_person=2)
+        ledger = Ledger(
+            1, MILLIONTH, budget=PrivacyBudget(1, 1e-6, for_tests=True), rows_per_person=2
+        )
         noisy(ledger, ledger.event)
         ledger.note("of somebody else", Approximate(TENTH, TENTH), "a paper")
         ledger.read(10, 20)
@@ -756,7 +762,7 @@ class TestReceipts:
 
 class TestOpening:
     def test_by_an_estimator(self):
-        budget = PrivacyBudget(3)
+        budget = PrivacyBudget(3, for_tests=True)
         clf = SemiPrivateClassifier(
             epsilon=0.3, random_state=0, max_rows_per_group=4, budget=budget
         )

@@ -302,7 +302,7 @@ class TestRows:
         if sentence is None:
             assert silently(**known | settings).accuracy == 0
             return
-        budget = PrivacyBudget(10.0)
+        budget = PrivacyBudget(10.0, for_tests=True)
         with pytest.raises(ValueError, match=sentence):
             private_scores(**known | settings, budget=budget)
         assert budget.ledger == []
@@ -458,7 +458,7 @@ class TestMathematics:
 
 class TestBudgets:
     def test_nothing_is_read_before_it_is_paid(self):
-        budget = PrivacyBudget(0.001)
+        budget = PrivacyBudget(0.001, for_tests=True)
         rows = Untouchable()
         scorer = make_private_scorer("accuracy", budget=budget)
         for call in (
@@ -475,7 +475,7 @@ class TestBudgets:
 
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
     def test_one_release_is_one_entry(self, delta):
-        budget = PrivacyBudget(1.0, delta)
+        budget = PrivacyBudget(1.0, delta, for_tests=True)
         X = RNG.random((50, 1))
         scores = private_scores(
             Scored(), X, labels_for(X[:, 0]), epsilon=0.4, delta=delta, budget=budget
@@ -491,7 +491,7 @@ class TestBudgets:
     def test_scorers(self, metric):
         X = RNG.normal(size=(400, 2))
         y = labels_for(1 / (1 + np.exp(-9 * X[:, 0])))
-        budget = PrivacyBudget(100.0)
+        budget = PrivacyBudget(100.0, for_tests=True)
         scorer = make_private_scorer(metric, epsilon=0.5, budget=budget, random_state=0)
         found = cross_val_score(LogisticRegression(), X, y, scoring=scorer, cv=4)
         assert (found > 0.7).all()
@@ -505,13 +505,13 @@ class TestBudgets:
     def test_searches(self):
         X = RNG.normal(size=(200, 2))
         y = X[:, 0] > 0
-        budget = PrivacyBudget(6.0)
+        budget = PrivacyBudget(6.0, for_tests=True)
         scorer = make_private_scorer("accuracy", epsilon=1.0, budget=budget)
         search = GridSearchCV(
             DecisionTreeClassifier(), {"max_depth": [1, 2, 3]}, scoring=scorer, cv=2
         )
         clone(search).fit(X, y)
-        assert (len(budget.ledger), budget.remaining()) == (6, 0.0)
+        assert (len(budget.ledger), budget.remaining("pure")) == (6, 0.0)
         with pytest.raises(PrivacyBudgetError):
             scorer(DecisionTreeClassifier().fit(X, y), X, y)
 
@@ -633,7 +633,7 @@ class TestStreamsAndPersons:
     def test_nothing_is_quoted_and_nothing_spent_when_a_chunk_fails(self):
         pa = pytest.importorskip("pyarrow")
         rows = open_rows(pa.Table.from_pandas(self.frame).to_batches(max_chunksize=70))
-        budget = PrivacyBudget(1.0)
+        budget = PrivacyBudget(1.0, for_tests=True)
         with pytest.raises(ValueError, match="predict of the estimator") as caught:
             private_scores(Scored(), rows.drop("y"), rows["y"], budget=budget)
         assert caught.value.__cause__ is None

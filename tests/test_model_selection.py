@@ -216,7 +216,7 @@ class TestKinds:
 
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
     def test_the_better_one_is_chosen_and_fitted_to_all_rows(self):
-        budget = PrivacyBudget(1.0)
+        budget = PrivacyBudget(1.0, for_tests=True)
         search = searched(self.GRID, estimator=self.PIPELINE, budget=budget)
         assert search.chosen_by_ == "trials"
         assert search.best_index_ == 1
@@ -312,7 +312,11 @@ def test_log_mass_is_that_of_the_listed_members(family):
     [
         (SemiPrivateClassifier(), {"epsilon": [0.1, 1]}, "param_grid must not hold 'epsilon'"),
         (SemiPrivateClassifier(), [], "at least one setting"),
-        (SemiPrivateClassifier(budget=PrivacyBudget(1)), {"alpha": [0.1]}, "budget=None"),
+        (
+            SemiPrivateClassifier(budget=PrivacyBudget(1, for_tests=True)),
+            {"alpha": [0.1]},
+            "budget=None",
+        ),
         (SemiPrivateClassifier(max_rows_per_group=2), {"alpha": [0.1]}, "max_rows_per_group=None"),
         (SemiPrivateClassifier(random_state=0), {"alpha": [0.1]}, "random_state=None"),
         (DecisionTrees, {"alpha": [0.1]}, "estimator"),

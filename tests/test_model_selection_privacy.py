@@ -163,7 +163,7 @@ class Forbidden:
 @pytest.mark.filterwarnings("ignore:(Only . public|Public rows show)")
 def test_a_budget_is_charged_once_and_before_a_row_is_read():
     X, y = np.resize(POINTS, (30, 1)), np.resize([0, 1, 1, 0], 30)
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(1.0, for_tests=True)
     search = family(budget=budget).fit(X, y, X_public=PUBLIC)
     assert (len(budget.ledger), budget.spent().epsilon) == (1, EPSILON)
     assert search.privacy_.entry == 1

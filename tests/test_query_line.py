@@ -539,7 +539,7 @@ def test_bad_arguments_are_named(changes, sentence):
     ],
 )
 def test_noise_that_cannot_be_drawn_is_refused_before_it_is_charged(settings, least, persons):
-    budget = PrivacyBudget(1, 1e-3)
+    budget = PrivacyBudget(1, 1e-3, for_tests=True)
     x = np.arange(9.0)
 
     def released(factor):
@@ -563,7 +563,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_it_is_charged(settings, le
     ],
 )
 def test_an_epsilon_too_small_to_be_drawn_charges_nothing(queries):
-    budget = PrivacyBudget(1, 1e-3)
+    budget = PrivacyBudget(1, 1e-3, for_tests=True)
     n_columns = 1 if isinstance(queries, ThresholdQueries | IntervalQueries) else 2
     X = np.arange(20.0).reshape(-1, n_columns)
     release = PAPQueryRelease(queries, epsilon=1e-9, delta=0, bounds=(0, 20), budget=budget)

@@ -363,7 +363,7 @@ def test_a_fault_in_any_pass_is_one_error_and_at_most_one_charge(name, how):
     charges = []
     for breaks_in in range(begun + 1, usual.passes + 1):
         faulty = Faulty(breaks_in, how)
-        rows, budget = open_rows(faulty), PrivacyBudget(10, 1e-3)
+        rows, budget = open_rows(faulty), PrivacyBudget(10, 1e-3, for_tests=True)
         model, wanted, label = FITS[name]
         model = clone(model).set_params(random_state=0, budget=budget)
         y = () if label is None else (rows[label],)
@@ -389,7 +389,7 @@ def test_a_failed_fit_leaves_the_fitted_model(tmp_path):
 
 @pytest.mark.parametrize("make", [parquet, dask_rows])
 def test_a_value_that_will_not_do_is_found_before_anything_is_spent(make, cluster, tmp_path):
-    budget = PrivacyBudget(1)
+    budget = PrivacyBudget(1, for_tests=True)
     model = SemiPrivateClassifier(budget=budget, epsilon=1)
     rows = make(tmp_path)
     public = PUBLIC[["years", "known"]].set_axis(["age", "known"], axis=1)
@@ -401,7 +401,7 @@ def test_a_value_that_will_not_do_is_found_before_anything_is_spent(make, cluste
 
 
 def test_a_file_cut_short_between_passes(tmp_path):
-    rows, budget = parquet(tmp_path), PrivacyBudget(1)
+    rows, budget = parquet(tmp_path), PrivacyBudget(1, for_tests=True)
     rows.n_rows  # noqa: B018
     whole = (tmp_path / "2.parquet").read_bytes()
     (tmp_path / "2.parquet").write_bytes(whole[: len(whole) // 2])
@@ -459,13 +459,13 @@ class Deadly:
 
 
 def survives(name, reads, directory):
-    budget = PrivacyBudget(10, 1e-3)
+    budget = PrivacyBudget(10, 1e-3, for_tests=True)
     ddf = dd.from_map(Deadly(directory, reads), range(4), meta=TABLE.slice(0, 0).to_pandas())
     model = fitted(name, open_rows(ddf), budget=budget)
     if FITS[name][2] is not None or reads < 2:  # without labels there are two passes at least
         assert len(os.listdir(directory)) > reads + 1  # killed, and read again
     assert len(budget.ledger) == 1
-    alone = fitted(name, in_memory(), budget=PrivacyBudget(10, 1e-3))
+    alone = fitted(name, in_memory(), budget=PrivacyBudget(10, 1e-3, for_tests=True))
     assert bits(name, model) == bits(name, alone)
 
 

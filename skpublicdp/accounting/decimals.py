@@ -136,18 +136,28 @@ def written_below(value: Fraction) -> float:
 
 def fraction_below(value: Fraction) -> Fraction:
     """Round a positive fraction down to 64 binary digits."""
-    scale = Fraction(2) ** (64 - (value.numerator.bit_length() - value.denominator.bit_length()))
+    scale = _grid(value, 64)
     return Fraction(math.floor(value * scale)) / scale
 
 
 def fraction_above(value: Fraction, digits: int = 64) -> Fraction:
-    """Round a non-negative fraction up to so many binary digits."""
+    """Round a non-negative fraction up to so many binary digits.
+
+    What is not above a number of so many digits is not rounded past it: a plan that costs no more
+    than a cap is not refused for its rounding.
+    """
     if not value:
         return value
-    scale = Fraction(2) ** (
-        digits - (value.numerator.bit_length() - value.denominator.bit_length())
-    )
+    scale = _grid(value, digits)
     return Fraction(math.ceil(value * scale)) / scale
+
+
+def _grid(value: Fraction, digits: int) -> Fraction:
+    """Return the power of two that makes a positive fraction a number of so many digits."""
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    if value < Fraction(2) ** exponent:  # 2^exponent is at most the value, and less than twice it
+        exponent -= 1
+    return Fraction(2) ** (digits - 1 - exponent)
 
 
 def root_below(square: Fraction) -> Fraction:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -88,10 +88,10 @@ class Prices(NamedTuple):
         epsilon, delta = basic_price(event)
         event = without_failures(event)
         rho, mu_squared = (
-            None if math.isinf(price) else fraction_above(Fraction(price))
+            None if price == math.inf else fraction_above(Fraction(price))
             for price in (rho_price(event), mu_squared_price(event))
         )
-        if math.isinf(epsilon):
+        if epsilon == math.inf:  # isinf overflows where a fraction is too large for a float
             return cls(delta, rho, mu_squared, NO, mu_squared, 1, 1)
         costs = int(epsilon > 0 or delta > 0)
         return cls(delta, rho, mu_squared, Fraction(epsilon), NO, 0, costs)
@@ -256,21 +256,21 @@ class Filter:
             )
         allowed = self.failures(total + price)
         if total.delta + price.delta > allowed:
-            left = _short(max(allowed - total.delta, NO), ROUND_FLOOR)
+            left = four_digits(max(allowed - total.delta, NO), ROUND_FLOOR)
             such = " for fits of which only (ε, δ) is known," if self.accountant == "auto" else ""
             return (
-                f"This fit asks for δ = {_short(price.delta)}, and δ = {left} is left{such} {cap}; "
-                "fit with delta=0 or a smaller one, or stop here."
+                f"This fit asks for δ = {four_digits(price.delta)}, and δ = {left} is left{such} "
+                f"{cap}; fit with delta=0 or a smaller one, or stop here."
             )
         if price.noisy:
             epsilon = gaussian_epsilon(price.mu_squared, self.delta)
-            asked = f"as much as ε = {_short(epsilon)} at δ = {float(self.delta):g}"
+            asked = f"as much as ε = {four_digits(epsilon)} at δ = {float(self.delta):g}"
             room = self.room(total, "gaussian")
         else:
-            asked = f"ε = {_short(price.pure)}"
+            asked = f"ε = {four_digits(price.pure)}"
             kind = "approximate" if price.delta else "draw" if isinstance(event, Draw) else "pure"
             room = self.room(total, kind, price.delta or None)
-        left = f"ε = {_short(room, ROUND_FLOOR)}" if room else "nothing"
+        left = f"ε = {four_digits(room, ROUND_FLOOR)}" if room else "nothing"
         advice = "fit with a smaller epsilon, or stop here" if room else "stop here"
         return f"This fit asks for {asked}, and {left} is left {cap}; {advice}."
 
@@ -314,6 +314,10 @@ def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
     return None if one is None or other is None else one + other
 
 
-def _short(number: Fraction | float, rounding: str = ROUND_CEILING) -> str:
+def four_digits(number: Fraction | float, rounding: str = ROUND_CEILING) -> str:
     """Write a number with four digits, on the safe side."""
-    return f"{float(Context(4, rounding).create_decimal(repr(float(number)))):g}"
+    if number == math.inf:
+        return "inf"
+    exact = exact_fraction(number)
+    rounded = Context(4, rounding).divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    return f"{float(rounded):g}" if math.isfinite(float(rounded)) else f"{rounded:e}"

@@ -111,7 +111,7 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
         highest = mu * (mu / 2 + (-2 * to_decimal(delta).ln()).sqrt())
         found = _root(_gap_in_epsilon(mu_squared, delta), -highest, Decimal(0), -highest)
         epsilon = float_above(-found)
-    while not implies(mu_squared, Fraction(epsilon), delta):
+    while epsilon < math.inf and not implies(mu_squared, Fraction(epsilon), delta):
         epsilon = math.nextafter(epsilon, math.inf)
     return epsilon
 

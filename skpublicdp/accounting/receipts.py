@@ -75,6 +75,8 @@ class PrivacyReceipt:
         What happened to the private rows, to be composed with what happens later.
     entry : int or None
         Number of the fit in its `PrivacyBudget`.
+    for_tests : bool
+        Whether that budget admits any number of seeded fits, so that its sum protects nobody.
 
     See Also
     --------
@@ -101,6 +103,7 @@ class PrivacyReceipt:
     assumptions: tuple[str, ...] = ()
     event: Event = field(kw_only=True)
     entry: int | None = None
+    for_tests: bool = False
 
     @property
     def mu(self) -> float:
@@ -193,6 +196,7 @@ class PrivacyReceipt:
             "assumptions": list(self.assumptions),
             "event": to_text(self.event),
             "entry": self.entry,
+            "for_tests": self.for_tests,
         }
 
     @classmethod
@@ -248,6 +252,8 @@ class PrivacyReceipt:
         scope = "this fit alone; every other use of the same rows adds its own"
         if self.entry is not None:
             scope = f"this fit, entry {self.entry} of its budget, which adds up all fits"
+        if self.for_tests:
+            scope = f"this fit, entry {self.entry} of a budget for tests, which protects nobody"
         together = ""
         if sum(m.epsilon for m in self.mechanisms) > self.epsilon * (1 + 1e-9):
             together = (

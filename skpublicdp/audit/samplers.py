@@ -12,6 +12,7 @@ import itertools
 import math
 import pickle
 import secrets
+import warnings
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
@@ -28,7 +29,7 @@ from skpublicdp.audit.prices import least_losses
 from skpublicdp.audit.tape import replaced
 from skpublicdp.audit.verification import SAMPLES, Verification
 from skpublicdp.budget import PrivacyBudget
-from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Product
 from skpublicdp.mechanisms.randomness import random_bits
@@ -210,7 +211,7 @@ def _budgets() -> Iterator[str]:
     parted: list[tuple[Event | None, Fraction]]
     parted = [*[(Pure(Fraction(1, 4)), NO)] * 12, *[(None, SMALL)] * 20]
     for accountant, order in itertools.product(("pure", "auto", "gdp", "zcdp"), (mixed, parted)):
-        budget = PrivacyBudget(2, DELTA, accountant=accountant)
+        budget = PrivacyBudget(2, DELTA, accountant=accountant, for_tests=True)
         done: list[Event] = []
         for number, (event, delta) in enumerate(order):
             copies = (lambda b: b, copy.deepcopy, clone, lambda b: pickle.loads(pickle.dumps(b)))
@@ -225,7 +226,8 @@ def _budgets() -> Iterator[str]:
             yield f"{accountant}: nothing is left too soon"
         if budget.spent().epsilon > 2 or budget.spent().delta > float(DELTA):
             yield f"{accountant}: more is spent than there was"
-    budget = PrivacyBudget(1)  # half of it for everybody, the rest for each group
+    # half of it for everybody, the rest for each group
+    budget = PrivacyBudget(1, for_tests=True)
     for part, allowed in ((budget, True), (budget.group("a"), True), (budget.group("a"), False),
                           (budget.group("b"), True), (budget, False)):  # fmt: skip
         try:
@@ -236,6 +238,15 @@ def _budgets() -> Iterator[str]:
         else:
             if not allowed:
                 yield "a group has more than everybody's fits leave"
+    budget = PrivacyBudget(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SeededRandomnessWarning)
+            for part in (budget.group("a"), budget.group("b")):
+                _fit(part, Pure(Fraction(1, 4)), NO, 0)
+    except PrivacyBudgetError:
+        return
+    yield "two fits may have the same noise"
 
 
 def _fit(budget: PrivacyBudget, event: Event | None, delta: Fraction, number: int) -> Event:

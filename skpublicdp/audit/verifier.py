@@ -131,7 +131,9 @@ class Verifier:
         made = self._make
         for accountant in ("auto", "pure"):
             epsilon, delta = (exact_fraction(claimed) for claimed in self._claimed)
-            budget = PrivacyBudget(2 * epsilon + 1, 2 * delta, accountant=accountant)
+            budget = PrivacyBudget(
+                2 * epsilon + 1, 2 * delta, accountant=accountant, for_tests=True
+            )
             with Watching(budget=budget) as tape:
                 attempt = fit_once(
                     lambda b=budget: made().set_params(budget=b),  # type: ignore[misc]

@@ -108,11 +108,11 @@ def make_private_scorer(
     >>> from skpublicdp.metrics import make_private_scorer
     >>> X, y = np.zeros((1000, 1)), np.arange(1000) % 4 > 0
     >>> budget = PrivacyBudget(5.0)
-    >>> scorer = make_private_scorer("accuracy", epsilon=1.0, budget=budget, random_state=0)
+    >>> scorer = make_private_scorer("accuracy", epsilon=1.0, budget=budget)
     >>> found = cross_val_score(DummyClassifier(), X, y, scoring=scorer)
     >>> bool((abs(found - 0.75) < 0.1).all())
     True
-    >>> len(budget.ledger), budget.remaining()
+    >>> len(budget.ledger), budget.remaining("pure")
     (5, 0.0)
     """
     check_parameters(

@@ -123,8 +123,8 @@ MUTANTS = (
         "one step charged for all",
         CHARGE,
         "ledger.py",
-        "                self._charge(), who=self._who,",
-        "                event, who=self._who,",
+        "                self._charge(),\n                who=self._who,",
+        "                event,\n                who=self._who,",
         ("SemiPrivateClassifier, in rounds",),
     ),
     Mutant(
@@ -133,6 +133,14 @@ MUTANTS = (
         "budget.py",
         "            if not self._filter.holds(total + price):\n",
         "            if not self._filter.holds(total):\n",
+        ("budgets",),
+    ),
+    Mutant(
+        "a second seeded fit under one budget",
+        CHARGE,
+        "budget.py",
+        "        if seeded and not self.for_tests and",
+        "        if False and",
         ("budgets",),
     ),
     Mutant(
