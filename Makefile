@@ -87,7 +87,7 @@ head-to-head: $(VENV)/.ready  ## beside other packages, in environments of their
 ablate: $(VENV)/.ready  ## what each tuned number buys, as ratios of errors
 	$(BIN)/python benchmarks/ablate.py
 
-audit: $(VENV)/.ready  ## verifies every estimator: claimed and attained privacy, a minute and a half
+audit: $(VENV)/.ready  ## verifies every estimator: claimed and attained privacy, two minutes and more
 	$(BIN)/python -m skpublicdp.audit
 
 mutants: $(VENV)/.ready  ## seeds defects in copies of the package, each of which the audit must find

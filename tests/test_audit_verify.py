@@ -16,13 +16,13 @@ import skpublicdp
 from skpublicdp import accounting
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity, Steps, plan_delta
 from skpublicdp.audit import __main__ as command
-from skpublicdp.audit import audit_privacy, verify_privacy
+from skpublicdp.audit import audit_privacy, evidence, verify_privacy
 from skpublicdp.audit.catalogue import catalogue
 from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.evidence import table
 from skpublicdp.audit.losses import Losses, gaussian_delta
 from skpublicdp.audit.movement import UnlikeError, error_range, log_mass, member_errors
-from skpublicdp.audit.sight import contents, difference
+from skpublicdp.audit.sight import contents, difference, difference_seen
 from skpublicdp.audit.verification import Verification
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
@@ -477,13 +477,70 @@ def test_contents_tell_what_differs():
         return {"a": {"b": held}, "f": lambda: inside}
 
     assert contents(of(1, 2)) == contents(of(1, 2))
-    assert difference(contents(of(1, 2)), contents(of(3, 2))) == ".'a'.'b'.0: 1 and 3"
+    assert difference(contents(of(1, 2)), contents(of(3, 2))) == "['a']['b'][0]: 1 and 3"
     assert difference(contents(of(1, 2)), contents(of(1, 5))).endswith(": 2 and 5")
-    assert difference(contents(np.zeros(2)), contents(np.zeros(2, int))).startswith(".of")
-    assert difference(contents(1), contents(1.0)) == ": int and float"
+    assert difference(contents(np.zeros(2)), contents(np.zeros(2, int))).startswith(
+        " (type and shape): float64"
+    )
+    assert difference(contents(1), contents(1.0)) == " (type): int and float"
     loop = []
     loop.append(loop)
     assert contents(loop) == contents(loop)
+
+
+class Fitted:
+    """Holds what it is given, as a fitted estimator does."""
+
+    def __init__(self, **held):
+        self.__dict__.update(held)
+
+
+NUMBERS = np.arange(6.0).reshape(2, 3)
+OTHER = NUMBERS + np.array([[0, 0, 0], [0, 0.5, 0]])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (Fitted(n_=3), Fitted(n_=4), "estimator.n_: 3 and 4"),
+        (Fitted(n_=0.1), Fitted(n_=0.25), "estimator.n_: 0.10000000000000001 and 0.25"),
+        (Fitted(n_=np.int64(3)), Fitted(n_=np.int64(7)), "estimator.n_: 3 and 7"),
+        (Fitted(n_=3), Fitted(n_=3.0), "estimator.n_ (type): int and float"),
+        (Fitted(t_={"a": [1, 2]}), Fitted(t_={"a": [1, 5]}), "estimator.t_['a'][1]: 2 and 5"),
+        (Fitted(t_=[1]), Fitted(t_=[1, 5]), "estimator.t_ (number of parts): 1 and 2"),
+        (Fitted(t_=NUMBERS), Fitted(t_=OTHER), "estimator.t_, entry 4: 4.0 and 4.5"),
+        (
+            Fitted(t_=NUMBERS),
+            Fitted(t_=NUMBERS[:1]),
+            "estimator.t_ (type and shape): float64 (2, 3) and float64 (1, 3)",
+        ),
+        (
+            Fitted(t_=np.array(["a", 1], dtype=object)),
+            Fitted(t_=np.array(["a", 2], dtype=object)),
+            "estimator.t_.values[1]: 1 and 2",
+        ),
+    ],
+)
+def test_findings_name_what_differs(one, other, said):
+    """In words that a user of an estimator knows: its attributes, keys and entries."""
+    seen = [contents({"error": "", "object": fitted}) for fitted in (one, other)]
+    assert difference_seen(*seen) == said
+
+
+def test_findings_name_the_part_of_a_fit():
+    def seen(**parts):
+        return contents({"error": "", "warnings": [], **parts, "object": Fitted(n_=1)})
+
+    assert (
+        difference_seen(seen(predict=[0]), seen(predict=[1])) == "estimator.predict(X)[0]: 0 and 1"
+    )
+    assert difference_seen(seen(repr=["a"]), seen(repr=["b"])) == "repr(estimator)[0]: 'a' and 'b'"
+    failed = contents({"error": "ValueError('no')", "warnings": []})
+    assert difference_seen(seen(), failed) == "the error of fit: no error and ValueError('no')"
+    warned = contents({"error": "", "warnings": ["few"], "object": Fitted(n_=1)})
+    assert difference_seen(seen(), warned).startswith(
+        "the warnings of fit (number of parts): 0 and"
+    )
 
 
 def test_all_data_sets_and_their_neighbours():
@@ -538,16 +595,50 @@ def test_the_table_says_what_is_found(name):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_all_of_the_table():
-    found = list(command.verify_all())
+    found = list(evidence.verify_all())
     assert all(each.holds for each in found), [each for each in found if not each.holds]
     rows = page_rows()
     for each, line in zip(found, list(table(found))[2:], strict=True):
         assert line == f"| {rows[each.name]} |"
 
 
-@pytest.mark.parametrize(("findings", "code"), [((), 0), (("something",), 1)])
-def test_the_command(monkeypatch, capsys, findings, code):
+@pytest.mark.parametrize(
+    ("findings", "code", "verdict"),
+    [
+        ((), 0, "2 checks, nothing violated."),
+        (("something",), 1, "2 checks, 1 violated: one."),
+    ],
+)
+def test_the_command(monkeypatch, capsys, findings, code, verdict):
+    """The table and a verdict are its output; what is running goes to standard error."""
     found = Verification("one", 1.0, 0.0, 0.5, 0.0, "replay", 1, 1, 1, (), findings)
-    monkeypatch.setattr(command, "verify_all", lambda *names: iter([found]))
+    fine = Verification("two", 1.0, 0.0, 0.5, 0.0, "replay", 1, 1, 1)
+    checks = {"one": lambda: found, "two": lambda: fine}
+    monkeypatch.setattr(evidence, "_checks", lambda: checks)
     assert command.main() == code
-    assert ("VIOLATED" in capsys.readouterr().out) == bool(code)
+    out, err = capsys.readouterr()
+    assert ("VIOLATED" in out) == bool(code)
+    assert out.splitlines()[-2:] == ["", verdict]
+    assert err.splitlines() == ["1/2 one", "2/2 two"]
+
+
+def test_the_command_stops_at_names_that_are_not_in_the_table():
+    with pytest.raises(ValueError, match=r"names must be those in the table .*; got 'nobody'"):
+        command.main("PublicFit", "nobody")
+
+
+def test_what_cannot_be_verified_does_not_hold(monkeypatch, capsys):
+    monkeypatch.setattr(evidence, "_checks", lambda: {"broken": lambda: 1 / 0})
+    assert command.main() == 1
+    assert capsys.readouterr().out.endswith("\n1 check, 1 violated: broken.\n")
+
+
+def test_the_page_explains_every_claim_that_is_large():
+    """A large ε reaches a branch at few rows: the page says which one, for each."""
+    text = PAGE.read_text(encoding="utf-8")
+    explained = text.split("## Large ε in the table")[1].split("\n## ")[0]
+    rows = page_rows()
+    claims = {float(rows[case.name].split(" | ")[1]) for case in catalogue()}
+    listed = re.findall(r"^\| ([\d, ]+) \|", explained, re.MULTILINE)
+    listed = {float(claim.replace(",", "")) for cell in listed for claim in cell.split(", ")}
+    assert listed == {claim for claim in claims if claim >= 10}

@@ -604,6 +604,11 @@ class TestPersons:
             assert "which rows are one person's" in receipt.assumptions[2]
 
 
+def percentage_of(receipt):
+    """Return the success rate that the sentence of a receipt states."""
+    return float(receipt.in_words().split("at most ")[1].split("%")[0])
+
+
 def majority_of_three(p):
     return p**3 + 3 * p**2 * (1 - p)
 
@@ -617,7 +622,7 @@ class TestReceipts:
         assert (receipt.mechanisms, receipt.entry) == ((), None)
         assert (receipt.n_private, receipt.n_public) == (7, 3)
         assert receipt.mu == receipt.rho == receipt.delta_at(0.0) == 0.0
-        assert "right at most 50.0% of the time." in receipt.in_words()
+        assert "which one it was at most 50.0% of the time;" in receipt.in_words()
 
     def test_every_line(self):
         event = Steps((Gaussian(Fraction(1, 50)), Draw(TENTH)))
@@ -676,7 +681,8 @@ class TestReceipts:
             assert ledger.secure == ledger.receipt().secure_randomness == secure
             assert not ledger.receipt(secure=False).secure_randomness
             words = ledger.receipt().in_words()
-            assert ("Whoever knows the seed can always be right." in words) != secure
+            warned = "This does not hold against an attacker who knows or guesses the seed."
+            assert words.endswith(warned) != secure
             assert (ledger.seed() is None) == secure
 
     def test_html_escapes(self):
@@ -756,8 +762,39 @@ class TestReceipts:
     def test_a_sentence_for_everybody(self, event, right):
         """The best guess at the exact worst pair, rounded up to a tenth of a percent."""
         receipt = PrivacyReceipt(9.0, 1e-3, "row", 10, 0, (), True, event=event)
-        share = float(receipt.in_words().split("at most ")[1].split("%")[0])
+        share = percentage_of(receipt)
         assert 100 * right <= share <= 100 * right + 0.2
+
+    @pytest.mark.parametrize("k", [1, 2])
+    def test_the_sentence_is_the_best_guess_at_even_odds(self, k):
+        """Exponential mechanism over two rules and three persons of k rows, by enumeration.
+
+        Each label agrees with one of the two rules, so a person may turn k errors around.
+        """
+        ledger = Ledger(1, rows_per_person=k if k > 1 else None, event=Draw(Fraction(1)))
+        drawn(ledger, Fraction(1))
+        receipt = ledger.receipt()
+        persons = list(itertools.product((0, 1), repeat=k))
+        best = {Fraction(1, 2): 0.0, Fraction(9, 10): 0.0}
+        for others in itertools.product(persons, repeat=2):
+            laws = []
+            for person in persons:
+                ones = sum(map(sum, (*others, person)))
+                errors = np.array([ones, 3 * k - ones])
+                bounds = probabilities(Leaf(errors), Fraction(1), k)
+                laws.append(np.array([float(bounds[rule][0]) for rule in (0, 1)]))
+            for prior in best:
+                for p, q in itertools.permutations(laws, 2):
+                    guess = np.maximum(float(prior) * p, float(1 - prior) * q).sum()
+                    best[prior] = max(best[prior], guess)
+        assert percentage_of(receipt) == math.ceil(1000 * best[Fraction(1, 2)]) / 10
+        # who was nearly sure before is right more often: the sentence must name its odds
+        assert 100 * best[Fraction(9, 10)] > percentage_of(receipt)
+        words = receipt.in_words()
+        assert "considers this person and one other person equally likely." in words
+        assert "guessing blindly gives 50%." in words
+        assert ("knows every other row and" in words) == (k == 1)
+        assert ("knows all rows of everybody else and" in words) == (k > 1)
 
 
 class TestOpening:

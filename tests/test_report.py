@@ -1,8 +1,10 @@
 """Model cards: whole pages that need nothing else, and say nothing that is secret."""
 
+import ast
 import re
 from base64 import b64decode
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+import skpublicdp
 from skpublicdp import (
     GenericLearnerClassifier,
     LabelBoostClassifier,
@@ -26,6 +29,8 @@ from skpublicdp import (
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
+from skpublicdp.accounting import references
+from skpublicdp.accounting.references import PROOF_TITLES
 from skpublicdp.card import settings
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
@@ -147,6 +152,52 @@ def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
     assert str(SEED) not in text
     # the same page again
     assert report(estimator, str(tmp_path / "again.html")).read_text(encoding="utf-8") == text
+
+
+@quiet
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_card_can_be_used_without_the_repository(kind, tmp_path):
+    """Its reader sees which version it is of, and titles of proof pages instead of paths."""
+    estimator = fitted(kind)
+    page = Page(report(estimator, tmp_path / "card.html").read_text(encoding="utf-8"))
+    assert f"written by skpublicdp {skpublicdp.__version__}." in page.text
+    assert f"the documentation of skpublicdp {skpublicdp.__version__}" in page.text
+    assert "reviewed by anyone outside the project" in page.text
+    assert ".md" not in page.text
+    for mechanism in estimator.privacy_.mechanisms:
+        for name in re.findall(r"docs/proofs/(\w+)\.md", mechanism.reference):
+            assert f"proof page “{PROOF_TITLES[name]}”" in page.text
+
+
+def test_titles_are_those_of_the_proof_pages():
+    """Every page that the package names as a proof is there, under its heading."""
+    sources = Path(skpublicdp.__file__).parent.rglob("*.py")
+    strings = [
+        node.value
+        for source in sources
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    named = {
+        name
+        for text in strings
+        if len(text) < 100 and text.endswith(".md")
+        for name in re.findall(r"docs/proofs/(\w+)\.md$", text)
+    }
+    assert named == set(PROOF_TITLES)
+    proofs = Path(__file__).parents[1] / "docs" / "proofs"
+    for name, title in PROOF_TITLES.items():
+        heading = (proofs / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0]
+        assert heading == f"# {title}"
+
+
+def test_proofs_are_links_where_the_documentation_has_an_address(monkeypatch):
+    text = "<somebody>; docs/proofs/moments.md"
+    title = PROOF_TITLES["moments"]
+    assert references.reference_html(text) == f"&lt;somebody&gt;; proof page “{title}”"
+    monkeypatch.setattr(references, "DOCUMENTATION_URL", "https://docs.example/0.2/")
+    link = f'<a href="https://docs.example/0.2/proofs/moments.html">{title}</a>'
+    assert references.reference_html(text) == f"&lt;somebody&gt;; proof page “{link}”"
 
 
 SCALED = [("spread", PublicFit()), ("rule", SemiPrivateClassifier(random_state=SEED))]

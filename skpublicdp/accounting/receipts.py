@@ -21,9 +21,13 @@ from skpublicdp.accounting.events import (
     to_text,
 )
 from skpublicdp.accounting.plans import plan_delta
+from skpublicdp.accounting.references import reference_html
 
 REPLACE_ONE = "replace one private row (features and label)"
 """The unit of privacy: neighbouring data sets differ by replacing one private row."""
+
+REPLACE_PERSON = "replace one person"
+"""How the unit begins where all rows of a person are protected together (`max_rows_per_group`)."""
 
 CURVE_POINTS = 24
 """Values of ε at which a trade-off curve is supported."""
@@ -90,7 +94,9 @@ class PrivacyReceipt:
     >>> round(one.mu, 2), round(one.rho, 3)
     (0.63, 0.125)
     >>> print(one.in_words())
-    Whoever guesses ... is right at most 62.3% of the time.
+    Suppose an attacker knows every other row and considers this person and one other person equally
+    likely. From this result they can tell which one it was at most 62.3% of the time; guessing
+    blindly gives 50%.
     """
 
     epsilon: float
@@ -155,15 +161,27 @@ class PrivacyReceipt:
         return missed
 
     def in_words(self) -> str:
-        """Return one sentence for people who do not know what ε is."""
-        # half of the guesses are right anyway; the rest is the total variation distance
-        right = 50 * (1 + self.delta_at(0.0))
-        share = f"{math.ceil(10 * right) / 10:.1f}"
-        return (
-            "Whoever guesses whether a person was in or somebody else in their place, even knowing "
-            f"everybody else's rows, is right at most {share}% of the time."
-            + ("" if self.secure_randomness else " Whoever knows the seed can always be right.")
+        """Return the guarantee in plain words: the success rate of the best guess at even odds.
+
+        Returns
+        -------
+        str
+            With neighbouring data sets equally likely beforehand, the best guess from the result
+            is right with probability at most (1 + δ(0)) / 2, where δ(0) bounds their total
+            variation distance. The percentage is rounded up. It does not hold for other odds.
+        """
+        success = 50 * (1 + self.delta_at(0.0))
+        percentage = f"{math.ceil(10 * success) / 10:.1f}"
+        persons = self.unit.startswith(REPLACE_PERSON)
+        known = "all rows of everybody else" if persons else "every other row"
+        sentence = (
+            f"Suppose an attacker knows {known} and considers this person and one other person "
+            "equally likely. From this result they can tell which one it was at most "
+            f"{percentage}% of the time; guessing blindly gives 50%."
         )
+        if not self.secure_randomness:
+            sentence += " This does not hold against an attacker who knows or guesses the seed."
+        return sentence
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per mechanism, for a data frame.
@@ -228,7 +246,7 @@ class PrivacyReceipt:
             "<tr><th>mechanism</th><th>ε</th><th>δ</th><th>proof</th></tr>",
             *(
                 f"<tr><td>{_times(k)}{escape(m.name)}</td><td>{m.epsilon:g}</td>"
-                f"<td>{m.delta:g}</td><td>{escape(m.reference)}</td></tr>"
+                f"<td>{m.delta:g}</td><td>{reference_html(m.reference)}</td></tr>"
                 for m, k in self._alike()
             ),
         ]

@@ -7,24 +7,29 @@ import warnings
 from collections.abc import Iterator
 
 from skpublicdp.audit.binomial import BinomialAudit
-from skpublicdp.audit.evidence import table, verify_all
+from skpublicdp.audit.evidence import run_check, select_checks, table, verdict
 from skpublicdp.audit.verification import Verification
 
 
 def main(*names: str) -> int:
-    """Print the table while it grows, of everything or of some names."""
+    """Print the table while it grows, of everything or of some names, and the verdict below it.
+
+    The name of the check that is running goes to standard error.
+    """
     warnings.simplefilter("ignore")
-    failed = []
+    checks = select_checks(*names)
+    results = []
 
-    def noted() -> Iterator[Verification | BinomialAudit]:
-        for found in verify_all(*names):
-            if not found.holds:
-                failed.append(found.name)
-            yield found
+    def run() -> Iterator[Verification | BinomialAudit]:
+        for number, (name, check) in enumerate(checks.items(), start=1):
+            print(f"{number}/{len(checks)} {name}", file=sys.stderr, flush=True)
+            results.append(run_check(name, check))
+            yield results[-1]
 
-    for line in table(noted()):
+    for line in table(run()):
         print(line, flush=True)
-    return 1 if failed else 0
+    print(f"\n{verdict(results)}", flush=True)
+    return 0 if all(result.holds for result in results) else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from skpublicdp.audit.attacks import attacks
 from skpublicdp.audit.binomial import BinomialAudit
@@ -10,6 +11,8 @@ from skpublicdp.audit.catalogue import catalogue
 from skpublicdp.audit.refusals import verify_refusals
 from skpublicdp.audit.samplers import sampler_checks
 from skpublicdp.audit.verification import Verification
+
+Check: TypeAlias = Callable[[], Verification | BinomialAudit]
 
 FAILED = "it failed"
 """How findings begin that are no more than an error."""
@@ -42,9 +45,9 @@ def verify_all(*names: str) -> Iterator[Verification | BinomialAudit]:
 
     Notes
     -----
-    It takes about a minute on one core. ``python -m skpublicdp.audit`` prints it as a table,
-    and returns 1 if anything does not hold; names may follow. All randomness is seeded, or
-    dictated: two calls find the same.
+    It takes minutes on one core. ``python -m skpublicdp.audit`` prints the results as a table with
+    a verdict below it, and returns 1 if anything does not hold; names may follow. All randomness
+    is seeded, or dictated: two calls find the same.
 
     Examples
     --------
@@ -54,20 +57,29 @@ def verify_all(*names: str) -> Iterator[Verification | BinomialAudit]:
     >>> [found.holds for found in verify_all("PublicFit")]
     [True]
     """
+    for name, check in select_checks(*names).items():
+        yield run_check(name, check)
+
+
+def select_checks(*names: str) -> dict[str, Check]:
+    """Return the checks of some names, in their order, or all checks."""
     checks = _checks()
     for name in names:
         if name not in checks:
             raise ValueError(f"names must be those in the table of verify_all(); got {name!r}.")
-    for name in names or checks:
-        try:
-            yield checks[name]()
-        except Exception as error:  # whatever it is, nothing is verified
-            yield Verification(
-                name, 0.0, 0.0, 0.0, 0.0, "none", 0, 0, 0, (), (f"{FAILED}: {error!r}",)
-            )
+    return {name: checks[name] for name in names or checks}
 
 
-def _checks() -> dict[str, Callable[[], Verification | BinomialAudit]]:
+def run_check(name: str, check: Check) -> Verification | BinomialAudit:
+    """Run a check. An error is a finding: nothing is verified then."""
+    try:
+        return check()
+    except Exception as error:
+        findings = (f"{FAILED}: {error!r}",)
+        return Verification(name, 0.0, 0.0, 0.0, 0.0, "none", 0, 0, 0, (), findings)
+
+
+def _checks() -> dict[str, Check]:
     """Return all there is to verify, by name and in order."""
     cases = {case.name: case.verify for case in catalogue()}
     return {**sampler_checks(), "errors about rows": verify_refusals, **cases, **attacks()}
@@ -97,3 +109,19 @@ def table(found: Iterable[Verification | BinomialAudit]) -> Iterator[str]:
         why = "; ".join(getattr(each, "findings", ())) or "more is lost than is claimed"
         said = each.witness if each.holds else f"{each.witness}: **VIOLATED**: {why}"
         yield f"| {each.name} | {claims} | {said} |"
+
+
+def verdict(results: Sequence[Verification | BinomialAudit]) -> str:
+    """Return one line that sums up all checks.
+
+    Examples
+    --------
+    >>> from skpublicdp.audit import verify_all
+    >>> verdict([*verify_all("PublicFit")])
+    '1 check, nothing violated.'
+    """
+    violated = [result.name for result in results if not result.holds]
+    checks = "1 check" if len(results) == 1 else f"{len(results)} checks"
+    if not violated:
+        return f"{checks}, nothing violated."
+    return f"{checks}, {len(violated)} violated: {'; '.join(violated)}."

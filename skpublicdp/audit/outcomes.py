@@ -13,7 +13,7 @@ from skpublicdp.audit.data_sets import Chosen
 from skpublicdp.audit.losses import Losses
 from skpublicdp.audit.movement import UnlikeError
 from skpublicdp.audit.runs import every_run
-from skpublicdp.audit.sight import difference
+from skpublicdp.audit.sight import difference_seen
 from skpublicdp.audit.verification import ALL, DRAWS
 from skpublicdp.audit.verifier import Verifier
 from skpublicdp.audit.watch import WatchedRun
@@ -54,8 +54,8 @@ class AllOutcomes(Verifier):
             match = other[key]
             if noisy:
                 if run.result.shown != match.result.shown:
-                    where = difference(run.result.shown, match.result.shown)
-                    self._told_apart(f"neighbours can be told apart by {where}")
+                    where = difference_seen(run.result.shown, match.result.shown)
+                    self._told_apart(f"neighbouring data sets can be told apart by {where}")
                 noise = Losses()
                 try:
                     self._add(noise, run.uses_of("noise"), match.uses_of("noise"))
@@ -75,8 +75,8 @@ class AllOutcomes(Verifier):
             why = "an outcome is possible with one of two neighbours alone"
             for key, run in mine.items():
                 if key in yours and run.result.shown != yours[key].result.shown:
-                    where = difference(run.result.shown, yours[key].result.shown)
-                    why = f"neighbours can be told apart by {where}"
+                    where = difference_seen(run.result.shown, yours[key].result.shown)
+                    why = f"neighbouring data sets can be told apart by {where}"
                     break
             self._told_apart(why)
             return

@@ -9,7 +9,6 @@ import numpy as np
 
 from skpublicdp.audit.catalogue import Case, catalogue
 from skpublicdp.audit.data_sets import Domain
-from skpublicdp.audit.sight import contents, difference
 from skpublicdp.audit.verification import ERRORS, Verification
 from skpublicdp.audit.watch import Watching, fit_once
 
@@ -40,11 +39,11 @@ def _told(case: Case) -> Iterator[str]:
                 attempt = fit_once(case.make, rows, case.fit_params, np.array(case.domain), None)
             if attempt.failure is None:  # it takes such rows
                 break
-            errors.append(contents([type(attempt.failure).__name__, str(attempt.failure)]))
+            errors.append(f"{type(attempt.failure).__name__}: {attempt.failure}")
         for one in errors[1:]:
             if one != errors[0]:
-                where = difference(errors[0], one)
-                yield f"{case.name}: rows with {kind} can be told apart by errors{where}"
+                pair = f"“{errors[0]}” and “{one}”"
+                yield f"{case.name}: the error about {kind} depends on the rows: {pair}"
                 break
 
 

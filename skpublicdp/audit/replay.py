@@ -10,12 +10,16 @@ import numpy as np
 from skpublicdp.audit.data_sets import Chosen
 from skpublicdp.audit.losses import Losses
 from skpublicdp.audit.movement import UnlikeError, add_loss
-from skpublicdp.audit.sight import difference
+from skpublicdp.audit.sight import difference_seen
 from skpublicdp.audit.verification import REPLAY, ROUNDED
 from skpublicdp.audit.verifier import Verifier, loosely
 from skpublicdp.audit.watch import Attempt, Noiseless, Watching
 
 ROLES = ("subset", "order", "indices")
+
+NEIGHBOURS = "neighbouring data sets"
+REPEATED = "two fits of the same rows with the same draws"
+"""What a replay compares, as findings call it."""
 
 ALIKE = 3
 """How many kinds of rows are moved in pairs."""
@@ -41,10 +45,10 @@ class Replay(Verifier):
                 others = [others[place] for place in np.sort(places)]
             for kind in kinds:
                 tape, attempt = self._recorded(base, kind)
-                self._replayed(tape, attempt, base, "the same rows again")
+                self._replayed(tape, attempt, base, REPEATED)
                 for other in others:
                     self._n_pairs += 1
-                    self._replayed(tape, attempt, other, "neighbours")
+                    self._replayed(tape, attempt, other, NEIGHBOURS)
             self._out_of_order(base, tape, attempt)
             self._additive(base, tape)
         self._n_sets = max(self._n_sets, len({self._domain.named(base) for base in known}))
@@ -58,11 +62,11 @@ class Replay(Verifier):
         again, also = self._dictated(tape.outcomes, chosen)
         self._check(again, also)
         if attempt.shown != also.shown:
-            where = difference(attempt.shown, also.shown)
+            where = difference_seen(attempt.shown, also.shown)
             self._told_apart(f"{who} can be told apart by {where}")
         asked = [[(u.kind, u.name, u.event, u.spread) for u in t.uses] for t in (tape, again)]
         if asked[0] != asked[1]:
-            self._told_apart(f"{who} are asked for different things")
+            self._told_apart(f"{who} are asked different questions")
             return
         losses = Losses()
         try:

@@ -18,6 +18,18 @@ from skpublicdp.budget import PrivacyBudget
 ANSWERS = ("predict", "predict_proba", "decision_function", "transform", "sample")
 """What is asked of every fitted object that can answer it."""
 
+PLACES = {
+    "object": "estimator",
+    "error": "the error of fit",
+    "warnings": "the warnings of fit",
+    "printed": "the text printed by fit",
+    "repr": "repr(estimator)",
+    "arguments": "the public arguments of fit",
+    "look": "look(estimator)",
+    "sample": "estimator.sample(5)",
+}
+"""Names of the parts of `Sight.shown` in findings; the others are methods applied to rows."""
+
 PLAIN = (type(None), bool, int, str, bytes, complex)
 
 
@@ -43,26 +55,84 @@ def contents(thing: Any) -> Any:
 
 
 def difference(one: Any, other: Any, path: str = "") -> str:
-    """Say where two contents differ first, or nothing.
+    """Return the first place where two contents differ, with both values, or nothing.
 
     Examples
     --------
     >>> difference(contents({"a": [1, 2]}), contents({"a": [1, 3]}))
-    ".'a'.1: 2 and 3"
+    "['a'][1]: 2 and 3"
     """
     if one == other:
         return ""
     if one[0] != other[0]:
-        return f"{path}: {one[0]} and {other[0]}"
+        return f"{path} (type): {one[0]} and {other[0]}"
     mine, yours = one[1], other[1]
     if not (isinstance(mine, tuple) and isinstance(yours, tuple)):
-        return f"{path}: {_short(mine)} and {_short(yours)}"
+        return f"{path}: {_readable(one)} and {_readable(other)}"
+    if one[0] == "ndarray":
+        return _array_difference(dict(mine), dict(yours), path)
     for (name, part), (also, match) in zip(mine, yours, strict=False):
         if name != also:
-            return f"{path}: {name} and {also}"
+            return f"{path} (parts): {name} and {also}"
         if part != match:
-            return difference(part, match, f"{path}.{name}")
-    return f"{path}: {len(mine)} and {len(yours)} parts"
+            return difference(part, match, path + _step(name))
+    return f"{path} (number of parts): {len(mine)} and {len(yours)}"
+
+
+def difference_seen(one: Any, other: Any) -> str:
+    """Return where two fits differ first, as `Sight.shown` has them, in words.
+
+    Examples
+    --------
+    >>> fits = [contents({"error": "", "object": {"n_": n}}) for n in (1, 2)]
+    >>> difference_seen(*fits)
+    "estimator['n_']: 1 and 2"
+    """
+    seen, also_seen = dict(one[1]), dict(other[1])
+    errors = [seen.get("'error'"), also_seen.get("'error'")]
+    if errors[0] != errors[1]:
+        texts = (error[1] if error and error[1] else "no error" for error in errors)
+        return f"the error of fit: {' and '.join(texts)}"
+    for name, part in seen.items():
+        if name in also_seen and part != also_seen[name]:
+            place = name.strip("'")
+            return difference(part, also_seen[name], PLACES.get(place, f"estimator.{place}(X)"))
+    return difference(one, other, "what is seen")
+
+
+def _step(name: str) -> str:
+    """Return the part of a path that leads to an entry of a container or to an attribute."""
+    return f".{name}" if name.isidentifier() else f"[{name}]"
+
+
+def _array_difference(mine: Any, yours: Any, path: str) -> str:
+    """Return the first entry in which two arrays differ, or their types and shapes."""
+    if mine["of"] != yours["of"]:
+        return f"{path} (type and shape): {mine['of'][1]} and {yours['of'][1]}"
+    values, others = mine["values"][1], yours["values"][1]
+    if not isinstance(values, bytes):  # of an array of objects
+        return difference(("tuple", values), ("tuple", others), path)
+    dtype, _, shape = mine["of"][1].partition(" ")
+    try:
+        values, others = (np.frombuffer(held, dtype=dtype) for held in (values, others))
+    except (TypeError, ValueError):  # a type that its name does not say
+        return f"{path}: {_short(values)} and {_short(others)}"
+    place = int(np.flatnonzero(values != others)[0]) if (values != others).any() else 0
+    entry = f", entry {place}" if shape != "()" else ""
+    return f"{path}{entry}: {values[place]} and {others[place]}"
+
+
+def _readable(content: Any) -> str:
+    """Return a plain value as a reader expects it."""
+    kind, value = content
+    if kind == "float":
+        return f"{float.fromhex(value):.17g}"
+    if isinstance(value, bytes) and kind != "bytes":  # a scalar of numpy
+        try:
+            return str(np.frombuffer(value, dtype=kind)[0])
+        except (TypeError, ValueError):
+            return _short(value)
+    return _short(value)
 
 
 def _short(value: Any) -> str:

@@ -170,7 +170,7 @@ class Verifier:
 
     def _add(self, losses: Losses, mine: list[Any], yours: list[Any]) -> None:
         if len(mine) != len(yours):
-            raise UnlikeError("neighbours are asked for different things")
+            raise UnlikeError("neighbouring data sets are asked different questions")
         counted, secret = self._counted or 1, False
         for use, match in zip(mine, yours, strict=True):
             share = add_loss(losses, use, match)

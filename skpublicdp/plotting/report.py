@@ -13,6 +13,7 @@ from typing import Any
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp import __version__
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.card import findings, inner_estimator, learned, settings, unwrapped
 from skpublicdp.plotting.cdf import CDFDisplay
@@ -20,6 +21,12 @@ from skpublicdp.plotting.choice import PANELS
 from skpublicdp.plotting.marginal import MarginalDisplay
 from skpublicdp.plotting.shape import ShapeDisplay
 from skpublicdp.plotting.style import check_matplotlib
+
+WHERE_PROOFS_ARE = (
+    f"Proof pages are in the documentation of skpublicdp {__version__}, in the section Proofs. "
+    "The source archive of this version contains them in its folder docs/proofs. "
+    "Neither proofs nor code have been reviewed by anyone outside the project."
+)
 
 MOST_LABELS = 4
 """Of more labels none is drawn: there would be a page of pictures for each."""
@@ -103,7 +110,8 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     found = [*findings(estimator)]
     parts = [
         f"<h1>{name}</h1>",
-        f"<p>A model card. {receipt.n_private} private rows, {receipt.n_public} public rows; "
+        f"<p>A model card, written by skpublicdp {__version__}. "
+        f"{receipt.n_private} private rows, {receipt.n_public} public rows; "
         f"(ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}).</p>",
         f"<p class='key'>{escape(receipt.in_words())}</p>",
         *_before(steps),
@@ -112,6 +120,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         f"<pre>{escape(learned(estimator) or 'Synthetic rows; sample() gives them.')}</pre>",
         "<h2>What it cost</h2>",
         receipt._repr_html_(),
+        f"<p>{escape(WHERE_PROOFS_ARE)}</p>",
         "<h2>What is known of it</h2>",
         _table([*found, *_certificate(estimator)]) or "<p>Nothing besides.</p>",
         "<h2>What it does not say</h2>",

@@ -53,9 +53,17 @@ def caught(mutant: Mutant | None, cases: Sequence[str] = ()) -> Caught | None:
 def _violation(folder: str, cases: Sequence[str]) -> Caught | None:
     where = {"PYTHONPATH": folder, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "skpublicdp.audit", *cases]
-    with subprocess.Popen(
-        command, cwd=folder, env=os.environ | where, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with (
+        open(Path(folder) / "progress", "w+", encoding="utf-8") as progress,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env=os.environ | where,
+            stdout=subprocess.PIPE,
+            stderr=progress,
+            text=True,
+        ) as process,
+    ):
         assert process.stdout is not None
         lines = 0
         for line in process.stdout:
@@ -64,6 +72,11 @@ def _violation(folder: str, cases: Sequence[str]) -> Caught | None:
             if found and not found[3].startswith(FAILED):
                 process.kill()
                 return Caught(*found.groups())
-    if lines < 3:
-        raise ValueError("A copy of the package must at least be imported, and this one is not.")
+        if lines < 3:
+            process.wait()
+            progress.seek(0)
+            raise ValueError(
+                "A copy of the package must at least be imported, and this one is not: "
+                + progress.read()
+            )
     return None
