@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
+from skpublicdp.data.columns import Column
 from skpublicdp.data.frames import Table
 from skpublicdp.data.reading import check_columns, read_table
 from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
+from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 
 Rule = Callable[[Table], NDArray[Any]]
 
@@ -39,13 +42,26 @@ def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> ND
     Raises
     ------
     ValueError
-        If streamed rows have no fixed order.
+        If a column is of another kind than at fit, or if streamed rows have no fixed order.
+
+    Warns
+    -----
+    UnknownCategoriesWarning
+        If most values of a categorical column are unknown.
     """
     if not is_rows(X):
-        return rule(read_table(estimator, X, reset=False, numeric=numeric))
+        return rule(read_to_predict(estimator, X, numeric=numeric))
     rows = as_rows(X)
     rows.need_order("Predictions")
     return np.concatenate([said for said, _ in _streamed(estimator, rows, rule, numeric)])
+
+
+def read_to_predict(estimator: Any, X: Any, *, numeric: bool = False) -> Table:
+    """Read rows in memory for a fitted estimator; warn where most categories are unknown."""
+    table = read_table(estimator, X, reset=False, numeric=numeric)
+    counter = _CategoryCounter(_columns_of(estimator))
+    counter.warn(counter.count(table))
+    return table
 
 
 class ScoresRows:
@@ -86,11 +102,61 @@ class ScoresRows:
         raise NotImplementedError
 
 
-def _streamed(estimator: Any, rows: RowSource, rule: Rule, numeric: bool) -> Any:
+def _columns_of(estimator: Any) -> Sequence[Column]:
+    columns: Sequence[Column] = getattr(estimator, "_columns_at_fit", ())
+    return columns
+
+
+@dataclass(frozen=True)
+class _CategoryCounter:
+    """Counts known and unknown values of each categorical column.
+
+    The warning goes through `warnings`, so that it is dropped where `guard.attempt` calls
+    `predict` on private rows.
+    """
+
+    columns: Sequence[Column]
+
+    def count(self, table: Table) -> NDArray[np.int64]:
+        """Return the numbers of known and unknown values, shape (2, n_columns).
+
+        Missing values count as neither, and neither does a column of which fit knew no category.
+        """
+        counts = np.zeros((2, len(self.columns)), dtype=np.int64)
+        for position, column in enumerate(self.columns):
+            n_known = len(column.values)
+            if column.categorical and n_known:
+                codes = table.codes(position, column.encode)
+                counts[:, position] = (codes < n_known).sum(), (codes == n_known).sum()
+        return counts
+
+    def warn(self, counts: NDArray[np.int64]) -> None:
+        """Warn once of all columns of which more values are unknown than known."""
+        named = [self.columns[i].name for i in np.flatnonzero(counts[1] > counts[0])]
+        if named:
+            listed = ", ".join(named[:5]) + (", ..." if len(named) > 5 else "")
+            warn(
+                f"Most values of the categorical column {listed} are unknown, as no public row and "
+                "no column type had them at fit: check that categories are spelled as at fit.",
+                UnknownCategoriesWarning,
+            )
+
+
+def _streamed(
+    estimator: Any, rows: RowSource, rule: Rule, numeric: bool
+) -> Iterator[tuple[NDArray[Any], Any]]:
+    """Yield predictions and labels chunk by chunk, and warn once after the last chunk."""
     table = check_columns(estimator, Table(rows.empty()), reset=False, numeric=numeric)
     columns = None if rows.names is None else table.labels
+    counter = _CategoryCounter(_columns_of(estimator))
 
-    def call(chunk: Chunk) -> tuple[NDArray[Any], Any]:
-        return rule(Table(chunk.X)), None if chunk.y is None else np.asarray(chunk.y)
+    def call(chunk: Chunk) -> tuple[NDArray[Any], Any, NDArray[np.int64]]:
+        table = Table(chunk.X)
+        labels = None if chunk.y is None else np.asarray(chunk.y)
+        return rule(table), labels, counter.count(table)
 
-    return rows.map(AsRead(call), columns=columns)
+    counts = np.zeros((2, len(counter.columns)), dtype=np.int64)
+    for predictions, labels, of_chunk in rows.map(AsRead(call), columns=columns):
+        counts += of_chunk
+        yield predictions, labels
+    counter.warn(counts)
