@@ -107,6 +107,8 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
 
     __metadata_request__fit = {"X_public": True, "is_public": True}  # noqa: RUF012
 
+    _kinds: tuple[str, ...]
+
     def __init__(self, transformer: Any = None) -> None:
         self.transformer = transformer
 

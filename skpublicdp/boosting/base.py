@@ -22,7 +22,7 @@ from skpublicdp.boosting.words import Term, in_words, terms
 from skpublicdp.card import ShowsCard
 from skpublicdp.data.columns import Column
 from skpublicdp.data.labels import Kind
-from skpublicdp.data.predicting import Rule, read_to_predict
+from skpublicdp.data.predicting import Rule, apply_rule
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, check_parameters
@@ -166,7 +166,7 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
         """
         check_is_fitted(self)
         return local_explanation(
-            self._features.codes(read_to_predict(self, X)),
+            apply_rule(self, X, self._features.codes),
             self._model,
             self._terms(),
             self.shapes_,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +17,7 @@ from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 
 Rule = Callable[[Table], NDArray[Any]]
+R = TypeVar("R")
 
 
 def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
@@ -50,18 +50,23 @@ def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> ND
         If most values of a categorical column are unknown.
     """
     if not is_rows(X):
-        return rule(read_to_predict(estimator, X, numeric=numeric))
+        return apply_rule(estimator, X, rule, numeric)
     rows = as_rows(X)
     rows.need_order("Predictions")
     return np.concatenate([said for said, _ in _streamed(estimator, rows, rule, numeric)])
 
 
-def read_to_predict(estimator: Any, X: Any, *, numeric: bool = False) -> Table:
-    """Read rows in memory for a fitted estimator; warn where most categories are unknown."""
+def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
+    """Apply a rule to rows in memory, and warn where most categories are unknown.
+
+    The arguments are those of `each_row`; the rule may return anything.
+    """
     table = read_table(estimator, X, reset=False, numeric=numeric)
-    counter = _CategoryCounter(_columns_of(estimator))
-    counter.warn(counter.count(table))
-    return table
+    columns = _columns_of(estimator)
+    counting = _CountingTable(table.native, columns)
+    result = rule(counting)
+    _warn_of_unknown(columns, counting.counts)
+    return result
 
 
 class ScoresRows:
@@ -107,39 +112,54 @@ def _columns_of(estimator: Any) -> Sequence[Column]:
     return columns
 
 
-@dataclass(frozen=True)
-class _CategoryCounter:
-    """Counts known and unknown values of each categorical column.
+class _CountingTable(Table):
+    """Count known and unknown values of categorical columns while a rule reads their codes.
 
-    The warning goes through `warnings`, so that it is dropped where `guard.attempt` calls
-    `predict` on private rows.
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (2, n_columns)
+        Numbers of known and of unknown values. Missing values count as neither, and so does a
+        column of which fit knew no category.
     """
 
-    columns: Sequence[Column]
+    def __init__(self, native: Any, columns: Sequence[Column]) -> None:
+        super().__init__(native)
+        self._columns = columns
+        self.counts = np.zeros((2, len(columns)), dtype=np.int64)
 
-    def count(self, table: Table) -> NDArray[np.int64]:
-        """Return the numbers of known and unknown values, shape (2, n_columns).
+    def codes(self, position: int, code: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+        """Return what a function of single values makes of a column."""
+        column = self._columns[position] if self._columns else None
+        if column is None or not column.categorical or not len(column.values):
+            return super().codes(position, code)
+        dtypes, n_known = [], len(column.values)
 
-        Missing values count as neither, and neither does a column of which fit knew no category.
-        """
-        counts = np.zeros((2, len(self.columns)), dtype=np.int64)
-        for position, column in enumerate(self.columns):
-            n_known = len(column.values)
-            if column.categorical and n_known:
-                codes = table.codes(position, column.encode)
-                counts[:, position] = (codes < n_known).sum(), (codes == n_known).sum()
-        return counts
+        def code_and_status(values: NDArray[Any]) -> NDArray[np.int64]:
+            codes, categories = code(values), column.encode(values)
+            dtypes.append(codes.dtype)
+            status = (categories >= n_known).astype(np.int64) + (categories > n_known)
+            return 3 * codes.astype(np.int64) + status
 
-    def warn(self, counts: NDArray[np.int64]) -> None:
-        """Warn once of all columns of which more values are unknown than known."""
-        named = [self.columns[i].name for i in np.flatnonzero(counts[1] > counts[0])]
-        if named:
-            listed = ", ".join(named[:5]) + (", ..." if len(named) > 5 else "")
-            warn(
-                f"Most values of the categorical column {listed} are unknown, as no public row and "
-                "no column type had them at fit: check that categories are spelled as at fit.",
-                UnknownCategoriesWarning,
-            )
+        pairs = super().codes(position, code_and_status)
+        self.counts[:, position] += np.bincount(pairs % 3, minlength=3)[:2]
+        return (pairs // 3).astype(dtypes[-1])
+
+
+def _warn_of_unknown(columns: Sequence[Column], counts: NDArray[np.int64]) -> None:
+    """Warn once of all columns of which more values are unknown than known.
+
+    The warning goes through `warnings`, so that it is dropped where `guard.attempt` calls `predict`
+    on private rows.
+    """
+    unknown = counts[1] > counts[0]
+    named = [column.name for column, most in zip(columns, unknown, strict=True) if most]
+    if named:
+        listed = ", ".join(named[:5]) + (", ..." if len(named) > 5 else "")
+        warn(
+            f"Most values of the categorical column {listed} are unknown, as no public row and no "
+            "column type had them at fit: check that categories are spelled as at fit.",
+            UnknownCategoriesWarning,
+        )
 
 
 def _streamed(
@@ -148,15 +168,16 @@ def _streamed(
     """Yield predictions and labels chunk by chunk, and warn once after the last chunk."""
     table = check_columns(estimator, Table(rows.empty()), reset=False, numeric=numeric)
     columns = None if rows.names is None else table.labels
-    counter = _CategoryCounter(_columns_of(estimator))
+    described = _columns_of(estimator)
 
     def call(chunk: Chunk) -> tuple[NDArray[Any], Any, NDArray[np.int64]]:
-        table = Table(chunk.X)
+        counting = _CountingTable(chunk.X, described)
+        predictions = rule(counting)
         labels = None if chunk.y is None else np.asarray(chunk.y)
-        return rule(table), labels, counter.count(table)
+        return predictions, labels, counting.counts
 
-    counts = np.zeros((2, len(counter.columns)), dtype=np.int64)
+    counts = np.zeros((2, len(described)), dtype=np.int64)
     for predictions, labels, of_chunk in rows.map(AsRead(call), columns=columns):
         counts += of_chunk
         yield predictions, labels
-    counter.warn(counts)
+    _warn_of_unknown(described, counts)

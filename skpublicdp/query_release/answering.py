@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.card import ShowsCard
 from skpublicdp.data.columns import Column, Schema
 from skpublicdp.data.frames import is_frame
-from skpublicdp.data.predicting import read_to_predict
+from skpublicdp.data.predicting import apply_rule
 from skpublicdp.data.reading import read_table
 from skpublicdp.ledger import public_seed
 from skpublicdp.parameters import Seed
@@ -80,7 +80,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         queries, schema = self._released.queries, self._schema
-        rows = schema.encode(read_to_predict(self, X))
+        rows = apply_rule(self, X, schema.encode)
         return queries.holds(queries.resolve(self._checked(Q), schema), rows)
 
     def interval(
@@ -163,8 +163,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
             tables, or to the queries that tell these rows apart.
         """
         check_is_fitted(self)
-        table = read_to_predict(self, X)
-        return -self._released.mean_error(self._schema.encode(table))
+        return -self._released.mean_error(apply_rule(self, X, self._schema.encode))
 
     def table(self, columns: str | int | Sequence[str | int]) -> Any:
         """Return a table of the population: a fraction for each combination of values.
