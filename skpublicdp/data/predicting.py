@@ -47,7 +47,7 @@ def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> ND
     Warns
     -----
     UnknownCategoriesWarning
-        If most values of a categorical column are unknown.
+        If more than half of the values of a categorical column are unknown.
     """
     if not is_rows(X):
         return apply_rule(estimator, X, rule, numeric)
@@ -156,8 +156,8 @@ def _warn_of_unknown(columns: Sequence[Column], counts: NDArray[np.int64]) -> No
     if named:
         listed = ", ".join(named[:5]) + (", ..." if len(named) > 5 else "")
         warn(
-            f"Most values of the categorical column {listed} are unknown, as no public row and no "
-            "column type had them at fit: check that categories are spelled as at fit.",
+            "Most values of a categorical column are unknown, as no public row and no column type "
+            f"had them at fit: check the spelling in column {listed}.",
             UnknownCategoriesWarning,
         )
 
