@@ -64,15 +64,15 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     columns = getattr(estimator, "_columns_at_fit", None) or [None] * len(kinds)
     names = column_names(table)
     for name, kind, column, type_ in zip(names, kinds, columns, table.types, strict=False):
-        given = _kind(type_)
-        if given == ANYTHING:
+        new_kind = _kind(type_)
+        if new_kind == ANYTHING:
             continue
         if column is None:
             expected = kind
-            accepted = given in _ACCEPTED[kind]
+            accepted = new_kind in _ACCEPTED[kind]
         else:
-            expected, accepted = _accepted_by_schema(column, kind, given)
-        in_array = not table.is_frame and given != DATE and expected in (NUMBER, BOOLEAN)
+            expected, accepted = _accepted_by_schema(column, kind, new_kind)
+        in_array = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
         untyped = column is None or not column.categorical
         if not accepted and not (in_array and untyped):
             raise ValueError(
@@ -109,29 +109,29 @@ def _kind_of_value(value: Any) -> str:
     return DATE if isinstance(value, date | np.datetime64) else ANYTHING
 
 
-def _accepted_by_schema(column: Column, kind: str, given: str) -> tuple[str, bool]:
+def _accepted_by_schema(column: Column, kind: str, new_kind: str) -> tuple[str, bool]:
     """Return the kind of a described column, and whether it takes a given kind."""
     if column.dated:
-        return DATE, given == DATE
+        return DATE, new_kind == DATE
     if column.categorical:
-        return _accepted_as_category(column, given)
+        return _accepted_as_category(column, new_kind)
     if kind == ANYTHING:
-        return NUMBER, given != DATE
-    return kind, given in _ACCEPTED[kind] or given == TEXT
+        return NUMBER, new_kind != DATE
+    return kind, new_kind in _ACCEPTED[kind] or new_kind == TEXT
 
 
-def _accepted_as_category(column: Column, given: str) -> tuple[str, bool]:
+def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
     categories = column.values.tolist()
     kinds = set(map(_kind_of_value, categories))
     if len(kinds) != 1 or ANYTHING in kinds:
         return ANYTHING, True
     (kind,) = kinds
-    if kind == TEXT and given == NUMBER:
+    if kind == TEXT and new_kind == NUMBER:
         return kind, any(map(_is_printed_number, categories))
-    if kind == TEXT and given == BOOLEAN:
+    if kind == TEXT and new_kind == BOOLEAN:
         return kind, bool({"True", "False"} & set(categories))
     takes = {BOOLEAN: {BOOLEAN, NUMBER}, NUMBER: {NUMBER, TEXT}}
-    return kind, given in takes.get(kind, {kind})
+    return kind, new_kind in takes.get(kind, {kind})
 
 
 def _is_printed_number(text: str) -> bool:

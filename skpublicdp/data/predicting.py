@@ -53,7 +53,9 @@ def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> ND
         return apply_rule(estimator, X, rule, numeric)
     rows = as_rows(X)
     rows.need_order("Predictions")
-    return np.concatenate([said for said, _ in _streamed(estimator, rows, rule, numeric)])
+    return np.concatenate(
+        [predictions for predictions, _ in _streamed(estimator, rows, rule, numeric)]
+    )
 
 
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
