@@ -11,7 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skpublicdp import (
+    LabelBoostClassifier,
     PAPQueryRelease,
+    PPMHalfspaceClassifier,
     PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
@@ -362,7 +364,54 @@ def test_a_value_is_converted_on_its_own():
 
 def test_kinds_that_are_kept_are_declared_and_small():
     model = fitted_on_mixed(SemiPrivateBoostingClassifier(), "polars")
-    assert model._kinds == ("text", "text", "booleans", "numbers")
-    assert len(pickle.dumps(model._kinds)) < 100
-    array = SemiPrivateClassifier().fit(X.to_numpy(float), Y, X_public=numbers(90, 2)[0].to_numpy())
+    assert not hasattr(model, "_kinds")  # its schema says more, from public rows
+    array = LabelBoostClassifier().fit(X.to_numpy(float), Y)
     assert array._kinds == ("anything", "anything")
+
+
+NUMBERS_OR_OBJECTS = [
+    X.assign(wage=X["wage"].astype(object)),
+    X.assign(wage=pd.Series([str(X["wage"][0]), *X["wage"][1:]], dtype=object)),
+]
+"""What a reader makes of a column of numbers in which one private number is written as text."""
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SemiPrivateBoostingClassifier(),
+        SemiPrivateClassifier(),
+        LabelBoostClassifier(),
+        PPMHalfspaceClassifier(private_label=1),
+        PAPQueryRelease(MarginalQueries(1)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_the_type_that_one_private_value_decides_is_not_kept(estimator):
+    public = numbers(90, 2)[0]
+    fitted = [
+        clone(estimator).set_params(random_state=0).fit(frame, Y, **public_of(estimator, public))
+        for frame in (X, *NUMBERS_OR_OBJECTS)
+    ]
+    assert len({pickle.dumps(getattr(model, "_kinds", None)) for model in fitted}) == 1
+    for model in fitted:
+        for name in methods_of_rows(model):
+            if isinstance(model, PAPQueryRelease):
+                model.queries_for_test = ([{"age": 40}],)
+            with pytest.raises(ValueError, match="Column wage must hold numbers, as at fit"):
+                call(model, name, NEW.assign(wage=NEW["wage"] > 20), NEW_Y)
+
+
+def test_one_missing_boolean_among_the_private_rows_decides_nothing():
+    public = MIXED_PUBLIC
+    smoker = MIXED["smoker"].astype(object)
+    smoker.iloc[0] = None
+    texts = SERVED.assign(smoker=SERVED["smoker"].map({True: "yes", False: "no"}))
+    for estimator in (SemiPrivateBoostingClassifier(), PAPQueryRelease(MarginalQueries(1))):
+        for frame in (MIXED, MIXED.assign(smoker=smoker)):
+            model = fitted_on_mixed(estimator, "pandas", frame, public)
+            with pytest.raises(ValueError, match="Column smoker must hold booleans, as at fit"):
+                model.score(texts.astype({"smoker": "string"}), SERVED_Y)
+    for frame in (MIXED, MIXED.assign(smoker=smoker)):
+        encoder = PublicFit(OneHotEncoder(handle_unknown="ignore")).fit(frame, X_public=public)
+        assert encoder._kinds == ("text", "text", "booleans", "numbers")

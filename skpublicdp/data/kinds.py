@@ -28,21 +28,27 @@ from skpublicdp.data.frames import (
 )
 
 
-def keep_kinds(estimator: Any, table: Table) -> None:
-    """Store the declared kinds of the columns of `fit` on an estimator.
+def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
+    """Store the declared kinds of the columns of `fit` on an estimator that has no schema.
 
-    An array has one type for all columns, so its numbers and booleans declare nothing of a column.
+    A schema comes from public rows and says more. An array has one type for all columns, so its
+    numbers and booleans declare nothing of a column. Objects are numbers for an estimator of
+    numbers: one private number that is written as text makes objects of a column.
     """
+    if hasattr(type(estimator), "_columns_at_fit"):
+        return
     kinds = tuple(map(_kind, table.types))
     if not table.is_frame:
         kinds = tuple(ANYTHING if kind in (NUMBER, BOOLEAN) else kind for kind in kinds)
+    elif numeric:
+        kinds = tuple(NUMBER if kind == ANYTHING else kind for kind in kinds)
     estimator._kinds = kinds
 
 
 def kind_of_public(values: NDArray[Any]) -> str:
     """Return the kind of public values of a column whose type declares none."""
     kinds = {_kind_of_value(value) for value in values.tolist() if not is_missing(value)}
-    return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}) else ANYTHING
+    return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}) else ANYTHING
 
 
 def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
@@ -51,7 +57,7 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     Parameters
     ----------
     estimator : estimator
-        Has the kinds of the columns of `fit` and, if it has a schema, `_columns_at_fit`.
+        Has the columns of its schema as `_columns_at_fit`, or else the kinds that `fit` kept.
     table : Table
         Rows to predict, in the order of columns of `fit`. Only their types are read.
 
@@ -60,21 +66,20 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     ValueError
         Names the first such column.
     """
-    kinds: Sequence[str] = getattr(estimator, "_kinds", ())
-    columns = getattr(estimator, "_columns_at_fit", None) or [None] * len(kinds)
+    columns_at_fit: Sequence[Column | str]
+    columns_at_fit = getattr(estimator, "_columns_at_fit", None) or estimator._kinds
     names = column_names(table)
-    for name, kind, column, type_ in zip(names, kinds, columns, table.types, strict=False):
+    for name, at_fit, type_ in zip(names, columns_at_fit, table.types, strict=False):
         new_kind = _kind(type_)
         if new_kind == ANYTHING:
             continue
-        if column is None:
-            expected = kind
-            accepted = new_kind in _ACCEPTED[kind]
+        if isinstance(at_fit, str):
+            expected, accepted = at_fit, new_kind in _ACCEPTED[at_fit]
         else:
-            expected, accepted = _accepted_by_schema(column, kind, new_kind)
+            expected, accepted = _accepted_by_schema(at_fit, new_kind)
         in_array = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
-        untyped = column is None or not column.categorical
-        if not accepted and not (in_array and untyped):
+        categorical = isinstance(at_fit, Column) and at_fit.categorical
+        if not accepted and (categorical or not in_array):
             raise ValueError(
                 f"Column {name} must hold {expected}, as at fit; got {type_.kind}: convert it to "
                 "the kind of values that fit was given."
@@ -109,15 +114,15 @@ def _kind_of_value(value: Any) -> str:
     return DATE if isinstance(value, date | np.datetime64) else ANYTHING
 
 
-def _accepted_by_schema(column: Column, kind: str, new_kind: str) -> tuple[str, bool]:
+def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
     """Return the kind of a described column, and whether it takes a given kind."""
     if column.dated:
         return DATE, new_kind == DATE
     if column.categorical:
         return _accepted_as_category(column, new_kind)
-    if kind == ANYTHING:
-        return NUMBER, new_kind != DATE
-    return kind, new_kind in _ACCEPTED[kind] or new_kind == TEXT
+    # booleans are read as 0 and 1, where no public number is another one
+    binary = set(column.values.tolist()) <= {0.0, 1.0}
+    return NUMBER, new_kind in (NUMBER, TEXT) or (new_kind == BOOLEAN and binary)
 
 
 def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:

@@ -97,7 +97,7 @@ def check_columns(
                 "SemiPrivateBoostingClassifier, which takes it as it is."
             )
     if reset:
-        keep_kinds(estimator, table)
+        keep_kinds(estimator, table, numeric=numeric)
     elif kinds:
         check_kinds_at_prediction(estimator, table)
     return table
