@@ -62,5 +62,9 @@ class UnmeasuredWarning(UserWarning):
     """An answer comes from a model of released tables, none of which was about the question."""
 
 
+class UnknownCategoriesWarning(UserWarning):
+    """Most values of a categorical column given to a fitted model are no category of its fit."""
+
+
 class ReadError(RuntimeError):
     """Rows could not be read or counted; what failed is not quoted, as it may quote a value."""

@@ -20,6 +20,7 @@ from skpublicdp.data.columns import column_names
 from skpublicdp.data.containers import check_container
 from skpublicdp.data.description import DescribedRows
 from skpublicdp.data.frames import ANYTHING, BOOLEAN, NUMBER, Table, is_frame, stack
+from skpublicdp.data.kinds import kind_of_public
 from skpublicdp.data.masks import check_index, check_mask, take, warn_if_sliced
 from skpublicdp.data.reading import (
     check_apart,
@@ -106,6 +107,8 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
 
     __metadata_request__fit = {"X_public": True, "is_public": True}  # noqa: RUF012
 
+    _kinds: tuple[str, ...]
+
     def __init__(self, transformer: Any = None) -> None:
         self.transformer = transformer
 
@@ -153,6 +156,7 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
             labels = None
         if not parts:
             parts.append(self._reference(self._checked(X, reset=False)))
+        self._kinds = _kinds_of_public(self._kinds, parts)
         try:
             self.transformer_: Any = clone(self._inner()).fit(stacked(parts), labels)
         except Exception as error:
@@ -261,7 +265,10 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
         tags = get_tags(self._inner()).input_tags
         check_container(self, X, name, accept_sparse=tags.sparse)
         if is_frame(X):
-            return read_table(self, X, reset=reset, numeric=False, name=name).native
+            apart = name == "X_public"  # compared with X by check_apart
+            return read_table(
+                self, X, reset=reset, numeric=False, name=name, kinds=not apart
+            ).native
         if isinstance(X, np.ndarray) and X.ndim == 2:
             check_types(Table(X))
         dtype: Any
@@ -278,6 +285,8 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
             name=name,
         )
         validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset:
+            self._kinds = ()  # arrays have no kinds of columns
         return X
 
     def _silently(self, method: str, X: Any) -> Any:
@@ -298,6 +307,19 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
                 "numeric; pass X_public or is_public."
             )
         return table.container.build([*reference_sample(X.shape[1]).T])
+
+
+def _kinds_of_public(kinds: tuple[str, ...], parts: Sequence[Any]) -> tuple[str, ...]:
+    """Return the kinds of columns, from public values where a column type declares none."""
+    if not kinds:
+        return kinds
+    tables = [Table(part) for part in parts]
+    return tuple(
+        kind_of_public(np.concatenate([table.column(i).astype(object) for table in tables]))
+        if kind == ANYTHING
+        else kind
+        for i, kind in enumerate(kinds)
+    )
 
 
 def stacked(parts: Sequence[Any]) -> Any:

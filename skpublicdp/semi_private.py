@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
 from skpublicdp.card import ShowsCard
+from skpublicdp.data.columns import Column
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import Dataset, read
 from skpublicdp.data.labels import Labels
@@ -301,6 +302,10 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         check_is_fitted(self)
         classes, hypothesis, schema = self.classes_, self.hypothesis_, self._schema
         return lambda table: classes[hypothesis.predict(schema.encode(table, clamp=False))]
+
+    @property
+    def _columns_at_fit(self) -> tuple[Column, ...]:
+        return self._schema.columns
 
     # a search reads, covers and keeps as fit does, with one draw for many classifiers
 

@@ -126,6 +126,7 @@ def test_importances_are_not_negative(models):
         assert (model.feature_importances_ >= 0).all()
 
 
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.UnknownCategoriesWarning")
 def test_local_explanations_print_the_strongest_first(models):
     text = str(models["two"].explain_local(NEW[:2]))
     first, second = text.split("\n\n")

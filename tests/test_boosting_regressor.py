@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingRegressor
 from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.boosting.residuals import EDGES, residual_quantiles, residual_shares
-from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError
+from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, UnknownCategoriesWarning
 from skpublicdp.plotting import ShapeDisplay
 from tests.kit import Tape
 
@@ -79,7 +79,8 @@ def test_tables_of_mixed_columns_with_missing_values():
     job = dict(zip(reg.shapes_[1].cells, reg.shapes_[1].scores[0], strict=True))
     assert job["a"] - job["b"] == pytest.approx(400, abs=100)
     assert reg.intercept_ == pytest.approx(1200, abs=60)
-    assert np.isfinite(reg.predict(pd.DataFrame({"age": [np.nan], "job": ["c"]}))).all()
+    with pytest.warns(UnknownCategoriesWarning):
+        assert np.isfinite(reg.predict(pd.DataFrame({"age": [np.nan], "job": ["c"]}))).all()
     assert "job (importance" in reg.explain()
     assert "log-odds" not in reg.explain()
 

@@ -20,9 +20,9 @@ from skpublicdp.boosting.monotone import read_directions
 from skpublicdp.boosting.scores import Integers
 from skpublicdp.boosting.words import Term, in_words, terms
 from skpublicdp.card import ShowsCard
+from skpublicdp.data.columns import Column
 from skpublicdp.data.labels import Kind
-from skpublicdp.data.predicting import Rule
-from skpublicdp.data.reading import read_table
+from skpublicdp.data.predicting import Rule, apply_rule
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, check_parameters
@@ -138,6 +138,10 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
             )
         return rows, learned
 
+    @property
+    def _columns_at_fit(self) -> tuple[Column, ...]:
+        return tuple(feature.column for feature in self._features.features)
+
     def _of_margins(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
         """Return the rule that makes predictions of margins."""
         check_is_fitted(self)
@@ -162,7 +166,7 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
         """
         check_is_fitted(self)
         return local_explanation(
-            self._features.codes(read_table(self, X, reset=False, numeric=False)),
+            apply_rule(self, X, self._features.codes),
             self._model,
             self._terms(),
             self.shapes_,

@@ -112,6 +112,8 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         say too little of a column, and `bounds` or its type do not say more.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+    UnknownCategoriesWarning
+        If a categorical column that any method is given later has mostly unknown values.
 
     See Also
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, Self, TypeVar
 
@@ -115,6 +116,8 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         a column, and `bounds` or its type do not say more.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+    UnknownCategoriesWarning
+        If a categorical column that any method is given later has mostly unknown values.
 
     See Also
     --------
@@ -291,7 +294,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             Low and high ends, within `outcome_bounds_`.
         """
         check_is_fitted(self)
-        columns = [feature.column for feature in self._features.features]
+        columns = self._columns_at_fit
         features, model, spread = self._features, self._model, self._spread
         low, high = self.outcome_bounds_
         mean = self._loss.mean
@@ -305,8 +308,8 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             more = self._average_variance, usual
 
         def around(table: Table) -> NDArray[np.float64]:
-            of_columns = enumerate(columns)
-            rows = np.array([c.encode(table.column(i), clamp=False) for i, c in of_columns]).T
+            coders = [partial(column.encode, clamp=False) for column in columns]
+            rows = np.array([table.codes(i, coder) for i, coder in enumerate(coders)]).T
             codes = features.encoded_codes(rows)
             variances = spread.variances(codes, rows)
             means = low + (high - low) * mean(model.margins(codes))[0]

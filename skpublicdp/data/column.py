@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -70,9 +69,8 @@ class Column:
     def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Rows:
         """Return numbers within the bounds, or codes of categories; each value on its own."""
         if self.categorical:
-            values = np.asarray(values, dtype=object)
             refusal = RefusedError(f"Column {self.name} could not be read.")
-            codes: Rows = guarded(self._codes, values, error=refusal)
+            codes: Rows = guarded(self._codes_of_any, values, error=refusal)
             return codes
         numbers = to_numbers(values, self.name, self.origin, nullable=self.nullable)
         if not self.nullable and not np.isfinite(numbers).all():
@@ -86,25 +84,47 @@ class Column:
             return self.encode(values, clamp=False)
         return values.view(np.uint8) if kind == "b" else values
 
+    def _codes_of_any(self, values: NDArray[Any]) -> Rows:
+        """Return codes of objects, or of numbers by their distinct values."""
+        if values.dtype.kind not in "biuf":
+            return self._codes(np.asarray(values, dtype=object))
+        distinct, inverse = np.unique(np.ma.getdata(values), return_inverse=True)
+        codes: Rows = np.take(self._codes(distinct.astype(object)), inverse)
+        codes[np.ma.getmaskarray(values)] = self.n_categories - 1
+        return codes
+
     def _codes(self, values: NDArray[Any]) -> Rows:
-        codes = {value: code for code, value in enumerate(self.values.tolist())}
+        categories = self.values.tolist()
+        codes = {value: code for code, value in enumerate(categories)}
         other, missing = len(codes), len(codes) + 1
         codes.setdefault(OTHER, other)
         codes.setdefault(MISSING, missing)
+        # text that a category prints as, where categories are numbers
+        of_text = {
+            text: code
+            for code, value in enumerate(categories)
+            if not isinstance(value, str)
+            for text in printed(value)
+        }
 
         def code(value: Any) -> int:
             try:
-                return missing if is_missing(value) else codes.get(value, other)
+                if is_missing(value):
+                    return missing
+                if value in codes:
+                    return codes[value]
+                if isinstance(value, str):
+                    return of_text.get(value, other)
+                return next((codes[text] for text in printed(value) if text in codes), other)
             except Exception:  # what cannot be compared is no public category
                 return other
 
         listed, plain = values.tolist(), {**codes, None: missing}.get
-        found: Iterator[int]
-        if set(map(type, listed)) <= PLAIN:
-            found = map(plain, listed, repeat(other))
-        else:
-            found = (plain(v, other) if type(v) in PLAIN else code(v) for v in listed)
-        return np.fromiter(found, dtype=np.float64, count=len(listed))
+        numbers = (plain(v, -1) if type(v) in PLAIN else code(v) for v in listed)
+        found = np.fromiter(numbers, dtype=np.float64, count=len(listed))
+        for position in np.flatnonzero(found < 0).tolist():
+            found[position] = code(listed[position])
+        return found
 
     def decode(self, numbers: Rows) -> NDArray[Any]:
         """Undo `encode`, `OTHER` and `MISSING` being written out."""
@@ -177,6 +197,19 @@ class Column:
 
 PLAIN = {str, int, bool, type(None)}
 """Types of values that can be compared, and of which only None is missing."""
+
+
+def printed(value: Any) -> tuple[str, ...]:
+    """Return the texts that a number or a boolean prints as: "10" and "10.0" for 10.0."""
+    if isinstance(value, bool | np.bool_):
+        return (str(bool(value)),)
+    if isinstance(value, int | np.integer):
+        return (str(int(value)),)
+    if not isinstance(value, float | np.floating):
+        return ()
+    number = float(value)
+    text = repr(number)
+    return (str(int(number)), text) if number.is_integer() else (text,)
 
 
 def is_missing(value: Any) -> bool:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
+from skpublicdp.data.columns import Column
 from skpublicdp.data.frames import Table
 from skpublicdp.data.reading import check_columns, read_table
 from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
+from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 
 Rule = Callable[[Table], NDArray[Any]]
+R = TypeVar("R")
 
 
 def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
@@ -39,13 +42,33 @@ def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> ND
     Raises
     ------
     ValueError
-        If streamed rows have no fixed order.
+        If a column is of another kind than at fit, or if streamed rows have no fixed order.
+
+    Warns
+    -----
+    UnknownCategoriesWarning
+        If more than half of the values of a categorical column are unknown.
     """
     if not is_rows(X):
-        return rule(read_table(estimator, X, reset=False, numeric=numeric))
+        return apply_rule(estimator, X, rule, numeric)
     rows = as_rows(X)
     rows.need_order("Predictions")
-    return np.concatenate([said for said, _ in _streamed(estimator, rows, rule, numeric)])
+    return np.concatenate(
+        [predictions for predictions, _ in _streamed(estimator, rows, rule, numeric)]
+    )
+
+
+def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
+    """Apply a rule to rows in memory, and warn where most categories are unknown.
+
+    The arguments are those of `each_row`; the rule may return anything.
+    """
+    table = read_table(estimator, X, reset=False, numeric=numeric)
+    columns = _columns_of(estimator)
+    counting = _CountingTable(table.native, columns)
+    result = rule(counting)
+    _warn_of_unknown(columns, counting.counts)
+    return result
 
 
 class ScoresRows:
@@ -86,11 +109,77 @@ class ScoresRows:
         raise NotImplementedError
 
 
-def _streamed(estimator: Any, rows: RowSource, rule: Rule, numeric: bool) -> Any:
+def _columns_of(estimator: Any) -> Sequence[Column]:
+    columns: Sequence[Column] = getattr(estimator, "_columns_at_fit", ())
+    return columns
+
+
+class _CountingTable(Table):
+    """Count known and unknown values of categorical columns while a rule reads their codes.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (2, n_columns)
+        Numbers of known and of unknown values. Missing values count as neither, and so does a
+        column of which fit knew no category.
+    """
+
+    def __init__(self, native: Any, columns: Sequence[Column]) -> None:
+        super().__init__(native)
+        self._columns = columns
+        self.counts = np.zeros((2, len(columns)), dtype=np.int64)
+
+    def codes(self, position: int, code: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+        """Return what a function of single values makes of a column."""
+        column = self._columns[position] if self._columns else None
+        if column is None or not column.categorical or not len(column.values):
+            return super().codes(position, code)
+        dtypes, n_known = [], len(column.values)
+
+        def code_and_status(values: NDArray[Any]) -> NDArray[np.int64]:
+            codes, categories = code(values), column.encode(values)
+            dtypes.append(codes.dtype)
+            status = (categories >= n_known).astype(np.int64) + (categories > n_known)
+            return 3 * codes.astype(np.int64) + status
+
+        pairs = super().codes(position, code_and_status)
+        self.counts[:, position] += np.bincount(pairs % 3, minlength=3)[:2]
+        return (pairs // 3).astype(dtypes[-1])
+
+
+def _warn_of_unknown(columns: Sequence[Column], counts: NDArray[np.int64]) -> None:
+    """Warn once of all columns of which more values are unknown than known.
+
+    The warning goes through `warnings`, so that it is dropped where `guard.attempt` calls `predict`
+    on private rows.
+    """
+    unknown = counts[1] > counts[0]
+    named = [column.name for column, most in zip(columns, unknown, strict=True) if most]
+    if named:
+        listed = ", ".join(named[:5]) + (", ..." if len(named) > 5 else "")
+        warn(
+            "Most values of a categorical column are unknown, as no public row and no column type "
+            f"had them at fit: check the spelling in column {listed}.",
+            UnknownCategoriesWarning,
+        )
+
+
+def _streamed(
+    estimator: Any, rows: RowSource, rule: Rule, numeric: bool
+) -> Iterator[tuple[NDArray[Any], Any]]:
+    """Yield predictions and labels chunk by chunk, and warn once after the last chunk."""
     table = check_columns(estimator, Table(rows.empty()), reset=False, numeric=numeric)
     columns = None if rows.names is None else table.labels
+    described = _columns_of(estimator)
 
-    def call(chunk: Chunk) -> tuple[NDArray[Any], Any]:
-        return rule(Table(chunk.X)), None if chunk.y is None else np.asarray(chunk.y)
+    def call(chunk: Chunk) -> tuple[NDArray[Any], Any, NDArray[np.int64]]:
+        counting = _CountingTable(chunk.X, described)
+        predictions = rule(counting)
+        labels = None if chunk.y is None else np.asarray(chunk.y)
+        return predictions, labels, counting.counts
 
-    return rows.map(AsRead(call), columns=columns)
+    counts = np.zeros((2, len(described)), dtype=np.int64)
+    for predictions, labels, of_chunk in rows.map(AsRead(call), columns=columns):
+        counts += of_chunk
+        yield predictions, labels
+    _warn_of_unknown(described, counts)

@@ -15,6 +15,7 @@ from skpublicdp.data.columns import Rows, column_names, not_numbers, to_numbers
 from skpublicdp.data.containers import check_container, check_shape, height
 from skpublicdp.data.description import DescribedRows
 from skpublicdp.data.frames import ANYTHING, CATEGORY, DATE, TEXT, Table, is_frame
+from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds
 from skpublicdp.data.masks import warn_if_sliced
 from skpublicdp.exceptions import warn
 from skpublicdp.guard import ANYTHING as UNCHECKED
@@ -27,7 +28,15 @@ PIPED = (
 """What helps where public rows are unlike what the steps before made of private ones."""
 
 
-def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool, name: str = "X") -> Table:
+def read_table(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    numeric: bool,
+    name: str = "X",
+    kinds: bool = True,
+) -> Table:
     """Check shape, names and types of columns; values are not looked at.
 
     Parameters
@@ -42,6 +51,8 @@ def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool, name: str 
         Whether text and categories are refused.
     name : str
         What messages call the rows.
+    kinds : bool
+        Whether columns must be of the kinds of `fit`.
 
     Returns
     -------
@@ -62,11 +73,17 @@ def read_table(estimator: Any, X: Any, *, reset: bool, numeric: bool, name: str 
         typed = isinstance(getattr(X, "dtype", None), np.dtype) or sparse.issparse(X)
         dtype = None if typed else object
         table = Table(read_array(X, dtype, ensure_all_finite=False, name=name))
-    return check_columns(estimator, table, reset=reset, numeric=numeric, name=name)
+    return check_columns(estimator, table, reset=reset, numeric=numeric, name=name, kinds=kinds)
 
 
 def check_columns(
-    estimator: Any, table: Table, *, reset: bool, numeric: bool, name: str = "X"
+    estimator: Any,
+    table: Table,
+    *,
+    reset: bool,
+    numeric: bool,
+    name: str = "X",
+    kinds: bool = True,
 ) -> Table:
     """Check names and types of columns, and bring the columns into the order of `fit`."""
     table = _in_order(estimator, table, reset=reset, name=name)
@@ -79,6 +96,10 @@ def check_columns(
                 "sparse_output=False, handle_unknown='ignore')), or use "
                 "SemiPrivateBoostingClassifier, which takes it as it is."
             )
+    if reset:
+        keep_kinds(estimator, table, numeric=numeric)
+    elif kinds:
+        check_kinds_at_prediction(estimator, table)
     return table
 
 
@@ -177,7 +198,9 @@ def read_public(
             f"{estimator.n_features_in_}; {PIPED}"
         )
     try:
-        public = read_table(estimator, X_public, reset=False, numeric=numeric, name="X_public")
+        public = read_table(
+            estimator, X_public, reset=False, numeric=numeric, name="X_public", kinds=False
+        )
     except (TypeError, ValueError) as error:
         raise type(error)(f"X_public is not usable: {error}") from None
     check_apart(X, public, n_rows)

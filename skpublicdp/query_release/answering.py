@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.card import ShowsCard
 from skpublicdp.data.columns import Column, Schema
 from skpublicdp.data.frames import is_frame
+from skpublicdp.data.predicting import apply_rule
 from skpublicdp.data.reading import read_table
 from skpublicdp.ledger import public_seed
 from skpublicdp.parameters import Seed
@@ -35,6 +36,10 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
     random_state: Seed
     _schema: Schema
     _released: Released
+
+    @property
+    def _columns_at_fit(self) -> tuple[Column, ...]:
+        return self._schema.columns
 
     def answer(self, Q: Any) -> NDArray[np.float64]:
         """Estimate the fraction of the population that satisfies each query.
@@ -75,7 +80,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         queries, schema = self._released.queries, self._schema
-        rows = schema.encode(read_table(self, X, reset=False, numeric=False))
+        rows = apply_rule(self, X, schema.encode)
         return queries.holds(queries.resolve(self._checked(Q), schema), rows)
 
     def interval(
@@ -158,8 +163,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
             tables, or to the queries that tell these rows apart.
         """
         check_is_fitted(self)
-        table = read_table(self, X, reset=False, numeric=False)
-        return -self._released.mean_error(self._schema.encode(table))
+        return -self._released.mean_error(apply_rule(self, X, self._schema.encode))
 
     def table(self, columns: str | int | Sequence[str | int]) -> Any:
         """Return a table of the population: a fraction for each combination of values.
@@ -331,7 +335,8 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
         # numbers without names are no rows of a frame
         named = frame or not hasattr(self, "feature_names_in_")
         if isinstance(self.queries_, like_rows) and array.ndim > 1 and named:
-            return read_table(self, array, reset=False, numeric=False).native
+            # a question may write a date as text
+            return read_table(self, array, reset=False, numeric=False, kinds=False).native
         return Q
 
 

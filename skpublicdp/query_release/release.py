@@ -109,6 +109,8 @@ class PAPQueryRelease(Answering):
         If ``"pmw"`` guarantees nothing for as few rows.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+    UnknownCategoriesWarning
+        If a categorical column that `score` or `holds` is given later has mostly unknown values.
 
     See Also
     --------
