@@ -218,7 +218,10 @@ PRIVATE = SemiPrivateClassifier()
             BaggingClassifier(make_pipeline(PublicFit(), PRIVATE), bootstrap=False),
             [("BaggingClassifier", "seed of 31 bits")],
         ),
-        (VotingClassifier([("a", PRIVATE), ("b", PRIVATE)]), [("VotingClassifier", "their ε add up")]),
+        (
+            VotingClassifier([("a", PRIVATE), ("b", PRIVATE)]),
+            [("VotingClassifier", "their ε add up")],
+        ),
         (GridSearchCV(PRIVATE, {"alpha": [0.1]}), [("GridSearchCV", "use SemiPrivateSearchCV")]),
         (BaggingClassifier(LogisticRegression()), [("BaggingClassifier", "no protection")]),
     ],

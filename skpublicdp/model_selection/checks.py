@@ -226,8 +226,11 @@ def _path(name: str, part_name: str) -> str:
 
 def _protected(step: Any) -> bool:
     """Tell whether a step sees no private row, or protects those that it sees."""
-    declared = getattr(step, "protects_all_rows", None) is True
-    return _is_own(step) or declared or (hasattr(step, "__sklearn_tags__") and sees_no_rows(step))
+    # not what FrozenEstimator and others hand on of the estimator in them
+    declares = hasattr(type(step), "protects_all_rows") or "protects_all_rows" in vars(step)
+    if _is_own(step) or (declares and step.protects_all_rows is True):
+        return True
+    return hasattr(step, "__sklearn_tags__") and sees_no_rows(step)
 
 
 def _is_own(step: Any) -> bool:
@@ -243,7 +246,7 @@ def _is_private(estimator: Any) -> bool:
 
 def _private_name(estimator: Any) -> str:
     """Return the class name of the first private estimator in another."""
-    if _protected(estimator):
+    if _protected(estimator) and "epsilon" in _parameters(estimator):
         return type(estimator).__name__
     return _private_name(next(part for part in _estimators(estimator) if _is_private(part)))
 
@@ -329,8 +332,7 @@ def _issues_of_wrapper(wrapper: Any, name: str) -> Iterator[_Issue]:
     own = own_fit(wrapper, parameters)
     unprotected = sorted(kinds.get("unprotected", set()) | kinds.get("seed", set()))
     if own is not None:
-        problem = f"{kind} {own.problem}, which is not private at any ε"
-        yield _unprotected(name, problem, own.remedy.format(learner=learner))
+        yield _unprotected(name, f"{kind} {own.problem}", own.remedy.format(learner=learner))
     elif unprotected:
         problem = f"{kind} is not private at any ε, since it contains {', '.join(unprotected)}"
         yield _unprotected(name, problem, "protect every part of it, or leave that out")

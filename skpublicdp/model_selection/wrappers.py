@@ -95,16 +95,25 @@ def own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
     """Return what a meta-estimator itself fits to private rows, or None."""
     name = _known_name(wrapper)
     if name in OWN_FITS:
-        return OwnFit(*OWN_FITS[name])
+        problem, remedy = OWN_FITS[name]
+        judge = callable(parameters.get("scoring")) and name != "TunedThresholdClassifierCV"
+        rest = " unless scoring looks at public rows only" if judge else ""
+        return OwnFit(f"{problem}, which is not private at any ε{rest}", remedy)
     if name.startswith("Stacking") and parameters.get("final_estimator") is None:
         return OwnFit(
-            "fits a final estimator without protection to private labels",
+            "fits a final estimator without protection to private labels, which is not private "
+            "at any ε",
             "give it a private final_estimator, or use a VotingClassifier",
         )
     if parameters.get("oob_score"):
-        return OwnFit("stores an exact score on private rows", "set oob_score=False")
+        return OwnFit(
+            "stores an exact score on private rows, which is not private at any ε",
+            "set oob_score=False",
+        )
     if callable(parameters.get("max_features")):
-        return OwnFit("calls max_features on private rows", "give it a number")
+        return OwnFit(
+            "calls max_features on private rows, which is not private at any ε", "give it a number"
+        )
     return None
 
 
