@@ -152,13 +152,13 @@ class SearchRows:
         ValueError
             If a step is seen to do so.
         """
+        if self.n_public < 2 or not any(has_function(step) for _, step in candidate.steps):
+            return
         marked = np.flatnonzero(self._mask)
         parts = [take(self._X, marked)] if len(marked) else []
         labels = self._y[marked] if self._X_public is None else None
         if self._X_public is not None:
             parts.append(self._X_public)
-        if self.n_public < 2 or not any(has_function(step) for _, step in candidate.steps):
-            return
         rows, error = attempt(stacked, parts)
         for name, step in candidate.steps:
             fitted = clone(step)
