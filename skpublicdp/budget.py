@@ -140,6 +140,9 @@ class PrivacyBudget:
     Copies, pickles, clones and workers share the file, hence the budget. A copy that cannot reach
     its file refuses. A fit that fails or is killed after its entry was written has spent.
 
+    A budget counts each row once in each fit. If bootstrap samples or oversampling repeat a row k
+    times in a fit, that row loses k times as much, which the budget does not see.
+
     The filters are those of Feldman and Zrnic (2021), Whitehouse et al. (2023) and Smith and
     Thakurta (2022), which hold under fully adaptive choices (docs/proofs/budgets.md).
 

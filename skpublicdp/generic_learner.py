@@ -24,7 +24,7 @@ from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
-from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import (
     FIT,
@@ -308,6 +308,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             assumptions=(
                 f"which rows are labelled{labels} may be known",
                 *assumed_of(X_public),
+                *assumptions_of_class(self.hypotheses),
             ),
             secure=secure,
         )

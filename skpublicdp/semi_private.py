@@ -29,7 +29,7 @@ from skpublicdp.hypotheses import (
     HypothesisClass,
     PublicSample,
 )
-from skpublicdp.hypotheses.base import FeatureName, Table, tabulate
+from skpublicdp.hypotheses.base import FeatureName, Table, assumptions_of_class, tabulate
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import (
     FIT,
@@ -275,7 +275,11 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
 
         labels = "" if self.classes is not None else " and the set of labels in y"
         receipt = ledger.receipt(
-            assumptions=(f"the number of private rows{labels} may be known", *rows.assumptions)
+            assumptions=(
+                f"the number of private rows{labels} may be known",
+                *rows.assumptions,
+                *assumptions_of_class(self.hypotheses),
+            )
         )
         self.certificate_ = drawn.certificate
         promised = self._promise(rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person)

@@ -19,7 +19,8 @@ FLOORS = {
     "guarantees": {"guarantees", "mechanisms"},
     "mechanisms": {"mechanisms"},
     "accounting": {"accounting"},
-    "hypotheses": {"hypotheses", "mechanisms", "exceptions", "guarantees", "guard"},
+    "coupling": {"guard"},
+    "hypotheses": {"hypotheses", "mechanisms", "coupling", "exceptions", "guarantees", "guard"},
     "budget_file": {"accounting", "exceptions"},
     "tickets": {"exceptions"},
     "budget": {"accounting", "budget_file", "exceptions", "tickets"},
@@ -38,8 +39,8 @@ FLOORS = {
     "rounds": {"accounting", "guarantees", "hypotheses", "ledger"},
     "weights": {"accounting", "data"},
     "model_selection": {
-        *("model_selection", "accounting", "base_learner", "card", "data", "exceptions"),
-        *("guarantees", "guard", "hypotheses", "ledger", "mechanisms", "parameters"),
+        *("model_selection", "accounting", "base_learner", "card", "coupling", "data"),
+        *("exceptions", "guarantees", "guard", "hypotheses", "ledger", "mechanisms", "parameters"),
         *("preprocessing", "promise", "rounds", "semi_private"),
     },
     "metrics": {

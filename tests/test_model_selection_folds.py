@@ -213,12 +213,15 @@ PRIVATE = SemiPrivateClassifier()
         (make_pipeline(make_pipeline(MinMaxScaler()), PRIVATE), [("pipeline.minmaxscaler", "")]),
         (LogisticRegression(), [("LogisticRegression", "declares no protection")]),
         (make_pipeline(Oversampler(), PRIVATE), [("oversampler", "k·ε")]),
-        (BaggingClassifier(PRIVATE, n_estimators=7), [("BaggingClassifier", "7·ε and repeats")]),
+        (BaggingClassifier(PRIVATE, n_estimators=7), [("BaggingClassifier", "and repeats rows")]),
         (
             BaggingClassifier(make_pipeline(PublicFit(), PRIVATE), bootstrap=False),
-            [("BaggingClassifier", "costs 10·ε;")],
+            [("BaggingClassifier", "seed of 31 bits")],
         ),
-        (VotingClassifier([("a", PRIVATE), ("b", PRIVATE)]), [("VotingClassifier", "2·ε")]),
+        (
+            VotingClassifier([("a", PRIVATE), ("b", PRIVATE)]),
+            [("VotingClassifier", "their ε add up")],
+        ),
         (GridSearchCV(PRIVATE, {"alpha": [0.1]}), [("GridSearchCV", "use SemiPrivateSearchCV")]),
         (BaggingClassifier(LogisticRegression()), [("BaggingClassifier", "no protection")]),
     ],

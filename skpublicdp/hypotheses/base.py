@@ -191,6 +191,16 @@ class HypothesisClass(BaseEstimator, ABC):
         """
 
 
+def assumptions_of_class(hypotheses: HypothesisClass | None) -> tuple[str, ...]:
+    """Return what receipts take for granted about the rules of a class and of classes in it."""
+    lines: dict[str, None] = dict.fromkeys(getattr(hypotheses, "_assumptions", ()))
+    for value in ({} if hypotheses is None else hypotheses.get_params(deep=False)).values():
+        for part in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(part, HypothesisClass):
+                lines.update(dict.fromkeys(assumptions_of_class(part)))
+    return tuple(lines)
+
+
 def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
     """Refuse more than two labels for a class whose rules know two."""
     if len(public.classes) > 2:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp.coupling import couples_rows
 from skpublicdp.guarantees import Cuts
 from skpublicdp.guard import guarded
 from skpublicdp.hypotheses.base import (
@@ -20,6 +21,9 @@ from skpublicdp.hypotheses.base import (
     Table,
 )
 from skpublicdp.mechanisms.families import Family, Leaf, OneOf, Path
+
+MAX_TRIED = 100
+"""Maximum number of public rows on which each model is tried, a matter of time."""
 
 NEARLY_EQUAL = 1 << 10
 """Masses of many classes are equal up to one part in so many."""
@@ -99,7 +103,9 @@ class FiniteClass(HypothesisClass):
     models : sequence of fitted classifiers
         They must have been trained without any private row: on public rows, on other data, or by
         a private learner whose receipt is counted. What they know of private rows is not covered.
-        Each must predict any finite row, and alike whatever other rows are predicted with it.
+        Each must predict any finite row, and its prediction must depend on that row alone: a
+        pipeline with `FunctionTransformer(scale)` does not qualify. The receipt states this
+        assumption. It is tried on public rows, and a model that fails is refused.
 
     See Also
     --------
@@ -120,6 +126,8 @@ class FiniteClass(HypothesisClass):
     3
     """
 
+    _assumptions = ("what a model of FiniteClass predicts for a row depends on that row alone",)
+
     def __init__(self, models: Sequence[Any]) -> None:
         self.models = models
 
@@ -133,7 +141,8 @@ class FiniteClass(HypothesisClass):
         Raises
         ------
         ValueError
-            If there are none, or if one is not fitted on some of the labels.
+            If there are none, if one is not fitted on some of the labels, or if the prediction
+            of one for a public row is seen to depend on other public rows.
         """
         if not len(self.models):
             raise ValueError("models must hold at least one fitted classifier; got none.")
@@ -144,6 +153,14 @@ class FiniteClass(HypothesisClass):
                     f"{type(model).__name__} is not fitted or has other labels."
                 )
         cover = ListedCover([Model(model, public) for model in self.models])
+        rows = public.X[:MAX_TRIED]
+        for rule, model in zip(cover.hypotheses, self.models, strict=True):
+            if couples_rows(rule.predict, rows, len(rows), np.ndarray.__getitem__, alone=2):
+                raise ValueError(
+                    f"models must predict each row on its own, and the prediction of "
+                    f"{type(model).__name__} for a public row depends on other public rows; "
+                    "leave out steps that use statistics of the rows they transform."
+                )
         cover.radius = 0.0
         cover.cuts = Cuts(0, 0, max(len(public.X), 1), 0, 0, merged=False)
         return cover

@@ -7,6 +7,7 @@ from typing import Any
 
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.base_learner import spends
+from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.label_boost.plan import Plan, rounds_epsilon
 from skpublicdp.ledger import Ledger
 
@@ -35,7 +36,7 @@ def assumptions_of(learner: Any) -> tuple[str, ...]:
         assumptions.append("no row is seen by both stages, so their budgets do not add up")
     elif learner.max_rows_per_group is not None:
         assumptions.append("the stages are counted for one row, the whole for a person")
-    return tuple(assumptions)
+    return (*assumptions, *assumptions_of_class(learner.hypotheses))
 
 
 def note_stages(ledger: Ledger, plan: Plan, n_classes: int, base: object) -> None:

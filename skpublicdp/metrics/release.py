@@ -150,7 +150,7 @@ def private_scores(
         who="private_scores",
         rows_per_person=max_rows_per_group,
     )
-    assumptions = ASSUMPTIONS + unprotected_line(estimator, ELSEWHERE)
+    assumptions = ASSUMPTIONS + unprotected_line([estimator], ELSEWHERE)
     rows = test_rows(X, y, groups, max_rows_per_group)
     labels = labels_of(estimator, classes)
     response = _response(estimator, response_method, len(labels))

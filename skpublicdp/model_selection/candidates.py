@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from skpublicdp.base_learner import check_base
@@ -88,6 +90,32 @@ def does_something(step: Any) -> bool:
 def sees_no_rows(step: Any) -> bool:
     """Tell whether fitting a step looks at no private row."""
     return isinstance(step, PublicFit) or not get_tags(step).requires_fit
+
+
+def in_scikit_learn(step: Any) -> bool:
+    """Indicate whether the class of a step is scikit-learn's own."""
+    return type(step).__module__.split(".")[0] == "sklearn"
+
+
+def may_couple_rows(step: Any) -> bool:
+    """Indicate whether a step that is not fitted may compute a row from several rows.
+
+    Of scikit-learn's own, only a `FunctionTransformer` may. A numpy function of single numbers
+    cannot.
+    """
+    if isinstance(step, FunctionTransformer):
+        single = (
+            isinstance(step.func, np.ufunc) and step.func.nin == 1 and step.func.signature is None
+        )
+        return step.func is not None and (not single or bool(step.kw_args))
+    foreign = not in_scikit_learn(step) and not type(step).__module__.startswith("skpublicdp.")
+    return foreign and hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit
+
+
+def has_function(step: Any) -> bool:
+    """Indicate whether a step, or a part of it, may compute a row from several rows."""
+    parts = step.get_params().values() if hasattr(step, "get_params") else ()
+    return any(hasattr(part, "transform") and may_couple_rows(part) for part in (step, *parts))
 
 
 def list_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from inspect import signature
 from typing import Any, NamedTuple
 
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from skpublicdp.model_selection.candidates import does_something, sees_no_rows
+from skpublicdp.model_selection.candidates import (
+    does_something,
+    in_scikit_learn,
+    may_couple_rows,
+    sees_no_rows,
+)
+from skpublicdp.model_selection.wrappers import (
+    SEVERAL,
+    fits_nothing,
+    folds_by_labels,
+    n_fits,
+    own_fit,
+    sets_seeds,
+    was_fitted_before,
+)
+from skpublicdp.preprocessing import PublicFit
 
 UNDECLARED = "these declare no protection, and are taken to have the one they are paid for"
 """Of a search, in its receipt."""
+
+COUPLING = "what these steps make of a row depends on that row alone"
+"""Of steps with a function of one's own, in the receipt of a search."""
 
 
 class Finding(NamedTuple):
@@ -40,7 +59,11 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
     """List steps that would be fitted to private rows without protection, or repeat a row.
 
     Nothing is fitted: the answer follows from the types and parameters of the steps, fitted or not.
-    Listed as well is a pipeline that would transform `X`, but not the `X_public` given to `fit`.
+    Meta-estimators, such as `StackingClassifier`, are searched for every estimator in them. Listed
+    as well are what a meta-estimator itself fits to private rows, and seeds that it sets; functions
+    that may compute a row from other rows; steps that were fitted elsewhere; `memory`, which
+    writes private rows to disk; and a pipeline that transforms `X`, but not the `X_public` given
+    to `fit`.
 
     Parameters
     ----------
@@ -71,16 +94,32 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
     ...     print(finding)
     standardscaler: StandardScaler is fitted to private rows; wrap it in PublicFit.
     """
-    name = "" if isinstance(pipeline, Pipeline) else type(pipeline).__name__
     raw = _raw_public_rows(pipeline) if isinstance(pipeline, Pipeline) else []
-    return [*_findings(pipeline, name), *raw]
+    return [*(issue.finding for issue in _issues(pipeline, _root(pipeline))), *raw]
 
 
-def unprotected_line(estimator: Any, meaning: str) -> tuple[str, ...]:
+def unprotected_line(estimators: Iterable[Any], meaning: str) -> tuple[str, ...]:
     """Return a line for a receipt that names the steps without protection, if there are any."""
-    name = "" if isinstance(estimator, Pipeline) else type(estimator).__name__
-    found = ", ".join(finding.step for finding in _findings(estimator, name))
-    return (f"{meaning}: {found}",) if found else ()
+    return _line(estimators, meaning, "unprotected")
+
+
+def coupling_line(estimators: Iterable[Any]) -> tuple[str, ...]:
+    """Return a line for a receipt that names the steps that may compute a row from other rows."""
+    return _line(estimators, COUPLING, "coupling")
+
+
+def _line(estimators: Iterable[Any], meaning: str, kind: str) -> tuple[str, ...]:
+    steps = [
+        issue.finding.step
+        for estimator in estimators
+        for issue in _issues(estimator, _root(estimator))
+        if issue.kind == kind
+    ]
+    return (f"{meaning}: {', '.join(dict.fromkeys(steps))}",) if steps else ()
+
+
+def _root(estimator: Any) -> str:
+    return "" if isinstance(estimator, Pipeline) else type(estimator).__name__
 
 
 def _raw_public_rows(pipeline: Pipeline) -> list[Finding]:
@@ -101,24 +140,50 @@ def _raw_public_rows(pipeline: Pipeline) -> list[Finding]:
     ]
 
 
-def _findings(step: Any, name: str) -> Iterator[Finding]:
+class _Issue(NamedTuple):
+    """A finding with its kind.
+
+    Attributes
+    ----------
+    kind : {"unprotected", "seed", "cost", "coupling", "fitted before", "memory"}
+        The first two are private at no ε.
+    finding : Finding
+        The finding.
+    """
+
+    kind: str
+    finding: Finding
+
+
+def _issues(step: Any, name: str) -> Iterator[_Issue]:
+    """List what is wrong with a step and with its parts."""
     if not does_something(step) or isinstance(step, str):  # "drop" and "passthrough"
         return
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
-        for inner_name, inner in _inside(step):
-            yield from _findings(inner, f"{name}.{inner_name}" if name else inner_name)
+        if isinstance(step, Pipeline):
+            yield from _memory(step, name)
+        for part_name, part in _steps_of(step):
+            yield from _issues(part, _path(name, part_name))
     elif hasattr(step, "fit_resample"):
-        yield Finding(
-            name,
+        problem = (
             f"{type(step).__name__} may repeat a row k times or make new rows from it, and then "
-            "what follows costs k·ε",
-            "leave it out, or resample public rows only, before they are given to fit",
+            "what follows costs k·ε"
         )
-    elif not _protected(step):
-        yield _unprotected(step, name)
+        remedy = "leave it out, or resample public rows only, before they are given to fit"
+        yield _Issue("cost", Finding(name, problem, remedy))
+    elif may_couple_rows(step):
+        yield _coupling(step, name)
+    elif _protected(step):
+        yield from _issues_of_protected(step, name)
+    elif any(map(_is_private, _estimators(step))):
+        yield from _issues_of_wrapper(step, name)
+    elif fits_nothing(step, _parameters(step)):
+        yield _fitted_before(step, name)
+    else:
+        yield _leaf(step, name)
 
 
-def _inside(step: Any) -> list[tuple[str, Any]]:
+def _steps_of(step: Any) -> list[tuple[str, Any]]:
     """Return the named parts of something that is made of steps, fitted or not."""
     if isinstance(step, Pipeline):
         return list(step.steps)
@@ -127,65 +192,202 @@ def _inside(step: Any) -> list[tuple[str, Any]]:
     return [(name, part) for name, part, _ in step.transformers] + [("remainder", step.remainder)]
 
 
+def _parts_of(wrapper: Any) -> list[tuple[str, Any]]:
+    """Return the named estimators among the parameters of a meta-estimator."""
+    parts = []
+    for name, value in _parameters(wrapper).items():
+        if _is_estimator(value):
+            parts.append((name, value))
+        for place, entry in enumerate(value if isinstance(value, list | tuple) else ()):
+            fields = entry if isinstance(entry, tuple) else (entry,)
+            label = fields[0] if isinstance(fields[0], str) else f"{name}[{place}]"
+            parts.extend((label, field) for field in fields if _is_estimator(field))
+    return parts
+
+
+def _estimators(step: Any) -> list[Any]:
+    """Return the estimators of which a step is made."""
+    if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
+        return [part for _, part in _steps_of(step) if _is_estimator(part)]
+    return [part for _, part in _parts_of(step)]
+
+
+def _parameters(step: Any) -> dict[str, Any]:
+    return step.get_params(deep=False) if hasattr(step, "get_params") else {}
+
+
+def _is_estimator(value: Any) -> bool:
+    return hasattr(value, "fit") and not isinstance(value, type)
+
+
+def _path(name: str, part_name: str) -> str:
+    return f"{name}.{part_name}" if name else part_name
+
+
 def _protected(step: Any) -> bool:
     """Tell whether a step sees no private row, or protects those that it sees."""
-    own = type(step).__module__.startswith("skpublicdp.")
-    declared = getattr(step, "protects_all_rows", None) is True
-    return own or declared or (hasattr(step, "__sklearn_tags__") and sees_no_rows(step))
+    # not what FrozenEstimator and others hand on of the estimator in them
+    declares = hasattr(type(step), "protects_all_rows") or "protects_all_rows" in vars(step)
+    if _is_own(step) or (declares and step.protects_all_rows is True):
+        return True
+    return hasattr(step, "__sklearn_tags__") and sees_no_rows(step)
 
 
-def _unprotected(step: Any, name: str) -> Finding:
-    """Say what is wrong with a step that is of nobody's promise."""
-    kind = type(step).__name__
-    parameters = step.get_params(deep=False) if hasattr(step, "get_params") else {}
-    repeated = [one for one in _learners(parameters) if _is_private(one)]
-    if not repeated:
-        if hasattr(step, "transform"):
-            return Finding(name, f"{kind} is fitted to private rows", "wrap it in PublicFit")
-        return Finding(
-            name,
-            f"{kind} is fitted to private rows and declares no protection",
-            "use a private estimator, such as SemiPrivateClassifier",
-        )
-    learner = type(_last(repeated[0])).__name__
-    if any(grid in parameters for grid in ("param_grid", "param_distributions")):
-        return Finding(
-            name,
-            f"{kind} pays ε for every fit of {learner}, and its scores and its choice are not "
-            "private at any ε",
-            "use SemiPrivateSearchCV",
-        )
-    fits = "k" if len(repeated) == 1 else str(len(repeated))
-    count = parameters.get("n_estimators")
-    if isinstance(count, int):
-        fits = str(count)
-    again = " and repeats rows within a fit, which costs more" if _repeats(parameters) else ""
-    cost = "k·ε, k being the number of its fits" if fits == "k" else f"{fits}·ε"
-    return Finding(
-        name,
-        f"{kind} fits {learner} {'several' if fits == 'k' else fits} times to the same rows, which "
-        f"costs {cost}{again}",
-        f"fit {learner} once, or give it a budget that counts the fits"
-        + (" and set bootstrap=False" if again else ""),
-    )
-
-
-def _learners(parameters: dict[str, Any]) -> list[Any]:
-    """Return what an estimator is made of."""
-    named = parameters.get("estimators") or []
-    listed = [part[-1] if isinstance(part, tuple) else part for part in named]
-    singles = [parameters.get(name) for name in ("estimator", "final_estimator")]
-    return [part for part in (*listed, *singles) if part is not None and not isinstance(part, str)]
+def _is_own(step: Any) -> bool:
+    return type(step).__module__.startswith("skpublicdp.")
 
 
 def _is_private(estimator: Any) -> bool:
-    """Tell whether an estimator, or the last step of a pipeline, spends a budget."""
-    return "epsilon" in _last(estimator).get_params(deep=False)
+    """Indicate whether an estimator, or a part of it, spends a budget."""
+    if _protected(estimator) and "epsilon" in _parameters(estimator):
+        return True
+    return any(map(_is_private, _estimators(estimator)))
 
 
-def _last(estimator: Any) -> Any:
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+def _private_name(estimator: Any) -> str:
+    """Return the class name of the first private estimator in another."""
+    if _protected(estimator) and "epsilon" in _parameters(estimator):
+        return type(estimator).__name__
+    return _private_name(next(part for part in _estimators(estimator) if _is_private(part)))
 
 
-def _repeats(parameters: dict[str, Any]) -> bool:
-    return bool(parameters.get("bootstrap"))
+def _leaf(step: Any, name: str) -> _Issue:
+    """Say that a step without a private part is fitted to private rows."""
+    kind = type(step).__name__
+    problem, remedy = f"{kind} is fitted to private rows", "wrap it in PublicFit"
+    if not hasattr(step, "transform"):
+        problem += " and declares no protection"
+        remedy = "use a private estimator, such as SemiPrivateClassifier"
+    return _Issue("unprotected", Finding(name, problem, remedy))
+
+
+def _memory(pipeline: Pipeline, name: str) -> Iterator[_Issue]:
+    """Report a cache of transformed rows."""
+    transforms = any(does_something(step) for _, step in pipeline.steps[:-1])
+    if pipeline.memory is not None and transforms:
+        problem = "memory writes transformed private rows to disk, without any protection"
+        yield _Issue("memory", Finding(name or "Pipeline", problem, "set memory=None"))
+
+
+def _coupling(step: Any, name: str, function: str = "") -> _Issue:
+    """Say that nobody can see whether a function treats each row on its own."""
+    problem = (
+        f"the result of {function or type(step).__name__} for a row must depend on that row "
+        "alone, which cannot be seen from outside"
+    )
+    remedy = "if it uses statistics of the rows, put a transformer within PublicFit in its place"
+    return _Issue("coupling", Finding(name, problem, remedy))
+
+
+def _fitted_before(step: Any, name: str) -> _Issue:
+    """Say that nobody can see to which rows a part was fitted."""
+    parts = _estimators(step)
+    fitted = type(parts[0]).__name__ if len(parts) == 1 else "its estimators"
+    problem = (
+        f"{type(step).__name__} does not fit {fitted}, and the rows of the earlier fit cannot be "
+        "seen"
+    )
+    remedy = "make sure that no private row was among them"
+    if any(map(_is_private, parts)):
+        remedy = "make sure that the budget counts the earlier fit"
+    return _Issue("fitted before", Finding(name, problem, remedy))
+
+
+def _issues_of_protected(step: Any, name: str) -> Iterator[_Issue]:
+    """List functions and earlier fits within a step that protects the rows it is fitted to."""
+    if not _is_own(step):
+        return
+    for part_name, part in _parts_of(step):
+        # what a PublicFit holds is the step itself to whoever reads the pipeline
+        path = name if isinstance(step, PublicFit) else _path(name, part_name)
+        for issue in _issues(part, path):
+            if issue.kind in ("coupling", "fitted before"):
+                yield issue
+
+
+def _issues_of_wrapper(wrapper: Any, name: str) -> Iterator[_Issue]:
+    """List what is wrong with a meta-estimator that has a private part, and with its parts."""
+    kind, parameters = type(wrapper).__name__, _parameters(wrapper)
+    learner = _private_name(wrapper)
+    fitted = was_fitted_before(wrapper, parameters)
+    if fitted:
+        yield _fitted_before(wrapper, name)
+        if fits_nothing(wrapper, parameters):
+            return
+    kinds: dict[str, set[str]] = {}
+    for part_name, part in _parts_of(wrapper):
+        if fitted and part_name != "final_estimator":
+            continue
+        issues = list(_issues(part, _path(name, part_name)))
+        if part_name == "transformer" and in_scikit_learn(wrapper):  # of a target
+            remedy = "use func and inverse_func instead, with public numbers"
+            issues = [_Issue(one.kind, one.finding._replace(remedy=remedy)) for one in issues]
+        for issue in issues:
+            kinds.setdefault(issue.kind, set()).add(part_name)
+        yield from issues
+    function = parameters.get("func")
+    if function is not None and may_couple_rows(FunctionTransformer(function)):
+        yield _coupling(wrapper, name, "func")
+
+    own = own_fit(wrapper, parameters)
+    unprotected = sorted(kinds.get("unprotected", set()) | kinds.get("seed", set()))
+    if own is not None:
+        yield _unprotected(name, f"{kind} {own.problem}", own.remedy.format(learner=learner))
+    elif unprotected:
+        problem = f"{kind} is not private at any ε, since it contains {', '.join(unprotected)}"
+        yield _unprotected(name, problem, "protect every part of it, or leave that out")
+    seeds = sets_seeds(wrapper) if _takes_seed(wrapper) else ""
+    if seeds:
+        again = ", and repeats rows within a fit" if parameters.get("bootstrap") else ""
+        problem = f"{kind} {seeds.format(learner=learner)}, so the noise can be undone{again}"
+        remedy = f"fit {learner} without it, with random_state=None"
+        yield _Issue("seed", Finding(name, problem, remedy))
+    if own is None and not unprotected:
+        yield from _repeated(wrapper, name, learner, seeds=bool(seeds), nested="cost" in kinds)
+
+
+def _repeated(
+    wrapper: Any, name: str, learner: str, *, seeds: bool, nested: bool
+) -> Iterator[_Issue]:
+    """Report several private fits to the same rows."""
+    kind, parameters = type(wrapper).__name__, _parameters(wrapper)
+    fits, parts = n_fits(wrapper, parameters), sum(map(_is_private, _estimators(wrapper)))
+    remedy = f"fit {learner} once, or give it a budget that counts the fits"
+    if fits is None:
+        doubt = f"of how often it fits {learner}"
+        if "random_state" in parameters:
+            doubt += ", and of seeds that it sets in its clones"
+        problem = f"nothing is known of what {kind} itself fits to private rows, and {doubt}"
+        yield _unprotected(name, problem, f"fit {learner} without it")
+    elif seeds:
+        return  # a budget protects nobody from that
+    elif folds_by_labels(wrapper, parameters):
+        problem = (
+            f"{kind} fits {learner} in folds that may go by labels: one changed label then moves "
+            "other rows from fold to fold, which costs more than the sum of the fits"
+        )
+        yield _Issue("cost", Finding(name, problem, "give it cv=KFold() and a budget"))
+    elif fits == "1" and parts > 1:
+        problem = f"{kind} fits {parts} private estimators to the same rows, and their ε add up"
+        yield _Issue(
+            "cost", Finding(name, problem, "keep one of them, or give all of them a budget")
+        )
+    elif fits != "1":
+        count = "several" if nested or fits == SEVERAL else fits
+        cost = "k·ε, k being the number of its fits" if count == "several" else f"{fits}·ε"
+        problem = f"{kind} fits {learner} {count} times to the same rows, which costs {cost}"
+        yield _Issue("cost", Finding(name, problem, remedy))
+
+
+def _unprotected(name: str, problem: str, remedy: str) -> _Issue:
+    return _Issue("unprotected", Finding(name, problem, remedy))
+
+
+def _takes_seed(wrapper: Any) -> bool:
+    """Indicate whether the parts of a meta-estimator have a seed that can be set."""
+    return any(
+        parameter.rsplit("__", 1)[-1] == "random_state"
+        for part in _estimators(wrapper)
+        if hasattr(part, "get_params")
+        for parameter in part.get_params()
+    )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skpublicdp.base_learner import n_rows
+from skpublicdp.coupling import couples_rows
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labels import (
     UNLABELLED,
@@ -20,8 +21,8 @@ from skpublicdp.data.labels import (
 )
 from skpublicdp.data.masks import check_index, check_mask, kept_rows, take
 from skpublicdp.data.reading import as_numbers, read_public, read_table
-from skpublicdp.guard import guarded
-from skpublicdp.model_selection.candidates import Candidate
+from skpublicdp.guard import attempt, guarded
+from skpublicdp.model_selection.candidates import Candidate, has_function
 from skpublicdp.preprocessing import PublicFit, stacked
 
 
@@ -140,6 +141,39 @@ class SearchRows:
         if candidate.features not in self._views:
             self._views[candidate.features] = self._transformed(candidate)
         return self._views[candidate.features]
+
+    def check_steps(self, candidate: Candidate) -> None:
+        """Refuse a function that computes a row from others, as far as public rows show it.
+
+        Private rows are not looked at, so a search that is refused here has spent nothing.
+
+        Raises
+        ------
+        ValueError
+            If a step is seen to do so.
+        """
+        if self.n_public < 2 or not any(has_function(step) for _, step in candidate.steps):
+            return
+        marked = np.flatnonzero(self._mask)
+        parts = [take(self._X, marked)] if len(marked) else []
+        labels = self._y[marked] if self._X_public is None else None
+        if self._X_public is not None:
+            parts.append(self._X_public)
+        rows, error = attempt(stacked, parts)
+        for name, step in candidate.steps:
+            fitted = clone(step)
+            if isinstance(step, PublicFit) and error is None:
+                mask = np.ones(self.n_public, dtype=bool)
+                _, error = attempt(fitted.fit, rows, labels, is_public=mask)
+            if error is not None:  # the search itself meets it, and says it
+                return
+            if has_function(step) and couples_rows(fitted.transform, rows, self.n_public, take):
+                raise ValueError(
+                    f"every step before the learner must treat each row on its own, and the result "
+                    f"of step {name!r} for a public row depends on other public rows; if it uses "
+                    "statistics of the rows, put a transformer within PublicFit in its place."
+                )
+            rows, error = attempt(fitted.transform, rows)
 
     def _transformed(self, candidate: Candidate) -> Features:
         X, X_public = self._X, self._X_public

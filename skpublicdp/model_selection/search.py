@@ -16,9 +16,10 @@ from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.base_learner import Delegates, is_seeded, spends
 from skpublicdp.card import ShowsCard
 from skpublicdp.guarantees import Promise
+from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.ledger import Ledger
 from skpublicdp.model_selection.candidates import Candidate, Fit, list_candidates
-from skpublicdp.model_selection.checks import UNDECLARED, unprotected_line
+from skpublicdp.model_selection.checks import UNDECLARED, coupling_line, unprotected_line
 from skpublicdp.model_selection.family import FamilyFit
 from skpublicdp.model_selection.public_trial import not_ruled_out
 from skpublicdp.model_selection.rows import SearchRows
@@ -242,6 +243,8 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
             is_public=is_public,
             groups=groups,
         )
+        for candidate in {one.features: one for one in candidates}.values():
+            rows.check_steps(candidate)
         ledger.read(len(rows), rows.n_public)
         known = {"classes": rows.classes, "epsilon": self.epsilon}
         told = [one.with_learner(**known) if one.in_family else one for one in candidates]
@@ -329,7 +332,18 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
             assumptions.append(
                 "each candidate is private with the budget it is given, whatever the rows"
             )
-        return (*assumptions, *unprotected_line(self.estimator, UNDECLARED))
+        estimators = [one.learner if one.pipeline is None else one.pipeline for one in candidates]
+        models = dict.fromkeys(
+            line
+            for one in candidates
+            for line in assumptions_of_class(getattr(one.learner, "hypotheses", None))
+        )
+        return (
+            *assumptions,
+            *models,
+            *coupling_line(estimators),
+            *unprotected_line(estimators, UNDECLARED),
+        )
 
     def _seeded(self, chosen: Candidate, learner: Any) -> bool:
         return not chosen.in_family and is_seeded(learner)
