@@ -394,7 +394,7 @@ def private_rows():
         ({"is_public": np.ones(N, dtype=bool)}, {}, "at least one private row"),
         ({"y": None}, {}, "requires y"),
         ({"y": Y[:-1]}, {}, "inconsistent numbers of samples"),
-        ({"y": X[:, 0]}, {}, "Unknown label type"),
+        ({"y": X[:, 0]}, {}, "missing labels or continuous numbers"),
         ({"y": np.where(Y == "sick", np.nan, 1.0)}, {}, "contains NaN; mark a public row"),
         ({"y_public": ["sick"] * 199}, {}, "got 199 labels for 200 rows"),
         ({"y_public": ["sick"] * 200, "X_public": None}, {}, "y_public needs X_public"),

@@ -340,14 +340,14 @@ def _targets(
 
 
 def public_labels(
-    X_public: Any, y_public: Any, column: Callable[[Any], NDArray[Any]]
+    X_public: Any, y_public: Any, column: Callable[..., NDArray[Any]]
 ) -> list[NDArray[Any]]:
     """Return the labels of separate public rows, if there are any."""
     if y_public is None:
         return []
     if X_public is None:
         raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-    labels = column(y_public)
+    labels = column(y_public, name="y_public")
     if len(labels) != np.shape(X_public)[0]:
         raise ValueError(
             "y_public must hold one label per row of X_public; "
