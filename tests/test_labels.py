@@ -111,12 +111,12 @@ def test_missing_labels_of_streams_and_of_public_rows():
     frame = pd.DataFrame(X, columns=["u", "v"])
     chunks = [pa.Table.from_pandas(frame.assign(y=spoilt(TEXT, None)))] * 2
     rows = open_rows(lambda: iter(chunks))
-    with pytest.raises(ValueError, match="^y contains missing labels"):
+    with pytest.raises(ValueError, match=r"^y contains missing labels"):
         SemiPrivateClassifier().fit(rows.drop("y"), rows["y"], X_public=frame[:9].copy())
     for learner in (LEARNERS[0], LEARNERS[1]):
-        with pytest.raises(ValueError, match="^y_public contains missing labels"):
+        with pytest.raises(ValueError, match=r"^y_public contains missing labels"):
             learner.fit(X, TEXT, X_public=PUBLIC, y_public=[*TEXT[:29], None])
-    with pytest.raises(ValueError, match="^y_public contains missing outcomes"):
+    with pytest.raises(ValueError, match=r"^y_public contains missing outcomes"):
         SemiPrivateBoostingRegressor().fit(X, CODES, X_public=PUBLIC, y_public=[*CODES[:29], "no"])
 
 

@@ -18,7 +18,7 @@ from skpublicdp.data.filling import filled, unfilled
 from skpublicdp.data.frames import ColumnType, Table
 from skpublicdp.data.labels import Kind, Targets, check_length
 from skpublicdp.data.masks import check_index, check_mask, kept_rows
-from skpublicdp.data.reading import SHARED, check_columns, read_public, read_table
+from skpublicdp.data.reading import SHARED, check_columns, read_public, read_table, refuse_text
 from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
 from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
 
@@ -230,6 +230,8 @@ def read(
     if mask.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
     public = [table.rows(mask)] if mask.any() else []
+    if numeric and public:
+        refuse_text(estimator, public[0])
     streamed = None if source is None else n
     separate = read_public(estimator, table, X_public, numeric=numeric, n_rows=streamed)
     if separate is not None:
