@@ -35,7 +35,7 @@ class SlicedPublicDataWarning(UserWarning):
 
 
 class TooFewRowsWarning(UserWarning):
-    """A theorem promises nothing for so few rows, as `guarantee_` says; the rule may be good."""
+    """So few private rows, for ε, that no theorem holds or that noise hides all they could show."""
 
 
 class UnprovedWarning(UserWarning):
@@ -52,6 +52,10 @@ class DriftWarning(UserWarning):
 
 class LargeDeltaWarning(UserWarning):
     """δ is so large for the number of rows that publishing some of them would satisfy it."""
+
+
+class LargeEpsilonWarning(UserWarning):
+    """ε is so large that whoever knows all other rows can almost always identify the last one."""
 
 
 class SeededRandomnessWarning(UserWarning):

@@ -31,6 +31,7 @@ from skpublicdp.accounting import (
     exact_fraction,
     gaussian_epsilon,
     mu_squared_price,
+    plan_delta,
 )
 from skpublicdp.accounting.capacity import Capacity
 from skpublicdp.accounting.decimals import written_above
@@ -39,6 +40,7 @@ from skpublicdp.accounting.measurements import Integers, Measurement, Sensitivit
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.exceptions import (
     LargeDeltaWarning,
+    LargeEpsilonWarning,
     PrivacyBudgetError,
     SeededRandomnessWarning,
     warn,
@@ -53,6 +55,11 @@ from skpublicdp.tickets import redeem
 
 LARGE_DELTA = 0.1
 """δ times the number of rows beyond which a warning is given."""
+
+LARGE_EPSILON = 10
+"""Largest ε of a pure guarantee without a warning. An attacker who knows all other rows can there
+tell two equally likely ones apart in 1 / (1 + e^-10) = 99.995% of the cases. Beyond it a guarantee
+means little (Ponomareva et al. 2023, How to DP-fy ML, tier 3). That rate bounds other plans."""
 
 SEEDED = (
     "{} is charged to a budget and its noise comes from a random_state: whoever has or guesses the "
@@ -196,6 +203,19 @@ class Ledger:
                 f"delta = {float(self.delta):g} is large for {n_private} private rows: it should "
                 "be far below one over their number; lower delta.",
                 LargeDeltaWarning,
+            )
+
+    def _warn_if_large(self) -> None:
+        """Warn where the plan of the fit lets an attacker identify a row almost always."""
+        advantage = math.tanh(LARGE_EPSILON / 2)  # 2 · accuracy - 1, at even odds
+        if self.epsilon <= LARGE_EPSILON and self.delta <= LARGE_DELTA:
+            return  # the promise alone is strong enough
+        if plan_delta(self._plan, Fraction(0)) > advantage:
+            warn(
+                f"epsilon = {float(self.epsilon):g} protects almost nothing: an attacker who "
+                "knows all other rows and considers two values of the last one equally likely may "
+                "be right more than 99.99% of the time; lower epsilon, as about 1 is usual.",
+                LargeEpsilonWarning,
             )
 
     def fits(self, event: Event) -> bool:
@@ -435,6 +455,8 @@ class Ledger:
                 f"{name}: more was asked for than the ledger of this fit still holds."
             )
         root = self._root
+        if not root._spent:
+            root._warn_if_large()
         if root._budget is not None and root._entry is None:
             root._entry = root._budget.spend(
                 self._charge(),

@@ -125,6 +125,8 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
 
     Warns
     -----
+    LargeEpsilonWarning
+        If `epsilon` is so large that it protects almost nothing.
     NoPublicDataWarning
         If there are no public rows: the cover is then data-independent. Or if these say too little
         of a column, and `bounds` does not say more.

@@ -508,7 +508,9 @@ def classifies(learner):
 LABELS = {
     "no labels": Fault(y(lambda: None), r"requires y to be passed"),
     "a label alone": Fault(y(lambda: 1), r"\by\b.*1d|y must"),
-    "a text as labels": Fault(y(lambda: SECRET_TEXT), r"\by\b.*1d|\by must|Input y"),
+    "a text as labels": Fault(
+        y(lambda: SECRET_TEXT), r"\by\b.*1d|\by must|^y contains missing outcomes"
+    ),
     "a dict of labels": Fault(y(lambda: {"y": 1}), r"\by\b"),
     "labels of 2 columns": Fault(y(lambda: np.column_stack([Y, Y])), r"\by\b.*1d.*\(40, 2\)"),
     "a frame of labels": Fault(y(lambda: HELD), r"\by\b.*1d.*\(40, 2\)"),
@@ -518,8 +520,10 @@ LABELS = {
     "labels in lists": Fault(
         y(lambda: np.array([*[[1]] * (N - 1), [1, 2]], dtype=object)), r"\by\b"
     ),
-    "NaN labels": Fault(y(lambda: [*Y[1:].tolist(), np.nan]), r"\by\b.*NaN|y .*whole"),
-    "None labels": Fault(y(lambda: [*Y[1:].tolist(), None]), r"\by\b"),
+    "NaN labels": Fault(
+        y(lambda: [*Y[1:].tolist(), np.nan]), r"^y contains missing (labels|outcomes)"
+    ),
+    "None labels": Fault(y(lambda: [*Y[1:].tolist(), None]), r"^y contains missing "),
     "pandas NA labels": Fault(
         y(lambda: pd.array([*Y[1:].tolist(), pd.NA], dtype="Int64")), r"\by\b"
     ),
@@ -541,7 +545,7 @@ LABELS = {
         lambda one: one.text and classifies(one),
     ),
     "labels beyond classes": Fault(
-        y(lambda: Y), r"labels listed in classes", classifies, {"classes": [1, 2]}
+        y(lambda: Y), r"labels that classes does not list", classifies, {"classes": [1, 2]}
     ),
     "texts and numbers": Fault(
         y(lambda: Y), r"all text or all numbers", classifies, {"classes": ["1", "2"]}

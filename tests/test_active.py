@@ -566,7 +566,9 @@ class TestFit:
             with pytest.raises(ValueError, match=message):
                 model.fit(X_FEW, y)
         learner.classes = [0, 1]
-        with pytest.raises(ValueError, match="y must hold only labels listed in classes"):
+        with pytest.raises(
+            ValueError, match="y contains missing labels, labels that classes does not list"
+        ):
             learner.fit(X_FEW, y)
         y[asked] = Y_FEW[asked]
         assert learner.fit(X_FEW, y).classes_.tolist() == [0, 1]  # nothing was lost by failing

@@ -534,7 +534,7 @@ def secretive(frame):
         ({"is_public": np.ones(4000, dtype=bool)}, "at least one private row"),
         ({"is_public": np.ones(9, dtype=bool)}, "one boolean per row of X"),
         ({"X_public": PUBLIC[:, :2]}, "X_public must have the columns of X"),
-        ({"classes": ["no", "maybe"]}, "only labels listed in classes"),
+        ({"classes": ["no", "maybe"]}, "labels that classes does not list"),
         (
             {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
             "age.* must hold numbers only",

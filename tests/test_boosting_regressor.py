@@ -262,7 +262,7 @@ def test_no_public_rows():
         ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "outcomes must be finite"),
         (
             {"y": np.where(np.arange(5000) == 3, "a secret", "1")},
-            "outcomes must be finite.* learn labels by SemiPrivateBoostingClassifier",
+            "use SemiPrivateBoostingClassifier for labels.* outcomes must be finite",
         ),
         ({"y": np.stack([Y, Y], axis=1)}, "1d array"),
         ({"y": Y[:9]}, "inconsistent numbers of samples"),

@@ -1,5 +1,6 @@
 """check_pipeline on every meta-estimator of scikit-learn, and functions that couple rows."""
 
+import re
 import warnings
 from functools import cache
 from inspect import signature
@@ -402,7 +403,7 @@ SCALED = StandardScaler().fit(ROWS)
         ),
         (RFE(LogisticRegression()), [("RFE", "wrap it in PublicFit")]),
     ],
-    ids=lambda value: " ".join(repr(value).split())[:70],
+    ids=lambda value: re.sub(r" at 0x\w+", "", " ".join(repr(value).split()))[:70],
 )
 def test_every_part_is_looked_at(pipeline, found):
     if hasattr(pipeline, "steps"):

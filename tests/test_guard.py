@@ -568,7 +568,7 @@ class TestLabels:
             for values, types in ((numbers, types), (TWO, ("string", "category", object)))
             for dtype in types
         ]
-        one_sentence([lambda y=y: self.fit(y) for y in missing], "Unknown label type: ")
+        one_sentence([lambda y=y: self.fit(y) for y in missing], "y contains missing labels")
 
     def test_unlabelled_rows_leave_the_type_alone(self):
         y, marked = TWO.tolist(), np.arange(len(TWO)) < 9
@@ -587,12 +587,12 @@ class TestLabels:
                     lambda label=label, p=parameters: self.fit(make([*y, label]), **p)
                     for label in [*odd, *more]
                 ],
-                "Unknown label type: ",
+                "y contains missing labels",
             )
         text = TWO[:-1].tolist()
         for label in odd[3:]:  # text is a label here
             if not isinstance(label, str):
-                one_sentence([lambda label=label: self.fit(make([*text, label]))], "Unknown label")
+                one_sentence([lambda label=label: self.fit(make([*text, label]))], "y contains ")
 
     @STATES
     def test_floats(self, state):
@@ -602,7 +602,7 @@ class TestLabels:
             one = y.copy()
             one[-1:] = SIGNALLING if value is SIGNALLING[0] else value
             spoilt.append(one)
-        one_sentence([lambda y=y: self.fit(y) for y in spoilt], "contains NaN; mark a public row")
+        one_sentence([lambda y=y: self.fit(y) for y in spoilt], "y contains missing labels")
 
     @pytest.mark.parametrize("make", [np.asarray, np.ndarray.tolist, pd.DataFrame])
     def test_a_column_vector_is_still_told(self, make):

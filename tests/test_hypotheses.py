@@ -3,6 +3,7 @@
 import itertools
 import warnings
 from fractions import Fraction
+from html import unescape as html_unescape
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from skpublicdp.hypotheses import (
     HypothesisClass,
     Intervals,
     ListedCover,
+    PublicSample,
     Rectangles,
     Stumps,
     Thresholds,
@@ -522,6 +524,37 @@ def test_rules_read_well():
         "    predict no",
     ]
     assert str(cover.hypothesis((0, ((1, (1, 1)), (1, (1, 1)))))) == "predict yes"
+
+
+@every_class
+def test_a_rule_shows_itself(hypotheses, classes):
+    named = PublicSample(np.vstack([PUBLIC, PUBLIC + 0.3]), np.array(classes), ("a<b", "b & c"))
+    if getattr(hypotheses, "max_depth", 0) == 3:
+        named = PublicSample(TWO_SPLITS, np.array(classes), ("a<b", "b & c"))
+    cover = hypotheses.build_cover(named, alpha=0.01, beta=0.05)
+    table = tabulate(cover, named.X, np.arange(len(named.X)) % len(classes))
+    paths = [path for path, _, _ in itertools.islice(cover.family(table).members(), 40)]
+    for rule in map(cover.hypothesis, paths):
+        text, html = repr(rule), rule._repr_html_()
+        assert text.startswith(f"<{type(rule).__name__}: ")
+        assert text.endswith(">")
+        assert "\n" not in text
+        assert len(text) < 340
+        if len(text) < 300:
+            assert text.split(": ", 1)[1] == " ".join(str(rule).split()) + ">"
+        assert html_unescape(html.split("<pre>")[1].split("</pre>")[0]) == str(rule)
+        assert "a<b" not in html
+        assert "b & c" not in html
+
+
+def test_a_long_rule_is_cut_in_its_repr():
+    names = tuple(f"{column} of a long name, so long that no line holds it" * 5 for column in "xy")
+    public = PublicSample(PUBLIC, np.array(["no", "yes"]), names)
+    cover = DecisionTrees().build_cover(public, alpha=0.01, beta=0.05)
+    rule = cover.hypothesis((0, ((1, (0, 0)), (1, (0, 1)))))
+    assert len(str(rule)) > 400
+    assert repr(rule).endswith("...>")
+    assert len(repr(rule)) < 340
 
 
 def test_no_splits_leave_the_constants():

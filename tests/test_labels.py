@@ -2,16 +2,22 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from skpublicdp import (
     GenericLearnerClassifier,
     LabelBoostClassifier,
     PPMHalfspaceClassifier,
     SemiPrivateBoostingClassifier,
+    SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SubsamplingActiveLearner,
 )
+from skpublicdp.data import open_rows
 from skpublicdp.exceptions import AmbiguousLabelWarning
+from skpublicdp.model_selection import SemiPrivateSearchCV
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -38,19 +44,22 @@ def spoilt(y, value):
 
 def refusal(learner, y, **parameters):
     with pytest.raises(ValueError) as raised:
-        type(learner)(**learner.get_params() | parameters).fit(X, y, X_public=PUBLIC)
+        clone(learner).set_params(**parameters).fit(X, y, X_public=PUBLIC)
     assert str(SECRET) not in str(raised.value)
     return str(raised.value)
 
 
-FLOATS = "labels that are decimal numbers must be whole ones and none missing"
+FLOATS = "numbers must be whole and below 2**53 to be labels"
 KINDS = "labels must be all text or all numbers in y, y_public and classes"
 FAULTS = {
     "missing among floats": (np.where(CODES, 1.0, np.nan), FLOATS),
     "missing among text": (pd.Series(TEXT).mask(CODES == 1), KINDS),
     "missing in a list": (spoilt(TEXT, None), KINDS),
-    "continuous": (X[:, 0], "learn amounts by SemiPrivateBoostingRegressor"),
-    "a continuous list": (X[:, 0].tolist(), "learn amounts by SemiPrivateBoostingRegressor"),
+    "continuous": (X[:, 0], "use SemiPrivateBoostingRegressor for continuous numbers"),
+    "a continuous list": (
+        X[:, 0].tolist(),
+        "use SemiPrivateBoostingRegressor for continuous numbers",
+    ),
     "two kinds": (spoilt(TEXT, SECRET), KINDS),
     "too large": (spoilt(CODES, SECRET * 2**60), "below 2**53"),
     "too short": (CODES[:9], "one label per row of X; got 9 for 60 rows"),
@@ -69,7 +78,46 @@ def test_each_fault_has_its_sentence(learner, fault):
     y, says = FAULTS[fault]
     said = refusal(learner, y)
     assert says in said
-    assert "listed in classes" not in said  # none were given
+    assert "classes does not list" not in said  # none were given
+
+
+SEARCH = SemiPrivateSearchCV(SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}, random_state=0)
+MISSING = {
+    "None": spoilt(TEXT, None),
+    "NaN": spoilt(1.0 * CODES, np.nan),
+    "NaN in an array": np.where(CODES, 1.0, np.nan),
+    "None in a series": pd.Series(TEXT).mask(CODES == 1),
+    "NA": pd.Series(CODES).mask(CODES == 1).astype("Int64"),
+}
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [*LEARNERS, SubsamplingActiveLearner(n_labels=20), SEARCH],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("y", MISSING.values(), ids=MISSING)
+def test_missing_labels_are_named_first(learner, y):
+    assert refusal(learner, y).startswith("y contains missing labels")
+
+
+@pytest.mark.parametrize("y", MISSING.values(), ids=MISSING)
+def test_missing_outcomes_are_named_first(y):
+    learner = SemiPrivateBoostingRegressor(outcome_bounds=(0, 1), random_state=0)
+    assert refusal(learner, y).startswith("y contains missing outcomes")
+
+
+def test_missing_labels_of_streams_and_of_public_rows():
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    chunks = [pa.Table.from_pandas(frame.assign(y=spoilt(TEXT, None)))] * 2
+    rows = open_rows(lambda: iter(chunks))
+    with pytest.raises(ValueError, match=r"^y contains missing labels"):
+        SemiPrivateClassifier().fit(rows.drop("y"), rows["y"], X_public=frame[:9].copy())
+    for learner in (LEARNERS[0], LEARNERS[1]):
+        with pytest.raises(ValueError, match=r"^y_public contains missing labels"):
+            learner.fit(X, TEXT, X_public=PUBLIC, y_public=[*TEXT[:29], None])
+    with pytest.raises(ValueError, match=r"^y_public contains missing outcomes"):
+        SemiPrivateBoostingRegressor().fit(X, CODES, X_public=PUBLIC, y_public=[*CODES[:29], "no"])
 
 
 LISTING = [one for one in LEARNERS if "classes" in one.get_params()]
@@ -78,7 +126,7 @@ LISTING = [one for one in LEARNERS if "classes" in one.get_params()]
 @pytest.mark.parametrize("learner", LISTING, ids=lambda one: type(one).__name__)
 def test_labels_that_are_not_listed(learner):
     said = refusal(learner, TEXT, classes=["ill"])
-    assert "y must hold only labels listed in classes" in said
+    assert "labels that classes does not list" in said
     assert "well" not in said
     # which of the faults it is, a private row decides: it is not told
     assert refusal(learner, spoilt(TEXT, None), classes=["ill", "well"]) == said

@@ -78,7 +78,7 @@ class TestLabels:
             (np.full(N, "a"), 1, "one of the two labels"),
             (np.arange(N) % 3, None, "Only binary classification.*SemiPrivateClassifier"),
             (np.arange(N) % 3, 2, "Only binary classification"),
-            (X[:, 0], None, "Unknown label type"),
+            (X[:, 0], None, "missing labels or continuous numbers"),
             (None, None, "requires y"),
             (Y[:-1], None, "inconsistent numbers"),
         ],

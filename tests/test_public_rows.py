@@ -167,6 +167,88 @@ class TestPipelinesThatLeaveOutThePublicRows:
         assert fitted[-1].privacy_.n_public == M
 
 
+class TestColumnsThatXPublicLacks:
+    """Without a pipeline there is no advice about one."""
+
+    @each_step
+    @pytest.mark.parametrize(
+        ("rows", "public"),
+        [
+            (PEOPLE[NUMBERS], PEOPLE_PUBLIC[NUMBERS[:1]]),
+            (PEOPLE[NUMBERS].to_numpy(), PEOPLE_PUBLIC[NUMBERS[:1]].to_numpy()),
+        ],
+        ids=["frames", "arrays"],
+    )
+    def test_no_pipeline(self, learner, rows, public):
+        with pytest.raises(ValueError, match="X_public") as raised:
+            clone(learner).fit(rows, labels_for(learner, Y), X_public=public)
+        said = str(raised.value)
+        assert "pipeline" not in said.lower()
+        assert said.endswith(f"{NUMBERS[1]} is missing." if hasattr(rows, "columns") else "has 2.")
+
+    def test_bounds(self):
+        learner = SemiPrivateClassifier(bounds=(-9, 9))
+        with pytest.raises(ValueError, match=r"give both in one unit\.$"):
+            learner.fit(X, Y, X_public=PUBLIC)
+
+
+NUMERIC = [*LEARNERS[:5], SubsamplingActiveLearner(n_labels=300, random_state=0)]
+
+
+class TestTextOfTypeObject:
+    """A column of type object is text where public rows say so, and private ones never do."""
+
+    @staticmethod
+    def said(learner, rows, **public):
+        with pytest.raises(ValueError, match="Column") as raised:
+            clone(learner).fit(rows, labels_for(learner, Y_ALL[: len(rows)]), **public)
+        return str(raised.value)
+
+    @staticmethod
+    def rows(values):
+        ages = pd.Series([*PEOPLE["age"], *PEOPLE_PUBLIC["age"]])
+        return pd.DataFrame({"age": ages, "job": pd.Series(values, dtype=object)})
+
+    @pytest.mark.parametrize("learner", NUMERIC, ids=repr)
+    def test_it_gets_the_sentence_of_declared_text(self, learner):
+        rows = self.rows(["a", "b"] * ((N + M) // 2))
+        name = type(learner).__name__
+        declared = rows.astype({"job": "category"})
+        sentence = self.said(learner, declared[:N], X_public=declared[N:]).replace(
+            "categories", "text"
+        )
+        assert sentence.startswith(f"Column job must hold numbers for {name}; got text: encode it")
+        assert self.said(learner, rows[:N], X_public=rows[N:]) == sentence
+        arrays = rows.to_numpy()
+        said = self.said(learner, arrays[:N], X_public=arrays[N:].copy())
+        assert said == sentence.replace("job", "x1")
+        if "is_public" in inspect.signature(learner.fit).parameters:
+            assert self.said(learner, rows, is_public=MASK) == sentence
+
+    @pytest.mark.parametrize("learner", NUMERIC, ids=repr)
+    def test_text_among_public_numbers(self, learner):
+        rows = self.rows([*range(N + M - 1), "unknown"])
+        said = self.said(learner, rows[:N], X_public=rows[N:])
+        assert "got text among the numbers of public rows: convert" in said
+
+    @pytest.mark.parametrize("learner", NUMERIC, ids=repr)
+    @pytest.mark.parametrize("public", [True, False])
+    def test_private_text_is_told_from_nothing(self, learner, public):
+        spoilt = [
+            [*range(N - 1), "unknown"],
+            ["unknown"] * N,
+            [*range(N - 1), None],
+            [*range(N - 1), np.inf],
+        ]
+        given = {"X_public": PEOPLE_PUBLIC.assign(job=1)[["age", "job"]]} if public else {}
+        sentences = set()
+        for values in spoilt:
+            rows = self.rows([*values, *[0] * M])[:N]
+            sentences.add(self.said(learner, rows, **given))
+        assert len(sentences) == 1
+        assert "encode text by PublicFit" in sentences.pop()
+
+
 class TestDescribedRows:
     @pytest.mark.parametrize("named", [True, False])
     @pytest.mark.parametrize(

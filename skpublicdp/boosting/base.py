@@ -23,7 +23,7 @@ from skpublicdp.card import ShowsCard
 from skpublicdp.data.columns import Column
 from skpublicdp.data.labels import Kind
 from skpublicdp.data.predicting import Rule, apply_rule
-from skpublicdp.exceptions import DriftWarning, warn
+from skpublicdp.exceptions import DriftWarning, TooFewRowsWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, check_parameters
 from skpublicdp.promise import NO_LAW, nothing
@@ -108,6 +108,18 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
             learning_rate=learning_rate,
             directions=directions,
         )
+        if learner.too_few_rows(self.method):
+            expected = (
+                "predictions close to chance"
+                if rows.known is None
+                else "predictions no better than those of a model of the labelled public rows"
+            )
+            warn(
+                f"For {rows.n_private} private rows at epsilon = {float(ledger.epsilon):g} the "
+                "noise is larger than the strongest effect that a column can have, so expect "
+                f"{expected} (privacy is unaffected); use more rows or fewer columns.",
+                TooFewRowsWarning,
+            )
         learned = stages(learner)
         unit, labels = 1.0, rows.classes
         if rows.outcome_bounds is not None:

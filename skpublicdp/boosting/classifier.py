@@ -107,11 +107,15 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         If the public rows look unlike the private ones.
     LargeDeltaWarning
         If `delta` is not far below one over the number of private rows.
+    LargeEpsilonWarning
+        If `epsilon` is so large that it protects almost nothing.
     NoPublicDataWarning
         If there are no public rows: cells are then data-independent, and trees vote. Or if these
         say too little of a column, and `bounds` or its type do not say more.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+    TooFewRowsWarning
+        If noise is larger than the strongest effect that a column can have on so few rows.
     UnknownCategoriesWarning
         If a categorical column that any method is given later has mostly unknown values.
 

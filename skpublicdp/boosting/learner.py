@@ -22,6 +22,7 @@ from skpublicdp.boosting.monotone import constrained
 from skpublicdp.boosting.plan import (
     ATTEMPTS,
     EVEN_ENOUGH,
+    FINDABLE,
     FINE,
     LEAF_SHARE,
     MAX_VOTES,
@@ -41,6 +42,7 @@ from skpublicdp.boosting.plan import (
     n_votes,
     quality,
     rows_to_grow_on,
+    sums_below_noise,
     vote_rate,
 )
 from skpublicdp.boosting.posterior import PublicDesign
@@ -91,6 +93,16 @@ class Learned:
 
 class Learner(Stages):
     """Runs the stages on private rows."""
+
+    def too_few_rows(self, method: str) -> bool:
+        """Indicate, by public numbers, whether noise hides the strongest possible effects."""
+        sums = sums_below_noise(self._whole, self._n, self._columns)
+        whole = Budget(self._ledger.epsilon, pure=True)
+        trees = quality(whole, self._persons, self._log_size) < FINDABLE
+        if method == "votes":
+            return trees
+        # without labels there are no trees in place of sums
+        return sums and (trees or method == "moments" or self._rows.classes is None)
 
     def votes(self) -> Learned:
         """Spend all on trees: those for more than two labels have measured leaves, others vote."""

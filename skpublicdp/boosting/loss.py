@@ -152,6 +152,9 @@ class LogisticLoss(MeanLoss):
         margins = np.tile(np.arange(-LIMIT, LIMIT + 1), 2)
         self._packed = super().packed(margins, np.repeat([0, 1], len(SIGMOID)))
 
+    def __reduce__(self) -> str:
+        return "LOGISTIC"  # a reference: a fitted model holds no constant tables
+
     def packed(self, margins: Integers, y: NDArray[Any]) -> Floats:
         """Return both parts: a row's margin and label say all of them."""
         position = np.clip(margins, -LIMIT, LIMIT)
@@ -183,6 +186,9 @@ class SquaredLoss(MeanLoss):
     def __init__(self) -> None:
         line = np.arange(-LIMIT, LIMIT + 1) / (4 * UNIT)
         super().__init__(np.clip(0.5 + line, 0.0, 1.0), np.full(len(line), 0.25))
+
+    def __reduce__(self) -> str:
+        return "SQUARED"
 
     def link(self, means: Floats) -> Floats:
         """Return margins."""

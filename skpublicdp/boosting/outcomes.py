@@ -27,9 +27,9 @@ class Outcomes(Kind):
 
     bounds: ArrayLike | None
 
-    def column(self, y: Any) -> Floats:
+    def column(self, y: Any, name: str = "y") -> Floats:
         """Read numbers, NaN included."""
-        refusal = RefusedError(_NUMBERS)
+        refusal = RefusedError(_NUMBERS.format(name=name))
         y = guarded(np.asarray, y, error=refusal)
         refuse_types(y, "outcomes, finite numbers")
         y = guarded(check_array, y, dtype=np.float64, error=refusal, **ANYTHING)
@@ -50,7 +50,7 @@ class Outcomes(Kind):
         which = ~np.isnan(given)
         labelled = given[which]
         if not np.isfinite(private).all() or not np.isfinite(labelled).all():
-            raise RefusedError(_NUMBERS)
+            raise RefusedError(_NUMBERS.format(name="y"))
         low, high = _bounds(self.bounds, labelled)
         codes = _scaled(private, low, high), _scaled(labelled, low, high)
         return Targets(*codes, which, bounds=(low, high))
@@ -63,7 +63,7 @@ class Outcomes(Kind):
         """Clip, scale and round outcomes."""
         assert targets.bounds is not None
         if not np.isfinite(y).all():
-            raise RefusedError(_NUMBERS)
+            raise RefusedError(_NUMBERS.format(name="y"))
         return _scaled(y, *targets.bounds)
 
 
@@ -74,8 +74,9 @@ def _scaled(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
 
 
 _NUMBERS = (
-    "Input y contains NaN, infinity or something that is no number: outcomes must be finite; mark "
-    "a public row without one by NaN, and learn labels by SemiPrivateBoostingClassifier."
+    "{name} contains missing outcomes, infinity or something that is not a number: remove private "
+    "rows without an outcome, mark public rows without one by NaN, and use "
+    "SemiPrivateBoostingClassifier for labels; outcomes must be finite numbers."
 )
 
 

@@ -163,6 +163,30 @@ def quality(budget: Budget, n: float, log_size: float) -> float:
     return n * float(budget.draw.epsilon) / (2 * log_size) if log_size > 0 else 0.0
 
 
+LARGEST_EFFECT = 0.25
+"""Largest sum of residuals 1[label] - p over any set of rows, as a share of the rows: p (1 - p),
+where all rows with the label, and no others, are in the set."""
+
+FINDABLE = 2.0
+"""Least `quality` of a draw in which a perfect tree is as likely as all others together: with n / 2
+errors less than by chance its weight is e^(ε n / 4), and that of the others is |H|."""
+
+
+def sums_below_noise(budget: Budget, n: float, moved: Sensitivity) -> bool:
+    """Indicate whether noise exceeds the strongest effect that a single column can have.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of all sums.
+    n : float
+        Number of private rows.
+    moved : Sensitivity
+        Sensitivity of one count for each column.
+    """
+    return math.sqrt(budget.variance(moved)) > LARGEST_EFFECT * n
+
+
 def choose_attempt(found: float) -> Attempt | None:
     """Choose what trees may spend by the `quality` of one draw; ``None`` means no trees."""
     return next((attempt for attempt in ATTEMPTS if found >= attempt.least), None)

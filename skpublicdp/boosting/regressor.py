@@ -111,11 +111,15 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         If the public rows look unlike the private ones.
     LargeDeltaWarning
         If `delta` is not far below one over the number of private rows.
+    LargeEpsilonWarning
+        If `epsilon` is so large that it protects almost nothing.
     NoPublicDataWarning
         If there are no public rows: cells are then data-independent. Or if these say too little of
         a column, and `bounds` or its type do not say more.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+    TooFewRowsWarning
+        If noise is larger than the strongest effect that a column can have on so few rows.
     UnknownCategoriesWarning
         If a categorical column that any method is given later has mostly unknown values.
 

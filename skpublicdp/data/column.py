@@ -269,7 +269,7 @@ def not_numbers(names: Sequence[str], nullable: bool = False) -> str:
     return (
         f"{columns} must hold numbers only, none missing or infinite (each argument must be a "
         "string that is a number, or a number), and some value is not (where is withheld): X "
-        "contains NaN, infinity, a value too large for float64, or text; drop such rows or fill "
-        "them in, as PublicFit(SimpleImputer()) does by public rows (for labels, "
-        "SemiPrivateBoostingClassifier takes missing values as they are)."
+        "contains NaN, infinity, a value too large for float64, or text; drop such rows, fill "
+        "them in by PublicFit(SimpleImputer()) or encode text by PublicFit(OneHotEncoder()) (for "
+        "labels, SemiPrivateBoostingClassifier takes both as they are)."
     )

@@ -300,8 +300,8 @@ def _public_numbers(values: NDArray[Any], name: str, origin: int) -> Rows:
         return to_numbers(values, name, origin)
     except NotNumbersError:
         raise NotNumbersError(
-            f"Column {name} must hold numbers only, as its type or other public rows say; some "
-            "public value is none: convert it, or declare the column as text."
+            f"Column {name} must hold numbers, as its declared type or other public rows do; some "
+            "public value is not a number: convert it, or declare the column as text."
         ) from None
 
 

@@ -18,7 +18,7 @@ from skpublicdp.data.filling import filled, unfilled
 from skpublicdp.data.frames import ColumnType, Table
 from skpublicdp.data.labels import Kind, Targets, check_length
 from skpublicdp.data.masks import check_index, check_mask, kept_rows
-from skpublicdp.data.reading import SHARED, check_columns, read_public, read_table
+from skpublicdp.data.reading import SHARED, check_columns, read_public, read_table, refuse_text
 from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
 from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
 
@@ -230,6 +230,8 @@ def read(
     if mask.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
     public = [table.rows(mask)] if mask.any() else []
+    if numeric and public:
+        refuse_text(estimator, public[0])
     streamed = None if source is None else n
     separate = read_public(estimator, table, X_public, numeric=numeric, n_rows=streamed)
     if separate is not None:
@@ -340,14 +342,14 @@ def _targets(
 
 
 def public_labels(
-    X_public: Any, y_public: Any, column: Callable[[Any], NDArray[Any]]
+    X_public: Any, y_public: Any, column: Callable[..., NDArray[Any]]
 ) -> list[NDArray[Any]]:
     """Return the labels of separate public rows, if there are any."""
     if y_public is None:
         return []
     if X_public is None:
         raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-    labels = column(y_public)
+    labels = column(y_public, name="y_public")
     if len(labels) != np.shape(X_public)[0]:
         raise ValueError(
             "y_public must hold one label per row of X_public; "

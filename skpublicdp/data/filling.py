@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.columns import Column, Rows, Schema
 from skpublicdp.data.frames import Table
-from skpublicdp.data.reading import PIPED
+from skpublicdp.data.reading import pipeline_advice
 from skpublicdp.data.reference import evenly, reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
@@ -87,7 +87,7 @@ def filled(
         if not ((column.low <= shown) & (shown <= column.high)).any():
             raise ValueError(
                 f"Some public value of column {column.name} must lie within its bounds, and none "
-                f"does: give both in one unit; {PIPED}"
+                f"does: give both in one unit{pipeline_advice()}"
             )
     columns = enumerate(schema.columns)
     known = np.array([_is_known(column, at, tables, bounded) for at, column in columns])

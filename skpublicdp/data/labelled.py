@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from skpublicdp.data.frames import Table
 from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
 from skpublicdp.data.masks import check_index, check_mask, kept_rows, take
-from skpublicdp.data.reading import as_numbers, read_public, read_table
+from skpublicdp.data.reading import as_numbers, read_public, read_table, refuse_text
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.guard import attempt
 
@@ -82,6 +82,7 @@ def split_labelled(
     if public.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
     separate = public_numbers(estimator, table, X_public)
+    refuse_text(estimator, table.rows(public))
     X = as_numbers(table)
     if is_labelled is not None:
         labelled = check_mask(is_labelled, n, "is_labelled", "unlabelled") & ~public

@@ -19,17 +19,18 @@ UNLABELLED = -1
 """Marks a public row without a label, as in `sklearn.semi_supervised`."""
 
 
-def label_column(labels: Any, *, listed: bool = False) -> NDArray[Any]:
+def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArray[Any]:
     """Return labels as a one-dimensional array of text, booleans or whole numbers.
 
     No label changes how another one is read. What has no type of numpy's, or that of objects, gets
-    that of its set of labels. An error says whether `classes` list what there may be.
+    that of its set of labels. An error says whether `classes` list what there may be, and calls the
+    labels by `name`.
     """
     text = object if hasattr(labels, "__array__") else str  # lists become arrays of text
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
-        labels = guarded(np.asarray, labels, dtype=object, error=_refusal("O", listed))
+        labels = guarded(np.asarray, labels, dtype=object, error=_refusal("O", listed, name))
     refuse_types(labels, "labels, text or whole numbers")
-    refusal = _refusal(labels.dtype.kind, listed)
+    refusal = _refusal(labels.dtype.kind, listed, name)
     labels = guarded(check_array, labels, dtype=None, error=refusal, **ANYTHING)
     if labels.shape[1:] == (1,):
         warn(
@@ -55,29 +56,29 @@ def check_flat(y: NDArray[Any]) -> None:
 _KINDS = "all text or all numbers in y, y_public and classes"
 
 
-def _refusal(kind: str, listed: bool) -> RefusedError:
-    """Return what is said of labels that will not do, by what everybody knows.
+def _refusal(kind: str, listed: bool, name: str = "y") -> RefusedError:
+    """Return one error for all faults of labels: which of them it is, a private label decides.
 
     Parameters
     ----------
     kind : str
-        Of the type that `y` came in, whichever of its values is at fault.
+        Kind of the declared type of the labels.
     listed : bool
-        Whether `classes` list the labels.
+        Whether `classes` lists the labels.
+    name : str
+        Name of the labels in the message.
     """
-    first = "y must hold only labels listed in classes, and " if listed else ""
+    unlisted = ", labels that classes does not list" if listed else ""
     if kind == "f":
-        return RefusedError(
-            f"Unknown label type: {first}labels that are decimal numbers must be whole ones and "
-            "none missing, and some is not (no y is read that contains NaN; mark a public row "
-            "without a label by -1): leave out private rows without a label, and learn amounts by "
-            "SemiPrivateBoostingRegressor."
-        )
+        faults = f"missing labels{unlisted} or continuous numbers"
+        rule = "numbers must be whole and below 2**53 to be labels"
+    else:
+        faults = f"missing labels{unlisted} or mixed ones"
+        rule = f"labels must be {_KINDS}, the numbers whole and below 2**53"
     return RefusedError(
-        f"Unknown label type: {first}labels must be {_KINDS}, the numbers whole and below 2**53, "
-        "and none missing; some label is not (which is withheld; no y is read that contains NaN): "
-        "leave out private rows without a label, mark a public row without one by -1, and learn "
-        "amounts by SemiPrivateBoostingRegressor."
+        f"{name} contains {faults}, and which is withheld, as labels are private: remove private "
+        "rows without a label, mark public rows without one by -1, and use "
+        f"SemiPrivateBoostingRegressor for continuous numbers; {rule}."
     )
 
 
@@ -234,7 +235,7 @@ class Kind(ABC):
     """Reads `y` as one kind of thing."""
 
     @abstractmethod
-    def column(self, y: Any) -> NDArray[Any]:
+    def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Return `y`, or `y_public`, of any container as a one-dimensional array."""
 
     @abstractmethod
@@ -265,10 +266,10 @@ class Labels(Kind):
     classes: ArrayLike | None
     least: int = 1
 
-    def column(self, y: Any) -> NDArray[Any]:
+    def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Read labels."""
         _check_kinds(y, self.classes)
-        return label_column(y, listed=self.classes is not None)
+        return label_column(y, listed=self.classes is not None, name=name)
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
         """Encode labels."""

@@ -13,7 +13,7 @@ from skpublicdp.data.door import public_labels
 from skpublicdp.data.labelled import public_numbers
 from skpublicdp.data.labels import check_length, encode_labels, label_column
 from skpublicdp.data.masks import check_index, check_mask, kept_rows
-from skpublicdp.data.reading import as_numbers, read_table
+from skpublicdp.data.reading import as_numbers, read_table, refuse_text
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -62,6 +62,8 @@ def split_by_status(
     table = read_table(estimator, X, reset=True, numeric=True)
     check_index(X, is_public=is_public, groups=groups)
     separate = public_numbers(estimator, table, X_public)
+    if is_public is not None:
+        refuse_text(estimator, table.rows(check_mask(is_public, table.shape[0])))
     X, y = as_numbers(table), label_column(y)
     check_length(y, len(X))
     given = next(iter(public_labels(X_public, y_public, label_column)), y[:0])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from numbers import Real
+from types import FrameType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
@@ -19,13 +23,23 @@ from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds
 from skpublicdp.data.masks import warn_if_sliced
 from skpublicdp.exceptions import warn
 from skpublicdp.guard import ANYTHING as UNCHECKED
-from skpublicdp.guard import NotNumbersError, guarded
+from skpublicdp.guard import NotNumbersError, attempt, guarded
 
 PIPED = (
-    "in a pipeline X_public must go through the steps before, too: pass "
+    "; in a pipeline X_public must go through the steps before, too: pass "
     "transform_input=['X_public'] to Pipeline, with metadata routing enabled."
 )
-"""What helps where public rows are unlike what the steps before made of private ones."""
+"""Advice for public rows that do not match what the steps before returned for private ones."""
+
+
+def pipeline_advice() -> str:
+    """Return advice about pipelines if the caller is a step of one, and a full stop otherwise."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if isinstance(frame.f_locals.get("self"), Pipeline):
+            return PIPED
+        frame = frame.f_back
+    return "."
 
 
 def read_table(
@@ -90,17 +104,42 @@ def check_columns(
     check_types(table)
     for name, type_ in zip(column_names(table), table.types, strict=True):
         if numeric and table.is_frame and type_.kind in (TEXT, CATEGORY):
-            raise NotNumbersError(
-                f"Column {name} must hold numbers for {type(estimator).__name__}; got "
-                f"{type_.kind}: encode it, for instance with PublicFit(OneHotEncoder("
-                "sparse_output=False, handle_unknown='ignore')), or use "
-                "SemiPrivateBoostingClassifier, which takes it as it is."
-            )
+            raise NotNumbersError(_encode_it(estimator, name, type_.kind))
     if reset:
         keep_kinds(estimator, table, numeric=numeric)
     elif kinds:
         check_kinds_at_prediction(estimator, table)
     return table
+
+
+def _encode_it(estimator: Any, name: str, kind: str) -> str:
+    return (
+        f"Column {name} must hold numbers for {type(estimator).__name__}; got {kind}: encode it, "
+        "for instance with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
+        "or use SemiPrivateBoostingClassifier, which takes it as it is."
+    )
+
+
+def refuse_text(estimator: Any, public: Table) -> None:
+    """Refuse text in columns whose declared type may be anything, by the values of public rows.
+
+    Private values play no part, so that one private text is not told from a column of text.
+    """
+    for position, (name, type_) in enumerate(zip(column_names(public), public.types, strict=True)):
+        if type_.kind != ANYTHING:
+            continue
+        values = public.column(position)
+        _, failure = attempt(to_numbers, values, name)
+        listed = values.tolist()
+        if failure is None or not any(isinstance(value, str) for value in listed):
+            continue
+        if any(isinstance(value, Real) and value == value for value in listed):
+            raise NotNumbersError(
+                f"Column {name} must hold numbers for {type(estimator).__name__}; got text among "
+                "the numbers of public rows: convert the text to numbers or to missing values, "
+                "which PublicFit(SimpleImputer()) fills in, or use SemiPrivateBoostingClassifier."
+            )
+        raise NotNumbersError(_encode_it(estimator, name, "text"))
 
 
 def check_types(table: Table) -> None:
@@ -137,10 +176,9 @@ def _in_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
     if fitted is None or not named:
         validate_data(estimator, bare, reset=False, skip_check_array=True)
         if named:
-            piped = f"; {PIPED}" if name == "X_public" else ""
             warn(
                 f"{name} has feature names, but {type(estimator).__name__} was fitted without "
-                f"feature names{piped}",
+                f"feature names{pipeline_advice() if name == 'X_public' else ''}",
                 UserWarning,
             )
         return table
@@ -152,7 +190,7 @@ def _in_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
             + (f"{', '.join(map(str, lacking[:5]))} is missing" if lacking else "")
             + (" and " if lacking and unknown else "")
             + (f"{', '.join(map(str, unknown[:5]))} is unknown" if unknown else "")
-            + (f"; {PIPED}" if name == "X_public" else ".")
+            + (pipeline_advice() if name == "X_public" else ".")
         )
     return table.ordered(fitted.tolist())
 
@@ -195,7 +233,7 @@ def read_public(
     if len(width) == 1 and width != (estimator.n_features_in_,) and not named:
         raise ValueError(
             f"X_public must have the columns of X; got {width[0]} columns where X has "
-            f"{estimator.n_features_in_}; {PIPED}"
+            f"{estimator.n_features_in_}{pipeline_advice()}"
         )
     try:
         public = read_table(
@@ -203,6 +241,8 @@ def read_public(
         )
     except (TypeError, ValueError) as error:
         raise type(error)(f"X_public is not usable: {error}") from None
+    if numeric:
+        refuse_text(estimator, public)
     check_apart(X, public, n_rows)
     return public
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ Table = NDArray[np.int64]
 
 CHUNK_ROWS = 1 << 16
 """Rows tabulated at a time: enough for fast array work, little enough memory per worker."""
+
+REPR_LENGTH = 300
+"""Number of characters of a rule that a repr shows; most trees of depth 2 are shorter."""
 
 BLOCK_ERRORS = 1 << 22
 """Error counts held at a time while a table is arranged as a family."""
@@ -79,6 +83,16 @@ class Hypothesis(ABC):
 
     def __str__(self) -> str:
         return self.rule()
+
+    def __repr__(self) -> str:
+        line = " ".join(self.rule().split())
+        if len(line) > REPR_LENGTH:
+            line = line[: REPR_LENGTH - 3] + "..."
+        return f"<{type(self).__name__}: {line}>"
+
+    def _repr_html_(self) -> str:
+        """Return the rule for a notebook."""
+        return f"<p><b>{type(self).__name__}</b></p><pre>{escape(self.rule())}</pre>"
 
 
 class Cover(ABC):

@@ -104,7 +104,7 @@ class SearchRows:
         if y_public is not None:
             if X_public is None:
                 raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-            given.append(label_column(y_public))
+            given.append(label_column(y_public, name="y_public"))
             if len(given[1]) != n_rows(X_public):
                 raise ValueError(
                     "y_public must hold one label per row of X_public; "
