@@ -16,7 +16,7 @@ demo: $(VENV)/.ready  ## the main job on real data: table, rule, receipt and pic
 	cd examples && ../$(BIN)/python quickstart.py
 
 test: lint types $(VENV)/.ready  ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --durations=40
 
 test-slow: $(VENV)/.ready  ## minutes of evidence: accuracy on real data
 	$(BIN)/python -m pytest -m slow
@@ -39,7 +39,7 @@ $(OLDEST)/.ready: pyproject.toml
 	touch $@
 
 test-oldest: $(OLDEST)/.ready  ## the estimator checks and the library's tests on them
-	$(OLDEST)/bin/python -m pytest -n auto -m 'not slow and not once' tests skpublicdp
+	$(OLDEST)/bin/python -m pytest -n auto --durations=40 -m 'not slow and not once' tests skpublicdp
 
 docs/.ready: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
