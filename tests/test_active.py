@@ -676,7 +676,7 @@ class TestKept:
             learner.fit(X_FEW, Y_FEW)
         public = {
             *("estimator_", "classes_", "privacy_", "n_features_in_"),
-            *("guarantee_", "guarantee_reason_"),
+            *("guarantee_", "guarantee_reason_", "_kinds"),
         }
         assert set(vars(learner)) == {*learner.get_params(deep=False), *public}
         asked = learner.query(X_FEW)

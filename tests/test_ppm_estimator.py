@@ -15,7 +15,12 @@ from sklearn.preprocessing import StandardScaler
 
 from skpublicdp import PPMHalfspaceClassifier, PublicFit
 from skpublicdp.accounting import REPLACE_ONE
-from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning, UnprovedWarning
+from skpublicdp.exceptions import (
+    CoverSizeError,
+    LargeEpsilonWarning,
+    TooFewRowsWarning,
+    UnprovedWarning,
+)
 from skpublicdp.guarantees import n_ppm
 from tests.kit import Tape
 from tests.test_ppm import FAST, RNG, SHARED, N, X, Y, few_rows, fitted, no_public
@@ -173,6 +178,7 @@ class TestWhatComesOut:
         moved[np.flatnonzero(~SHARED)[:3]] -= 9.25
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", LargeEpsilonWarning)
             other = fitted(moved, epsilon=50.0)
         assert pickle.dumps(clf) == pickle.dumps(other)
         learned = {name for name in vars(clf) if name.endswith("_") and not name.startswith("_")}

@@ -380,7 +380,7 @@ def test_nothing_declares_the_values():
         with pytest.raises(ValueError, match=f"Column {name} is lacking in X_public and nothing"):
             fitted(frame, public)
     assert fitted(X.assign(pay=1.5), public, bounds={"pay": (0, 9)}).answer([0])[0] > 0
-    with pytest.raises(ValueError, match="sick is missing and years is unknown; in a pipeline"):
+    with pytest.raises(ValueError, match="sick is missing and years is unknown"):
         fitted(X, public.rename(columns={"age": "years"}))
     for queries, method in ((CustomQueries(asked), "pmw"), (MarginalQueries(), "auto")):
         with pytest.raises(ValueError, match="label, sick is missing"):
