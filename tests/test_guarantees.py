@@ -169,7 +169,7 @@ BELOW_ONE = {n_label_boost, n_subsampling, n_query_release}
 
 CASES = [(function, name) for function, names in FUNCTIONS.items() for name in names.split()]
 OPTIONS = {
-    n_ppm: [{}, {"realizable": True}],
+    n_ppm: [{"supports": None}, {"supports": None, "realizable": True}],
     n_ppm_paper: [{}, {"realizable": True}],
     n_label_boost: [{}, {"realizable": True}],
     n_subsampling: [{}, {"roles": "paper"}],
@@ -224,7 +224,8 @@ def test_shares_are_bounded_as_often_as_promised(share):
 @given(shares, st.floats(1e-6, 0.9), st.floats(0.05, 1), st.integers(1, 6), st.integers(1, 10**6))
 def test_realizable_targets_never_need_more(alpha, beta, epsilon, d, n_base):
     arguments = (alpha, beta, epsilon, d)
-    assert n_ppm(*arguments, realizable=True) <= n_ppm(*arguments)
+    paper = {"supports": None}
+    assert n_ppm(*arguments, realizable=True, **paper) <= n_ppm(*arguments, **paper)
     easy = n_label_boost(*arguments, n_base, realizable=True)
     hard = n_label_boost(*arguments, n_base)
     assert easy.labelled <= hard.labelled
@@ -342,8 +343,8 @@ def test_sizes_have_the_shapes_of_the_theorems():
         assert n_public(alpha, beta, d) < 60 * cover / alpha
         assert n_private(alpha, beta, epsilon, d) < 150 * cover * rate
         halfspaces = d**2 * math.log(2 * d / (epsilon * alpha)) + math.log(1 / beta)
-        assert n_ppm(alpha, beta, epsilon, d) < 40 * halfspaces * rate
-        consistent = n_ppm(alpha, beta, epsilon, d, realizable=True)
+        assert n_ppm(alpha, beta, epsilon, d, supports=None) < 40 * halfspaces * rate
+        consistent = n_ppm(alpha, beta, epsilon, d, supports=None, realizable=True)
         assert consistent < 40 * halfspaces / (epsilon * alpha)
         queries = n_query_release(alpha, beta, min(epsilon, 0.99), 1e-6, d, dual=d)
         answers = cover**1.5 * math.sqrt(d * math.log(1e6)) / (epsilon * alpha**2)
@@ -377,6 +378,8 @@ def test_the_dual_dimension_defaults_to_assouads_bound():
             r"at most 1 .* Claims 4.3 and 5.7 .*got 1.1",
         ),
         (lambda: n_query_release(0.1, 0.1, 1.0, 0.1, 1), r"epsilon must be below 1, .*Lemma 7"),
+        (lambda: n_ppm(0.1, 0.1, 1.0, 2, public_share=1.5), "public_share must be at most 1"),
+        (lambda: n_ppm(0.1, 0.1, 1.0, 7), "at most 6 features: with 7 .* give supports=None"),
         (lambda: n_label_boost(0.1, 0.1, 1.1, 1, 9), r"epsilon must be at most 1 .* got 1.1"),
         (lambda: n_label_boost(0.1, 0.1, 1, 1, 9, constants="own"), "'paper' or 'tight'"),
     ],
