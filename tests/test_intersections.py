@@ -627,7 +627,8 @@ def test_sides_through_as_many_points_as_dimensions_cut_out_every_hull(d):
             dimensions.add(int(np.linalg.matrix_rank(kept - kept[0])))
             sides = pool.contains(kept).all(axis=1)
             rows = np.concatenate([points, (points[:1] + points) / 2, kept.mean(axis=0)[None]])
-            inside = pool.contains(rows)[sides].all(axis=0)
+            height = pool.normals[sides] @ rows.T - pool.offsets[sides, None]
+            inside = (height >= -1e-9).all(axis=0)
             for row, within in zip(rows, inside, strict=True):
                 # a convex combination of the points that are kept
                 equations = np.vstack([kept.T, np.ones(size)])
