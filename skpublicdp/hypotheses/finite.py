@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.guarantees import Cuts
+from skpublicdp.guarantees import Cuts, growth_function
 from skpublicdp.guard import guarded
 from skpublicdp.hypotheses.base import (
     Codes,
@@ -18,6 +18,7 @@ from skpublicdp.hypotheses.base import (
     PublicSample,
     Rows,
     Table,
+    check_count,
 )
 from skpublicdp.mechanisms.families import Family, Leaf, OneOf, Path
 
@@ -100,6 +101,10 @@ class FiniteClass(HypothesisClass):
         They must have been trained without any private row: on public rows, on other data, or by
         a private learner whose receipt is counted. What they know of private rows is not covered.
         Each must predict any finite row, and alike whatever other rows are predicted with it.
+    vc : int, default=None
+        VC dimension of the models of two labels, or a bound on it. It is taken on trust: what a
+        learner promises by it says so in `guarantee_reason_`. ``None`` bounds the number of
+        labelings by the number of models alone, which is a VC dimension of log2 of that number.
 
     See Also
     --------
@@ -118,14 +123,19 @@ class FiniteClass(HypothesisClass):
     >>> public = PublicSample(X, np.array([0, 1]), ("x0",))
     >>> FiniteClass(models).build_cover(public, alpha=0.05, beta=0.05).size
     3
+    >>> from skpublicdp.guarantees import vc_dimension
+    >>> many = 100 * models
+    >>> vc_dimension(FiniteClass(many), 1), vc_dimension(FiniteClass(many, vc=1), 1)
+    (8, 1)
     """
 
-    def __init__(self, models: Sequence[Any]) -> None:
+    def __init__(self, models: Sequence[Any], vc: int | None = None) -> None:
         self.models = models
+        self.vc = vc
 
     def __sklearn_clone__(self) -> FiniteClass:
         """Keep the models as they are: scikit-learn would clone them, and forget their fits."""
-        return FiniteClass(self.models)
+        return FiniteClass(self.models, self.vc)
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
         """List the models.
@@ -133,8 +143,11 @@ class FiniteClass(HypothesisClass):
         Raises
         ------
         ValueError
-            If there are none, or if one is not fitted on some of the labels.
+            If there are none, or if one is not fitted on some of the labels, or if `vc` is no
+            whole number.
         """
+        if self.vc is not None:
+            check_count("vc", self.vc, least=0)
         if not len(self.models):
             raise ValueError("models must hold at least one fitted classifier; got none.")
         for model in self.models:
@@ -149,8 +162,9 @@ class FiniteClass(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the labelings of m rows by the number of models."""
-        return min(1 << m, len(self.models))
+        """Bound the labelings of m rows by the number of models, and by Sauer's lemma."""
+        bound = min(1 << m, len(self.models))
+        return bound if self.vc is None else min(bound, growth_function(m, self.vc))
 
 
 class UnionCover(Cover):
