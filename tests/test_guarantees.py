@@ -387,3 +387,15 @@ def test_the_dual_dimension_defaults_to_assouads_bound():
 def test_nonsense_is_refused_in_a_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("d", [1, 3, 10])
+def test_a_cover_takes_fewer_public_rows_than_estimating_errors(d):
+    """Definition 2.3 of Alon, Bassily and Moran: order 1/α for order 1/α²."""
+    ratios = []
+    for alpha in (0.1, 0.01, 0.001):
+        few, many = n_public(alpha, 0.05, d, constants="tight"), n_uniform(alpha, 0.05, d)
+        ratios.append(many / few)
+        assert alpha * few < 40 * d * math.log(1 / alpha)
+    assert ratios[1] > 5 * ratios[0]
+    assert ratios[2] > 5 * ratios[1]
