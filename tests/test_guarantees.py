@@ -169,6 +169,8 @@ BELOW_ONE = {n_label_boost, n_subsampling, n_query_release}
 
 CASES = [(function, name) for function, names in FUNCTIONS.items() for name in names.split()]
 OPTIONS = {
+    n_public: [{}, {"constants": "tight"}],
+    n_private: [{}, {"constants": "tight"}],
     n_ppm: [{"supports": None}, {"supports": None, "realizable": True}],
     n_ppm_paper: [{}, {"realizable": True}],
     n_label_boost: [{}, {"realizable": True}],
@@ -399,3 +401,14 @@ def test_a_cover_takes_fewer_public_rows_than_estimating_errors(d):
         assert alpha * few < 40 * d * math.log(1 / alpha)
     assert ratios[1] > 5 * ratios[0]
     assert ratios[2] > 5 * ratios[1]
+
+
+@pytest.mark.parametrize("realizable", [False, True])
+def test_labels_of_the_tight_round_are_monotone(realizable):
+    """Its unlabelled rows are what the base learner lacks, so they may fall as labels rise."""
+    usual = {"alpha": 0.1, "beta": 0.05, "epsilon": 1.0, "d": 2, "n_base": 10**5}
+    settings = {"realizable": realizable, "constants": "tight"}
+    size = n_label_boost(**usual, **settings)
+    for name, easier in (("alpha", 0.2), ("beta", 0.3), ("epsilon", 2.0), ("d", 1), ("n_base", 99)):
+        assert n_label_boost(**{**usual, name: easier}, **settings).labelled < size.labelled
+    assert n_label_boost(**{**usual, "n_base": 10**6}, **settings).unlabelled > size.unlabelled
