@@ -41,6 +41,7 @@ from skpublicdp.promise import (
     NO_PUBLIC,
     PERSONS,
     UNKNOWN,
+    assuming,
     cover_error,
     nothing,
     promise,
@@ -367,7 +368,8 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
                 return nothing(DESCRIBED)
             if sanitizer is not None and n_classes > 2 and cover.cuts is None:
                 return nothing(UNKNOWN)
-        return promise(cover, drawn, near, n=len(rows.y_labelled), beta=self.beta)
+        promised = promise(cover, drawn, near, n=len(rows.y_labelled), beta=self.beta)
+        return assuming(promised, hypotheses) if cover.cuts is None else promised
 
     def _sanitize(
         self, rows: LabelledRows, sanitizer: Any, bounds: Any, ledger: Ledger

@@ -82,8 +82,8 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
     pool : {"auto", "paper"}, default="auto"
         Where the halfspaces come from, see `hypotheses.HalfspaceIntersections`. ``"paper"`` without
         `max_intersections` is the learner of Theorem 4.6. It takes all public rows, or 1000, 320 or
-        19 of them at random for one, two or three features; with more features hardly more rows
-        than features. Only with it there is a `guarantee_`.
+        19 of them at random for one, two or three features. From four features on it takes 7 or
+        fewer and errs far more than ``"auto"``, so it warns. Only with it there is a `guarantee_`.
     max_halfspaces : int, default=1400
         The most halfspaces of an automatic pool, whatever `alpha` asks for.
     beta : float, default=0.05
@@ -136,7 +136,8 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         If `alpha` or ``pool="paper"`` asks for a promise and `guarantee_` is ``None``.
     TooFewRowsWarning
         If `guarantee_` is 1; or, where it is ``None`` and nobody asked, if Theorem 4.6 needs four
-        times as many rows for any promise at all.
+        times as many rows for any promise at all; or if ``pool="paper"`` uses a few of the public
+        rows only, as it does from four dimensions on.
 
     See Also
     --------
@@ -292,7 +293,8 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         first = self._cover(rows, supports)
         doubt = self._doubt(rows, weights, first, n_dimensions, X_public)
         promised = nothing(doubt) if doubt else self._promise(rows, first, supports, n_dimensions)
-        self._warn(promised, doubt, len(rows.X_private), len(rows.X_public))
+        numbers = len(rows.X_private), len(rows.X_public), len(supports)
+        self._warn(promised, doubt, *numbers, n_dimensions)
 
         def table(cover: Cover) -> Table:
             private, public = (tabulate(cover, *part, n_jobs=self.n_jobs) for part in parts)
@@ -410,11 +412,27 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
     def _is_theorem(self) -> bool:
         return self.pool == "paper" and self.max_intersections is None
 
-    def _warn(self, promised: Promise, doubt: str, n_private: int, n_public: int) -> None:
-        """Say that nothing is promised, where that was asked for or rows are far too few."""
+    def _warn(
+        self,
+        promised: Promise,
+        doubt: str,
+        n_private: int,
+        n_public: int,
+        n_supports: int,
+        n_dimensions: int,
+    ) -> None:
+        """Warn where nothing or too little is promised, by public numbers."""
         # a smaller ε takes more rows than anybody has, and numbers too long to print
         epsilon, n = max(float(self.epsilon), 1e-9), n_private + n_public
-        warn_if_empty(promised, n_private, n_public, epsilon)
+        if n_supports < n_public and n_dimensions > CONE_DIMENSIONS:
+            warn(
+                f'pool="paper" makes halfspaces of {n_supports} of {n_public} public rows in '
+                f"{n_dimensions} dimensions, which may cost an error of {n_public / n:.2g}. "
+                'pool="auto" uses all of them: it has no guarantee_ and errs far less in practice.',
+                TooFewRowsWarning,
+            )
+        else:
+            warn_if_empty(promised, n_private, n_public, epsilon)
         if not doubt:
             return
         if self.pool == "paper" or self.alpha is not None:
@@ -427,7 +445,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
                 f"dimensions{'' if paper else other}.",
                 UnprovedWarning,
             )
-        elif 4 * n < (needed := n_ppm(0.5, self.beta, epsilon, self.n_features_in_)):
+        elif 4 * n < (needed := n_ppm(0.5, self.beta, epsilon, self.n_features_in_, supports=None)):
             warn(
                 f"Theorem 4.6 promises nothing for {n} rows of {self.n_features_in_} features at "
                 f"ε = {float(self.epsilon):g}: an excess error of 1/2 takes {needed} rows.",

@@ -17,7 +17,7 @@ from skpublicdp.guarantees import (
     uniform_error,
     vc_dimension,
 )
-from skpublicdp.hypotheses import Cover
+from skpublicdp.hypotheses import Cover, FiniteClass, Union
 from skpublicdp.hypotheses.splits import stump_growth
 from skpublicdp.rounds import Drawn
 
@@ -36,6 +36,17 @@ NO_LAW = "no theorem bounds the error of this learner in the population"
 def nothing(why: str) -> Promise:
     """Promise nothing, and say why."""
     return Promise(None, f"Nothing is proved: {why}.")
+
+
+def assuming(promised: Promise, hypotheses: Any) -> Promise:
+    """Add to the reason that the VC dimension of a finite class was declared, if it was."""
+    classes = hypotheses.classes if isinstance(hypotheses, Union) else [hypotheses]
+    finite = [one for one in classes if isinstance(one, FiniteClass)]
+    declared = [int(one.vc_dimension) for one in finite if one.vc_dimension is not None]
+    if promised.bound is None or not declared:
+        return promised
+    condition = f", if the VC dimension of FiniteClass is at most {max(declared)}, as declared."
+    return Promise(promised.bound, promised.reason.removesuffix(".") + condition)
 
 
 def doubt_of(X_public: Any, *, several: bool) -> str:

@@ -46,6 +46,7 @@ from skpublicdp.promise import (
     MADE_UP,
     NO_PUBLIC,
     PERSONS,
+    assuming,
     cover_error,
     nothing,
     promise,
@@ -365,8 +366,10 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         if doubt is not None:
             return nothing(doubt)
         weight, labelled = int(self.public_weight), len(rows.learned.labelled)
-        counted = n_classes <= 2 and hasattr(hypotheses, "growth")
-        return promise(
+        growth = None
+        if weight and labelled and n_classes <= 2 and hasattr(hypotheses, "growth"):
+            growth = hypotheses.growth(2 * labelled, self.n_features_in_)
+        promised = promise(
             cover,
             drawn,
             lambda beta: self._near(cover, rows, beta),
@@ -374,10 +377,10 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
             beta=self.beta,
             public_weight=weight,
             n_labelled=labelled,
-            growth=hypotheses.growth(2 * labelled, self.n_features_in_)
-            if weight and labelled and counted
-            else None,
+            growth=growth,
         )
+        counted = growth is not None or cover.cuts is None  # labelings of the class
+        return assuming(promised, hypotheses) if counted else promised
 
     def _doubt(
         self, cover: Cover, rows: Dataset, described: tuple[str, ...], rows_per_person: int

@@ -169,7 +169,9 @@ BELOW_ONE = {n_label_boost, n_subsampling, n_query_release}
 
 CASES = [(function, name) for function, names in FUNCTIONS.items() for name in names.split()]
 OPTIONS = {
-    n_ppm: [{}, {"realizable": True}],
+    n_public: [{}, {"constants": "tight"}],
+    n_private: [{}, {"constants": "tight"}],
+    n_ppm: [{"supports": None}, {"supports": None, "realizable": True}],
     n_ppm_paper: [{}, {"realizable": True}],
     n_label_boost: [{}, {"realizable": True}],
     n_subsampling: [{}, {"roles": "paper"}],
@@ -224,7 +226,8 @@ def test_shares_are_bounded_as_often_as_promised(share):
 @given(shares, st.floats(1e-6, 0.9), st.floats(0.05, 1), st.integers(1, 6), st.integers(1, 10**6))
 def test_realizable_targets_never_need_more(alpha, beta, epsilon, d, n_base):
     arguments = (alpha, beta, epsilon, d)
-    assert n_ppm(*arguments, realizable=True) <= n_ppm(*arguments)
+    paper = {"supports": None}
+    assert n_ppm(*arguments, realizable=True, **paper) <= n_ppm(*arguments, **paper)
     easy = n_label_boost(*arguments, n_base, realizable=True)
     hard = n_label_boost(*arguments, n_base)
     assert easy.labelled <= hard.labelled
@@ -342,8 +345,8 @@ def test_sizes_have_the_shapes_of_the_theorems():
         assert n_public(alpha, beta, d) < 60 * cover / alpha
         assert n_private(alpha, beta, epsilon, d) < 150 * cover * rate
         halfspaces = d**2 * math.log(2 * d / (epsilon * alpha)) + math.log(1 / beta)
-        assert n_ppm(alpha, beta, epsilon, d) < 40 * halfspaces * rate
-        consistent = n_ppm(alpha, beta, epsilon, d, realizable=True)
+        assert n_ppm(alpha, beta, epsilon, d, supports=None) < 40 * halfspaces * rate
+        consistent = n_ppm(alpha, beta, epsilon, d, supports=None, realizable=True)
         assert consistent < 40 * halfspaces / (epsilon * alpha)
         queries = n_query_release(alpha, beta, min(epsilon, 0.99), 1e-6, d, dual=d)
         answers = cover**1.5 * math.sqrt(d * math.log(1e6)) / (epsilon * alpha**2)
@@ -377,6 +380,8 @@ def test_the_dual_dimension_defaults_to_assouads_bound():
             r"at most 1 .* Claims 4.3 and 5.7 .*got 1.1",
         ),
         (lambda: n_query_release(0.1, 0.1, 1.0, 0.1, 1), r"epsilon must be below 1, .*Lemma 7"),
+        (lambda: n_ppm(0.1, 0.1, 1.0, 2, public_share=1.5), "public_share must be at most 1"),
+        (lambda: n_ppm(0.1, 0.1, 1.0, 7), "at most 6 features: with 7 .* give supports=None"),
         (lambda: n_label_boost(0.1, 0.1, 1.1, 1, 9), r"epsilon must be at most 1 .* got 1.1"),
         (lambda: n_label_boost(0.1, 0.1, 1, 1, 9, constants="own"), "'paper' or 'tight'"),
     ],
@@ -384,3 +389,26 @@ def test_the_dual_dimension_defaults_to_assouads_bound():
 def test_nonsense_is_refused_in_a_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("d", [1, 3, 10])
+def test_a_cover_takes_fewer_public_rows_than_estimating_errors(d):
+    """Definition 2.3 of Alon, Bassily and Moran: order 1/α for order 1/α²."""
+    ratios = []
+    for alpha in (0.1, 0.01, 0.001):
+        few, many = n_public(alpha, 0.05, d, constants="tight"), n_uniform(alpha, 0.05, d)
+        ratios.append(many / few)
+        assert alpha * few < 40 * d * math.log(1 / alpha)
+    assert ratios[1] > 5 * ratios[0]
+    assert ratios[2] > 5 * ratios[1]
+
+
+@pytest.mark.parametrize("realizable", [False, True])
+def test_labels_of_the_tight_round_are_monotone(realizable):
+    """Its unlabelled rows are what the base learner lacks, so they may fall as labels rise."""
+    usual = {"alpha": 0.1, "beta": 0.05, "epsilon": 1.0, "d": 2, "n_base": 10**5}
+    settings = {"realizable": realizable, "constants": "tight"}
+    size = n_label_boost(**usual, **settings)
+    for name, easier in (("alpha", 0.2), ("beta", 0.3), ("epsilon", 2.0), ("d", 1), ("n_base", 99)):
+        assert n_label_boost(**{**usual, name: easier}, **settings).labelled < size.labelled
+    assert n_label_boost(**{**usual, "n_base": 10**6}, **settings).unlabelled > size.unlabelled

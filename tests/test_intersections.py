@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces, Union
 from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
 from skpublicdp.hypotheses.intersections import largest_pool, unrank
 from skpublicdp.hypotheses.joint import joint_table
-from skpublicdp.hypotheses.pools import MOVES, AffineHull, Pool, pool_around
+from skpublicdp.hypotheses.pools import MOVES, AffineHull, Pool, paper_pool, pool_around
 from tests.helpers import public_sample
 
 LINE = np.arange(4)[:, None]
@@ -609,3 +610,28 @@ def test_intersections_join_unions():
     union = Union([HalfspaceIntersections(max_halfspaces=20), Halfspaces()])
     cover = union.build_cover(public_sample(X), alpha=0.1, beta=0.1)
     assert cover.size == sum(one.size for one in cover.covers)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_sides_through_as_many_points_as_dimensions_cut_out_every_hull(d):
+    """The lemma of docs/proofs/tables.md, for points in flats of fewer dimensions, too."""
+    generator = np.random.default_rng(d)
+    dimensions = set()
+    for _ in range(6):
+        points = np.unique(generator.integers(0, 3, size=(7, d)), axis=0).astype(float)
+        if np.linalg.matrix_rank(points[1:] - points[0]) < d:
+            continue
+        pool = paper_pool(AffineHull(points), d)
+        for size in range(1, len(points) + 1):
+            kept = points[generator.permutation(len(points))[:size]]
+            dimensions.add(int(np.linalg.matrix_rank(kept - kept[0])))
+            sides = pool.contains(kept).all(axis=1)
+            rows = np.concatenate([points, (points[:1] + points) / 2, kept.mean(axis=0)[None]])
+            height = pool.normals[sides] @ rows.T - pool.offsets[sides, None]
+            inside = (height >= -1e-9).all(axis=0)
+            for row, within in zip(rows, inside, strict=True):
+                # a convex combination of the points that are kept
+                equations = np.vstack([kept.T, np.ones(size)])
+                found = linprog(np.zeros(size), A_eq=equations, b_eq=np.append(row, 1.0))
+                assert bool(within) == (found.status == 0)
+    assert dimensions == set(range(d + 1))

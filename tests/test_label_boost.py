@@ -32,6 +32,7 @@ from skpublicdp.exceptions import (
     PrivacyBudgetError,
     SlicedPublicDataWarning,
 )
+from skpublicdp.guarantees import SampleSize, n_label_boost
 from skpublicdp.guarantees.label_boost import n_claimed
 from skpublicdp.hypotheses import (
     Conjunctions,
@@ -44,10 +45,10 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.label_boost import LabelBoostClassifier
+from skpublicdp.label_boost import LabelBoostClassifier, schedules
 from skpublicdp.label_boost.plan import rounds_epsilon
 from skpublicdp.label_boost.receipts import note_stages
-from skpublicdp.label_boost.relabel import dichotomies, log_size
+from skpublicdp.label_boost.relabel import dichotomies, log_size, most_rows
 from skpublicdp.label_boost.schedules import paper_plan, tight_plan
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.randomness import SeededBits
@@ -424,17 +425,24 @@ class TestBudget:
         assert not budget.ledger
 
     @pytest.mark.slow
-    def test_the_papers_constants_for_persons(self):
+    def test_the_papers_constants_for_persons(self, monkeypatch):
+        few_enough(monkeypatch)
         x, y = thin_rows(2)
         groups = {"groups": np.arange(len(x)) // 2, "max_rows_per_group": 2}
-        settings = {"constants": "paper", "n_base": 1, "alpha": 0.99, "epsilon": 2.0}
+        settings = {"constants": "paper", "n_base": 1, "alpha": 0.05, "epsilon": 2.0}
         clf = fitted(Recorder(), X=x, y=y, **settings, **groups)
         assert (clf.privacy_.epsilon, clf.estimator_.epsilon) == (2.0, 1.0)
         assert (clf.guarantee_, "a person may have" in clf.guarantee_reason_) == (None, True)
 
 
+def few_enough(monkeypatch):
+    """Let the paper's constants run on `thin_rows`."""
+    size = SampleSize(1_039_517, 90_000)
+    monkeypatch.setattr(schedules, "n_label_boost", lambda *_, **__: size)
+
+
 def thin_rows(repeat=1, n_labelled=1_039_518, n_unlabelled=90_000):
-    """As many rows as the paper's constants take at α = .99, in the column or two that suffice."""
+    """A million rows in the column that suffices; the paper's constants take at least eleven."""
     x = np.zeros((n_labelled + n_unlabelled, 1))
     x[:n_labelled, 0] = np.linspace(0, 1, n_labelled)
     y = np.full(len(x), -1, dtype=np.int8)
@@ -522,9 +530,15 @@ def test_subclasses_are_refused():
         ({"hypotheses": Rectangles([0, 3])}, "column numbers below 3"),
         ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must hold one boolean per row"),
         (
-            {"constants": "paper", "epsilon": 1.0},
-            r"at least \d+ labelled and \d+ unlabelled rows",
+            {"constants": "paper", "epsilon": 1.0, "alpha": 0.05},
+            r"at least \d+ labelled and \d+ unlabelled rows .* an error of 11 alpha = 0\.55 with "
+            r"probability 1 - 2 beta = 0\.9; got",
         ),
+        (  # the default: 11 alpha is above 1
+            {"constants": "paper", "epsilon": 1.0},
+            r"error of 11 alpha .* alpha must be below 1/11 and beta below 1/2; got 0\.1 and 0\.05",
+        ),
+        ({"constants": "paper", "epsilon": 1.0, "alpha": 0.05, "beta": 0.5}, "beta below 1/2"),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(parameters, message):
@@ -648,15 +662,15 @@ def paper(n_labelled, n_unlabelled, epsilon=1, n_base=284, delta=0):
         n_unlabelled,
         epsilon=Fraction(epsilon),
         delta=Fraction(delta),
-        alpha=0.99,
+        alpha=0.09,
         beta=0.05,
         n_base=n_base,
         vc=1,
     )
 
 
-CLAIMED = 1_039_517
-"""Of Claim 4.9: 96000 / .99 · ln(2240 / (.99 · .05))."""
+CLAIMED = 13_992_437
+"""Of Claim 4.9: 96000 / .09 · ln(2240 / (.09 · .05))."""
 
 
 def test_the_papers_schedule_to_the_letter():
@@ -664,29 +678,51 @@ def test_the_papers_schedule_to_the_letter():
     plan = paper(CLAIMED, 90_000 * hungry, delta=Fraction(41, 10**6), n_base=hungry)
     (step,) = plan.rounds
     assert (step.n_labelled, step.n_new) == (CLAIMED, 30_000 * hungry)  # the exponential is larger
-    assert (step.kept_labelled, step.kept_new, step.epsilon) == (10_395, 300 * hungry, 1)
-    assert plan.base_rows == (10_395 + 300 * hungry) // 300
+    assert (step.kept_labelled, step.kept_new, step.epsilon) == (139_924, 300 * hungry, 1)
+    assert plan.base_rows == (139_924 + 300 * hungry) // 300
     assert (plan.base_epsilon, plan.base_delta) == (1.0, 1e-6)
     assert plan.resampled
     assert not paper(CLAIMED, 90_000 * 284).rounds
-    with pytest.raises(ValueError, match="got 1039516 and 25559990, so 1 and 10 are missing"):
+    with pytest.raises(ValueError, match="got 13992436 and 25559990, so 1 and 10 are missing"):
         paper(CLAIMED - 1, 90_000 * 284 - 10)
     with pytest.raises(ValueError, match=f"at least {CLAIMED} labelled"):
         paper(84_983, 90_000 * 284)
-    half = paper(3_000_000, 10**8, epsilon=Fraction(1, 2))
+    half = paper(40_000_000, 10**8, epsilon=Fraction(1, 2))
     stages = stages_of(half)
     assert [stage.epsilon for stage in stages] == [0.5, *[1.0] * len(half.rounds), 1.0, 1.0]
     rate = np.expm1(0.5) / np.expm1(1)
-    assert half.first_labelled == int(3_000_000 * rate)
+    assert half.first_labelled == int(40_000_000 * rate)
     assert half.first_unlabelled == int(10**8 * rate)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 0.5, 0.1])
+@pytest.mark.parametrize("alpha", [0.09, 0.05, 0.01])
+def test_the_paper_refuses_by_the_size_of_its_promise(alpha, epsilon):
+    """Lemma 4.12: 11 α with probability 1 - 2 β, and one size for that."""
+    beta, vc, n_base = 0.05, 2, 500
+    size = n_label_boost(11 * alpha, 2 * beta, epsilon, vc, n_base, realizable=True)
+    settings = {
+        "epsilon": Fraction(str(epsilon)),
+        "delta": Fraction(0),
+        "alpha": alpha,
+        "beta": beta,
+        "n_base": n_base,
+        "vc": vc,
+    }
+    plan = paper_plan(*size, **settings)
+    assert plan.first_labelled >= n_claimed(alpha, beta, vc)
+    assert plan.first_unlabelled >= 90_000 * n_base
+    for fewer in ((size.labelled - 1, size.unlabelled), (size.labelled, size.unlabelled - 1)):
+        with pytest.raises(ValueError, match=f"at least {size.labelled} labelled and {size[1]} "):
+            paper_plan(*fewer, **settings)
+
+
 @pytest.mark.parametrize("vc", [1, 2, 4])
-@pytest.mark.parametrize("alpha", [0.99, 0.1, 0.01])
+@pytest.mark.parametrize("alpha", [0.09, 0.03, 0.01])
 def test_every_round_of_the_paper_has_the_rows_of_claim_4_9(alpha, vc):
     """And what the draws and Theorem B.5 need of them, by Claims 4.2 and 4.11 and Lemma 4.12."""
     beta, n_base = 0.05, 10**13
-    m = n_claimed(alpha, beta, vc)
+    m = n_claimed(alpha, beta, vc) + 1
     settings = {"alpha": alpha, "beta": beta, "n_base": n_base, "vc": vc}
     plan = paper_plan(m, 90_000 * n_base, epsilon=Fraction(1), delta=Fraction(0), **settings)
     assert len(plan.rounds) >= 1
@@ -704,10 +740,11 @@ def test_every_round_of_the_paper_has_the_rows_of_claim_4_9(alpha, vc):
     assert plan.base_rows >= max(b5, n_base)
 
 
-def test_the_paper_at_the_least_scale_that_needs_no_round():
+def test_the_paper_where_it_needs_no_round(monkeypatch):
     """With labelled rows enough the paper only thins them out and resamples."""
+    few_enough(monkeypatch)
     x, y = thin_rows()
-    clf = fitted(Recorder(), X=x, y=y, constants="paper", n_base=1, alpha=0.99, epsilon=1.0)
+    clf = fitted(Recorder(), X=x, y=y, constants="paper", n_base=1, alpha=0.05, epsilon=1.0)
     assert clf.n_rounds_ == 0
     assert clf.privacy_.epsilon == 1.0
     assert "3465 rows kept and as many drawn from them with replacement" in repr(clf.privacy_)
@@ -844,3 +881,16 @@ def test_ties_are_drawn_anew():
     assert random_order(4, TiedWords(top, 5, 5, 1)).tolist() == [3, 2, 1, 0]
     # the top word is too high
     assert random_indices(3, 2, TiedWords(top, 5)).tolist() == [5 % 3, 4 % 3]
+
+
+def test_the_most_rows_of_the_docstring_of_the_sizes():
+    limits = {
+        255: (Rectangles(), 2),
+        2048: (Halfspaces(), 2),
+        11584: (Intervals(), 1),
+        None: (Stumps(), 3),
+    }
+    for limit, (hypotheses, n_features) in limits.items():
+        assert most_rows(hypotheses, n_features) == limit
+        assert limit is None or str(limit) in n_label_boost.__doc__
+    assert most_rows(Rectangles(), 1) == 11584

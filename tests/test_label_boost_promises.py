@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp import (
@@ -26,6 +27,7 @@ from skpublicdp.guarantees import (
     n_label_boost,
     n_uniform,
 )
+from skpublicdp.guarantees.growth import least
 from skpublicdp.guarantees.label_boost import Labeller, copied, labeller_error
 from skpublicdp.hypotheses import (
     DecisionTrees,
@@ -38,7 +40,7 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.label_boost.plan import Plan, Round
 from skpublicdp.label_boost.promise import AGAIN, _includes, boosted_promise
-from skpublicdp.label_boost.relabel import relabel
+from skpublicdp.label_boost.relabel import log_size, relabel
 from skpublicdp.ledger import Ledger
 from tests.test_label_boost import Constant, Recorder
 
@@ -296,6 +298,127 @@ def test_a_promise_is_this_sum():
     assert "set its beta to" in late.reason
 
 
+class Above(ClassifierMixin, BaseEstimator):
+    """A threshold, fitted to nothing."""
+
+    def __init__(self, cut=0.0):
+        self.cut = cut
+        self.classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        return (X[:, 0] > self.cut).astype(int)
+
+
+MODELS = [Above(cut) for cut in np.linspace(0, 1, 101)]
+
+
+class TestFinite:
+    """A finite class around itself, as the paper runs LabelBoost around its base learner [21]."""
+
+    @pytest.mark.parametrize("vc", [None, 1])
+    def test_it_has_a_promise_and_keeps_it(self, vc):
+        models = FiniteClass(MODELS, vc_dimension=vc)
+        base = SemiPrivateClassifier(models, beta=0.025)
+        for seed in range(3):
+            settings = {"hypotheses": models, "n_labelled": 40_000, "n_base": 10**6}
+            clf = boosted(seed, base, m=0, **settings)
+            assert clf.n_rounds_ == 1
+            assert excess(clf) <= clf.guarantee_ < 0.3
+            declared = "if the VC dimension of FiniteClass is at most 1, as declared."
+            assert clf.guarantee_reason_.endswith(declared) == (vc is not None)
+
+    def test_it_is_this_sum(self):
+        """docs/proofs/label_boost.md, written out, with r = 0 and M = |C|."""
+        beta, models, n = 0.08, FiniteClass(MODELS, vc_dimension=1), 5 * 10**6
+        base = SemiPrivateClassifier(models, beta=0.9)  # the cover of a finite class cannot fail
+        base.guarantee_, base.guarantee_reason_, base.cover_size_ = 0.02, "its own", 101
+        base.certificate_ = Certificate(excess_error(101, 10**6, 2.0, 0.1), 0.9, 101)
+        step = Round(2 * 10**6, 8 * 10**6, 10**6, 4 * 10**6, Fraction(1, 2))
+        for resampled in (False, True):
+            plan = Plan(Fraction(1), Fraction(0), 1, 1, (step,), n, resampled, 0.5, 0.0)
+            listed = functools.partial(log_size, models, n_features=1, n_classes=2)
+            found = boosted_promise(plan, models, base, beta, n, listed)
+            labelled = labeller_error([Labeller(10**6, n, 0.5)], listed, beta / 2)
+            share, pairs = beta / 2 / (3 if resampled else 2), 2 * math.log(101)
+            lost = excess_error(101, 10**6, 2.0, share)
+            for _ in range(2 if resampled else 1):
+                lost = copied(lost, n, pairs, share)
+            assert found.bound == pytest.approx(labelled + lost, rel=1e-12)
+
+    def test_what_is_declared_is_used(self):
+        few, rows = FiniteClass(MODELS, vc_dimension=1), np.array([1.0, 5.0, 50.0, 1000.0])
+        assert np.exp(log_size(few, rows, 1, 2)) == pytest.approx([2, 6, 51, 101])
+        assert np.exp(log_size(few, rows, 1, 3)) == pytest.approx([101] * 4)
+        assert np.exp(log_size(FiniteClass(MODELS), rows, 1, 2)) == pytest.approx([101] * 4)
+        many = FiniteClass([Above(0.0)] * 20_000)
+        s = Labeller(500, 2000, 1.0)
+        bounds = [
+            labeller_error([s], lambda n, own=own: float(log_size(own, n, 1, 2)), 0.05)
+            for own in (many, FiniteClass(many.models, vc_dimension=1))
+        ]
+        assert bounds[1] < bounds[0] - 0.01
+
+    def test_a_declaration_is_checked_as_far_as_it_can_be(self):
+        X, y = population(np.random.default_rng(0), 300)
+        for vc in (-1, 0.5, True):
+            base = SemiPrivateClassifier(FiniteClass(MODELS, vc_dimension=vc))
+            with pytest.raises(ValueError, match="vc_dimension must be an integer >= 0"):
+                base.fit(X[:, :1], np.maximum(y, 0))
+        assert (
+            clone(
+                SemiPrivateClassifier(FiniteClass(MODELS, vc_dimension=1))
+            ).hypotheses.vc_dimension
+            == 1
+        )
+
+    def test_labelled_public_rows_say_that_it_was_declared(self):
+        rng = np.random.default_rng(0)
+        X, truth = rng.random((4000, 1)), rng.integers(2, size=4000)
+        for vc in (None, 1):
+            base = SemiPrivateClassifier(FiniteClass(MODELS, vc_dimension=vc), random_state=0)
+            base.fit(X[:3000], truth[:3000], X_public=X[3000:], y_public=truth[3000:])
+            assert ("as declared" in base.guarantee_reason_) == (vc == 1)
+
+    @pytest.mark.parametrize("alpha", [0.15, 0.3])
+    def test_a_fit_at_the_counted_size_promises_alpha(self, alpha):
+        """The base learner needs n_base rows to be within alpha / 4, as it must."""
+        models, beta = FiniteClass(MODELS, vc_dimension=1), 0.05
+        n_base = least(lambda n: excess_error(101, n, 1.0, beta / 4) <= alpha / 4)
+        sizes = n_label_boost(alpha, beta, 1.0, 1, n_base, constants="tight")
+        base = SemiPrivateClassifier(models, beta=beta / 2)
+        settings = {"hypotheses": models, "n_base": n_base, "alpha": alpha / 4, "m": 0}
+        clf = boosted(0, base, *sizes, **settings)
+        assert clf.guarantee_ <= alpha
+        # the one round that is counted, at its own rates
+        spent = math.expm1(1)
+        rates = (
+            spent / (math.exp(0.5) * (1 + math.exp(0.25)) ** 2 - 1),
+            spent / (4 * math.exp(0.5) - 1),
+        )
+        old, new = (math.floor(n * rate) for n, rate in zip(sizes, rates, strict=True))
+        step = Round(sizes[0], sizes[1], old, new, Fraction(1, 2))
+        plan = Plan(Fraction(1), Fraction(0), *sizes, (step,), old + new, False, 0.5, 0.0)
+        base.guarantee_, base.guarantee_reason_, base.cover_size_ = 0.1, "its own", 101
+        base.certificate_ = Certificate(excess_error(101, old + new, 0.5, 0.1), 0.9, 101)
+        listed = functools.partial(log_size, models, n_features=1, n_classes=2)
+        found = boosted_promise(plan, models, base, beta, old + new, listed)
+        assert found.bound <= alpha
+
+
+def test_sizes_at_which_the_learner_cannot_run_are_refused():
+    """Boxes over two columns relabel at most 255 rows, and these cannot reach an error of .2."""
+    arguments = (0.2, 0.05, 1.0, 4, 20_000)
+    for settings in ({"constants": "tight"}, {"realizable": True, "constants": "tight"}, {}):
+        with pytest.raises(ValueError, match=r"relabel \d+ rows at once and most_rows is 255"):
+            n_label_boost(*arguments, most_rows=255, **settings)
+        size = n_label_boost(*arguments, **settings)
+        assert n_label_boost(*arguments, most_rows=10**12, **settings) == size
+    # rows that the base learner has without a round are not relabelled
+    assert n_label_boost(*arguments[:4], 1, realizable=True, most_rows=255).unlabelled == 90_000
+    # intervals relabel enough of them
+    assert n_label_boost(0.5, 0.05, 8.0, 2, 100, constants="tight", most_rows=11_584).labelled > 0
+
+
 def test_which_classes_have_the_rules_of_which():
     known = [Thresholds(), Thresholds(1), Stumps(), Intervals(), Rectangles(), Rectangles([0, 1])]
     known += [DecisionTrees(), Halfspaces(), Halfspaces(cover="directions")]
@@ -304,11 +427,18 @@ def test_which_classes_have_the_rules_of_which():
         same = type(own) is type(other) and (
             isinstance(own, Halfspaces) or repr(own) == repr(other)
         )
-        same &= type(own) is not DecisionTrees  # which nobody relabels by
+        same &= type(own) not in (DecisionTrees, FiniteClass)  # nobody relabels by trees
         less = isinstance(other, Thresholds) and type(own) in (Stumps, DecisionTrees)
         less |= isinstance(other, Stumps) and type(own) is DecisionTrees
         assert _includes(own, other) == (same or less), (own, other)
     assert _includes(None, Stumps())
+    two = [*models.models, DecisionTreeClassifier().fit([[0.0], [1.0]], [1, 0])]
+    assert _includes(models, models)
+    assert _includes(FiniteClass(two), models)
+    assert _includes(FiniteClass(models.models), FiniteClass(tuple(models.models), vc_dimension=0))
+    assert not _includes(models, FiniteClass(two))
+    assert not _includes(FiniteClass([two[1]]), models)  # as far as anybody can tell
+    assert not _includes(models, Thresholds())
 
 
 def test_the_copy_is_where_relative_deviations_end():

@@ -6,8 +6,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from skpublicdp.accounting import Draw, Steps, plan_delta, rho_price, zcdp_rho
+from skpublicdp.guarantees import (
+    cover_radius,
+    cuts_radius,
+    n_public,
+    n_query_release,
+    vc_dimension,
+)
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
@@ -21,6 +29,7 @@ from skpublicdp.query_release import multiplicative_weights as pmw
 from skpublicdp.query_release.arrangements import Listed
 from skpublicdp.query_release.dichotomies import Divisions
 from skpublicdp.query_release.grids import Axis, Columns, Grid
+from tests.helpers import FALSE_ALARM
 from tests.kit import Tape, by_release, every_run, exp_above, worst_ratio
 
 INF = np.inf
@@ -312,3 +321,97 @@ class TestPlan:
             errors.append(np.abs(arrangement.answers(weights) - counts / 20_000).max())
         assert max(errors) <= plan.error
         assert max(errors) > plan.error / 20
+
+
+def between_cuts(axis):
+    """The largest share of a uniform column between a number and the nearest cut."""
+    ends = np.concatenate([[0.0], axis._values, [1.0]])
+    cuts = np.concatenate([[0.0], axis.cuts, [1.0]])[axis._nearest]
+    return max(np.abs(cuts - ends[:-1]).max(), np.abs(cuts - ends[1:]).max())
+
+
+class TestRadius:
+    @pytest.mark.parametrize(("m", "n_cells"), [(60, 100), (300, 20), (300, 299), (900, 7)])
+    def test_it_holds_as_often_as_promised(self, m, n_cells):
+        beta, trials, failures, shares = 0.1, 300, 0, []
+        for seed in range(trials):
+            axis = Axis(np.random.default_rng(seed).random(m), 1, n_cells)
+            radius, worst = axis.radius(m, beta, 1), between_cuts(axis)
+            failures += worst > radius
+            shares.append(worst / radius)
+        assert failures <= binom.isf(FALSE_ALARM, trials, beta)
+        assert max(shares) > 0.5
+
+    def test_all_numbers_of_missed_rows_share_beta(self):
+        """The rows decide which bound is used, so all of them hold at once."""
+        c = np.arange(10**6)
+        assert (1 / ((c + 1) * (c + 2))).sum() == pytest.approx(1, abs=1e-5)
+        axis = Axis(np.arange(3000.0), 2, 100)
+        c, m = axis.n_missed, 3000
+        assert axis.missed == pytest.approx(c / m)
+        assert c > 0
+        share = 0.02 / ((c + 1) * (c + 2))
+        assert axis.radius(m, 0.02, 4) == cuts_radius(m, share, 2, columns=4, missed=c)
+
+    @pytest.mark.parametrize(
+        ("queries", "width", "most"),
+        [
+            (ThresholdQueries(), 1, 0.01),
+            (IntervalQueries(), 1, 0.02),
+            (StumpQueries(), 5, 0.011),
+            (RectangleQueries(), 2, 0.11),
+        ],
+    )
+    def test_cuts_are_cheaper_than_dichotomies(self, queries, width, most):
+        arrangement = queries.arrange(np.random.default_rng(0).normal(size=(3000, width)))
+        d = vc_dimension(queries, width)
+        assert arrangement.floor < arrangement.radius(3000, d, 0.025) < most
+        assert 1.8 * most < cover_radius(3000, d, 0.025, arrangement.floor)
+
+    def test_categories_are_all_there(self):
+        axes = [Axis(np.arange(4), 0, 4), Axis(np.arange(9.0), 1, 99)]
+        assert Columns(axes[:1]).radius(50, 1, 0.05) == 0
+        assert Columns(axes).radius(50, 1, 0.05) == cuts_radius(50, 0.025, 1)
+
+
+class TestSizes:
+    @pytest.mark.parametrize("delta", [0.0, 1e-6])
+    @pytest.mark.parametrize(
+        ("queries", "width", "alpha"),
+        [(ThresholdQueries(), 1, 0.1), (IntervalQueries(), 1, 0.3), (StumpQueries(), 2, 0.3)],
+    )
+    def test_the_guarantee_at_the_tight_size_is_alpha(self, queries, width, alpha, delta):
+        d, beta, epsilon = vc_dimension(queries, width), 0.05, 1.0
+        m = n_public(alpha / 4, beta / 2, d, constants="tight")
+        n = n_query_release(alpha, beta, epsilon, delta, d, queries.dual(width), constants="tight")
+        arrangement = queries.arrange(np.random.default_rng(0).normal(size=(m, width)))
+        for enough in (None, alpha / 2):  # what the release makes of its alpha
+            ledger = Ledger(Fraction(epsilon), Fraction(str(delta)))
+            plan = pmw.plan_rounds(
+                n,
+                arrangement.n_queries,
+                arrangement.log_cells,
+                ledger=ledger,
+                beta=beta / 4,
+                alpha=enough,
+            )
+            sampling = math.sqrt(math.log(8 * arrangement.n_queries / beta) / (2 * n))
+            radius = arrangement.radius(m, d, beta / 2)
+            assert radius + sampling + plan.error <= alpha
+
+    def test_the_tight_size_is_monotone_and_far_below_the_papers(self):
+        usual = {"alpha": 0.1, "beta": 0.05, "epsilon": 0.5, "delta": 1e-6, "d": 1, "dual": 1}
+        tight = n_query_release(**usual, constants="tight")
+        assert 30 * tight < n_query_release(**usual)
+        for name, easier in (("alpha", 0.2), ("beta", 0.2), ("epsilon", 2.0), ("delta", 1e-3)):
+            assert n_query_release(**{**usual, name: easier}, constants="tight") < tight
+        for name, harder in (("d", 2), ("dual", 2), ("delta", 0.0)):
+            harder = {**usual, "alpha": 0.2, name: harder}
+            easy = n_query_release(**{**usual, "alpha": 0.2}, constants="tight")
+            assert n_query_release(**harder, constants="tight") > easy
+
+    def test_what_no_number_of_rows_reaches_is_refused(self):
+        with pytest.raises(ValueError, match=r"alpha must be above 0\.\d+ for d=4, as at most"):
+            n_query_release(0.1, 0.05, 1.0, 1e-6, 4, 4, constants="tight")
+        with pytest.raises(ValueError, match="constants must be 'paper' or 'tight'"):
+            n_query_release(0.1, 0.05, 0.5, 1e-6, 1, constants="own")

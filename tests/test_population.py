@@ -30,6 +30,9 @@ from skpublicdp.guarantees import (
     dichotomies_radius,
     excess_error,
     finite_excess,
+    n_finite,
+    n_private,
+    n_public,
     n_quantile_learner,
     quantile_error,
     sampling_error,
@@ -497,3 +500,24 @@ def test_the_shipped_learner_keeps_its_promise_at_its_own_size(
         assert clf.guarantee_ <= alpha
         failures += 0.8 * shares[clf.predict(points) != truth].sum() > clf.guarantee_
     assert_failures_allowed(failures, trials, BETA)
+
+
+@pytest.mark.parametrize("constants", ["paper", "tight"])
+def test_a_fit_at_the_size_of_the_semi_private_learner_promises_alpha(constants):
+    alpha, beta = 0.3, 0.05
+    n = n_private(alpha, beta, 1.0, 1, constants=constants)
+    m = n_public(alpha / 2, beta / 2, 1, constants=constants)
+    X = np.random.default_rng(0).random((n, 1))
+    clf = SemiPrivateClassifier(Thresholds(), alpha=1e-9, beta=beta, classes=[0, 1], random_state=0)
+    clf.fit(X, (X[:, 0] > 0.4).astype(int), X_public=np.random.default_rng(1).random((m, 1)))
+    assert 0 < clf.guarantee_ <= alpha
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+def test_a_fit_at_the_size_of_a_finite_class_promises_alpha():
+    alpha, beta = 0.2, 0.05
+    models = FiniteClass([Exceptions(), *[Exceptions(1.0)] * 99])
+    X = np.random.default_rng(0).integers(0, 3, size=(n_finite(alpha, beta, 1.0, 100), 1)) * 1.0
+    clf = SemiPrivateClassifier(models, beta=beta, classes=[0, 1], random_state=0)
+    clf.fit(X, np.zeros(len(X), dtype=int))
+    assert 0.95 * alpha < clf.guarantee_ <= alpha

@@ -1,5 +1,6 @@
 """The theorem on mixed populations: its family, supports at random, and what is promised."""
 
+import functools
 import itertools
 import math
 import warnings
@@ -22,7 +23,8 @@ from skpublicdp.guarantees.mixed import cone_count, missed_share, mixed_promise
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
-from skpublicdp.hypotheses.intersections import most_supports
+from skpublicdp.hypotheses.intersections import largest_pool, most_supports
+from skpublicdp.hypotheses.pools import paper_size
 from tests.helpers import FALSE_ALARM, public_sample
 from tests.kit import by_release, every_run, worst_ratio
 
@@ -218,7 +220,7 @@ class TestMoreIntersections:
         for settings_of in ({"max_intersections": 99}, {"pool": "paper", "max_intersections": 4}):
             with pytest.raises(CoverSizeError, match="are allowed with max_intersections="):
                 HalfspaceIntersections(**settings_of).build_cover(public, alpha=0.05, beta=0.05)
-        with pytest.raises(CoverSizeError, match=r"8 dimensions.*0 points are allowed.*at random"):
+        with pytest.raises(CoverSizeError, match=r'at most 6 dimensions.* got 8: use pool="auto"'):
             theorem_cover(np.random.default_rng(0).normal(size=(60, 8)))
 
 
@@ -430,19 +432,47 @@ class TestSizes:
     def test_fewer_supports_take_more_rows(self):
         sizes = [n_ppm(0.2, 0.05, 1.0, 2, supports=s) for s in (150, 300, 1000)]
         assert sizes == sorted(sizes, reverse=True)
-        assert n_ppm(0.2, 0.05, 1.0, 2) < n_ppm(0.2, 0.05, 1.0, 2, supports=10**6) * 1.1
+        whole = n_ppm(0.2, 0.05, 1.0, 2, supports=None)
+        assert whole < n_ppm(0.2, 0.05, 1.0, 2, supports=10**6) * 1.1
+
+    @pytest.mark.parametrize("realizable", [False, True])
+    def test_the_shipped_learner_is_counted_unless_asked_otherwise(self, realizable):
+        for d, supports in ((1, 1000), (2, 320)):
+            settings = {"realizable": realizable}
+            shipped = n_ppm(0.1, 0.05, 1.0, d, **settings)
+            assert shipped == n_ppm(0.1, 0.05, 1.0, d, supports=supports, **settings)
+            assert shipped > 1.2 * n_ppm(0.1, 0.05, 1.0, d, supports=None, **settings)
+        with pytest.raises(ValueError, match=r"No number of rows .* a smaller public_share"):
+            n_ppm(0.1, 0.05, 1.0, 3, realizable=realizable)
+
+    @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
+    @pytest.mark.parametrize("realizable", [False, True])
+    def test_the_shipped_size_is_monotone(self, d, realizable):
+        """In the share of public rows, α, β and ε; and a rare enough public row makes it finite."""
+        usual = {"alpha": 0.2, "beta": 0.05, "epsilon": 1.0, "public_share": 0.1}
+        wider = {"alpha": 0.3, "beta": 0.2, "epsilon": 2.0, "public_share": 0.05}
+        size = n_ppm(d=d, realizable=realizable, **usual)
+        for name, value in wider.items():
+            assert n_ppm(d=d, realizable=realizable, **{**usual, name: value}) <= size
+
+    @pytest.mark.parametrize("d", [4, 5, 6, 7])
+    def test_supports_are_as_many_as_fit(self, d):
+        """From four dimensions on the table of all intersections is the limit."""
+        fits = [m for m in range(d + 1, 3 * d) if paper_size(m, d, d) <= largest_pool(d)]
+        assert most_supports(d) == max(fits, default=0)
 
     def test_too_few_supports_are_refused(self):
-        with pytest.raises(ValueError, match=r"No number of rows .* supports=30; give more"):
+        with pytest.raises(ValueError, match=r"No number of rows .* supports=30 .* give more"):
             n_ppm(0.1, 0.05, 1.0, 2, supports=30)
-        with pytest.raises(ValueError, match="supports must be None for more than 3 features"):
+        with pytest.raises(ValueError, match='supports must be "shipped" or None for more than 3'):
             n_ppm(0.1, 0.05, 1.0, 4, supports=30)
 
     @pytest.mark.parametrize("d", [1, 2, 3, 4, 9])
     def test_cones_need_fewer_rows_than_the_paper(self, d):
         for realizable in (False, True):
             ours, theirs = (
-                size(0.1, 0.05, 1.0, d, realizable=realizable) for size in (n_ppm, n_ppm_paper)
+                size(0.1, 0.05, 1.0, d, realizable=realizable)
+                for size in (functools.partial(n_ppm, supports=None), n_ppm_paper)
             )
             assert ours < theirs if d <= 3 else ours == theirs
 
@@ -455,6 +485,46 @@ class TestSizes:
         with_supports = n_ppm(0.3, 0.05, 1.0, 2, supports=100)
         X, y = mixture(np.random.default_rng(0), with_supports, 2, 0.6)
         assert 0.2 < clone(THEOREM).fit(X, y).guarantee_ <= 0.3
+
+    @pytest.mark.parametrize(
+        ("alpha", "d", "share"), [(0.3, 1, 1.0), (0.3, 2, 1.0), (0.3, 2, 0.2), (0.6, 3, 0.5)]
+    )
+    def test_a_fit_at_the_shipped_size_promises_alpha(self, alpha, d, share):
+        n = n_ppm(alpha, 0.05, 1.0, d, public_share=share)
+        X, y = mixture(np.random.default_rng(0), n, d, 1.0)
+        y[: max(1, n - int(share * n))] = 1  # at most the share is public
+        for n_dimensions in range(1, d + 1):  # in flats, too
+            X[:, n_dimensions:] = 0.0
+            assert clone(THEOREM).fit(X, y).guarantee_ <= alpha
+
+
+@few_rows
+class TestManyDimensions:
+    """From four on only a few of the public rows support halfspaces."""
+
+    @pytest.mark.parametrize("d", [4, 5])
+    def test_the_papers_pool_warns(self, d):
+        X, y = mixture(np.random.default_rng(0), 3000, d, 0.5)
+        with pytest.warns(TooFewRowsWarning, match=f"of {(y == 0).sum()} public rows in {d} dim"):
+            clone(THEOREM).fit(X, y)
+        with pytest.warns(TooFewRowsWarning, match='pool="auto" uses all of them'):
+            clone(THEOREM).fit(X, y)
+
+    def test_it_does_not_where_all_public_rows_support(self):
+        X, y = mixture(np.random.default_rng(0), 20_000, 4, 0.0)
+        y[:7] = 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert clone(THEOREM).fit(X, y).guarantee_ < 1
+            X, y = mixture(np.random.default_rng(0), 3000, 4, 0.5)
+            X[:, 3] = 0.0  # public rows of three dimensions
+            assert clone(THEOREM).fit(X, y).guarantee_ < 1
+
+    def test_seven_dimensions_are_refused_for_what_they_are(self):
+        """No number of points would be few enough."""
+        X, y = mixture(np.random.default_rng(0), 200, 7, 0.5)
+        with pytest.raises(CoverSizeError, match=r'at most 6 dimensions.*use pool="auto"'):
+            clone(THEOREM).fit(X, y)
 
 
 def frequency(trials, n, d, public_share, noise, excess, allowed, beta, **settings):

@@ -32,7 +32,6 @@ from skpublicdp.exceptions import (
     SlicedPublicDataWarning,
     TooFewRowsWarning,
 )
-from skpublicdp.guarantees import n_query_release
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -282,11 +281,23 @@ class TestReceipts:
 
 class TestPMW:
     def test_it_warns_when_it_guarantees_nothing(self):
-        needed = n_query_release(0.2, 0.05, 0.05, 1 / N**2, 1, 1)
-        with pytest.warns(TooFewRowsWarning, match=f"0.2 takes {needed} private rows") as caught:
-            release = fitted(method="pmw", alpha=0.2, epsilon=0.05)
-        assert release.guarantee_ >= 1
+        with pytest.warns(TooFewRowsWarning, match="0.2 takes more than these 30 public") as caught:
+            release = fitted(X_public=LINE_PUBLIC[:30], method="pmw", alpha=0.2, epsilon=0.05)
+        assert release.guarantee_ == 1  # a bound of a share; the sum of its parts was 2.5
         assert caught[0].filename == __file__
+
+    @pytest.mark.parametrize("alpha", [None, 0.3])
+    @pytest.mark.parametrize("delta", [0.0, 1e-6])
+    def test_the_rows_that_the_warning_names_are_enough(self, alpha, delta):
+        rng = np.random.default_rng(0)
+        X, X_public = rng.normal(size=(10**6, 1)), rng.normal(size=(1500, 1))
+        settings = {"method": "pmw", "alpha": alpha, "delta": delta, "epsilon": 4.0}
+        with pytest.warns(TooFewRowsWarning) as caught:
+            fitted(ThresholdQueries(), X[:100], X_public, **settings)
+        said = str(caught[0].message)
+        needed = int(re.search(r"takes (\d+) private rows with these 1500 public ones", said)[1])
+        release = fitted(ThresholdQueries(), X[:needed], X_public, **settings)
+        assert 0.9 * (alpha or 0.1) < release.guarantee_ <= (alpha or 0.1)
 
     @pytest.mark.parametrize("queries", [HalfspaceQueries(), RectangleQueries(), StumpQueries()])
     def test_every_class_has_one(self, queries):
@@ -326,9 +337,9 @@ class TestPMW:
         """Their distinct values are few, and all public rows count."""
         rng = np.random.default_rng(3)
         X, many = (rng.integers(18, 90, size=(size, 1)) for size in (200_000, 10_000))
-        for m, expected in ((500, 0.22), (10_000, 0.07)):
+        for m, expected in ((500, 0.08), (10_000, 0.06)):
             release = fitted(ThresholdQueries(), X, many[:m], method="pmw")
-            assert release.guarantee_ == pytest.approx(expected, abs=0.005)
+            assert release.guarantee_ == pytest.approx(expected, abs=0.006)
             ages = np.arange(18, 90)
             errors = np.abs(release.cdf(ages) - (ages >= X).mean(axis=0))
             assert errors.max() < 0.01
@@ -354,10 +365,12 @@ class TestPMW:
         draw = rng.normal if continuous else partial(rng.integers, 4)
         X, X_public = draw(size=(20_000, width)), draw(size=(8000, width))
         settings = {"method": "pmw", "alpha": 0.8}  # fewer rounds, as many for all
+        if isinstance(queries, HalfspaceQueries):  # their cover takes most of what is left
+            settings |= {"alpha": 0.3, "epsilon": 30.0}
         few = fitted(queries, X[:2000], X_public[:1500], **settings).guarantee_
         private = fitted(queries, X, X_public[:1500], **settings).guarantee_
         both = fitted(queries, X, X_public, **settings).guarantee_
-        assert few > private + 0.05
+        assert few > private + (0.05 if few < 1 else 0.02)
         assert private > both + 0.005
         assert both < 0.9
 
@@ -400,7 +413,7 @@ class TestPMW:
     def test_it_says_when_cells_are_the_limit(self):
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(500, 4)), rng.normal(size=(300, 4))
-        with pytest.warns(TooFewRowsWarning, match="Here cells, not rows, are the limit"):
+        with pytest.warns(TooFewRowsWarning, match="cells, not rows, are the limit, as no"):
             fitted(RectangleQueries(), X, X_public, method="pmw", alpha=0.4)
 
 

@@ -1,14 +1,17 @@
-"""Lemma 17: a learner from any release of the errors of rules."""
+"""A learner from any release of the errors of rules, the easier half of Lemma 17."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import DecisionTrees, Stumps, Thresholds
 from skpublicdp.query_release import ErrorQueries, learner_from_release
+from tests.helpers import FALSE_ALARM
 
 LINE = np.arange(4.0)[:, None]
 ERRORS = ErrorQueries.of(Thresholds(), LINE)
@@ -60,6 +63,37 @@ def test_a_release_that_promises_nothing_makes_such_a_learner():
     assert learner_from_release(release, ERRORS).guarantee is None
     release.guarantee_ = 0.9
     assert learner_from_release(release, ERRORS).guarantee == 1
+
+
+def test_with_beta_it_is_over_the_class_that_was_covered():
+    """A rule between two public rows is far from all listed ones, as often as the radius allows."""
+    beta, failures, used = 0.1, 0, 0.0
+    for seed in range(200):
+        X = np.random.default_rng(seed).random((60, 1))
+        errors = ErrorQueries.of(Thresholds(), X)
+        cuts = np.concatenate([[0.0], np.sort(X[:, 0]), [1.0]])
+        place = np.diff(cuts).argmax()
+        best = cuts[place : place + 2].mean()  # makes no error, and is not listed
+        grid = (np.arange(4000.0)[:, None] + 0.5) / 4000
+        truth = np.array([(r.predict(grid) != (grid[:, 0] > best)).mean() for r in errors.rules])
+        release = Dictated(truth)
+        release.guarantee_ = 0.0
+        learned = learner_from_release(release, errors, beta=beta)
+        lost = truth[[rule is learned.rule for rule in errors.rules].index(True)]
+        failures += lost > learned.guarantee
+        used = max(used, lost / learned.guarantee)
+        assert learner_from_release(release, errors).guarantee == 0  # of the listed rules
+    assert failures <= binom.isf(FALSE_ALARM, 200, beta)
+    assert used > 0.3
+
+
+def test_the_class_of_listed_rules_is_these():
+    mine = ErrorQueries(ERRORS.rules)
+    assert mine.cover_error(0.05) == 0
+    assert learner_from_release(Dictated(np.zeros(5)), mine, beta=0.05).guarantee == 0.25
+    radius = ERRORS.cover_error(0.05)
+    assert 0.25 < radius <= 1
+    assert pickle.loads(pickle.dumps(ERRORS)).cover_error(0.05) == radius
 
 
 @pytest.mark.parametrize("method", ["auto", "pmw"])

@@ -118,6 +118,7 @@ def n_label_boost(
     *,
     realizable: bool = False,
     constants: str = "paper",
+    most_rows: int | None = None,
 ) -> SampleSize:
     """Count the rows of LabelBoost around a base learner.
 
@@ -139,6 +140,10 @@ def n_label_boost(
         Whether some member of the class makes no error.
     constants : {"paper", "tight"}, default="paper"
         Those of `LabelBoostClassifier`.
+    most_rows : int, optional
+        Maximum number of rows that can be relabelled at once. `LabelBoostClassifier` relabels 255
+        rows by `Rectangles` over two columns, 2048 by `Halfspaces` of two columns and 11584 by
+        `Intervals` or `Rectangles` of one column, any number by other classes. ``None`` means any.
 
     Returns
     -------
@@ -148,12 +153,15 @@ def n_label_boost(
     Raises
     ------
     ValueError
-        If a number is out of range, as `epsilon` above 1 is for the paper's constants.
+        If a number is out of range, as `epsilon` above 1 is for the paper's constants, or if more
+        than `most_rows` rows would be relabelled, which the learner cannot.
 
     Notes
     -----
     *The paper's.* With a = alpha/11 and b = beta/2: 90000 n_base unlabelled and 96000 d / a ln(2240
-    / (a b)) labelled rows at epsilon = 1 (Claim 4.9 and Lemma 4.12). For the agnostic form the
+    / (a b)) labelled rows at epsilon = 1 (Claim 4.9 and Lemma 4.12). With a and b as its `alpha`
+    and `beta`, `LabelBoostClassifier(constants="paper")` refuses fewer rows than those for a
+    realizable class. For the agnostic form the
     paper has O(·): also at least 100 ``n_uniform(a / 20, b / 8, d)``, so that the first labeller,
     from a hundredth of them, is within 3 a/20 of the best (one part for the draw, two for
     sampling); the later rounds copy it as in the paper. There must then be a first round, even
@@ -183,8 +191,10 @@ def n_label_boost(
     check(alpha=alpha, beta=beta, epsilon=epsilon, d=d, n_base=n_base)
     if constants not in ("paper", "tight"):
         raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
+    if most_rows is not None:
+        check(most_rows=most_rows)
     if constants == "tight":
-        return _tight_sizes(alpha, beta, epsilon, d, n_base, realizable)
+        return _tight_sizes(alpha, beta, epsilon, d, n_base, realizable, most_rows)
     if epsilon > 1:
         raise ValueError(
             "epsilon must be at most 1 for constants='paper', where Claims 4.3 and 4.5 of Beimel, "
@@ -194,6 +204,8 @@ def n_label_boost(
     labelled = n_claimed(a, b, d)
     if not realizable:
         labelled = max(labelled, 100 * n_uniform(a / 20, b / 8, d))
+    if not realizable or labelled < 300 * n_base:  # else there is no round
+        _check_relabelled(labelled // 100, most_rows)
     return SampleSize(n_subsampling(labelled, epsilon), n_subsampling(90000 * n_base, epsilon))
 
 
@@ -225,7 +237,13 @@ def n_claimed(alpha: float, beta: float, d: int) -> int:
 
 
 def _tight_sizes(
-    alpha: float, beta: float, epsilon: float, d: int, n_base: int, realizable: bool
+    alpha: float,
+    beta: float,
+    epsilon: float,
+    d: int,
+    n_base: int,
+    realizable: bool,
+    most_rows: int | None,
 ) -> SampleSize:
     def log_size(n: int) -> float:
         return log_growth(n, d)
@@ -244,6 +262,7 @@ def _tight_sizes(
         return realizable and copied(drawn, s, 2 * log_size(2 * s), beta / 8) <= alpha / 2
 
     labelled = least(decides)
+    _check_relabelled(max(kept, 2 * labelled), most_rows)  # at most half of them are labelled
     spent = math.expm1(epsilon)
     rates = (
         spent / (math.exp(half) * (1 + math.exp(half / 2)) ** 2 - 1),
@@ -253,6 +272,15 @@ def _tight_sizes(
     return SampleSize(
         *(math.ceil(n / min(q, 1)) for n, q in zip((labelled, new), rates, strict=True))
     )
+
+
+def _check_relabelled(n: int, most_rows: int | None) -> None:
+    """Refuse a size at which the learner cannot list the labelings of the rows of a round."""
+    if most_rows is not None and n > most_rows:
+        raise ValueError(
+            f"LabelBoost would have to relabel {n} rows at once and most_rows is {most_rows}; "
+            "give a larger alpha, a smaller n_base, or a class that relabels more rows."
+        )
 
 
 def n_subsampling(

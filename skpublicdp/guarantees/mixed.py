@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from skpublicdp.guarantees.certificates import excess_error
 from skpublicdp.guarantees.growth import check, growth_function, least, log_growth
@@ -10,6 +11,11 @@ from skpublicdp.guarantees.population import Promise
 
 CONE_DIMENSIONS = 3
 """The most features for which the learner draws from cones."""
+
+SUPPORTS = {1: 1000, 2: 320, 3: 19, 4: 7, 5: 6, 6: 7}
+"""Number of public rows that support halfspaces in `PPMHalfspaceClassifier(pool="paper")`, by the
+number of dimensions they span. In the plane and in space they make 2^26 cones. From four dimensions
+on the limit is the table of all intersections; from seven on no number fits."""
 
 
 def cone_count(supports: int, d: int) -> int:
@@ -151,7 +157,8 @@ def n_ppm(
     d: int,
     *,
     realizable: bool = False,
-    supports: int | None = None,
+    supports: int | Literal["shipped"] | None = "shipped",
+    public_share: float = 1.0,
 ) -> int:
     """Count the rows, private and public together, of the halfspace learner on mixed populations.
 
@@ -170,34 +177,38 @@ def n_ppm(
         Number of features (not the VC dimension, which is one more).
     realizable : bool, default=False
         Whether some halfspace makes no error.
-    supports : int, default=None
-        The most public rows that support halfspaces, a random part of them where there are more;
-        ``None`` means all. The learner takes 1000, 320 or 19 for one, two or three features: where
-        more rows are public, the number for ``None`` promises nothing.
+    supports : "shipped", int or None, default="shipped"
+        Maximum number of public rows that support halfspaces. ``"shipped"`` is the number of the
+        classifier: 1000, 320, 19, 7, 6 or 7 random public rows in one to six dimensions. An integer
+        is another number, for at most three features. ``None`` means that all public rows support
+        halfspaces. The classifier does that only where no more rows are public than it takes.
+    public_share : float, default=1.0
+        Maximum share of the rows that are public, in (0, 1]. The loss from a random choice of
+        supports is a share of the public rows, so it is in proportion to this number.
 
     Returns
     -------
     int
-        Rows needed, however many of them are public. With more than three features it is
-        `n_ppm_paper`, and holds for the learner only where no more rows are public than it takes:
-        7, 6 or 7 of four, five or six features.
+        Rows needed. With ``supports=None`` and more than three features it is `n_ppm_paper`.
 
     Raises
     ------
     ValueError
-        If no number of rows is enough for so few supports, or `supports` is given for more than
-        three features.
+        If no number of rows is enough for so few supports. From four features on this holds unless
+        `public_share` is below `alpha`. From seven on the classifier supports no halfspaces.
 
     Notes
     -----
     Up to three features the rule is drawn from ``M(s)`` cones that s supports make: 2 + 2s on a
     line, 2 + 2s(s - 1)^2 in the plane and 2 + 2s(s - 1)^2 (s - 2)^3 in space. One of them errs on
-    no more rows than the best halfspace and ``c`` times n (`missed_share`; 0 where all public rows
-    support), and the draw loses ``t = 2 ln(M(s) b / beta) / (epsilon n)``. A cone is told by k =
-    d(d + 1)/2 rows; with those of lower dimension, where supports lie in a proper flat, there are
-    at most N = 2 M(n) such tales, each independent of the other n - k rows. With these numbers and
-    c + t for t the inequalities are those of `n_ppm_paper`; b is 3 and 2 there and one more with
-    `supports`.
+    no more rows than the best halfspace and ``c`` times n, where c is `public_share` times
+    `missed_share` (0 where all public rows support). The draw loses ``t = 2 ln(M(s) b / beta) /
+    (epsilon n)``. A cone is told by k = d(d + 1)/2 rows; with those of lower dimension, where
+    supports lie in a proper flat, there are at most N = 2 M(n) such tales, each independent of the
+    other n - k rows. With these numbers and c + t for t the inequalities are those of
+    `n_ppm_paper`; b is 3 and 2 there and one more with supports at random. The shipped numbers of
+    supports go by the dimensions that public rows span, which may be fewer than d: c + t is the
+    largest of all of them.
 
     References
     ----------
@@ -206,25 +217,42 @@ def n_ppm(
     Examples
     --------
     >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2)
-    3988
-    >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2, realizable=True)
-    1561
-    >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2, supports=320)
     23688
+    >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2, public_share=0.5)
+    7594
+    >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2, supports=None)
+    3988
+    >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2, supports=None, realizable=True)
+    1561
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
+    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d, public_share=public_share)
+    if public_share > 1:
+        raise ValueError(f"public_share must be at most 1; got {public_share!r}.")
+    cones = d <= CONE_DIMENSIONS
     if supports is None:
-        return _least_rows(alpha, beta, epsilon, d, realizable, None, d <= CONE_DIMENSIONS)
-    if d > CONE_DIMENSIONS:
+        return _least_rows(alpha, beta, epsilon, d, realizable, cones)
+    if supports == "shipped":
+        if d not in SUPPORTS:
+            raise ValueError(
+                f'supports="shipped" is for at most {max(SUPPORTS)} features: with {d} the learner '
+                "supports no halfspaces; give supports=None for the theorem itself."
+            )
+        numbers = {k: n for k, n in SUPPORTS.items() if k <= d}
+    elif cones:
+        numbers = {int(d): int(supports)}
+    else:
         raise ValueError(
-            f"supports must be None for more than {CONE_DIMENSIONS} features; got {supports!r}."
+            f'supports must be "shipped" or None for more than {CONE_DIMENSIONS} features; got '
+            f"{supports!r}."
         )
-    if missed_share(supports, beta / 4, d) >= alpha:
+    missed = max(missed_share(n, beta / 4, k) for k, n in numbers.items())
+    if public_share * missed >= alpha:
         raise ValueError(
-            f"No number of rows brings the error to alpha={alpha!r} with supports={supports!r}; "
-            "give more supports."
+            f"No number of rows brings the error to alpha={alpha!r} with supports={supports!r} in "
+            f"{d} dimensions, which may miss {public_share * missed:.2g} of the rows; give more "
+            "supports or a smaller public_share."
         )
-    return _least_rows(alpha, beta, epsilon, d, realizable, supports, True)
+    return _least_rows(alpha, beta, epsilon, d, realizable, cones, numbers, public_share)
 
 
 def n_ppm_paper(
@@ -271,7 +299,7 @@ def n_ppm_paper(
     2327
     """
     check(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
-    return _least_rows(alpha, beta, epsilon, d, realizable, None, False)
+    return _least_rows(alpha, beta, epsilon, d, realizable, False)
 
 
 def _least_rows(
@@ -280,28 +308,42 @@ def _least_rows(
     epsilon: float,
     d: int,
     realizable: bool,
-    supports: int | None,
     cones: bool,
+    supports: dict[int, int] | None = None,
+    public_share: float = 1.0,
 ) -> int:
+    """Return the least number of rows at which the bound is at most alpha.
+
+    `supports` has the number of supporting rows for each number of dimensions that public rows may
+    span; without it all public rows support halfspaces.
+    """
     d = int(d)  # integers of numpy would overflow
     fewest = _family(1, d, cones)[0] + 1
 
-    def lost(n: int, part: float) -> float:
+    def loss(n: int, part: float) -> float:
         """Bound what cover and draw lose on the rows."""
-        members = _family(n if supports is None else min(n, int(supports)), d, cones)[1]
-        draw = 2 * (members - math.log(part)) / (epsilon * n)
-        return draw + (0.0 if supports is None else missed_share(int(supports), part, d))
+
+        def draw(members: float) -> float:
+            return 2 * (members - math.log(part)) / (epsilon * n)
+
+        if supports is None:
+            return draw(_family(n, d, cones)[1])
+        return max(
+            public_share * missed_share(size, part, k)
+            + draw(_family(min(n, size), k, k <= CONE_DIMENSIONS)[1])
+            for k, size in supports.items()
+        )
 
     def agnostic(n: int) -> bool:
         part = beta / (3 if supports is None else 4)
         k, _, tales = _family(n, d, cones)
-        return lost(n, part) + _sampling(n, k, tales, part) <= alpha
+        return loss(n, part) + _sampling(n, k, tales, part) <= alpha
 
     def consistent(n: int) -> bool:
         part = beta / (2 if supports is None else 3)
         k, _, tales = _family(n, d, cones)
         every = (tales - math.log(part)) / (n - k)
-        return math.sqrt(lost(n, part) * n / (n - k)) + math.sqrt(every) <= math.sqrt(alpha)
+        return math.sqrt(loss(n, part) * n / (n - k)) + math.sqrt(every) <= math.sqrt(alpha)
 
     n = least(agnostic, start=fewest)
     return min(n, least(consistent, start=fewest)) if realizable else n

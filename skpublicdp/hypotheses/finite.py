@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.coupling import couples_rows
-from skpublicdp.guarantees import Cuts
+from skpublicdp.guarantees import Cuts, growth_function
 from skpublicdp.guard import guarded
 from skpublicdp.hypotheses.base import (
     Codes,
@@ -19,6 +19,7 @@ from skpublicdp.hypotheses.base import (
     PublicSample,
     Rows,
     Table,
+    check_count,
 )
 from skpublicdp.mechanisms.families import Family, Leaf, OneOf, Path
 
@@ -106,6 +107,10 @@ class FiniteClass(HypothesisClass):
         Each must predict any finite row, and its prediction must depend on that row alone: a
         pipeline with `FunctionTransformer(scale)` does not qualify. The receipt states this
         assumption. It is tried on public rows, and a model that fails is refused.
+    vc_dimension : int, default=None
+        VC dimension of the models of two labels, or a bound on it. It is taken on trust: what a
+        learner promises by it says so in `guarantee_reason_`. ``None`` bounds the number of
+        labelings by the number of models alone, which is a VC dimension of log2 of that number.
 
     See Also
     --------
@@ -124,16 +129,21 @@ class FiniteClass(HypothesisClass):
     >>> public = PublicSample(X, np.array([0, 1]), ("x0",))
     >>> FiniteClass(models).build_cover(public, alpha=0.05, beta=0.05).size
     3
+    >>> from skpublicdp.guarantees import vc_dimension
+    >>> many = 100 * models
+    >>> vc_dimension(FiniteClass(many), 1), vc_dimension(FiniteClass(many, vc_dimension=1), 1)
+    (8, 1)
     """
 
     _assumptions = ("what a model of FiniteClass predicts for a row depends on that row alone",)
 
-    def __init__(self, models: Sequence[Any]) -> None:
+    def __init__(self, models: Sequence[Any], vc_dimension: int | None = None) -> None:
         self.models = models
+        self.vc_dimension = vc_dimension
 
     def __sklearn_clone__(self) -> FiniteClass:
         """Keep the models as they are: scikit-learn would clone them, and forget their fits."""
-        return FiniteClass(self.models)
+        return FiniteClass(self.models, self.vc_dimension)
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
         """List the models.
@@ -141,9 +151,12 @@ class FiniteClass(HypothesisClass):
         Raises
         ------
         ValueError
-            If there are none, if one is not fitted on some of the labels, or if the prediction
-            of one for a public row is seen to depend on other public rows.
+            If there are none, if one is not fitted on some of the labels, if `vc_dimension` is no
+            whole number, or if the prediction of one for a public row is seen to depend on other
+            public rows.
         """
+        if self.vc_dimension is not None:
+            check_count("vc_dimension", self.vc_dimension, least=0)
         if not len(self.models):
             raise ValueError("models must hold at least one fitted classifier; got none.")
         for model in self.models:
@@ -166,8 +179,13 @@ class FiniteClass(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the labelings of m rows by the number of models."""
-        return min(1 << m, len(self.models))
+        """Bound the labelings of m rows by the number of models, and by Sauer's lemma."""
+        bound = min(1 << m, len(self.models))
+        return (
+            bound
+            if self.vc_dimension is None
+            else min(bound, growth_function(m, self.vc_dimension))
+        )
 
 
 class UnionCover(Cover):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.guarantees.mixed import SUPPORTS
 from skpublicdp.hypotheses.base import (
     Codes,
     Cover,
@@ -292,6 +293,11 @@ class HalfspaceIntersections(HypothesisClass):
     def _theorem(self, hull: AffineHull, public: PublicSample) -> IntersectionCover | ConeCover:
         """Build the family with as many intersections as dimensions."""
         m, d = hull.coordinates.shape
+        if not most_supports(d):
+            raise CoverSizeError(
+                f'pool="paper" needs public rows of at most {max(SUPPORTS)} dimensions, as they '
+                f'support too many polytopes otherwise; got {d}: use pool="auto".'
+            )
         if m > most_supports(d):
             raise CoverSizeError(
                 f"{m} distinct public points in {d} dimensions support too many polytopes and "
@@ -328,7 +334,4 @@ def most_supports(d: int) -> int:
     >>> [most_supports(d) for d in (1, 2, 3, 4, 5, 6, 7)]
     [1000, 320, 19, 7, 6, 7, 0]
     """
-    if d <= PAPER_FEATURES:
-        return (1, 1000, 320, 19)[d]
-    fits = [m for m in range(d + 1, 3 * d) if paper_size(m, d, d) <= largest_pool(d)]
-    return max(fits, default=0)
+    return SUPPORTS.get(d, 0) if d else 1

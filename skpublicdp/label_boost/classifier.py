@@ -84,16 +84,19 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
     alpha : float, default=0.1
         Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
         class on at most about this share of the public rows. It is the `alpha` of the default base
-        learner and of a released labeler. For any base learner it is the error that `n_base`, and
-        the schedule of the paper's constants, allow it.
+        learner and of a released labeler. For any base learner it is the error that `n_base` allows
+        it. The paper's constants promise an error of 11 alpha.
     beta : float, default=0.05
-        Probability, in (0, 1), with which the error may be larger.
+        Probability, in (0, 1), with which the error may be larger. That of the paper's constants
+        may be larger with probability 2 beta.
     constants : {"tight", "paper"}, default="tight"
         ``"tight"`` looks for the sizes and budgets that promise the least error, none of the rows
         being relabelled where that promises more than the labelled rows alone. ``"paper"`` is
-        Algorithm 3 with its own constants, for which it takes the rows of Claim 4.9: 90000 `n_base`
-        unlabelled ones, ``96000 d / alpha ln(2240 / (alpha beta))`` labelled ones for a class of VC
-        dimension d, more for an `epsilon` below 1, and none above.
+        Algorithm 3 with its own constants. With probability 1 - 2 beta its error is at most 11
+        alpha where some rule of `hypotheses` makes no error (Lemma 4.12), so alpha must be below
+        1/11. It refuses fewer rows than ``guarantees.n_label_boost(11 * alpha, 2 * beta, epsilon,
+        d, n_base, realizable=True)`` counts for a class of VC dimension d, and an `epsilon` above
+        1. The agnostic case takes more rows (``realizable=False``).
     release_labeler : bool, default=False
         The parallel variant: a rule from a public cover is drawn by the labelled rows at all of
         `epsilon`, stored as `labeler_` and labels the other rows, on which the base learner is run,
@@ -132,8 +135,8 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         With probability 1 - beta over all rows and draws, the error in the population is at most
         this much more than that of the best of `hypotheses`, or of the base learner's class where
         `n_rounds_` is 0, if rows are independent and of one population. It is known where the base
-        learner is a `SemiPrivateClassifier` whose class includes `hypotheses`. ``None`` where
-        nothing is proved.
+        learner is a `SemiPrivateClassifier` whose class includes `hypotheses`, as a `FiniteClass`
+        of the same models does. ``None`` where nothing is proved.
     guarantee_reason_ : str
         What the guarantee is made of, or why there is none, in one sentence.
     privacy_ : PrivacyReceipt

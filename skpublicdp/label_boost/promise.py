@@ -13,6 +13,7 @@ from skpublicdp.guarantees import Promise
 from skpublicdp.guarantees.label_boost import Labeller, copied, labeller_error
 from skpublicdp.hypotheses import (
     DecisionTrees,
+    FiniteClass,
     Halfspaces,
     HypothesisClass,
     Intervals,
@@ -21,7 +22,7 @@ from skpublicdp.hypotheses import (
     Thresholds,
 )
 from skpublicdp.label_boost.plan import Plan
-from skpublicdp.promise import ADDED, inherited, nothing
+from skpublicdp.promise import ADDED, assuming, inherited, nothing
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 MEMBERS = (
@@ -68,7 +69,8 @@ def boosted_promise(
         return inherited(base, beta)
     if type(base) is not SemiPrivateClassifier or not _includes(base.hypotheses, hypotheses):
         return nothing(MEMBERS)
-    of_base = inherited(base, beta / 2)
+    exact = type(base.hypotheses) is FiniteClass  # its own cover
+    of_base = inherited(base, None if exact else beta / 2)
     if of_base.bound is None:
         return of_base
     labellers = [
@@ -78,14 +80,16 @@ def boosted_promise(
     # what its guarantee says of the cover is a part of it, and fails with half of its beta
     members = math.log(base.cover_size_) + float(log_size(2 * plan.base_rows))
     samples = 2 if plan.resampled else 1
-    share = beta / 4 / (2 * samples + 1)
-    copy = of_base.bound
-    for _ in range(samples):
-        copy = copied(copy, plan.base_rows, members, share)
+    if exact:  # the rule that labels the rows is among those drawn from, and makes no error
+        share, copy = beta / 2 / (samples + 1), 0.0
+    else:
+        share, copy = beta / 4 / (2 * samples + 1), of_base.bound
+        for _ in range(samples):
+            copy = copied(copy, plan.base_rows, members, share)
     copy += base.certificate_.at(share)
     for _ in range(samples):
         copy = copied(copy, plan.base_rows, members, share)
-    return _stated(found, copy, beta)
+    return assuming(_stated(found, copy, beta), hypotheses)
 
 
 def released_promise(labeler: Any, base: Any, beta: float) -> Promise:
@@ -135,6 +139,8 @@ def _includes(of_base: HypothesisClass | None, other: HypothesisClass) -> bool:
     own = _class(of_base)
     if type(other) is Halfspaces and type(own) is Halfspaces:
         return True  # their settings are about covers
+    if type(other) is FiniteClass and type(own) is FiniteClass:
+        return {id(model) for model in other.models} <= {id(model) for model in own.models}
     if type(other) is type(own) and type(own) in (Thresholds, Stumps, Intervals, Rectangles):
         return all(np.array_equal(vars(own)[name], vars(other)[name]) for name in vars(own))
     single = type(other) in (Thresholds, Stumps)

@@ -225,8 +225,11 @@ def log_size(
             size = rows + 1
         case Intervals() | Rectangles() | Halfspaces():
             size = _polynomial(hypotheses, rows, _width(hypotheses, n_features))
-        case FiniteClass(models=models):
+        case FiniteClass(models=models, vc_dimension=vc):
             size = np.full_like(rows, len(models))
+            # Sauer's lemma is about two labels, and below log2 of the models it says less
+            if vc is not None and n_classes <= 2 and vc < math.log2(len(models)):
+                size = np.minimum(size, _sauer(rows, vc))
         case _:
             splits = n_features * (rows - 1).clip(0)
             size = n_classes * (n_classes - 1) * splits + n_classes
@@ -240,11 +243,17 @@ def _polynomial(
     degree, points = 2 * width, rows
     if isinstance(hypotheses, Halfspaces):
         degree, points = width, (rows - 1).clip(0)
-    total, term = np.ones_like(points), np.ones_like(points)
-    for k in range(degree):
-        term = term * (points - k).clip(0) / (k + 1)
-        total += term
+    total = _sauer(points, degree)
     return 2 * total if isinstance(hypotheses, Halfspaces) else total
+
+
+def _sauer(rows: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
+    """Return the sums of the binomials C(n, k) over k <= degree, for many numbers n of rows."""
+    total, term = np.ones_like(rows), np.ones_like(rows)
+    for k in range(degree):
+        term = term * (rows - k).clip(0) / (k + 1)
+        total += term
+    return total
 
 
 def _width(hypotheses: HypothesisClass, n_features: int) -> int:

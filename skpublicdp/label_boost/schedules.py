@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import subsampled_epsilon
 from skpublicdp.base_learner import as_parameters, spends
-from skpublicdp.guarantees import n_private, vc_dimension
-from skpublicdp.guarantees.growth import least
-from skpublicdp.guarantees.label_boost import n_claimed
+from skpublicdp.guarantees import n_label_boost, n_private, vc_dimension
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.label_boost.plan import Plan, Round, affordable
 from skpublicdp.label_boost.relabel import check_rows_of, log_size, most_rows
@@ -269,7 +267,7 @@ def paper_plan(
     n_base: int | None,
     vc: int,
 ) -> Plan:
-    """Follow Algorithm 3 with its own constants.
+    """Follow Algorithm 3 with its own constants, for an error of 11 alpha at 2 beta (Lemma 4.12).
 
     Parameters
     ----------
@@ -291,8 +289,8 @@ def paper_plan(
     Raises
     ------
     ValueError
-        If `epsilon` is above 1, or if there are too few rows for Claim 4.9 and Lemma 4.12; the
-        message says how many it takes.
+        If `epsilon` is above 1, if the lemma promises nothing for `alpha` and `beta`, or if there
+        are fewer rows than `guarantees.n_label_boost` counts; the message says how many it takes.
     """
     if epsilon > 1:
         raise ValueError(
@@ -300,16 +298,21 @@ def paper_plan(
             f"Beimel, Nissim and Stemmer (2015) stop; got {float(epsilon):g}: lower epsilon, or "
             "use constants='tight'."
         )
-    n = base_size(alpha, beta, n_base)
-    claimed = n_claimed(alpha, beta, vc)
-    least_labelled = least(lambda m: _thinned(m, epsilon) >= claimed)
-    least_unlabelled = least(lambda m: _thinned(m, epsilon) >= 90_000 * n)
-    if n_labelled < least_labelled or n_unlabelled < least_unlabelled:
+    error, failure = 11 * alpha, 2 * beta
+    if error >= 1 or failure >= 1:
         raise ValueError(
-            f"constants='paper' needs at least {least_labelled} labelled and {least_unlabelled} "
-            f"unlabelled rows around a base learner that needs {n}; got {n_labelled} and "
-            f"{n_unlabelled}, so {max(least_labelled - n_labelled, 0)} and "
-            f"{max(least_unlabelled - n_unlabelled, 0)} are missing."
+            "constants='paper' promises an error of 11 alpha with probability 1 - 2 beta (Lemma "
+            f"4.12), so alpha must be below 1/11 and beta below 1/2; got {alpha:g} and {beta:g}."
+        )
+    n = base_size(alpha, beta, n_base)
+    labelled, unlabelled = n_label_boost(error, failure, float(epsilon), vc, n, realizable=True)
+    if n_labelled < labelled or n_unlabelled < unlabelled:
+        raise ValueError(
+            f"constants='paper' needs at least {labelled} labelled and {unlabelled} unlabelled "
+            f"rows around a base learner that needs {n}, for an error of 11 alpha = {error:.3g} "
+            f"with probability 1 - 2 beta = {1 - failure:.3g}; got {n_labelled} and "
+            f"{n_unlabelled}, so {max(labelled - n_labelled, 0)} and "
+            f"{max(unlabelled - n_unlabelled, 0)} are missing."
         )
     first = _thinned(n_labelled, epsilon)
     rounds = _paper_rounds(first, n, alpha, beta, vc)

@@ -72,6 +72,7 @@ class Arrangement(ABC):
     def table(self, weights: Floats) -> tuple[Rows, Floats]:
         """Return rows with weights that stand for weighted cells."""
 
+    @abstractmethod
     def radius(self, m: int, d: int, beta: float) -> float:
         """Bound how much a query's answer differs from that of its member of the cover.
 
@@ -84,7 +85,6 @@ class Arrangement(ABC):
         beta : float
             Probability with which it may fail, over the draw of the public rows.
         """
-        return cover_radius(m, d, beta, self.floor)
 
     @property
     def members(self) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.guarantees import cuts_radius
 from skpublicdp.query_release.arrangements import Arrangement, Floats, Places, Rows
 
 LARGEST_COVER = 1 << 20
@@ -49,17 +50,22 @@ class Axis:
         Number of runs.
     missed : float
         The largest share of public rows between a value and its nearest cut.
+    n_missed : int
+        The number of these rows; 0 where each gap between values has its cut.
     """
 
     def __init__(self, column: NDArray[Any], ends: int, n_cells: int) -> None:
         values, counts = np.unique(column, return_counts=True)
-        below = np.append(0, np.cumsum(counts)) / len(column)
+        n_below = np.append(0, np.cumsum(counts))
+        below = n_below / len(column)
         cut = np.arange(len(below))
         if len(values) > n_cells:
             cut = np.unique(_nearest(below, np.arange(n_cells + 1) / n_cells))
         # for each place before, between and behind the values, the cut nearest in public rows
         self._values, self._nearest = values, _nearest(below[cut], below)
-        self.missed = float(np.abs(below - below[cut][self._nearest]).max())
+        self.n_missed = int(np.abs(n_below - n_below[cut][self._nearest]).max())
+        self.missed = self.n_missed / len(column)
+        self.ends = ends
         left, right = values[cut[1:-1] - 1], values[cut[1:-1]]
         halfway = left / 2 + right / 2
         # the upper ends of the cells, which belong to them
@@ -68,6 +74,24 @@ class Axis:
         self.middles = values[np.clip(np.searchsorted(below[1:], middle), cut[:-1], cut[1:] - 1)]
         self._first, self._last = _runs(len(self.middles), ends)
         self.n_runs = len(self._first)
+
+    def radius(self, m: int, beta: float, n_columns: int) -> float:
+        """Bound the share of the population between the ends of any run and the nearest cuts.
+
+        Parameters
+        ----------
+        m : int
+            Public rows, drawn independently.
+        beta : float
+            Probability with which the bound may fail, for `n_columns` axes at once.
+        n_columns : int
+            Number of axes of the same public rows.
+        """
+        if not self.ends:
+            return 0.0  # each cell by itself: all runs are listed
+        # the rows decide how many are missed: shares of beta for all numbers, of sum 1
+        share = beta / ((self.n_missed + 1) * (self.n_missed + 2))
+        return cuts_radius(m, share, self.ends, columns=n_columns, missed=self.n_missed)
 
     def locate(self, column: Rows) -> Places:
         """Return the cell of each number."""
@@ -137,6 +161,10 @@ class Grid(Arrangement):
         self.n_queries, self.sizes = math.prod(self._n_runs), np.array([math.prod(self._shape)])
         self.floor = ends * sum(axis.missed for axis in self.axes)
 
+    def radius(self, m: int, d: int, beta: float) -> float:
+        """Add up the bounds of all columns."""
+        return min(1.0, sum(axis.radius(m, beta, len(self.axes)) for axis in self.axes))
+
     def locate(self, X: Rows) -> Places:
         """Return the cell of each row."""
         of_axes = tuple(axis.locate(column) for axis, column in zip(self.axes, X.T, strict=True))
@@ -180,6 +208,11 @@ class Columns(Arrangement):
         self._queries = np.append(0, np.cumsum([axis.n_runs for axis in axes]))
         self.n_queries = int(self._queries[-1])
         self.floor = max(axis.missed for axis in axes)
+
+    def radius(self, m: int, d: int, beta: float) -> float:
+        """Return the largest bound of a column."""
+        n_numeric = sum(axis.ends > 0 for axis in self.axes)
+        return max(axis.radius(m, beta, n_numeric) for axis in self.axes)
 
     def locate(self, X: Rows) -> Places:
         """Return the cell of each row in each column."""

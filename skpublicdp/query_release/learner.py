@@ -1,4 +1,4 @@
-"""Learning from a release: Lemma 17 of Bassily et al. (2020)."""
+"""Learning from a release of the errors of rules; Lemma 17 of Bassily et al. (2020) is harder."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.hypotheses import Hypothesis, HypothesisClass, PublicSample
+from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.promise import cover_error
 from skpublicdp.query_release.listed import CustomQueries
 
 MOST_RULES = 1 << 12
@@ -44,6 +45,7 @@ class ErrorQueries(CustomQueries):
     def __init__(self, rules: Sequence[Hypothesis]) -> None:
         super().__init__(self._wrong)
         self.rules = rules
+        self._covered: tuple[Cover, HypothesisClass, tuple[int, ...]] | None = None
 
     @classmethod
     def of(
@@ -81,7 +83,29 @@ class ErrorQueries(CustomQueries):
                 "are allowed; raise alpha or give fewer public rows."
             )
         family = cover.family(tabulate(cover, X[:0], []))
-        return cls([cover.hypothesis(path) for path, _, _ in family.members()])
+        queries = cls([cover.hypothesis(path) for path, _, _ in family.members()])
+        queries._covered = cover, hypotheses, X.shape
+        return queries
+
+    def cover_error(self, beta: float) -> float | None:
+        """Bound how far any rule of the class of `of` is from the nearest listed one.
+
+        Parameters
+        ----------
+        beta : float
+            Probability, in (0, 1), with which the bound may fail, over the public rows.
+
+        Returns
+        -------
+        float or None
+            Share of the population on which the two disagree, if the public rows are independent
+            draws from it. 0 for rules that were listed: these are the class. ``None`` where nothing
+            is proved.
+        """
+        if self._covered is None:
+            return 0.0
+        cover, hypotheses, (m, n_features) = self._covered
+        return cover_error(cover, hypotheses, n_features, 2, m, beta)
 
     def _wrong(self, rows: ArrayLike) -> NDArray[np.bool_]:
         rows = np.asarray(rows, dtype=np.float64)
@@ -98,15 +122,22 @@ class Learned(NamedTuple):
         The rule with the least released error; ``rule.predict(X)`` returns codes of labels.
     guarantee : float or None
         If no answer of the release errs by more than its `guarantee_`, the rule errs on at most
-        this share of the population more than the best one. None if the release guarantees nothing.
+        this share of the population more than the best of a class. The class is that of the listed
+        rules. With `beta` it is the class that `ErrorQueries.of` covered, for which the bound may
+        fail with that probability more. None where nothing is proved, and at most 1.
     """
 
     rule: Hypothesis
     guarantee: float | None
 
 
-def learner_from_release(release: Any, queries: ErrorQueries) -> Learned:
+def learner_from_release(
+    release: Any, queries: ErrorQueries, *, beta: float | None = None
+) -> Learned:
     """Learn from any release of the errors of rules, at no cost of privacy.
+
+    The paper's Lemma 17 takes a release of the rules themselves, on rows without labels, and makes
+    a learner of it. This is the easier half: what is released here are the errors.
 
     Parameters
     ----------
@@ -115,13 +146,16 @@ def learner_from_release(release: Any, queries: ErrorQueries) -> Learned:
         the share of them that satisfies each query, such as `PAPQueryRelease`.
     queries : ErrorQueries
         What was released.
+    beta : float, optional
+        Probability, in (0, 1), with which the rules may cover their class worse than `guarantee`
+        takes for granted. ``None`` is for a `guarantee` over the listed rules alone.
 
     Returns
     -------
     Learned
         The rule with the least answer. Where all answers are within a of the truth, its error is
         within a of its answer, which is at most that of the best rule, which is within a of its
-        error: at most 2a is lost. Over a class that the rules cover, the radius adds to it.
+        error: at most 2a is lost. With `beta`, `ErrorQueries.cover_error` adds to it.
 
     References
     ----------
@@ -146,7 +180,7 @@ def learner_from_release(release: Any, queries: ErrorQueries) -> Learned:
         predict 0
     """
     answers = np.asarray(release.answer(np.arange(len(queries.rules))[:, None]))
-    known = getattr(release, "guarantee_", None)
-    return Learned(
-        queries.rules[int(answers.argmin())], None if known is None else min(1.0, 2 * known)
-    )
+    error = getattr(release, "guarantee_", None)
+    radius = 0.0 if beta is None else queries.cover_error(beta)
+    guarantee = None if error is None or radius is None else min(1.0, 2 * error + radius)
+    return Learned(queries.rules[int(answers.argmin())], guarantee)

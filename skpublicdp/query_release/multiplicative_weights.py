@@ -17,15 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Steps, zcdp_rho
+from skpublicdp.guarantees.release import best_rounds, rounds_error
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.query_release.arrangements import Arrangement
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-MOST_ROUNDS = 2048
-"""More rounds would take minutes, for a bound that hardly improves."""
 
 WORST = "worst query, by an exact draw of the exponential mechanism"
 PROOF = "docs/proofs/multiplicative_weights.md"
@@ -98,23 +96,13 @@ def plan_rounds(
     The number is chosen by the budgets that zCDP gives to a round, which have a closed form. Those
     of the chosen number are then as large as the ledger finds them.
     """
-    log_cells = max(log_cells, math.log(2))
-    epsilon = float(ledger.epsilon)
     rho = float(zcdp_rho(ledger.epsilon, ledger.delta)) if ledger.delta else 0.0
-
-    def bound(rounds: int, budget: float) -> float:
-        missed = 2 * ledger.rows_per_person / budget * math.log(2 * n_queries * rounds / beta)
-        return math.sqrt(log_cells / (2 * rounds)) + (missed + 1) / n
-
-    def roughly(rounds: int) -> float:
-        return bound(rounds, max(epsilon / rounds, math.sqrt(8 * rho / rounds)))
-
-    choices = [*range(1, 16), *(int(16 * 2 ** (i / 4)) for i in range(29))]
-    best = min((rounds for rounds in choices if rounds <= MOST_ROUNDS), key=roughly)
-    if alpha is not None:
-        best = min(best, math.ceil(log_cells / (2 * (alpha / 2) ** 2)))
+    of_class = n, n_queries, log_cells
+    best = best_rounds(*of_class, float(ledger.epsilon), rho, beta, ledger.rows_per_person, alpha)
     budget = ledger.equal_draws(best)
-    return Plan(best, budget, math.sqrt(8 * log_cells / best), bound(best, float(budget)))
+    error = rounds_error(best, float(budget), *of_class, beta, ledger.rows_per_person)
+    rate = math.sqrt(8 * max(log_cells, math.log(2)) / best)
+    return Plan(best, budget, rate, error)
 
 
 def play(counts: Counts, n: int, arrangement: Arrangement, plan: Plan, ledger: Ledger) -> Floats:

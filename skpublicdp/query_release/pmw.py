@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.door import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
-from skpublicdp.guarantees import Promise, n_query_release, vc_dimension
+from skpublicdp.guarantees import Promise, vc_dimension
+from skpublicdp.guarantees.release import least_rounds_error, n_rounds_release, release_sampling
 from skpublicdp.ledger import Ledger
 from skpublicdp.promise import MADE_UP, NO_PUBLIC, nothing
 from skpublicdp.query_release.arrangements import Arrangement
@@ -78,22 +78,14 @@ def _promise(
     n_features = rows.X_public.shape[1]
     d = max(vc_dimension(queries, n_features), 1)
     n, beta = rows.n_private, float(estimator.beta)
-    persons = n / ledger.rows_per_person  # independent, which several rows of one need not be
-    sampling = math.sqrt(math.log(8 * arrangement.n_queries / beta) / (2 * persons))
+    sampling = release_sampling(n, arrangement.n_queries, beta, ledger.rows_per_person)
     radius = arrangement.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
-    error = radius + sampling + plan.error
+    error = min(1.0, radius + sampling + plan.error)
     if error >= 1:
-        target = 0.1 if estimator.alpha is None else float(estimator.alpha)
-        # the theorem is for ε < 1 and δ > 0: a larger ε needs no more rows
-        epsilon, delta = map(float, ledger.per_row(ledger.epsilon, ledger.delta))
-        epsilon, delta = min(epsilon, 1 - 1e-9), min(delta or n**-2.0, 0.5)
-        needed = n_query_release(target, beta, epsilon, delta, d, queries.dual(n_features))
-        limit = "" if arrangement.floor < target else " Here cells, not rows, are the limit."
         warn(
-            f'The guarantee of method="pmw" for these rows is an error of {error:.2g}, which '
-            f"says nothing: an error of {target:g} takes {needed} private rows by Theorem 10 of "
-            f'Bassily et al. (2020).{limit} method="auto" guarantees nothing and usually errs '
-            "less.",
+            'The guarantee of method="pmw" for these rows is an error of 1, which says nothing: '
+            f"{_remedy(estimator, arrangement, radius, rows.n_public, ledger)}. "
+            'method="auto" guarantees nothing and usually errs less.',
             TooFewRowsWarning,
         )
     if not rows.n_public:
@@ -109,3 +101,31 @@ def _promise(
         error,
         f"{reason}." if error < 1 else f"{reason}, which for so few rows promises nothing.",
     )
+
+
+def _remedy(
+    estimator: Any, arrangement: Arrangement, radius: float, n_public: int, ledger: Ledger
+) -> str:
+    """Return what a useful error takes, from public numbers."""
+    enough = None if estimator.alpha is None else float(estimator.alpha) / 2
+    target = 0.1 if enough is None else 2 * enough
+    rounds = least_rounds_error(arrangement.log_cells)
+    if arrangement.floor + rounds >= target:
+        return (
+            "cells, not rows, are the limit, as no number of rows guarantees less than "
+            f"{min(1.0, arrangement.floor + rounds):.2g}"
+        )
+    left = target - radius
+    if left <= (rounds if enough is None else max(rounds, enough / 2)):
+        return f"an error of {target:g} takes more than these {n_public} public rows"
+    needed = n_rounds_release(
+        left,
+        float(estimator.beta),
+        max(float(ledger.epsilon), 1e-9),  # a smaller ε takes more rows than anybody has
+        float(ledger.delta),
+        arrangement.n_queries,
+        arrangement.log_cells,
+        rows_per_person=ledger.rows_per_person,
+        enough=enough,
+    )
+    return f"an error of {target:g} takes {needed} private rows with these {n_public} public ones"
