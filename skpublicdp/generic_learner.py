@@ -11,11 +11,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
+    N_JOBS,
+    PROBABILITY,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
 from skpublicdp.base_learner import fit_silently, spends
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled import LabelledRows, split_labelled
@@ -26,16 +36,6 @@ from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    FIT,
-    N_JOBS,
-    PROBABILITY,
-    ROWS,
-    Budget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
 from skpublicdp.promise import (
     DESCRIBED,
     NO_PUBLIC,
@@ -51,7 +51,7 @@ from skpublicdp.rounds import NAME, Drawn, draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer
 
 
-class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
+class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier for rows that are all private and partly labelled.
 
     The unlabelled rows are sanitized: private synthetic points take their place, which choose a
@@ -179,8 +179,8 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         "beta": PROBABILITY,
         "classes": ["array-like", None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # routed without being asked for: there is nothing else they could be meant for
@@ -207,7 +207,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.hypotheses = hypotheses
         self.epsilon = epsilon

@@ -13,8 +13,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
+    N_JOBS,
+    PROBABILITY,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.mixed import MixedRows, split_by_status
 from skpublicdp.data.reading import check_rows, feature_names
@@ -29,16 +39,6 @@ from skpublicdp.hypotheses.intersections import IntersectionCover, most_supports
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.hypotheses.pools import AffineHull
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    FIT,
-    N_JOBS,
-    PROBABILITY,
-    ROWS,
-    Budget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
 from skpublicdp.promise import doubt_of, nothing, warn_if_empty
 from skpublicdp.rounds import draw_in_rounds
 from skpublicdp.weights import weights_of
@@ -50,7 +50,7 @@ MOST_DIMENSIONS = 6
 """In more, not even rows that span the space may support the theorem's halfspaces."""
 
 
-class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
+class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private halfspaces, where privacy goes with the label.
 
     For mixtures of a private and a public population (PPM): people who tested positive share their
@@ -181,8 +181,8 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
         "beta": PROBABILITY,
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # routed without being asked for
@@ -210,7 +210,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.epsilon = epsilon
         self.private_label = private_label

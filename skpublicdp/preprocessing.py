@@ -15,7 +15,9 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpublicdp.card import ShowsCard
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import all_or_nothing, check_parameters
+from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.data.columns import column_names
 from skpublicdp.data.containers import check_container
 from skpublicdp.data.description import DescribedRows
@@ -30,8 +32,6 @@ from skpublicdp.data.reading import (
     read_table,
 )
 from skpublicdp.data.reference import reference_sample, warn_no_public
-from skpublicdp.guard import guarded
-from skpublicdp.parameters import all_or_nothing, check_parameters
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ def _if_inner_has(method: str) -> Callable[[_Method], _Method]:
     return decorator
 
 
-class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
+class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     """Fits a transformer on the public rows, transforms everything with it.
 
     A scaler, an encoder or a selector fitted on private rows leaks their statistics. Wrapped in
@@ -296,7 +296,7 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
             f"{name}.{method} failed on these rows, and what it says of them is withheld. For "
             "categories that no public row has, give an encoder handle_unknown='ignore'."
         )
-        return guarded(getattr(self.transformer_, method), X, error=refusal)
+        return call_or_raise(getattr(self.transformer_, method), X, error=refusal)
 
     def _reference(self, X: Any) -> Any:
         warn_no_public("the transformer is fitted on a standard-normal reference")

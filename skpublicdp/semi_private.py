@@ -12,8 +12,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
+    N_JOBS,
+    PROBABILITY,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.columns import Column
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import Dataset, read
@@ -31,16 +41,6 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.hypotheses.base import FeatureName, Table, assumptions_of_class, tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    FIT,
-    N_JOBS,
-    PROBABILITY,
-    ROWS,
-    Budget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
 from skpublicdp.promise import (
     DESCRIBED,
     MADE_UP,
@@ -55,7 +55,7 @@ from skpublicdp.promise import (
 from skpublicdp.rounds import Drawn, draw_in_rounds
 
 
-class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimator):
+class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier, helped by public rows.
 
     Public rows, labelled or not, choose a finite cover of a hypothesis class; one exact draw of
@@ -173,8 +173,8 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # public rows are routed without being asked for: there is nothing else they could be meant for
@@ -203,7 +203,7 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.hypotheses = hypotheses
         self.epsilon = epsilon

@@ -20,9 +20,9 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
+from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.data.columns import build_schema
 from skpublicdp.data.frames import Table
-from skpublicdp.guard import guarded
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
@@ -149,7 +149,7 @@ def column(values, replaced=...):
 
 
 class TestTheGuard:
-    """What `guarded` promises, alone."""
+    """What `call_or_raise` promises, alone."""
 
     def test_nothing_passes(self):
         def foreign():
@@ -159,7 +159,9 @@ class TestTheGuard:
 
         before = warnings.filters[:]
         for state in ("warn", "raise"):
-            result, said, error = observed(lambda: guarded(foreign, error=ValueError("no")), state)
+            result, said, error = observed(
+                lambda: call_or_raise(foreign, error=ValueError("no")), state
+            )
             assert (result.tolist(), said, error) == ([np.inf], [], None)
         assert warnings.filters == before
 
@@ -169,10 +171,10 @@ class TestTheGuard:
 
         given = ValueError("no")
         for error in (KeyError("SECRET"), RuntimeWarning("SECRET"), MemoryError(), ValueError()):
-            _, said, raised = observed(lambda error=error: guarded(fails, error, error=given))
+            _, said, raised = observed(lambda error=error: call_or_raise(fails, error, error=given))
             assert (said, raised) == ([], (ValueError, "no", None, None))
         with pytest.raises(KeyboardInterrupt):
-            guarded(fails, KeyboardInterrupt(), error=given)
+            call_or_raise(fails, KeyboardInterrupt(), error=given)
 
     def test_threads_share_the_filters(self):
         """Whoever leaves first must not let the warnings of the others out, or keep them in."""
@@ -188,7 +190,9 @@ class TestTheGuard:
 
         def run():
             threads = [
-                threading.Thread(target=guarded, args=(call,), kwargs={"error": ValueError("no")})
+                threading.Thread(
+                    target=call_or_raise, args=(call,), kwargs={"error": ValueError("no")}
+                )
                 for call in (early, late)
             ]
             for thread in threads:

@@ -10,10 +10,10 @@ from itertools import count
 import numpy as np
 import pytest
 
+from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.data.rows import as_rows, open_rows
 from skpublicdp.data.sources import extras, source
 from skpublicdp.exceptions import ReadError
-from skpublicdp.guard import NotNumbersError
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")

@@ -12,12 +12,12 @@ import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skpublicdp._internal.threads import RefCountedContext, one_blas_thread
 from skpublicdp.boosting import growth, learner
 from skpublicdp.data.columns import Column
 from skpublicdp.data.frames import Table
 from skpublicdp.hypotheses import splits as splits_module
 from skpublicdp.hypotheses.splits import Splits
-from skpublicdp.threads import Shared, one_blas_thread
 from tests import test_boosting_growth_privacy as whole_fits
 
 PERSONS = "persons, pure, three labels"
@@ -132,7 +132,7 @@ def test_the_last_thread_leaves_a_shared_context():
         yield
         left.append("left")
 
-    shared, inside, go_on = Shared(made), threading.Event(), threading.Event()
+    shared, inside, go_on = RefCountedContext(made), threading.Event(), threading.Event()
 
     def stay():
         with shared:

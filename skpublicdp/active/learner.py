@@ -12,6 +12,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    DELTA,
+    EPSILON,
+    GROUP_PARAMETERS,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.active.plan import Plan, make_plan
 from skpublicdp.active.receipts import PROOF, assumptions_of, stage_of
@@ -26,7 +37,6 @@ from skpublicdp.base_learner import (
     spends,
     with_all_labels,
 )
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import public_labels
 from skpublicdp.data.labelled import public_numbers
@@ -35,22 +45,12 @@ from skpublicdp.data.masks import kept_rows, take
 from skpublicdp.data.reading import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    DELTA,
-    EPSILON,
-    FIT,
-    ROWS,
-    Budget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
 from skpublicdp.promise import ADDED, doubt_of, inherited, nothing, warn_if_empty
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
 
 
-class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEstimator):
+class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, BaseEstimator):
     """Private classifier that asks for a few labels in a large pool of private rows.
 
     `query` draws the rows whose labels are wanted, `fit` takes the labels and runs a private base
@@ -189,8 +189,8 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         "roles": [StrOptions({"random", "paper"})],
         "transcript_private": ["boolean"],
         "classes": ["array-like", None],
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # routed without being asked for: there is nothing else they could be meant for
@@ -214,7 +214,7 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         classes: ArrayLike | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.estimator = estimator
         self.n_labels = n_labels

@@ -12,6 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    DELTA,
+    GROUP_PARAMETERS,
+    N_JOBS,
+    SPENDING_PARAMETERS,
+    check_parameters,
+)
 from skpublicdp.boosting.door import BoostingRows, read_rows
 from skpublicdp.boosting.explain import columns_of, importances, pairs, shapes, trees
 from skpublicdp.boosting.learner import Learned, Learner
@@ -19,17 +27,15 @@ from skpublicdp.boosting.local import LocalExplanation, local_explanation
 from skpublicdp.boosting.monotone import read_directions
 from skpublicdp.boosting.scores import Integers
 from skpublicdp.boosting.words import Term, in_words, terms
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.columns import Column
 from skpublicdp.data.labels import Kind
 from skpublicdp.data.predicting import Rule, apply_rule
 from skpublicdp.exceptions import DriftWarning, TooFewRowsWarning, warn
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, check_parameters
 from skpublicdp.promise import NO_LAW, nothing
 
 
-class SemiPrivateBoosting(ShowsCard, BaseEstimator):
+class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     """Reads rows, runs the stages and keeps what was released."""
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
@@ -38,8 +44,8 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
         "bounds": ["array-like", dict, None],
         "monotonic_cst": ["array-like", dict, None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # public rows are routed without being asked for: there is nothing else they could be meant for

@@ -12,13 +12,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import as_json
 from skpublicdp.boosting.learner import Learned, Learner
 from skpublicdp.boosting.scores import UNIT, Integers
 from skpublicdp.data.labels import Labels
 from skpublicdp.data.predicting import Rule, ScoresRows, each_row
-from skpublicdp.parameters import Budget, Seed, all_or_nothing
 
 Floats = NDArray[np.float64]
 
@@ -178,7 +178,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

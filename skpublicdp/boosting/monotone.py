@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
+from skpublicdp._internal.redaction import call_silently
 from skpublicdp.boosting.features import Codes, FeatureMap
 from skpublicdp.boosting.questions import leaves
 from skpublicdp.boosting.scores import Model
 from skpublicdp.data.bounds import position_of
 from skpublicdp.data.columns import Schema
-from skpublicdp.guard import attempt
 from skpublicdp.hypotheses.regions import EVERYTHING, Part, inside
 from skpublicdp.hypotheses.trees import DecisionTree
 
@@ -49,7 +49,7 @@ def read_directions(given: Any, schema: Schema) -> Directions | None:
                     f"monotonic_cst must name columns of X; got {column!r}, which is none."
                 )
             found[position] = direction
-    values, failure = attempt(np.asarray, found)
+    values, failure = call_silently(np.asarray, found)
     if failure or values.shape != (len(names),) or not np.isin(values, (-1, 0, 1)).all():
         raise ValueError(
             f"monotonic_cst must be a dict of columns, or hold one for each of {len(names)} "

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
+from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
 from skpublicdp.boosting.scores import OUTCOMES
 from skpublicdp.data.labels import Kind, Targets, check_flat, refuse_types
 from skpublicdp.exceptions import warn
-from skpublicdp.guard import ANYTHING, RefusedError, guarded
 
 Floats = NDArray[np.float64]
 
@@ -30,9 +30,9 @@ class Outcomes(Kind):
     def column(self, y: Any, name: str = "y") -> Floats:
         """Read numbers, NaN included."""
         refusal = RefusedError(_NUMBERS.format(name=name))
-        y = guarded(np.asarray, y, error=refusal)
+        y = call_or_raise(np.asarray, y, error=refusal)
         refuse_types(y, "outcomes, finite numbers")
-        y = guarded(check_array, y, dtype=np.float64, error=refusal, **ANYTHING)
+        y = call_or_raise(check_array, y, dtype=np.float64, error=refusal, **NO_CHECKS)
         if y.shape[1:] == (1,):
             warn(
                 "A column-vector y was passed when a 1d array was expected. Please change the "

@@ -15,6 +15,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import as_json
 from skpublicdp.boosting.outcomes import Outcomes
@@ -22,7 +23,6 @@ from skpublicdp.boosting.residuals import residual_quantiles, residual_shares
 from skpublicdp.boosting.spread import Spread
 from skpublicdp.data.frames import Table
 from skpublicdp.data.predicting import Rule, ScoresRows, each_row
-from skpublicdp.parameters import Budget, Seed, all_or_nothing
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -175,7 +175,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

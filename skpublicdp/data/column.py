@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.guard import NotNumbersError, RefusedError, guarded
+from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_or_raise
 
 Rows = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -70,7 +70,7 @@ class Column:
         """Return numbers within the bounds, or codes of categories; each value on its own."""
         if self.categorical:
             refusal = RefusedError(f"Column {self.name} could not be read.")
-            codes: Rows = guarded(self._codes_of_any, values, error=refusal)
+            codes: Rows = call_or_raise(self._codes_of_any, values, error=refusal)
             return codes
         numbers = to_numbers(values, self.name, self.origin, nullable=self.nullable)
         if not self.nullable and not np.isfinite(numbers).all():
@@ -222,7 +222,7 @@ def is_missing(value: Any) -> bool:
 def to_numbers(values: NDArray[Any], name: str, origin: int = 0, *, nullable: bool = False) -> Rows:
     """Convert a column to floats, each value on its own; an error quotes no value."""
     refusal = NotNumbersError(not_numbers([name], nullable))
-    numbers: Rows = guarded(_floats, values, origin, error=refusal)
+    numbers: Rows = call_or_raise(_floats, values, origin, error=refusal)
     return numbers
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
 from skpublicdp.data.bounds import limits_of, position_of
 from skpublicdp.data.column import (
     EXACT,
@@ -31,7 +32,6 @@ from skpublicdp.data.frames import (
     Container,
     Table,
 )
-from skpublicdp.guard import NotNumbersError, guarded
 
 __all__ = [
     "MISSING",
@@ -102,9 +102,9 @@ class Schema:
         failed = False
         for position, (column, coder) in enumerate(zip(self.columns, coders, strict=True)):
             if column.categorical:
-                yield position, guarded(table.codes, position, coder, error=refusal)
+                yield position, call_or_raise(table.codes, position, coder, error=refusal)
                 continue
-            values = guarded(table.column, position, error=refusal)
+            values = call_or_raise(table.column, position, error=refusal)
             try:
                 yield position, coder(values)
             except NotNumbersError:

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.frames import Table
 from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
 from skpublicdp.data.masks import check_index, check_mask, kept_rows, take
 from skpublicdp.data.reading import as_numbers, read_public, read_table, refuse_text
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
-from skpublicdp.guard import attempt
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -102,7 +102,7 @@ def split_labelled(
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
     counting = ~public
-    persons, failure = attempt(np.asarray, groups)
+    persons, failure = call_silently(np.asarray, groups)
     if failure is None and persons.shape == (n,):
         # nobody is both among the labelled rows and among the others: budgets need not be shared
         counting &= labelled | ~np.isin(persons, persons[labelled])

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
+from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
-from skpublicdp.guard import ANYTHING, RefusedError, attempt, guarded
 
 UNLABELLED = -1
 """Marks a public row without a label, as in `sklearn.semi_supervised`."""
@@ -28,10 +28,10 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
     """
     text = object if hasattr(labels, "__array__") else str  # lists become arrays of text
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
-        labels = guarded(np.asarray, labels, dtype=object, error=_refusal("O", listed, name))
+        labels = call_or_raise(np.asarray, labels, dtype=object, error=_refusal("O", listed, name))
     refuse_types(labels, "labels, text or whole numbers")
     refusal = _refusal(labels.dtype.kind, listed, name)
-    labels = guarded(check_array, labels, dtype=None, error=refusal, **ANYTHING)
+    labels = call_or_raise(check_array, labels, dtype=None, error=refusal, **NO_CHECKS)
     if labels.shape[1:] == (1,):
         warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
@@ -40,7 +40,7 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
         )
         labels = labels[:, 0]
     check_flat(labels)
-    plain: NDArray[Any] = guarded(_plain_labels, labels, text, error=refusal)
+    plain: NDArray[Any] = call_or_raise(_plain_labels, labels, text, error=refusal)
     return plain
 
 
@@ -177,7 +177,7 @@ def encode_labels(
 
 
 def _declared(classes: Any) -> NDArray[Any]:
-    found, failure = attempt(label_column, classes)
+    found, failure = call_silently(label_column, classes)
     if failure is not None or not len(found):
         raise ValueError(
             "classes must list the labels there may be, at least one, all text or all whole "

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp._internal.redaction import call_silently
 from skpublicdp.exceptions import SlicedPublicDataWarning, warn
-from skpublicdp.guard import attempt
 
 NAMES_OF_PERSONS = (
     "groups must name one person per row of X by a number or a text; got something else: give "
@@ -24,7 +24,7 @@ def check_mask(
     if mask is None:
         return np.zeros(n, dtype=bool)
     given: NDArray[Any]
-    given, failure = attempt(np.asarray, mask)
+    given, failure = call_silently(np.asarray, mask)
     if failure is not None:
         raise ValueError(
             f"{name} must hold one boolean per row of X, shape ({n},); got rows of several lengths."
@@ -51,7 +51,7 @@ def check_index(X: Any, **given: Any) -> None:
     for name, series in given.items():
         if not (hasattr(X, "iloc") and hasattr(series, "iloc")) or len(series) != len(X):
             continue
-        alike, _ = attempt(lambda series=series: bool(series.index.equals(X.index)))
+        alike, _ = call_silently(lambda series=series: bool(series.index.equals(X.index)))
         if not alike:
             raise ValueError(
                 f"{name} must have the index of X, and has another one: bring it into the order of "
@@ -105,7 +105,7 @@ def kept_rows(estimator: Any, groups: Any, private: NDArray[np.bool_]) -> NDArra
         raise ValueError(
             "groups needs max_rows_per_group, the most rows of one person that count; set it."
         )
-    persons, failure = attempt(np.asarray, groups)
+    persons, failure = call_silently(np.asarray, groups)
     if failure is not None:
         raise ValueError(NAMES_OF_PERSONS)
     if persons.shape != private.shape:

@@ -150,7 +150,7 @@ class _CountingTable(Table):
 def _warn_of_unknown(columns: Sequence[Column], counts: NDArray[np.int64]) -> None:
     """Warn once of all columns of which more values are unknown than known.
 
-    The warning goes through `warnings`, so that it is dropped where `guard.attempt` calls `predict`
+    The warning goes through `warnings`, so that it is dropped where `call_silently` calls `predict`
     on private rows.
     """
     unknown = counts[1] > counts[0]

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
+from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
 from skpublicdp.data.columns import Rows, column_names, not_numbers, to_numbers
 from skpublicdp.data.containers import check_container, check_shape, height
 from skpublicdp.data.description import DescribedRows
@@ -22,8 +23,6 @@ from skpublicdp.data.frames import ANYTHING, CATEGORY, DATE, TEXT, Table, is_fra
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds
 from skpublicdp.data.masks import warn_if_sliced
 from skpublicdp.exceptions import warn
-from skpublicdp.guard import ANYTHING as UNCHECKED
-from skpublicdp.guard import NotNumbersError, attempt, guarded
 
 PIPED = (
     "; in a pipeline X_public must go through the steps before, too: pass "
@@ -129,7 +128,7 @@ def refuse_text(estimator: Any, public: Table) -> None:
         if type_.kind != ANYTHING:
             continue
         values = public.column(position)
-        _, failure = attempt(to_numbers, values, name)
+        _, failure = call_silently(to_numbers, values, name)
         listed = values.tolist()
         if failure is None or not any(isinstance(value, str) for value in listed):
             continue
@@ -317,7 +316,7 @@ def as_numbers(table: Table) -> Rows:
         assert_all_finite(rows)
         return rows
 
-    rows: Rows = guarded(convert, error=refusal)
+    rows: Rows = call_or_raise(convert, error=refusal)
     return rows
 
 
@@ -337,11 +336,11 @@ def read_array(
     if sparse.issparse(X):
         X = check_array(X, accept_sparse=accept_sparse, dtype=None, ensure_all_finite=False)
     else:
-        X = guarded(check_array, X, dtype=dtype, error=refusal, **UNCHECKED)
+        X = call_or_raise(check_array, X, dtype=dtype, error=refusal, **NO_CHECKS)
         check_shape(X.shape, name)
     if ensure_all_finite:
         allow_nan = ensure_all_finite == "allow-nan"
-        guarded(assert_all_finite, X, allow_nan=allow_nan, error=refusal)
+        call_or_raise(assert_all_finite, X, allow_nan=allow_nan, error=refusal)
     return X
 
 

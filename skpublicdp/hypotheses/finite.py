@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.coupling import couples_rows
 from skpublicdp.guarantees import Cuts, growth_function
-from skpublicdp.guard import guarded
 from skpublicdp.hypotheses.base import (
     Codes,
     Cover,
@@ -84,7 +84,7 @@ class Model(Hypothesis):
             f"models must predict any finite row; {type(self.model).__name__} could not, and "
             "what it says is withheld."
         )
-        codes: Codes = guarded(self._predicted, X, error=refusal)  # it may quote private rows
+        codes: Codes = call_or_raise(self._predicted, X, error=refusal)  # it may quote private rows
         return codes
 
     def _predicted(self, X: Rows) -> Codes:

@@ -11,6 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    DELTA,
+    GROUP_PARAMETERS,
+    PROBABILITY,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.base_learner import (
     DelegatesToBase,
@@ -22,7 +33,6 @@ from skpublicdp.base_learner import (
     spends,
     with_all_labels,
 )
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled import LabelledRows, split_labelled
@@ -43,21 +53,11 @@ from skpublicdp.label_boost.receipts import (
 from skpublicdp.label_boost.relabel import check_relabelling, log_size
 from skpublicdp.label_boost.schedules import make_plan
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    DELTA,
-    FIT,
-    PROBABILITY,
-    ROWS,
-    Budget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
 from skpublicdp.promise import doubt_of, nothing, warn_if_empty
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 
-class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEstimator):
+class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, BaseEstimator):
     """Private classifier from few labelled and many unlabelled rows, all of them private.
 
     A private learner that needs more rows than are labelled gets them: a rule that is drawn from
@@ -212,8 +212,8 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
         "n_base": [Interval(Integral, 1, None, closed="left"), None],
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # routed without being asked for: there is nothing else they could be meant for
@@ -240,7 +240,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         n_base: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.estimator = estimator
         self.hypotheses = hypotheses

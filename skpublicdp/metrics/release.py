@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
+from skpublicdp._internal.parameters import DELTA, GROUP_PARAMETERS, SPENDING_PARAMETERS
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
 from skpublicdp.metrics.cells import ONLY_PREDICTED, Cells, make_cells
@@ -23,7 +24,6 @@ from skpublicdp.metrics.table import (
 )
 from skpublicdp.metrics.tally import Tally, test_rows
 from skpublicdp.model_selection.checks import unprotected_line
-from skpublicdp.parameters import DELTA, FIT, ROWS
 
 RESPONSES = ("predict_proba", "decision_function")
 
@@ -132,7 +132,7 @@ def private_scores(
         {
             "response_method": [StrOptions({"auto", "predict", *RESPONSES})],
             "threshold": [Interval(Real, None, None, closed="neither"), None],
-            **ROWS,
+            **GROUP_PARAMETERS,
         },
         epsilon=epsilon,
         delta=delta,
@@ -190,7 +190,7 @@ def check_parameters(caller: str, others: dict[str, Any], **given: Any) -> None:
         else value
         for name, value in given.items()
     }
-    constraints = FIT | {"delta": DELTA} | others
+    constraints = SPENDING_PARAMETERS | {"delta": DELTA} | others
     validate_parameter_constraints(constraints, known, caller_name=caller)
 
 

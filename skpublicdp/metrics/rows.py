@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.guard import RefusedError, guarded
+from skpublicdp._internal.redaction import RefusedError, call_or_raise
 
 Codes = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -84,12 +84,12 @@ def equal_rows(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
     if kinds <= set("biuf"):
         return np.asarray(one == other)
     pairs = zip(one.tolist(), other.tolist(), strict=True)
-    return np.fromiter(guarded(_equal, pairs, error=_unreadable("y_true")), bool, len(one))
+    return np.fromiter(call_or_raise(_equal, pairs, error=_unreadable("y_true")), bool, len(one))
 
 
 def score_column(name: str, scores: Any) -> Floats:
     """Return scores as floats."""
-    return np.asarray(guarded(_floats, scores, error=_unreadable(name)))
+    return np.asarray(call_or_raise(_floats, scores, error=_unreadable(name)))
 
 
 def call(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
@@ -98,7 +98,7 @@ def call(estimator: Any, method: str, X: Any, n: int, width: int | None = None) 
     error = RefusedError(FAILED.format(method=method, what=what))
     # numbers among texts would be text, if numpy found a type for a list of labels
     array: Any = _as_column if method == "predict" else np.asarray
-    answer = guarded(lambda: array(getattr(estimator, method)(X)), error=error)
+    answer = call_or_raise(lambda: array(getattr(estimator, method)(X)), error=error)
     if answer.shape != ((n,) if width is None else (n, width)):
         raise error
     return answer
@@ -110,7 +110,7 @@ def _unreadable(name: str) -> ValueError:
 
 def _column(name: str, labels: Any) -> NDArray[Any]:
     """Return labels as an array of the type that they declare, or of objects."""
-    column: NDArray[Any] = guarded(_as_column, labels, error=_unreadable(name))
+    column: NDArray[Any] = call_or_raise(_as_column, labels, error=_unreadable(name))
     return column
 
 
@@ -159,7 +159,7 @@ def _codes_of_objects(column: NDArray[Any], codes: dict[Any, int]) -> Codes:
     def found() -> list[int]:
         return [codes.get(_attempted(label), -1) for label in column.tolist()]
 
-    return np.array(guarded(found, error=_unreadable("y")), dtype=np.intp)
+    return np.array(call_or_raise(found, error=_unreadable("y")), dtype=np.intp)
 
 
 def _equal(pairs: Any) -> list[bool]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import validate_parameter_constraints
 
+from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.metrics.cells import Cells
 from skpublicdp.metrics.estimates import (
@@ -25,7 +26,6 @@ from skpublicdp.metrics.estimates import (
 )
 from skpublicdp.metrics.intervals import share_interval
 from skpublicdp.metrics.table import NoisyCount, NoisyTable
-from skpublicdp.parameters import PROBABILITY
 
 Floats = NDArray[np.float64]
 

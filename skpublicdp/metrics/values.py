@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
@@ -25,7 +26,6 @@ from skpublicdp.metrics.rows import (
     wrong_if_unknown,
 )
 from skpublicdp.metrics.table import MOVED, ONE, check_drawable, release_right, release_table
-from skpublicdp.parameters import PROBABILITY
 from skpublicdp.query_release.spending import all_noise
 
 ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)

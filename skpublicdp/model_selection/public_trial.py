@@ -13,9 +13,9 @@ from scipy.stats import binomtest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from skpublicdp._internal.redaction import call_silently
 from skpublicdp.base_learner import fit_base
 from skpublicdp.data.masks import take
-from skpublicdp.guard import attempt
 from skpublicdp.model_selection.candidates import Candidate
 from skpublicdp.model_selection.rows import SearchRows
 
@@ -51,7 +51,7 @@ def not_ruled_out(
     tried = [(one.learner, rows.features(one).X_public) for one in candidates]
     labelled, classes = rows.labelled, rows.classes
     labels = classes[rows.public_codes]
-    found, failure = attempt(
+    found, failure = call_silently(
         Parallel(n_jobs=n_jobs),
         [
             # public things alone travel to other processes

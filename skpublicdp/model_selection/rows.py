@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from skpublicdp._internal.redaction import call_or_raise, call_silently
 from skpublicdp.base_learner import n_rows
 from skpublicdp.coupling import couples_rows
 from skpublicdp.data.description import assumed_of
@@ -21,7 +22,6 @@ from skpublicdp.data.labels import (
 )
 from skpublicdp.data.masks import check_index, check_mask, kept_rows, take
 from skpublicdp.data.reading import as_numbers, read_public, read_table
-from skpublicdp.guard import attempt, guarded
 from skpublicdp.model_selection.candidates import Candidate, has_function
 from skpublicdp.preprocessing import PublicFit, stacked
 
@@ -159,12 +159,12 @@ class SearchRows:
         labels = self._y[marked] if self._X_public is None else None
         if self._X_public is not None:
             parts.append(self._X_public)
-        rows, error = attempt(stacked, parts)
+        rows, error = call_silently(stacked, parts)
         for name, step in candidate.steps:
             fitted = clone(step)
             if isinstance(step, PublicFit) and error is None:
                 mask = np.ones(self.n_public, dtype=bool)
-                _, error = attempt(fitted.fit, rows, labels, is_public=mask)
+                _, error = call_silently(fitted.fit, rows, labels, is_public=mask)
             if error is not None:  # the search itself meets it, and says it
                 return
             if has_function(step) and couples_rows(fitted.transform, rows, self.n_public, take):
@@ -173,7 +173,7 @@ class SearchRows:
                     f"of step {name!r} for a public row depends on other public rows; if it uses "
                     "statistics of the rows, put a transformer within PublicFit in its place."
                 )
-            rows, error = attempt(fitted.transform, rows)
+            rows, error = call_silently(fitted.transform, rows)
 
     def _transformed(self, candidate: Candidate) -> Features:
         X, X_public = self._X, self._X_public
@@ -187,7 +187,9 @@ class SearchRows:
             refusal = ValueError(
                 f"step {name!r} failed to transform the rows, and what it says of them is withheld."
             )
-            X = guarded(fitted.transform, X, error=refusal)  # it may warn of a row, and quote it
+            X = call_or_raise(
+                fitted.transform, X, error=refusal
+            )  # it may warn of a row, and quote it
             X_public = None if X_public is None else fitted.transform(X_public)
             steps.append((name, fitted))
         public = [take(X, np.flatnonzero(self._mask))] if self._mask.any() else []

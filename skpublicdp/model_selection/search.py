@@ -12,9 +12,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    DELTA,
+    GROUP_PARAMETERS,
+    N_JOBS,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.base_learner import Delegates, is_seeded, spends
-from skpublicdp.card import ShowsCard
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.ledger import Ledger
@@ -24,20 +34,10 @@ from skpublicdp.model_selection.family import FamilyFit
 from skpublicdp.model_selection.public_trial import not_ruled_out
 from skpublicdp.model_selection.rows import SearchRows
 from skpublicdp.model_selection.trials import OneFit, fit_among
-from skpublicdp.parameters import (
-    DELTA,
-    FIT,
-    N_JOBS,
-    ROWS,
-    Budget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
 from skpublicdp.promise import CHOSEN, NO_LAW, nothing, warn_if_empty
 
 
-class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
+class SemiPrivateSearchCV(HTMLReprMixin, Delegates, ClassifierMixin, BaseEstimator):
     """Search over settings of private classifiers, for one ε in all.
 
     Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`,
@@ -151,8 +151,8 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
         "cv": [Interval(Integral, 2, None, closed="left")],
         "classes": ["array-like", None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # public rows are routed without being asked for: there is nothing else they could be meant for
@@ -176,7 +176,7 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid

@@ -14,8 +14,14 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp import __version__
+from skpublicdp._internal.html_repr import (
+    describe_fitted,
+    fit_notes,
+    inner_estimator,
+    public_settings,
+    unwrap_pipeline,
+)
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.card import findings, inner_estimator, learned, settings, unwrapped
 from skpublicdp.plotting.cdf import CDFDisplay
 from skpublicdp.plotting.choice import PANELS
 from skpublicdp.plotting.marginal import MarginalDisplay
@@ -30,6 +36,8 @@ WHERE_PROOFS_ARE = (
 
 MOST_LABELS = 4
 """Of more labels none is drawn: there would be a page of pictures for each."""
+
+SYNTHETIC_ROWS = "Synthetic rows; sample() returns them."
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -99,7 +107,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     check_matplotlib("report")
     check_is_fitted(estimator)
     given = type(estimator).__name__
-    estimator, steps, searches = unwrapped(estimator)
+    estimator, steps, searches = unwrap_pipeline(estimator)
     receipt = getattr(estimator, "privacy_", None)
     if receipt is None:
         raise TypeError(
@@ -107,7 +115,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
             f"search with a best_estimator_ around one; got {given}."
         )
     name = escape(type(estimator).__name__)
-    found = [*findings(estimator)]
+    found = [*fit_notes(estimator)]
     parts = [
         f"<h1>{name}</h1>",
         f"<p>A model card, written by skpublicdp {__version__}. "
@@ -117,7 +125,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         *_before(steps),
         "<h2>What was learned</h2>",
         *(_image(figure, text) for figure, text in _pictures(estimator)),
-        f"<pre>{escape(learned(estimator) or 'Synthetic rows; sample() gives them.')}</pre>",
+        f"<pre>{escape(describe_fitted(estimator) or SYNTHETIC_ROWS)}</pre>",
         "<h2>What it cost</h2>",
         receipt._repr_html_(),
         f"<p>{escape(WHERE_PROOFS_ARE)}</p>",
@@ -129,7 +137,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         *(f"<li>{escape(line)}</li>" for line in _limitations(estimator, receipt)),
         "</ul>",
         "<h2>Settings</h2>",
-        _table([*settings(estimator)]),
+        _table([*public_settings(estimator)]),
     ]
     page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -147,7 +155,7 @@ def _before(steps: list[tuple[str, Any]]) -> Iterator[str]:
     """Yield the steps of a pipeline, which make the columns that a learner sees."""
     if steps:
         yield "<h2>Steps before it</h2>"
-        yield _table([(name, learned(step) or type(step).__name__) for name, step in steps])
+        yield _table([(name, describe_fitted(step) or type(step).__name__) for name, step in steps])
 
 
 def _left_out(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.card import ShowsCard
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import Seed
 from skpublicdp.data.columns import Column, Schema
 from skpublicdp.data.frames import is_frame
 from skpublicdp.data.predicting import apply_rule
 from skpublicdp.data.reading import read_table
 from skpublicdp.ledger import public_seed
-from skpublicdp.parameters import Seed
 from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
 from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
@@ -29,7 +29,7 @@ MEAN_POINTS = 10_000
 """Quantiles that a mean is taken over."""
 
 
-class Answering(ShowsCard, TransformerMixin, BaseEstimator):
+class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
     """Answers from what `fit` released; nothing here costs privacy."""
 
     queries_: QueryClass

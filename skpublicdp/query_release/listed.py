@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp._internal.redaction import RefusedError, call_silently
 from skpublicdp.data.binning import cut_columns
 from skpublicdp.data.columns import Schema
-from skpublicdp.guard import RefusedError, attempt
 from skpublicdp.query_release.arrangements import LARGEST_INCIDENCE, Listed, check_listed, halved
 from skpublicdp.query_release.asking import describe_cells, read_cells
 from skpublicdp.query_release.queries import Answers, QueryClass, Rows
@@ -279,7 +279,7 @@ class CustomQueries(QueryClass):
             )
 
     def _all(self, X: Rows) -> Answers:
-        found, error = attempt(self._answers, X)
+        found, error = call_silently(self._answers, X)
         listed = getattr(self, "_n_listed", None)
         if error is None and found.dtype == bool and found.shape[:1] == (len(X),):
             answers: Answers = found.T

@@ -9,19 +9,19 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import read
-from skpublicdp.parameters import (
+from skpublicdp._internal.parameters import (
     DELTA,
-    FIT,
+    GROUP_PARAMETERS,
     N_JOBS,
     PROBABILITY,
-    ROWS,
-    Budget,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
     Seed,
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.door import read
 from skpublicdp.promise import DESCRIBED, nothing
 from skpublicdp.query_release.answering import Answering
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
@@ -149,8 +149,8 @@ class PAPQueryRelease(Answering):
         "beta": PROBABILITY,
         "bounds": ["array-like", dict, None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     __metadata_request__fit = {"X_public": True, "is_public": True, "groups": True}  # noqa: RUF012
@@ -172,7 +172,7 @@ class PAPQueryRelease(Answering):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.queries = queries
         self.epsilon = epsilon

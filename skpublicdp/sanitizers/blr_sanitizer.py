@@ -13,8 +13,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.masks import kept_rows
 from skpublicdp.data.reading import check_rows
 from skpublicdp.exceptions import CoverSizeError
@@ -24,7 +32,6 @@ from skpublicdp.hypotheses import Cover, HypothesisClass, PublicSample, Threshol
 from skpublicdp.hypotheses.base import Rows, Table, tabulate
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.parameters import FIT, ROWS, Budget, Seed, all_or_nothing, check_parameters
 
 NAME = "a data set by its answers: exponential mechanism, one exact draw"
 PROOF = "Blum, Ligett and Roth (2013), Theorem 3.1; docs/proofs/generic_learner.md"
@@ -36,7 +43,7 @@ EXACT = 1e-9
 """Radius asked of a cover that is to have all labelings of the domain."""
 
 
-class BLRSanitizer(ShowsCard, BaseEstimator):
+class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     """The sanitizer of Blum, Ligett and Roth, for domains of few points.
 
     Pure ε-differentially private. Of all data sets of `n_points` rows one is drawn by the
@@ -108,8 +115,8 @@ class BLRSanitizer(ShowsCard, BaseEstimator):
         "domain": ["array-like"],
         "hypotheses": [HypothesisClass, None],
         "n_points": [Interval(Integral, 1, None, closed="left"), None],
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 - routed without being asked for
@@ -123,7 +130,7 @@ class BLRSanitizer(ShowsCard, BaseEstimator):
         n_points: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.domain = domain
         self.hypotheses = hypotheses

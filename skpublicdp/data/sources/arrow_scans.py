@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources import extras
 from skpublicdp.data.sources.scan import CHUNK_ROWS, Scan, distinct, is_a, picked
 from skpublicdp.exceptions import ReadError
-from skpublicdp.guard import attempt
 
 FILES = {"format": "parquet", "partitioning": "hive"}
 
@@ -62,7 +62,7 @@ class DatasetScan(Scan):
         """The Parquet files whose rows are all the rows; none if that is not so."""
         if not self._parquet:
             return []
-        files, filtered = attempt(lambda: list(self._dataset.get_fragments()))
+        files, filtered = call_silently(lambda: list(self._dataset.get_fragments()))
         if filtered is not None:
             return []
         return files if all(matches(file, self._dataset.schema) for file in files) else []
@@ -124,7 +124,7 @@ class ParquetScan(DatasetScan):
 
     def _check(self, fragment: Any, schema: Any) -> None:
         """Arrow fills columns that a file lacks, and casts types, without a word."""
-        same, failure = attempt(matches, fragment, schema)
+        same, failure = call_silently(matches, fragment, schema)
         if failure is not None:
             raise ReadError(
                 f"The Parquet file {fragment.path} must be readable; it is damaged or cut short, "

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources import extras, native
 from skpublicdp.data.sources.job import Job, Outcome, Piece, summed
 from skpublicdp.data.sources.memory_scan import MemoryScan
@@ -24,7 +25,6 @@ from skpublicdp.data.sources.scan import (
     texts,
 )
 from skpublicdp.exceptions import ReadError
-from skpublicdp.guard import attempt
 
 FAN_IN = 8
 """Tables that one task adds."""
@@ -221,7 +221,7 @@ def _client() -> Any:
     scheduler = extras.dask().config.get("scheduler", None)
     if distributed is None or scheduler not in (None, "dask.distributed", "distributed"):
         return None
-    client, _ = attempt(distributed.default_client)  # raises where there is none
+    client, _ = call_silently(distributed.default_client)  # raises where there is none
     return client
 
 

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources import native
 from skpublicdp.data.sources.scan import bare, is_ours
 from skpublicdp.exceptions import ReadError
-from skpublicdp.guard import attempt
 
 Outcome: TypeAlias = tuple[Any, Exception | None]
 """A result, or what to raise."""
@@ -70,7 +70,7 @@ class Job:
 
     def __call__(self, piece: Piece) -> Outcome:
         """Call the function; what it raises is one sentence, unless the package wrote it."""
-        result, failure = attempt(self._call, *piece)
+        result, failure = call_silently(self._call, *piece)
         if failure is None:
             return result, None
         if not is_ours(failure):

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources import native
 from skpublicdp.exceptions import ReadError
-from skpublicdp.guard import attempt
 
 CHUNK_ROWS = 2**17
 """Rows of a chunk, unless there are many columns."""
@@ -118,7 +118,7 @@ class Scan(ABC):
     @classmethod
     def reading(cls, call: Any, *args: Any, **options: Any) -> Any:
         """Call what reads rows; whatever fails is one sentence that quotes none of it."""
-        result, failure = attempt(call, *args, **options)
+        result, failure = call_silently(call, *args, **options)
         if failure is None:
             return result
         if not is_ours(failure):

@@ -1,4 +1,4 @@
-"""What estimators share about their parameters: which are allowed, and the check of them."""
+"""Parameter constraints that estimators share, and their validation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
+from skpublicdp._internal.threads import one_blas_thread
 from skpublicdp.budget import PrivacyBudget
-from skpublicdp.threads import one_blas_thread
 
 Seed = int | np.random.RandomState | np.random.Generator | None
-"""What `random_state` may be."""
+"""Type of the parameter `random_state`."""
 
-Budget = PrivacyBudget | None
-"""What `budget` may be."""
+OptionalBudget = PrivacyBudget | None
+"""Type of the parameter `budget`."""
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -31,43 +31,45 @@ N_JOBS = [
     None,
 ]
 
-FIT: dict[str, Any] = {
+SPENDING_PARAMETERS: dict[str, Any] = {
     "epsilon": EPSILON,
     "random_state": ["random_state", np.random.Generator],
     "budget": [PrivacyBudget, None],
 }
-"""Parameters of every estimator that spends."""
+"""Constraints of every estimator that spends privacy budget."""
 
-ROWS: dict[str, Any] = {"max_rows_per_group": [Interval(Integral, 1, 1 << 20, closed="both"), None]}
-"""Parameters of those that protect persons with several rows."""
+GROUP_PARAMETERS: dict[str, Any] = {
+    "max_rows_per_group": [Interval(Integral, 1, 1 << 20, closed="both"), None]
+}
+"""Constraints of estimators that protect persons with several rows."""
 
 
 def check_parameters(estimator: Any) -> None:
-    """Check the parameters of an estimator by its `_parameter_constraints`."""
-    given = {
-        # scikit-learn asks numpy whether a number is NaN, and numpy does not know fractions
+    """Validate the parameters of an estimator against its `_parameter_constraints`."""
+    values = {
+        # scikit-learn calls numpy.isnan, which does not accept fractions
         name: float(value)
         if isinstance(value, Rational) and not isinstance(value, Integral)
         else value
         for name, value in estimator.get_params(deep=False).items()
     }
     validate_parameter_constraints(
-        estimator._parameter_constraints, given, caller_name=type(estimator).__name__
+        estimator._parameter_constraints, values, caller_name=type(estimator).__name__
     )
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Make a method that fits leave its object as it was where it fails; BLAS has one thread."""
+    """Decorate `fit`: restore all attributes if it raises, and limit BLAS to one thread."""
 
     @wraps(fit)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(vars(self))
+        attributes = dict(vars(self))
         try:
             with one_blas_thread:
                 return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
-            vars(self).update(before)
+            vars(self).update(attributes)
             raise
 
     return cast(_Fit, method)
