@@ -284,7 +284,7 @@ class TestTheChecks:
     @pytest.mark.parametrize(
         ("source", "expected"),
         [
-            ("from skpublicdp.boosting.plan import Budget", {"boosting"}),
+            ("from skpublicdp.boosting.budget_split import StageBudget", {"boosting"}),
             ("from skpublicdp import boosting, ppm as other", {"boosting", "ppm"}),
             ("import skpublicdp.ppm", {"ppm"}),
             ("import skpublicdp", {"__init__"}),

@@ -13,23 +13,30 @@ from scipy.spatial import ConvexHull
 from scipy.special import logsumexp
 
 from skpublicdp.accounting import Sensitivity, gaussian_mu_squared
-from skpublicdp.boosting.blocks import (
-    MOST_SCORE,
-    SCALES,
-    Block,
-    smooth_kernel,
-    through_steps,
+from skpublicdp.boosting.adaptive_bins import SPLIT_LEVELS, BinSplitter
+from skpublicdp.boosting.binned import FineBinnedRows
+from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins, refine_scores
+from skpublicdp.boosting.budget_split import (
+    MAX_ROUNDS,
+    MISMATCH,
+    StageBudget,
+    additive_share,
+    can_afford_boosting,
+    round_shares,
 )
-from skpublicdp.boosting.door import BoostingRows
-from skpublicdp.boosting.features import Feature, FeatureMap, carried, feature_map, refined
-from skpublicdp.boosting.halving import LEVELS, Halving
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
-from skpublicdp.boosting.plan import MAX_ROUNDS, MISMATCH, Budget, first_share, grows, round_shares
+from skpublicdp.boosting.neyman_allocation import allocation_grid, neyman_allocation
 from skpublicdp.boosting.questions import carried_questions, questions
-from skpublicdp.boosting.rows import CodedRows
 from skpublicdp.boosting.scores import HALF, LIMIT, OUTCOMES, UNIT, Model, probabilities
-from skpublicdp.boosting.shares import amounts, least_risk
 from skpublicdp.boosting.strategy import ONE, Strategy
+from skpublicdp.boosting.term_posterior import (
+    MAX_SCORE,
+    PRIOR_VARIANCES,
+    TermPosterior,
+    piecewise_linear_guess,
+    smoothing_prior,
+)
+from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.columns import Column
 from skpublicdp.ledger import Ledger, drawable
 from tests.kit import Tape
@@ -186,7 +193,7 @@ class Naive:
         self.public_rows, self.stretch = public_rows, stretch
         self.seen = []
 
-    def learn(self, sums, slopes, variance, expected, sampling):
+    def update(self, sums, slopes, variance, expected, sampling):
         # residuals of earlier visits, less what was explained since, and slopes; by precision
         self.seen.append([np.array(sums), np.array(slopes), 1 / variance, np.zeros_like(sums)])
         weights = np.array([w for *_, w, _ in self.seen])
@@ -197,7 +204,7 @@ class Naive:
         H = (guess * expected + known) / (guess + weights.sum())
         H = self.stretch * np.maximum(H, 0.02 * expected + 0.05)
         found = self.average(left + H * self.scores, H, 1 / weights.sum() + sampling * H)
-        moved = np.clip(found, -MOST_SCORE, MOST_SCORE)
+        moved = np.clip(found, -MAX_SCORE, MAX_SCORE)
         for visit in self.seen:
             visit[3] = visit[3] + H * (moved - self.scores)
         self.scores = moved
@@ -209,7 +216,7 @@ class Naive:
         centers += [0 * self.first]
         found = []
         K = self.kernel
-        for center, scale in itertools.product(centers, SCALES):
+        for center, scale in itertools.product(centers, PRIOR_VARIANCES):
             evidence, means, covariances = 0.0, [], []
             for t in range(len(z)):
                 S = scale * np.outer(H[t], H[t]) * K + np.diag(noise[t])
@@ -230,7 +237,7 @@ class Naive:
         around = [m - mean for _, m, _ in found] + [-mean]
         for share, away in zip([*shares, 1 - shares.sum()], around, strict=True):
             self.covariance = self.covariance + share * away[:, :, None] * away[:, None]
-        scales = np.tile(SCALES, len(centers))
+        scales = np.tile(PRIOR_VARIANCES, len(centers))
         self.scales = list(zip(shares, scales, strict=False))
         return mean
 
@@ -252,19 +259,20 @@ class Naive:
 @pytest.mark.parametrize("guessed", [True, False])
 def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number, guessed):
     rng = np.random.default_rng(7)
-    kernel = smooth_kernel(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)
+    kernel = smoothing_prior(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)
     scores = begun * rng.normal(0, 0.4, (targets, 4))
     guess = scores + begun * guessed * rng.normal(0, 0.4, (targets, 4))
     public_rows = np.array([30.0, 12.0, 4.0, 0.0])
-    block = Block(kernel, scores, guess, public_rows, 1.2)
+    block = TermPosterior(kernel, scores, guess, public_rows, 1.2)
     naive = Naive(kernel, scores, guess, public_rows, 1.2)
     for variance in (30.0, 9.0, 100.0):
         expected = rng.uniform(5, 60, (targets, 4))
         sums, slopes = rng.normal(0, 25, (targets, 4)), expected * rng.uniform(0.5, 1.5, 4)
         for learner in (block, naive):
-            learner.learn(sums, slopes, variance, expected, 0.8)
+            learner.update(sums, slopes, variance, expected, 0.8)
         np.testing.assert_allclose(
-            block.risks(np.array([0.0, 0.02, 3.0])), [naive.risk(p, 0.8) for p in (0, 0.02, 3.0)]
+            block.expected_loss(np.array([0.0, 0.02, 3.0])),
+            [naive.risk(p, 0.8) for p in (0, 0.02, 3.0)],
         )
         np.testing.assert_allclose(block.scores, naive.scores, rtol=1e-8)
         np.testing.assert_allclose(block.covariance, naive.covariance, atol=1e-9)
@@ -276,15 +284,15 @@ def test_sums_that_say_nothing_leave_scores_near_nothing():
     expected, public_rows = np.full((1, 12), 200.0), np.full(12, 20.0)
     largest, gains = [], []
     for _ in range(50):
-        block = Block(np.eye(12), np.zeros((1, 12)), np.zeros((1, 12)), public_rows, 1.0)
+        block = TermPosterior(np.eye(12), np.zeros((1, 12)), np.zeros((1, 12)), public_rows, 1.0)
         noise = rng.normal(size=(2, 1, 12))
         sums = noise[0] * np.sqrt(400 + 0.8 * expected)
-        block.learn(sums, expected + 20 * noise[1], 400.0, expected, 0.8)
+        block.update(sums, expected + 20 * noise[1], 400.0, expected, 0.8)
         largest.append(np.abs(block.scores).max())
         gains.append(block.gain)
     assert np.median(largest) < 0.03  # the sums alone say about 0.2
     assert np.median(gains) < 0
-    block.learn(np.linspace(-900, 900, 12)[None], expected, 400.0, expected, 0.8)
+    block.update(np.linspace(-900, 900, 12)[None], expected, 400.0, expected, 0.8)
     assert block.gain > 10
     assert np.abs(block.scores).max() > 1
 
@@ -298,17 +306,17 @@ def test_steps_of_a_line_are_joined_to_that_line(seed, n_steps, slope):
     middles = np.array([ranks[step == k].mean() for k in range(n_steps)])
     line = 0.3 + (slope or 1.0) * ranks
     steps = (0.3 + (slope or 1.0) * middles)[step]
-    np.testing.assert_allclose(through_steps(steps, ranks), line, atol=1e-9)
+    np.testing.assert_allclose(piecewise_linear_guess(steps, ranks), line, atol=1e-9)
     same = np.full(len(step), 0.3)
-    assert through_steps(same, ranks).tolist() == same.tolist()
+    assert piecewise_linear_guess(same, ranks).tolist() == same.tolist()
 
 
 def test_one_label_alone_ends_somewhere():
-    block = Block(np.eye(2)[None], np.zeros((1, 2)), np.zeros((1, 2)), np.full(2, 9.0), 1.0)
+    block = TermPosterior(np.eye(2)[None], np.zeros((1, 2)), np.zeros((1, 2)), np.full(2, 9.0), 1.0)
     for _ in range(30):
         slopes = np.full((1, 2), 50.0)
-        block.learn(np.array([[500.0, -500.0]]), slopes, 1.0, slopes, 0.8)
-    np.testing.assert_allclose(block.scores, [[MOST_SCORE, -MOST_SCORE]])
+        block.update(np.array([[500.0, -500.0]]), slopes, 1.0, slopes, 0.8)
+    np.testing.assert_allclose(block.scores, [[MAX_SCORE, -MAX_SCORE]])
 
 
 # Shares of blocks
@@ -318,14 +326,14 @@ def test_one_label_alone_ends_somewhere():
 @given(st.integers(1, 3), st.randoms(use_true_random=False))
 def test_no_other_shares_have_less_risk(size, random):
     """Of all that could be given in units, for risks that are convex and fall."""
-    units = amounts(size)
+    units = allocation_grid(size)
     whole = int(units[-1])
     # slopes that rise to 0 or, sometimes, are 0 from the start
     slopes = [
         sorted(random.choice([0, -random.random() / u]) for u in units[1:]) for _ in range(size)
     ]
     risks = np.array([np.append(0, np.cumsum(line * np.diff(units))) for line in slopes])
-    shares = least_risk(risks, units)
+    shares = neyman_allocation(risks, units)
     assert sum(shares) == 1
 
     def risk(given):
@@ -337,9 +345,9 @@ def test_no_other_shares_have_less_risk(size, random):
 
 
 def test_a_share_is_none_or_enough_to_be_drawn():
-    units = amounts(40, 8)
+    units = allocation_grid(40, 8)
     risks = np.array([np.exp(-units / (10 + 30 * k)) for k in range(40)])
-    shares = least_risk(risks * np.geomspace(1e-6, 1, 40)[:, None], units)
+    shares = neyman_allocation(risks * np.geomspace(1e-6, 1, 40)[:, None], units)
     assert min(shares) == 0
     assert min(share for share in shares if share) >= Fraction(1, 8 * 40)
 
@@ -353,14 +361,14 @@ def numeric(*n_cuts, seed=0):
     for position, size in enumerate(n_cuts):
         column = Column(f"x{position}", np.arange(3.0), categorical=False)
         cuts = np.sort(rng.normal(size=size))
-        features.append(Feature(column, cuts, size + 2, np.empty(0, dtype=np.int16)))
-    return FeatureMap(tuple(features))
+        features.append(ColumnBins(column, cuts, size + 2, np.empty(0, dtype=np.int16)))
+    return Binner(tuple(features))
 
 
 def category():
     own = np.array([2, 0, 1, 2, 3], dtype=np.int16)
     column = Column("kind", np.array(["a", "b", "c"]), categorical=True)
-    return Feature(column, np.empty(0), 4, own)
+    return ColumnBins(column, np.empty(0), 4, own)
 
 
 def encoded_rows(n, seed=0, *, missing=0.2):
@@ -376,21 +384,21 @@ def encoded_rows(n, seed=0, *, missing=0.2):
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
     rng = np.random.default_rng(seed)
-    coarse = FeatureMap((*numeric(*rng.integers(0, 6, 2), seed=seed).features, category()))
+    coarse = Binner((*numeric(*rng.integers(0, 6, 2), seed=seed).columns, category()))
     public, X = encoded_rows(40, seed), encoded_rows(200, seed + 1)
-    finer = refined(coarse, public, np.full(40, 1 / 40))
+    finer = refine_bins(coarse, public, np.full(40, 1 / 40))
     if halved:
         features = []
-        for feature in finer.features:
+        for feature in finer.columns:
             cuts = np.union1d(feature.cuts, rng.normal(size=3))
             if feature.column.categorical:
                 cuts = feature.cuts
             size = feature.size + len(cuts) - len(feature.cuts)
-            features.append(Feature(feature.column, cuts, size, feature.own))
-        finer = FeatureMap(tuple(features))
+            features.append(ColumnBins(feature.column, cuts, size, feature.own))
+        finer = Binner(tuple(features))
     old, new = coarse.encoded_codes(X), finer.encoded_codes(X)
     scores = rng.integers(-99, 99, (2, coarse.offsets[-1]))
-    found = carried(scores, coarse, finer)
+    found = refine_scores(scores, coarse, finer)
     for position in range(3):
         np.testing.assert_array_equal(
             scores[:, coarse.offsets[position] + old[position]],
@@ -406,19 +414,19 @@ def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
 
 
 def halving(X, y, public, ledger, budget):
-    """Halving, and cells to begin with."""
+    """The splitter, and cells to begin with."""
     columns = tuple(Column(f"x{k}", np.arange(3.0), categorical=False) for k in range(X.shape[1]))
     schema = SimpleNamespace(columns=columns)
-    grid = feature_map(schema, public, None)
-    coded = CodedRows.encode(grid, [(X, y)], len(X), np.uint8)
-    rows = BoostingRows(schema, coded, public, len(X), len(public), np.arange(2))
-    return Halving(rows, rows.cut(4), LOGISTIC, ledger, budget, 0.8)
+    grid = make_binner(schema, public, None)
+    coded = FineBinnedRows.from_encoded(grid, [(X, y)], len(X), np.uint8)
+    rows = TrainingData(schema, coded, public, len(X), len(public), np.arange(2))
+    return BinSplitter(rows, rows.bin(4), LOGISTIC, ledger, budget, 0.8)
 
 
 def cells_are(cells, X, public):
     """Whether all rows are in the cells that their values are in."""
     for rows, codes in ((X, cells.codes(slice(None))), (public, cells.public_codes)):
-        np.testing.assert_array_equal(codes, cells.features.encoded_codes(rows))
+        np.testing.assert_array_equal(codes, cells.binner.encoded_codes(rows))
 
 
 def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
@@ -427,21 +435,21 @@ def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
     X[rng.random(20_000) < 0.1, 1] = np.nan
     public[:, 2] = rng.integers(0, 3, 300)  # numbers of few values are left alone
     y = (np.abs(X[:, 0] - 0.3) < 0.15).astype(int)
-    halves = halving(X, y, public, Ledger(30, 1e-6, 0), Budget(Fraction(100), pure=False))
+    halves = halving(X, y, public, Ledger(30, 1e-6, 0), StageBudget(Fraction(100), pure=False))
     before = halves.cells
-    assert halves.worth(20_000)
-    assert not halves.worth(20)
+    assert halves.is_affordable(20_000)
+    assert not halves.is_affordable(20)
     with Tape() as tape:
-        after = halves.run(np.zeros((1, 20_000), dtype=np.int32))
-    assert len(tape.uses) == LEVELS
+        after = halves.split(np.zeros((1, 20_000), dtype=np.int32))
+    assert len(tape.uses) == SPLIT_LEVELS
     cells_are(after, X, public)
-    cuts = [feature.cuts for feature in after.features.features]
-    for found, old in zip(cuts, before.features.features, strict=True):
+    cuts = [feature.cuts for feature in after.binner.columns]
+    for found, old in zip(cuts, before.binner.columns, strict=True):
         assert np.isin(old.cuts, found).all()
     assert min(abs(cuts[0] - 0.15).min(), abs(cuts[0] - 0.45).min()) < 0.03  # where the law jumps
-    assert len(cuts[0]) > len(before.features.features[0].cuts) + 4
-    assert len(cuts[1]) <= len(before.features.features[1].cuts) + 4  # nothing is there
-    np.testing.assert_array_equal(cuts[2], before.features.features[2].cuts)
+    assert len(cuts[0]) > len(before.binner.columns[0].cuts) + 4
+    assert len(cuts[1]) <= len(before.binner.columns[1].cuts) + 4  # nothing is there
+    np.testing.assert_array_equal(cuts[2], before.binner.columns[2].cuts)
 
 
 def test_halves_are_summed_row_by_row():
@@ -449,26 +457,26 @@ def test_halves_are_summed_row_by_row():
     X, public = rng.normal(size=(5000, 2)), rng.normal(size=(40, 2))
     X[:5, 0] = np.nan
     y, margins = rng.integers(0, 2, 5000), rng.integers(-3000, 3000, (1, 5000))
-    halves = halving(X, y, public, Ledger(30, 1e-6, 0), Budget(Fraction(1), pure=False))
+    halves = halving(X, y, public, Ledger(30, 1e-6, 0), StageBudget(Fraction(1), pure=False))
     cells = halves.cells
-    between, cuts = halves._between, []
+    between, cuts = halves._candidate_cuts, []
 
     def noted(*args):
         cuts.append(between(*args))
         return cuts[-1]
 
-    halves._between = noted
+    halves._candidate_cuts = noted
     with Tape() as tape:
-        found = halves.run(margins)
-    assert found.features.sizes != cells.features.sizes  # small noise cuts here and there
+        found = halves.split(margins)
+    assert found.binner.sizes != cells.binner.sizes  # small noise cuts here and there
     total = np.vstack([part.sum(axis=1) for part in LOGISTIC.parts(margins, y)])
     for use in tape.uses:
         # every column holds all rows once
         np.testing.assert_array_equal(use.answer.sum(axis=1), 2 * total[:, 0])
         assert use.sensitivity.squared == 2 * LOGISTIC.moved.squared
-    first = tape.uses[0].answer[:, : 2 * cells.features.sizes[0]]
+    first = tape.uses[0].answer[:, : 2 * cells.binner.sizes[0]]
     residuals = LOGISTIC.parts(margins, y)[0][0]
-    line, size = cells.codes(slice(None))[0], cells.features.sizes[0]
+    line, size = cells.codes(slice(None))[0], cells.binner.sizes[0]
     above = X[:, 0] > np.append(cuts[0], np.inf)[line]
     expected = [np.bincount(line, residuals * side, minlength=size) for side in (~above, above)]
     np.testing.assert_array_equal(first[0].reshape(-1, 2), np.array(expected).T)
@@ -479,10 +487,10 @@ def test_a_first_fit_has_noise_that_can_be_drawn_however_many_rows_there_are():
     cells = Strategy((ONE * np.eye(9, dtype=int),) * 20, (True,) * 20, ONE, HALF)
     grown = 0
     for n, epsilon, m in itertools.product((10**6, 10**8, 10**11), (1e-5, 1e-3, 0.1, 10), (1, 1e6)):
-        budget = Budget(gaussian_mu_squared(Fraction(epsilon), Fraction(1e-12)), pure=False)
+        budget = StageBudget(gaussian_mu_squared(Fraction(epsilon), Fraction(1e-12)), pure=False)
         once = Sensitivity(20, 20)
-        if grows(budget, n, once):
-            part = budget.part(first_share(budget, n, m, once) * least)
+        if can_afford_boosting(budget, n, once):
+            part = budget.fraction(additive_share(budget, n, m, once) * least)
             assert drawable(part.event, cells.sensitivity(counts=True))
             grown += 1
     assert grown >= 12
@@ -496,8 +504,8 @@ def test_the_first_fit_has_the_share_at_which_precisions_add_up_to_most(n, m):
         first = noise / share + rows * (1 + MISMATCH * n / m)
         return 1 / first + 1 / (noise / (1 - share) + rows)
 
-    budget = Budget(Fraction(1), pure=False)
-    share = float(first_share(budget, n, m, Sensitivity(9, 9)))
+    budget = StageBudget(Fraction(1), pure=False)
+    share = float(additive_share(budget, n, m, Sensitivity(9, 9)))
     assert all(precision(share) >= precision(other) for other in (0.9 * share, 1.1 * share))
 
 
@@ -508,11 +516,11 @@ def test_public_rows_without_end_leave_every_row_in_a_cell(ends):
     X, public = rng.normal(size=(300, 2)), rng.normal(size=(60, 2))
     public[:20], public[40:] = ends
     X[:9, 0], X[9:20, 1] = np.nan, np.inf
-    budget = Budget(Fraction(1, 100), pure=False)
+    budget = StageBudget(Fraction(1, 100), pure=False)
     for seed in range(20):
         ledger = Ledger(30, 1e-6, seed)
         halves = halving(X, rng.integers(0, 2, 300), public, ledger, budget)
-        found = halves.run(np.zeros((1, 300), dtype=np.int32))
+        found = halves.split(np.zeros((1, 300), dtype=np.int32))
         cells_are(found, X, public)
-        assert (found.codes(slice(None)).max(axis=1) < found.features.sizes).all()
-        assert all(np.isfinite(f.cuts[1:-1]).all() for f in found.features.features)
+        assert (found.codes(slice(None)).max(axis=1) < found.binner.sizes).all()
+        assert all(np.isfinite(f.cuts[1:-1]).all() for f in found.binner.columns)

@@ -8,9 +8,9 @@ from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.boosting import additive
-from skpublicdp.boosting.door import read_rows
 from skpublicdp.boosting.known import averaged, blended, conditioned, starts, trusted
 from skpublicdp.boosting.posterior import PublicDesign, Scores
+from skpublicdp.boosting.training_data import read_training_data
 
 RNG = np.random.default_rng(0)
 
@@ -80,13 +80,15 @@ def test_what_a_model_may_begin_with():
     """A model for each trust, from rows whose labels say which; and any mean of them."""
     clf = SemiPrivateBoostingClassifier(classes=[0, 1, 2])
     labels = np.digitize(PUBLIC[:, 0], [-0.5, 0.5])
-    read = read_rows(clf, X, np.digitize(X[:, 0], [-0.5, 0.5]), X_public=PUBLIC, y_public=labels)
-    cells = read.cut(12)
-    design = PublicDesign(
-        cells.features.indicators(cells.public_codes), np.full(300, 1 / 300), len(X)
+    read = read_training_data(
+        clf, X, np.digitize(X[:, 0], [-0.5, 0.5]), X_public=PUBLIC, y_public=labels
     )
-    begin = starts(cells.features, design, 3, read.known)
-    (none,) = starts(cells.features, design, 3, None)
+    cells = read.bin(12)
+    design = PublicDesign(
+        cells.binner.indicators(cells.public_codes), np.full(300, 1 / 300), len(X)
+    )
+    begin = starts(cells.binner, design, 3, read.public_labels)
+    (none,) = starts(cells.binner, design, 3, None)
     assert len(begin) == 4
     for start in (none, begin[0]):
         assert not start.model.scores.any()
@@ -105,7 +107,7 @@ def test_what_a_model_may_begin_with():
         np.testing.assert_allclose(one.covariances[2], begin[place].covariances[2], atol=1e-12)
     half = blended([begin[0], begin[3]], np.array([0.5, 0.5]))
     np.testing.assert_allclose(half.model.scores, begin[3].model.scores / 2, atol=0.5)
-    column = slice(*cells.features.offsets[:2])
+    column = slice(*cells.binner.offsets[:2])
     apart = begin[3].model.scores[1, column] / (2 * 1024)
     mixed = begin[3].covariances[0][1] / 2 + np.outer(apart, apart)
     np.testing.assert_allclose(half.covariances[0][1], mixed, atol=0.01)

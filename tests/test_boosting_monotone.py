@@ -31,7 +31,7 @@ from tests.test_boosting_privacy import grid
 
 SIZES = [5, 4, 3]  # of three columns of numbers; the last cell of each is for missing values
 CELLS = np.array(list(itertools.product(*map(range, SIZES)))).T
-QUESTIONS = [
+MAX_SPLITS_OF_DEPTH = [
     *(
         (column, code + 1, size - 2)
         for column, size in enumerate(SIZES)
@@ -42,7 +42,7 @@ QUESTIONS = [
 
 
 def tree_of(nodes):
-    asked = np.array([QUESTIONS[node] for node in nodes]).T
+    asked = np.array([MAX_SPLITS_OF_DEPTH[node] for node in nodes]).T
     texts = np.array([["yes", "no"]] * len(nodes), dtype=object)
     splits = Questions(asked[0], asked[1], asked[2], texts)
     public = PublicSample(np.zeros((1, 3)), np.arange(2), ("a", "b", "c"))
@@ -57,7 +57,7 @@ def keeps(values, direction, column):
 
 trees = st.integers(1, 3).flatmap(
     lambda depth: st.lists(
-        st.integers(0, len(QUESTIONS) - 1), min_size=2**depth - 1, max_size=2**depth - 1
+        st.integers(0, len(MAX_SPLITS_OF_DEPTH) - 1), min_size=2**depth - 1, max_size=2**depth - 1
     )
 )
 directions = st.lists(st.integers(-1, 1), min_size=3, max_size=3).map(np.array)

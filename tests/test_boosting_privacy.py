@@ -30,17 +30,16 @@ from skpublicdp.accounting import (
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.boosting import rows as coded_rows
-from skpublicdp.boosting import stages
+from skpublicdp.boosting import binned, fit_steps
 from skpublicdp.boosting.additive import AdditiveFit
-from skpublicdp.boosting.features import Feature, FeatureMap
-from skpublicdp.boosting.halves import Look
+from skpublicdp.boosting.binned import BinnedData, FineBinnedRows
+from skpublicdp.boosting.binner import Binner, ColumnBins
+from skpublicdp.boosting.covariate_shift import ShiftEstimate
+from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.known import Start
-from skpublicdp.boosting.learner import Learner
 from skpublicdp.boosting.moments import moment_table, release
 from skpublicdp.boosting.posterior import PublicDesign, kernels
 from skpublicdp.boosting.questions import questions, tree_cover
-from skpublicdp.boosting.rows import Cells, CodedRows
 from skpublicdp.boosting.scores import HALF, LIMIT, UNIT, Model, nothing, residuals, weights
 from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
 from skpublicdp.boosting.votes import HEAVIEST, Voters, leaf_sums
@@ -65,8 +64,8 @@ def grid(*sizes):
     for position, size in enumerate(sizes):
         cuts = np.arange(size - 2) + 0.5
         column = Column(f"x{position}", np.arange(size - 1.0), categorical=False)
-        features.append(Feature(column, cuts, size, np.empty(0, dtype=np.int16)))
-    return FeatureMap(tuple(features))
+        features.append(ColumnBins(column, cuts, size, np.empty(0, dtype=np.int16)))
+    return Binner(tuple(features))
 
 
 def cells_of(features, codes, y, public=None):
@@ -74,10 +73,10 @@ def cells_of(features, codes, y, public=None):
     public = codes if public is None else public
     parts = []
     for lines, of in ((codes, np.asarray(y)), (public, np.zeros(public.shape[1]))):
-        rows = CodedRows(features, lines.shape[1], of.dtype)
+        rows = FineBinnedRows(features, lines.shape[1], of.dtype)
         rows.columns[:], rows.y[:] = [line.astype(np.uint8) for line in lines], of
         parts.append(rows)
-    return Cells(features, *parts)
+    return BinnedData(features, *parts)
 
 
 def every_row(features, n_classes):
@@ -279,7 +278,7 @@ def test_tables_add_up_and_rows_count_for_themselves(seed, n, n_classes, pure):
     whole = tables(np.arange(n))
     by_part = [tables(part) for part in parts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coded_rows, "CHUNK_ROWS", int(generator.integers(1, 6)))
+        patch.setattr(binned, "CHUNK_ROWS", int(generator.integers(1, 6)))
         chunked = tables(np.arange(n), n_jobs=2)
     for table, other, *added in zip(whole, chunked, *by_part, strict=True):
         assert table.dtype == np.int64
@@ -433,13 +432,13 @@ def some_errors(use, seed):
 def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parameters):
     """Return the uses of a fit whose decisions are made as if what is released had led to them."""
     X, y = some_rows(5, 400, n_classes)
-    learn, evenness, grow = AdditiveFit.learn, Learner._evenness, Voters.grow
+    learn, class_balance, grow = AdditiveFit.learn, BoostingFit._noisy_class_balance, Voters.grow
     rounds, looked = itertools.count(1), itertools.count(1)
 
     def compared(design, *args):
         bent = np.random.default_rng(0).dirichlet(np.full(len(design.X), 5.0))
         unlike = next(looked) < looks
-        return Look(drift, bent if unlike else None, unlike)
+        return ShiftEstimate(drift, bent if unlike else None, unlike)
 
     def learned(self, noisy):
         learn(self, noisy)
@@ -447,9 +446,11 @@ def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parame
         self.stopped = next(rounds) == stop
 
     with monkeypatch.context() as patch, Tape() as tape:
-        patch.setattr(stages, "compare", compared)
+        patch.setattr(fit_steps, "estimate_shift", compared)
         patch.setattr(AdditiveFit, "learn", learned)
-        patch.setattr(Learner, "_evenness", lambda *args: (evenness(*args), even)[1])
+        patch.setattr(
+            BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
+        )
         patch.setattr(Voters, "grow", lambda *args: (grow(*args), gain)[1])
         fitted(X, y, n_classes=n_classes, public=PUBLIC[:25], **parameters)
     return tape.uses

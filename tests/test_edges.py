@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from skpublicdp.boosting.features import Feature
+from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.data.column import Column
 from skpublicdp.data.edges import BLOCK, Buckets, Edges
 
@@ -83,7 +83,7 @@ def test_tails_and_crowds_take_neither_a_search_nor_many_steps():
 
 def test_tables_are_no_part_of_a_model():
     column = Column("x", np.arange(3.0), False, nullable=True)
-    feature = Feature(column, np.array([0.5, 1.5]), 4, np.empty(0, dtype=np.int16))
+    feature = ColumnBins(column, np.array([0.5, 1.5]), 4, np.empty(0, dtype=np.int16))
     before = pickle.dumps(feature)
     values = np.random.default_rng(0).normal(size=5000)
     codes = feature.codes(values)
@@ -96,7 +96,7 @@ def test_cells_of_numbers_of_any_type_are_those_of_floats(nullable):
     """Also where numbers are looked up as they are."""
     rng = np.random.default_rng(3)
     column = Column("x", np.arange(3.0), False, low=-5, high=5, nullable=nullable)
-    feature = Feature(column, np.array([-2.0, 0.5, 3.0]), 5, np.empty(0, dtype=np.int16))
+    feature = ColumnBins(column, np.array([-2.0, 0.5, 3.0]), 5, np.empty(0, dtype=np.int16))
     whole = rng.integers(-9, 9, 3000)
     for kind in ("b", "h", "i", "q", "f", "d", "e", "?", "O"):
         values = whole.astype(kind)
@@ -108,5 +108,5 @@ def test_cells_of_numbers_of_any_type_are_those_of_floats(nullable):
         assert (codes[np.ma.getmaskarray(masked)] == 4).all()
         np.testing.assert_array_equal(codes == 4, np.ma.getmaskarray(masked))
     counted = Column("x", np.arange(3.0), False, nullable=nullable, origin=2**60)
-    moved = Feature(counted, np.array([-2.0, 0.5, 3.0]), 5, np.empty(0, dtype=np.int16))
+    moved = ColumnBins(counted, np.array([-2.0, 0.5, 3.0]), 5, np.empty(0, dtype=np.int16))
     np.testing.assert_array_equal(moved.codes(whole + 2**60), feature.codes(whole))

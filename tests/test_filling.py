@@ -15,8 +15,8 @@ from skpublicdp import (
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
-from skpublicdp.boosting.door import read_rows
-from skpublicdp.boosting.plan import FINE
+from skpublicdp.boosting.budget_split import N_BINS
+from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.door import read
 from skpublicdp.data.filling import SIZE
 from skpublicdp.data.labels import Labels
@@ -100,7 +100,7 @@ def test_one_warning_names_all_columns_and_no_value():
     assert "8675309" not in said
 
 
-@pytest.mark.parametrize(("make", "least"), [(boosting, FINE), (tree, 20)])
+@pytest.mark.parametrize(("make", "least"), [(boosting, N_BINS), (tree, 20)])
 def test_few_rows(make, least):
     for m in (1, 2, least - 1):
         (said,) = warned(lambda m=m: make().fit(X[NUMBERS], Y, X_public=PUBLIC[NUMBERS][:m].copy()))
@@ -149,16 +149,18 @@ def test_half_of_the_rows_keep_their_values_those_with_labels_first():
 def test_a_row_whose_value_is_made_up_has_no_label():
     public = PUBLIC[NUMBERS].assign(age=50.0)
     labels = RNG.integers(0, 2, M)
-    found = read_rows(
+    found = read_training_data(
         boosting(bounds={"age": LIMITS}), X[NUMBERS], Y, X_public=public, y_public=labels
     )
-    assert len(found.known.rows) == M // 2
-    np.testing.assert_array_equal(found.X_public[found.known.rows, 0], 50.0)
-    np.testing.assert_array_equal(found.known.outcomes[0], labels[found.known.rows])
+    assert len(found.public_labels.rows) == M // 2
+    np.testing.assert_array_equal(found.X_public[found.public_labels.rows, 0], 50.0)
+    np.testing.assert_array_equal(found.public_labels.outcomes[0], labels[found.public_labels.rows])
     both = public.assign(dose=1.0)
     bounds = {"age": LIMITS, "dose": (0, 2)}
-    found = read_rows(boosting(bounds=bounds), X[NUMBERS], Y, X_public=both, y_public=labels)
-    kept = np.isin(np.arange(M), found.known.rows)
+    found = read_training_data(
+        boosting(bounds=bounds), X[NUMBERS], Y, X_public=both, y_public=labels
+    )
+    kept = np.isin(np.arange(M), found.public_labels.rows)
     assert (found.X_public[kept] == [50.0, 1.0]).all()  # the same rows in both columns
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpublicdp._internal.threads import RefCountedContext, one_blas_thread
-from skpublicdp.boosting import growth, learner
+from skpublicdp.boosting import fit, newton_boosting
 from skpublicdp.data.columns import Column
 from skpublicdp.data.frames import Table
 from skpublicdp.hypotheses import splits as splits_module
@@ -104,14 +104,14 @@ def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
 @pytest.mark.parametrize("name", ["labels", "pure, three labels", "one round", PERSONS])
 def test_growth_on_some_rows_and_then_on_more_pays_for_what_a_row_moves(name, monkeypatch):
     sizes = []
-    visit = growth.Growth.visit
+    update_term = newton_boosting.NewtonBooster.update_term
 
     def noted(self, which, budget):
         sizes.append(self._cells.rows.n)
-        return visit(self, which, budget)
+        return update_term(self, which, budget)
 
-    monkeypatch.setattr(learner, "rows_to_grow_on", lambda noise, cells: 16)
-    monkeypatch.setattr(growth.Growth, "visit", noted)
+    monkeypatch.setattr(fit, "subsample_size", lambda noise, cells: 16)
+    monkeypatch.setattr(newton_boosting.NewtonBooster, "update_term", noted)
     options = whole_fits.GROWING[name]
     more = options | {
         "epsilon": min(10 * options["epsilon"], 2**20)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.tape import replaced
-from skpublicdp.boosting import SemiPrivateBoostingClassifier, learner
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit
 from skpublicdp.metrics import (
     private_balanced_accuracy_score,
     private_confusion_matrix,
@@ -49,7 +49,7 @@ class OnSomeRows(SemiPrivateBoostingClassifier):
 
     def fit(self, *args: Any, **given: Any) -> Any:
         """Fit."""
-        with replaced(learner, "rows_to_grow_on", lambda *noise: 20):
+        with replaced(fit, "subsample_size", lambda *noise: 20):
             return super().fit(*args, **given)
 
 

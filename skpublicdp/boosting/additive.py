@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.drift import expected_shares, tilt
-from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.budget_split import MISMATCH
+from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
 from skpublicdp.boosting.known import TRUSTS, KnownOutcomes, averaged, conditioned, trusted
 from skpublicdp.boosting.moments import Noisy
-from skpublicdp.boosting.plan import MISMATCH
 from skpublicdp.boosting.posterior import (
     CellScores,
     PublicDesign,
@@ -41,7 +41,7 @@ class AdditiveFit:
 
     Parameters
     ----------
-    features : FeatureMap
+    features : Binner
         Cells.
     design : PublicDesign
         Public rows and the number of private ones.
@@ -74,7 +74,7 @@ class AdditiveFit:
 
     def __init__(
         self,
-        features: FeatureMap,
+        features: Binner,
         design: PublicDesign,
         strategy: Strategy,
         n_targets: int,
@@ -149,7 +149,7 @@ class AdditiveFit:
     def _public_counts(self) -> tuple[Floats, Floats]:
         """Return the counts that public rows lead to expect, and their variances."""
         n, m = self._public.n, self._public.size
-        shares = expected_shares(self._features, self._public)
+        shares = expected_bin_shares(self._features, self._public)
         means = self._strategy.combined(shares) / ONE
         squares = replace(self._strategy, blocks=tuple(b**2 for b in self._strategy.blocks))
         spread = squares.combined(np.maximum(shares, 0.5 / m)) / ONE**2
@@ -182,7 +182,7 @@ class AdditiveFit:
         if self.drifted:
             variances = np.full(len(self._counts), self._count_variance)
             told, Z = condensed(self._counts, variances, self._Z)
-            self.design = tilt(self._public, Z, told, 1.0)
+            self.design = calibrate_weights(self._public, Z, told, 1.0)
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return what the present model makes of public rows: probabilities, and their `scale`."""

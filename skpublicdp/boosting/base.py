@@ -20,12 +20,12 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
-from skpublicdp.boosting.door import BoostingRows, read_rows
 from skpublicdp.boosting.explain import columns_of, importances, pairs, shapes, trees
-from skpublicdp.boosting.learner import Learned, Learner
+from skpublicdp.boosting.fit import BoostingFit, FittedModel
 from skpublicdp.boosting.local import LocalExplanation, local_explanation
 from skpublicdp.boosting.monotone import read_directions
 from skpublicdp.boosting.scores import Integers
+from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.boosting.words import Term, in_words, terms
 from skpublicdp.data.columns import Column
 from skpublicdp.data.labels import Kind
@@ -64,14 +64,14 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     def _learn(
         self,
         kind: Kind,
-        stages: Callable[[Learner], Learned],
+        stages: Callable[[BoostingFit], FittedModel],
         X: Any,
         y: Any,
         *,
         assumption: str = "",
         learning_rate: float | None = None,
         **given: Any,
-    ) -> tuple[BoostingRows, Learned]:
+    ) -> tuple[TrainingData, FittedModel]:
         """Spend the budget on the stages, and set all attributes but those of a kind of target.
 
         Parameters
@@ -91,15 +91,15 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
 
         Returns
         -------
-        rows : BoostingRows
+        rows : TrainingData
             What was read.
-        learned : Learned
+        learned : FittedModel
             What was learned.
         """
         check_parameters(self)
         ledger = Ledger.of(self)
         # votes, for two labels, know no other use of public ones
-        rows = read_rows(self, X, y, kind, together=self.method == "votes", **given)
+        rows = read_training_data(self, X, y, kind, together=self.method == "votes", **given)
         directions = read_directions(self.monotonic_cst, rows.schema)
         if directions is not None and rows.classes is not None and len(rows.classes) > 2:
             raise ValueError(
@@ -107,7 +107,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
                 "labels."
             )
         ledger.read(rows.n_private, rows.n_public)
-        learner = Learner(
+        learner = BoostingFit(
             rows,
             ledger,
             max_rounds=self.max_rounds,
@@ -117,7 +117,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         if learner.too_few_rows(self.method):
             expected = (
                 "predictions close to chance"
-                if rows.known is None
+                if rows.public_labels is None
                 else "predictions no better than those of a model of the labelled public rows"
             )
             warn(
@@ -132,12 +132,12 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             low, high = rows.outcome_bounds
             unit, labels = (high - low) / 4, np.array(["lower", "higher"])
         assert labels is not None
-        model, self._features = learned.model, learned.cells.features
+        model, self._binner = learned.model, learned.data.binner
         self._model, self._loss = model, learned.loss
         self.shapes_, self.intercept_ = shapes(learned, unit)
         self.trees_ = trees(learned, labels, unit)
         self.pairs_ = pairs(learned, self.trees_)
-        self.feature_importances_ = unit * importances(model, learned.cells.public_codes)
+        self.feature_importances_ = unit * importances(model, learned.data.public_codes)
         # a mere reference is unlike any rows
         self.drift_ = learned.drift if rows.n_public else None
         self.guarantee_, self.guarantee_reason_ = nothing(NO_LAW)
@@ -158,12 +158,12 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        return tuple(feature.column for feature in self._features.features)
+        return tuple(feature.column for feature in self._binner.columns)
 
     def _of_margins(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
         """Return the rule that makes predictions of margins."""
         check_is_fitted(self)
-        model, features = self._model, self._features
+        model, features = self._model, self._binner
         return lambda table: f(model.margins(features.codes(table)))
 
     def explain_local(self, X: Any) -> LocalExplanation:
@@ -184,7 +184,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return local_explanation(
-            apply_rule(self, X, self._features.codes),
+            apply_rule(self, X, self._binner.codes),
             self._model,
             self._terms(),
             self.shapes_,

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import as_json
-from skpublicdp.boosting.learner import Learned, Learner
+from skpublicdp.boosting.fit import BoostingFit, FittedModel
 from skpublicdp.boosting.scores import UNIT, Integers
 from skpublicdp.data.labels import Labels
 from skpublicdp.data.predicting import Rule, ScoresRows, each_row
@@ -254,10 +254,14 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         self.classes_ = rows.classes
         return self
 
-    def _stages(self, learner: Learner) -> Learned:
+    def _stages(self, learner: BoostingFit) -> FittedModel:
         if self.method == "auto":
-            return learner.both()
-        return learner.votes() if self.method == "votes" else learner.moments(trees=False)
+            return learner.fit_auto()
+        return (
+            learner.fit_tree_ensemble()
+            if self.method == "votes"
+            else learner.fit_additive(trees=False)
+        )
 
     def decision_function(self, X: Any) -> Floats:
         """Return log-odds.

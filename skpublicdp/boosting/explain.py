@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.features import Codes
-from skpublicdp.boosting.learner import Learned
+from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.fit import FittedModel
 from skpublicdp.boosting.questions import leaves
 from skpublicdp.boosting.scores import UNIT, Model
 from skpublicdp.hypotheses.base import PublicSample
@@ -105,21 +105,21 @@ class Pair:
     deviations: Floats
 
 
-def shapes(learned: Learned, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
+def shapes(learned: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
     """Return the shape of each column, and the intercepts that go with them.
 
     Parameters
     ----------
-    learned : Learned
+    learned : FittedModel
         What was learned.
     unit : float, default=1.0
         What a margin of 1 is called.
     """
-    model, features = learned.model, learned.cells.features
+    model, features = learned.model, learned.data.binner
     intercepts = model.intercepts.copy()
     columns = []
     for position, (start, feature, line) in enumerate(
-        zip(features.offsets, features.features, learned.cells.public_codes, strict=False)
+        zip(features.offsets, features.columns, learned.data.public_codes, strict=False)
     ):
         shares = np.bincount(line, minlength=feature.size) / len(line)
         scores = model.scores[:, start : start + feature.size]
@@ -143,11 +143,11 @@ def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
     return deviations
 
 
-def trees(learned: Learned, labels: NDArray[Any], unit: float = 1.0) -> tuple[Tree, ...]:
+def trees(learned: FittedModel, labels: NDArray[Any], unit: float = 1.0) -> tuple[Tree, ...]:
     """Return the trees in words, those of given labels."""
-    model, features = learned.model, learned.cells.features
+    model, features = learned.model, learned.data.binner
     public = PublicSample(np.empty((0, len(features.names))), labels, features.names)
-    known = learned.covariances[len(features.features) :]
+    known = learned.covariances[len(features.columns) :]
     found = []
     trees_ = zip(model.trees, model.leaf_scores, columns_of(model), strict=True)
     for position, (tree, scores, columns) in enumerate(trees_):
@@ -157,7 +157,7 @@ def trees(learned: Learned, labels: NDArray[Any], unit: float = 1.0) -> tuple[Tr
             deviations = unit * np.sqrt(np.maximum(variances, 0.0))
         rule = DecisionTree(tree.splits, tree.leaves, public).rule()
         names = tuple(features.names[column] for column in columns)
-        line = leaves(tree.splits, learned.cells.public_codes)
+        line = leaves(tree.splits, learned.data.public_codes)
         shares = np.bincount(line, minlength=scores.shape[1]) / len(line)
         added: Floats = scores * np.float64(unit / UNIT)
         found.append(Tree(rule, names, shares, added, deviations))
@@ -170,16 +170,16 @@ def columns_of(model: Model) -> list[tuple[int, ...]]:
     return [tree.depends_on([*map(str, scores.T.tolist())]) for tree, scores in pairs]
 
 
-def pairs(learned: Learned, described: Sequence[Tree]) -> tuple[Pair, ...]:
+def pairs(learned: FittedModel, described: Sequence[Tree]) -> tuple[Pair, ...]:
     """Return what pairs of columns add, given all trees in words."""
-    model, features, codes = learned.model, learned.cells.features, learned.cells.public_codes
+    model, features, codes = learned.model, learned.data.binner, learned.data.public_codes
     found: dict[tuple[int, ...], list[int]] = {}
     for position, columns in enumerate(columns_of(model)):
         if len(columns) == 2:
             found.setdefault(columns, []).append(position)
     listed = []
     for columns, positions in found.items():
-        first, second = (features.features[column] for column in columns)
+        first, second = (features.columns[column] for column in columns)
         rows = np.indices((first.size, second.size)).reshape(2, -1)
         lines = [rows[0]] * len(codes)  # of other columns nothing is asked
         lines[columns[1]] = rows[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from skpublicdp.boosting.features import Feature
+from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.boosting.questions import Questions
 from skpublicdp.boosting.scores import UNIT
 
@@ -23,7 +23,7 @@ def as_json(estimator: Any, **of_target: Any) -> str:
     **of_target
         What goes with its kind of target.
     """
-    model, features = estimator._model, estimator._features
+    model, features = estimator._model, estimator._binner
     edges = zip(features.offsets, features.offsets[1:], strict=False)
     columns = [
         _column(feature)
@@ -35,7 +35,7 @@ def as_json(estimator: Any, **of_target: Any) -> str:
             "importance": importance,
         }
         for feature, shape, importance, (start, stop) in zip(
-            features.features,
+            features.columns,
             estimator.shapes_,
             estimator.feature_importances_.tolist(),
             edges,
@@ -72,7 +72,7 @@ def as_json(estimator: Any, **of_target: Any) -> str:
     )
 
 
-def _column(feature: Feature) -> dict[str, Any]:
+def _column(feature: ColumnBins) -> dict[str, Any]:
     column = feature.column
     if not column.categorical:
         kind = "date" if column.dated else "number"

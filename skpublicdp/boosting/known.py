@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 
-from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.posterior import LOG_SCALE, PublicDesign, Scores, kernels, prior
 from skpublicdp.boosting.scores import UNIT, Model, nothing
 
@@ -98,13 +98,13 @@ class Start:
 
 
 def starts(
-    features: FeatureMap, design: PublicDesign, n_targets: int, known: KnownOutcomes | None
+    features: Binner, design: PublicDesign, n_targets: int, known: KnownOutcomes | None
 ) -> list[Start]:
     """Return what a model may begin with: nothing, then public outcomes, trusted more and more.
 
     Parameters
     ----------
-    features : FeatureMap
+    features : Binner
         Cells.
     design : PublicDesign
         Public rows.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.boosting.binner import Codes
 from skpublicdp.boosting.explain import Pair, Shape, Tree
-from skpublicdp.boosting.features import Codes
 from skpublicdp.boosting.questions import leaves
 from skpublicdp.boosting.scores import Model
 from skpublicdp.boosting.words import STRONGEST, Term

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.binner import Codes
 from skpublicdp.boosting.scores import HALF, LIMIT, SIGMOID, UNIT, Model, probabilities
 
 Floats = NDArray[np.float64]

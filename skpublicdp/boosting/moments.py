@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Event
-from skpublicdp.boosting.features import Codes
-from skpublicdp.boosting.rows import Cells
+from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.binner import Codes
 from skpublicdp.boosting.scores import HALF, Integers, Model, residuals
 from skpublicdp.boosting.strategy import ONE, Strategy
 from skpublicdp.ledger import Ledger
@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 PROOF = "docs/proofs/moments.md"
 
 
-def moment_table(model: Model, cells: Cells, *, pure: bool) -> Integers:
+def moment_table(model: Model, cells: BinnedData, *, pure: bool) -> Integers:
     """Sum residuals over cells, and count rows.
 
     Parameters
     ----------
     model : Model
         What the residuals are left by.
-    cells : Cells
+    cells : BinnedData
         Rows as cells.
     pure : bool
         How residuals are scaled.
@@ -43,7 +43,7 @@ def moment_table(model: Model, cells: Cells, *, pure: bool) -> Integers:
         values = residuals(model.margins(codes), cells.rows.y[at], pure)
         return cell_sums(values, codes, model.offsets)
 
-    table: Integers = cells.rows.fold(of_chunk)
+    table: Integers = cells.rows.sum_over_chunks(of_chunk)
     return table
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from skpublicdp._internal.redaction import call_silently
-from skpublicdp.boosting.features import Codes, FeatureMap
+from skpublicdp.boosting.binner import Binner, Codes
 from skpublicdp.boosting.questions import leaves
 from skpublicdp.boosting.scores import Model
 from skpublicdp.data.bounds import position_of
@@ -132,7 +132,7 @@ def _meet(one: Part, other: Part) -> bool:
 
 def constrained(
     model: Model,
-    features: FeatureMap,
+    features: Binner,
     public_codes: Codes,
     directions: Directions,
     covariances: list[Floats],
@@ -143,7 +143,7 @@ def constrained(
     ----------
     model : Model
         What was learned.
-    features : FeatureMap
+    features : Binner
         The cells.
     public_codes : ndarray of int, shape (n_columns, m)
         Public rows, whose mean margin stays what it is.
@@ -165,7 +165,7 @@ def constrained(
         variances = _variances(known, public_codes[column], features.sizes[column])
         project = column_order(int(directions[column]))
         scores[0, cells] = np.rint(project(scores[0, cells].astype(np.float64), variances))
-    of_trees = covariances[len(features.features) :]
+    of_trees = covariances[len(features.columns) :]
     for place, tree in enumerate(model.trees):
         order = tree_order(tree, features.sizes, directions)
         if order is not None:

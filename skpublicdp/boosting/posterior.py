@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, qr, solve_triangular
 from scipy.optimize import minimize
 
-from skpublicdp.boosting.features import FeatureMap
-from skpublicdp.boosting.plan import MISMATCH
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.budget_split import MISMATCH
 
 Floats = NDArray[np.float64]
 
@@ -161,11 +161,11 @@ def condensed(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Flo
     return totals / deviations @ axes, along
 
 
-def kernels(features: FeatureMap, design: PublicDesign) -> list[Floats]:
+def kernels(features: Binner, design: PublicDesign) -> list[Floats]:
     """Return each column's prior covariance, of scale 1: smooth in a number's public rank."""
     blocks = []
     mass = design.weights @ design.X
-    for start, feature in zip(features.offsets, features.features, strict=False):
+    for start, feature in zip(features.offsets, features.columns, strict=False):
         block = np.eye(feature.size)
         if not feature.column.categorical and feature.size > 1:
             bins = feature.size - 1  # the cell of missing values has no neighbours

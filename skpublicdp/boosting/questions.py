@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.features import Codes, FeatureMap, Floats, Integers
+from skpublicdp.boosting.binner import Binner, Codes, Floats, Integers
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.joint import joint_table
 from skpublicdp.hypotheses.splits import Predicates, one_per_partition, shown, split_prior
@@ -64,13 +64,13 @@ class Questions(Predicates):
         return float(self.first[predicate]) - 1, float(self.last[predicate])
 
 
-def carried_questions(asked: Questions, features: FeatureMap, finer: FeatureMap) -> Questions:
+def carried_questions(asked: Questions, features: Binner, finer: Binner) -> Questions:
     """Ask the same of cells that were cut further."""
     first, last = asked.first.astype(np.intp), asked.last.astype(np.intp)
-    for position, (old, new) in enumerate(zip(features.features, finer.features, strict=True)):
+    for position, (old, new) in enumerate(zip(features.columns, finer.columns, strict=True)):
         mine = asked.features == position
         # where the old cells begin among the new ones
-        begins = np.searchsorted(old.of_finer(new), np.arange(old.size + 1))
+        begins = np.searchsorted(old.coarse_bins(new), np.arange(old.size + 1))
         first[mine], last[mine] = begins[first[mine]], begins[last[mine] + 1] - 1
     return Questions(asked.features, first, last, asked.texts)
 
@@ -183,14 +183,14 @@ def _together(met: Floats, order: int) -> list[Floats]:
     return [one.T for one in found]
 
 
-def questions(features: FeatureMap, codes: Codes) -> Questions:
+def questions(features: Binner, codes: Codes) -> Questions:
     """List the questions that part the public rows, one for each way to part them.
 
     Numbers are asked whether they are above a cut, categories whether they are one of them, and
     both whether they are missing.
     """
     asked: list[tuple[int, int, int, str, str]] = []
-    for position, feature in enumerate(features.features):
+    for position, feature in enumerate(features.columns):
         missing, column = feature.size - 1, feature.column
         if column.categorical:
             for code, label in enumerate(feature.labels[:-1]):

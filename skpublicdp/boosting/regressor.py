@@ -234,7 +234,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         """
         rows, learned = self._learn(
             Outcomes(self.outcome_bounds),
-            lambda learner: learner.moments(trees=self.method == "auto"),
+            lambda learner: learner.fit_additive(trees=self.method == "auto"),
             X,
             y,
             X_public=X_public,
@@ -247,9 +247,9 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         low, high = self.outcome_bounds_ = rows.outcome_bounds
         # a margin of 0 is in the middle
         self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
-        self._shares = residual_shares(learned.residuals, rows.coded.n)
+        self._shares = residual_shares(learned.residuals, rows.rows.n)
         self._spread = Spread(learned, (high - low) / 4)
-        public = self._spread.variances(learned.cells.public_codes, rows.X_public)
+        public = self._spread.variances(learned.data.public_codes, rows.X_public)
         self._average_variance = float(public.mean())
         return self
 
@@ -299,7 +299,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         """
         check_is_fitted(self)
         columns = self._columns_at_fit
-        features, model, spread = self._features, self._model, self._spread
+        features, model, spread = self._binner, self._model, self._spread
         low, high = self.outcome_bounds_
         mean = self._loss.mean
         tail = (1 - level) / 2

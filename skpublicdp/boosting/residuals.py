@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.moments import PROOF
-from skpublicdp.boosting.plan import Budget
-from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF, Model
 from skpublicdp.ledger import Ledger
 
@@ -32,11 +32,11 @@ LEAST_VARIANCE = 1e-4
 
 def residual_variance(
     model: Model,
-    cells: Cells,
+    cells: BinnedData,
     row_weights: Floats,
     loss: Loss,
     ledger: Ledger,
-    budget: Budget,
+    budget: StageBudget,
 ) -> float:
     """Release the sum of squared residuals; return it over that of slopes among public rows."""
 
@@ -45,7 +45,7 @@ def residual_variance(
         return np.array([(residuals**2).sum()]).astype(np.int64)
 
     squares = ledger.add_noise(
-        cells.rows.fold(squared),
+        cells.rows.sum_over_chunks(squared),
         Sensitivity(HALF**2, HALF**4),
         budget.event,
         name="noisy sum of squared residuals",
@@ -57,7 +57,7 @@ def residual_variance(
 
 
 def residual_counts(
-    model: Model, cells: Cells, loss: Loss, ledger: Ledger, budget: Budget
+    model: Model, cells: BinnedData, loss: Loss, ledger: Ledger, budget: StageBudget
 ) -> Integers:
     """Release how many outcomes lie how far from what is predicted, from -1 to 1.
 
@@ -73,7 +73,7 @@ def residual_counts(
         bins = np.searchsorted(EDGES, left, side="right") - 1
         return np.bincount(bins.clip(0, size - 1), minlength=size)
 
-    counts = cells.rows.fold(counted)
+    counts = cells.rows.sum_over_chunks(counted)
     # a row that moves is missing in one bin and counts in another one
     moved, name = Sensitivity(2, 2), "noisy counts of residuals"
     return ledger.add_noise(counts, moved, budget.event, name=name, proof=PROOF).values

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.binner import Codes
 from skpublicdp.boosting.questions import leaves
 from skpublicdp.hypotheses.trees import DecisionTree
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.boosting.binner import Codes, ColumnBins
 from skpublicdp.boosting.explain import centred_deviations
-from skpublicdp.boosting.features import Codes, Feature
-from skpublicdp.boosting.learner import Learned
+from skpublicdp.boosting.fit import FittedModel
 from skpublicdp.boosting.questions import leaves
 from skpublicdp.boosting.scores import UNIT
 from skpublicdp.hypotheses.trees import DecisionTree
@@ -47,7 +47,7 @@ class Slopes:
         return found
 
 
-def slopes_of(feature: Feature, scores: Floats) -> Slopes:
+def slopes_of(feature: ColumnBins, scores: Floats) -> Slopes:
     """Return the line of a number's scores."""
     values = np.asarray(feature.column.values, dtype=np.float64)
     values = np.append(values[np.isfinite(values)], feature.cuts)
@@ -78,21 +78,21 @@ class Spread:
 
     Parameters
     ----------
-    learned : Learned
+    learned : FittedModel
         What was learned.
     unit : float
         What a margin of 1 is called.
     """
 
-    def __init__(self, learned: Learned, unit: float) -> None:
-        features, codes = learned.cells.features, learned.cells.public_codes
+    def __init__(self, learned: FittedModel, unit: float) -> None:
+        features, codes = learned.data.binner, learned.data.public_codes
         scores = [
             np.array(learned.model.scores[0, start:stop] * (unit / UNIT), dtype=np.float64)
             for start, stop in zip(features.offsets, features.offsets[1:], strict=False)
         ]
         self._lines = [
             slopes_of(feature, of_cells) if len(feature.cuts) else None
-            for feature, of_cells in zip(features.features, scores, strict=True)
+            for feature, of_cells in zip(features.columns, scores, strict=True)
         ]
         self._trees: tuple[DecisionTree, ...] = learned.model.trees
         lines = [*codes, *(leaves(tree.splits, codes) for tree in self._trees)]

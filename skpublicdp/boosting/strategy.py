@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.scores import HALF
 
 Floats = NDArray[np.float64]
@@ -92,7 +92,7 @@ class Strategy:
         return Sensitivity(absolute, squared)
 
 
-def cell_strategy(features: FeatureMap, X: Floats, *, pure: bool) -> Strategy:
+def cell_strategy(features: Binner, X: Floats, *, pure: bool) -> Strategy:
     """Measure each cell; with Laplace noise, of columns with two public cells their difference.
 
     With Gaussian noise a row counts `HALF` for free: one that moves to another cell takes two
@@ -100,7 +100,7 @@ def cell_strategy(features: FeatureMap, X: Floats, *, pure: bool) -> Strategy:
 
     Parameters
     ----------
-    features : FeatureMap
+    features : Binner
         The columns.
     X : ndarray of float64, shape (m, n_cells)
         Cells of the public rows.
@@ -121,7 +121,7 @@ def cell_strategy(features: FeatureMap, X: Floats, *, pure: bool) -> Strategy:
 
 
 def smooth_strategy(
-    features: FeatureMap,
+    features: Binner,
     shares: Floats,
     kernels: Sequence[Floats],
     variance: float,
@@ -138,7 +138,7 @@ def smooth_strategy(
 
     Parameters
     ----------
-    features : FeatureMap
+    features : Binner
         The columns.
     shares : ndarray of float64, shape (n_cells,)
         Share of the rows in each cell; 0 in those that no public row has.

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
+from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.known import Start, blended, trusted
 from skpublicdp.boosting.moments import PROOF, cell_sums
 from skpublicdp.boosting.posterior import PublicDesign, Release, Scores, update
 from skpublicdp.boosting.questions import leaves
-from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import (
     HALF,
     UNIT,
@@ -51,7 +51,7 @@ class Voters:
         measured tell how far to believe in each.
     cover : TreeCover
         The trees.
-    cells : Cells
+    cells : BinnedData
         Private rows as cells.
     ledger : Ledger
         Pays.
@@ -66,7 +66,9 @@ class Voters:
         How sure the scores of the leaves of each tree are, if they were measured.
     """
 
-    def __init__(self, begin: list[Start], cover: TreeCover, cells: Cells, ledger: Ledger) -> None:
+    def __init__(
+        self, begin: list[Start], cover: TreeCover, cells: BinnedData, ledger: Ledger
+    ) -> None:
         self._begin, self.of_trees = begin, list[Floats]()
         self._cover, self._cells, self._ledger = cover, cells, ledger
         self._set(begin[-1])
@@ -145,7 +147,7 @@ class Voters:
             return self._cover.tabulate(X, y[at], weight)
 
         path = self._ledger.draw(
-            self._cover.family(cells.rows.fold(tabulated)),
+            self._cover.family(cells.rows.sum_over_chunks(tabulated)),
             drawn,
             HEAVIEST,
             name="exponential mechanism, exact draw of a tree",
@@ -155,21 +157,21 @@ class Voters:
 
     def _add(self, tree: DecisionTree, scores: Integers) -> None:
         self.model = self.model.with_tree(tree, scores)
-        self._cells.move(self._margins, scores, self._cells.leaf_lines(tree.splits))
+        self._cells.add_scores(self._margins, scores, self._cells.leaf_indexer(tree.splits))
 
 
 def leaf_sums(
-    tree: DecisionTree, cells: Cells, margins: NDArray[np.int32], *, pure: bool
+    tree: DecisionTree, cells: BinnedData, margins: NDArray[np.int32], *, pure: bool
 ) -> Integers:
     """Add up residuals over the rows of each leaf, shape (n_targets, n_leaves)."""
-    line = cells.leaf_lines(tree.splits)
+    line = cells.leaf_indexer(tree.splits)
 
     def of_chunk(at: slice) -> Integers:
         values = residuals(margins[:, at], cells.rows.y[at], pure)
         ends = np.array([0, len(tree.leaves)])
         return cell_sums(values, line(at)[None], ends)[:-1]
 
-    total: Integers = cells.rows.fold(of_chunk)
+    total: Integers = cells.rows.sum_over_chunks(of_chunk)
     return total
 
 

@@ -155,7 +155,7 @@ class ShapeDisplay:
             )
         shapes = find_shapes(clf, features)
         position, sign, label = find_target(clf, target)
-        columns = [feature.column for feature in clf._features.features]
+        columns = [feature.column for feature in clf._binner.columns]
         public = {shape: column.values for shape, column in zip(clf.shapes_, columns, strict=True)}
         display = cls(
             shapes if sign > 0 else [replace(shape, scores=-shape.scores) for shape in shapes],

@@ -51,14 +51,14 @@ MUTANTS = (
     Mutant(
         "exact counts of the labels",
         UNPAID,
-        "boosting/stages.py",
+        "boosting/fit_steps.py",
         """            proof=PROOF,
         ).values
         n = self._n
 """,
         """            proof=PROOF,
         ).values
-        counts = self._rows.coded.fold(counted)
+        counts = self._training.rows.sum_over_chunks(counted)
         n = self._n
 """,
         (f"{CLASSIFIER}, rounds",),
@@ -66,15 +66,15 @@ MUTANTS = (
     Mutant(
         "drift by exact counts",
         UNPAID,
-        "boosting/stages.py",
-        "        return compare(design, chosen, T, counts.values, counts.variance, unlikely)\n",
-        "        return compare(design, chosen, T, chosen @ rows[-1], counts.variance, unlikely)\n",
+        "boosting/fit_steps.py",
+        "return estimate_shift(design, chosen, T, counts.values, counts.variance, unlikely)\n",
+        "return estimate_shift(design, chosen, T, chosen @ rows[-1], counts.variance, unlikely)\n",
         (f"{CLASSIFIER}, drift",),
     ),
     Mutant(
         "cells by quantiles of private rows",
         STRUCTURE,
-        "boosting/door.py",
+        "boosting/training_data.py",
         "        X_public=encoded,\n        n_private",
         """        X_public=np.concatenate(
             [encoded, np.quantile(data.in_memory()[0], [0.25, 0.5, 0.75], axis=0)]
@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "a grown tree by a row's own residual alone",
         SENSITIVITY,
-        "boosting/growth.py",
+        "boosting/newton_boosting.py",
         "            2 * (HALF + len(residuals)),\n",
         "            HALF // 2,\n",
         (f"{CLASSIFIER}, trees grown",),
@@ -117,15 +117,15 @@ MUTANTS = (
     Mutant(
         "rows thinned out by their values",
         STRUCTURE,
-        "boosting/learner.py",
-        "        some = self._all.some(self._ledger.subset(self._n, few))\n",
-        "        some = self._all.some(np.argsort(self._all.columns[0], kind='stable')[:few])\n",
+        "boosting/fit.py",
+        "self._all_rows.take(self._ledger.subset(self._n, few))\n",
+        "self._all_rows.take(np.argsort(self._all_rows.columns[0], kind='stable')[:few])\n",
         (f"{CLASSIFIER}, some rows",),
     ),
     Mutant(
         "growth that ends when an exact sum is small",
         UNPAID,
-        "boosting/growth.py",
+        "boosting/newton_boosting.py",
         "            if block.gain <= 0:\n                break\n        return left\n",
         """            residuals, _ = self._loss.parts(self._margins, self._cells.rows.y)
             if abs(residuals.sum()) < residuals.shape[1]:
@@ -140,7 +140,7 @@ MUTANTS = (
         "boosting/classifier.py",
         "        self.classes_ = rows.classes\n        return self\n",
         """        self.classes_ = rows.classes
-        self.class_count_ = np.bincount(rows.coded.y, minlength=len(rows.classes))
+        self.class_count_ = np.bincount(rows.rows.y, minlength=len(rows.classes))
         return self
 """,
         (f"{CLASSIFIER}, pure",),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.plan import FINE
+from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.data.binning import cut_points, fine_edges
 from skpublicdp.data.columns import MISSING, OTHER, Column, Schema
 from skpublicdp.data.edges import Edges
@@ -21,12 +21,12 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-MOST_CATEGORIES = 64
+MAX_CATEGORIES = 64
 """Of a column of more categories, so many with the most public rows have cells of their own."""
 
 
 @dataclass(frozen=True, eq=False)
-class Feature:
+class ColumnBins:
     """One column, cut into cells.
 
     Attributes
@@ -69,7 +69,7 @@ class Feature:
         """The smallest type that holds its cells."""
         return np.min_scalar_type(self.size - 1)
 
-    def of_finer(self, finer: Feature) -> Codes:
+    def coarse_bins(self, finer: ColumnBins) -> Codes:
         """Return the cell that has each of the finer cells, whose cuts include all of these."""
         if self.column.categorical:
             return np.arange(self.size).astype(self.dtype)
@@ -93,26 +93,26 @@ class Feature:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureMap:
+class Binner:
     """Cells of all columns.
 
     Attributes
     ----------
-    features : tuple of Feature
+    columns : tuple of ColumnBins
         One per column.
     """
 
-    features: tuple[Feature, ...]
+    columns: tuple[ColumnBins, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(feature.column.name for feature in self.features)
+        return tuple(feature.column.name for feature in self.columns)
 
     @property
     def sizes(self) -> list[int]:
         """Number of cells of each column."""
-        return [feature.size for feature in self.features]
+        return [feature.size for feature in self.columns]
 
     @property
     def offsets(self) -> NDArray[np.intp]:
@@ -132,8 +132,8 @@ class FeatureMap:
         ndarray of int, shape (n_features, n)
             One line per column.
         """
-        codes = np.empty((len(self.features), X.shape[0]), dtype=self.dtype)
-        for position, feature in enumerate(self.features):
+        codes = np.empty((len(self.columns), X.shape[0]), dtype=self.dtype)
+        for position, feature in enumerate(self.columns):
             codes[position] = X.codes(position, feature.codes)
         return codes
 
@@ -144,7 +144,7 @@ class FeatureMap:
 
     def encoded_codes(self, rows: Floats) -> Codes:
         """Return the cells of encoded rows, shape (n_features, n)."""
-        lines = zip(self.features, rows.T, strict=True)
+        lines = zip(self.columns, rows.T, strict=True)
         return np.array([feature.encoded_codes(line) for feature, line in lines])
 
     def indicators(self, codes: Codes) -> Floats:
@@ -156,16 +156,16 @@ class FeatureMap:
         return design
 
 
-MOST_CELLS = 32
+MAX_FINE_BINS = 32
 """Most quantile cells of a column of numbers where there is growth."""
 
 
-def refined(features: FeatureMap, X_public: Floats, weights: Floats) -> FeatureMap:
+def refine_bins(features: Binner, X_public: Floats, weights: Floats) -> Binner:
     """Cut numeric columns further.
 
     Parameters
     ----------
-    features : FeatureMap
+    features : Binner
         The cells so far.
     X_public : ndarray of float64, shape (m, n_features)
         Encoded public rows; missing numbers are NaN.
@@ -174,32 +174,32 @@ def refined(features: FeatureMap, X_public: Floats, weights: Floats) -> FeatureM
 
     Returns
     -------
-    FeatureMap
+    Binner
         Cells within these, at quantiles, and where one value has most rows at quantiles of the
         distinct values, too.
     """
     finer = []
-    for feature, values in zip(features.features, X_public.T, strict=True):
+    for feature, values in zip(features.columns, X_public.T, strict=True):
         known = ~np.isnan(values)
         if feature.column.categorical or not known.any():
             finer.append(feature)
             continue
-        cuts = np.union1d(feature.cuts, cut_points(values[known], MOST_CELLS, weights[known]))
-        if len(cuts) < 0.7 * MOST_CELLS:
-            cuts = np.union1d(cuts, cut_points(np.unique(values[known]), MOST_CELLS // 2))
-        finer.append(Feature(feature.column, cuts, len(cuts) + 2, feature.own))
-    return FeatureMap(tuple(finer))
+        cuts = np.union1d(feature.cuts, cut_points(values[known], MAX_FINE_BINS, weights[known]))
+        if len(cuts) < 0.7 * MAX_FINE_BINS:
+            cuts = np.union1d(cuts, cut_points(np.unique(values[known]), MAX_FINE_BINS // 2))
+        finer.append(ColumnBins(feature.column, cuts, len(cuts) + 2, feature.own))
+    return Binner(tuple(finer))
 
 
-def carried(scores: Integers, features: FeatureMap, finer: FeatureMap) -> Integers:
+def refine_scores(scores: Integers, features: Binner, finer: Binner) -> Integers:
     """Return the scores of cells that were cut further, shape (n_targets, n_cells)."""
-    pairs = zip(features.offsets, features.features, finer.features, strict=False)
-    return np.hstack([scores[:, start + old.of_finer(new)] for start, old, new in pairs])
+    pairs = zip(features.offsets, features.columns, finer.columns, strict=False)
+    return np.hstack([scores[:, start + old.coarse_bins(new)] for start, old, new in pairs])
 
 
-def feature_map(
+def make_binner(
     schema: Schema, X_public: Floats, max_bins: int | None, weights: Floats | None = None
-) -> FeatureMap:
+) -> Binner:
     """Cut columns at quantiles of the public rows, or wherever they may be cut later.
 
     Parameters
@@ -216,7 +216,7 @@ def feature_map(
 
     Returns
     -------
-    FeatureMap
+    Binner
         The cells.
     """
     features = []
@@ -224,17 +224,17 @@ def feature_map(
         if column.categorical:
             counts = np.bincount(values.astype(np.intp), minlength=column.n_categories)
             counts = counts[: len(column.values)]
-            common = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+            common = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
             own = np.full(column.n_categories, len(common), dtype=np.int16)
             own[common] = np.arange(len(common))
             own[-1] = len(common) + 1
-            features.append(Feature(column, np.empty(0), len(common) + 2, own))
+            features.append(ColumnBins(column, np.empty(0), len(common) + 2, own))
         else:
             known = ~np.isnan(values)
             if max_bins is None:
-                cuts = fine_edges(values[known], integral=column.integral, few=FINE)
+                cuts = fine_edges(values[known], integral=column.integral, few=N_BINS)
             else:
                 mass = None if weights is None else weights[known]
                 cuts = cut_points(values[known], max_bins, mass) if known.any() else np.empty(0)
-            features.append(Feature(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
-    return FeatureMap(tuple(features))
+            features.append(ColumnBins(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
+    return Binner(tuple(features))

@@ -14,41 +14,49 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.blocks import Block, smooth_kernel, through_steps
-from skpublicdp.boosting.features import Codes
+from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.budget_split import N_PASSES, StageBudget, tree_share
 from skpublicdp.boosting.loss import Loss, sums_over
 from skpublicdp.boosting.moments import PROOF
-from skpublicdp.boosting.plan import SWEEPS, Budget, tree_share
+from skpublicdp.boosting.neyman_allocation import (
+    ALLOCATION_STEPS,
+    allocation_grid,
+    neyman_allocation,
+)
 from skpublicdp.boosting.questions import Questions, explained, leaves, tree_cover
-from skpublicdp.boosting.rows import Cells
 from skpublicdp.boosting.scores import HALF, UNIT, Model
-from skpublicdp.boosting.shares import FINEST, amounts, least_risk
+from skpublicdp.boosting.term_posterior import (
+    TermPosterior,
+    piecewise_linear_guess,
+    smoothing_prior,
+)
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.ledger import Ledger, drawable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST_TREES = 30
+MAX_INTERACTION_TREES = 30
 
-LAST_SWEEPS = Fraction(1, 4)
+LAST_PASSES_SHARE = Fraction(1, 4)
 """Share of the budget that trees leave for visits."""
 
-TREE_ROWS = 1 << 17
+TREE_SAMPLE_ROWS = 1 << 17
 """A tree is drawn on so many rows at most, evenly spread; each tree on the next ones."""
 
-QUESTIONS = {2: 600, 3: 48}
+MAX_SPLITS_OF_DEPTH = {2: 600, 3: 48}
 """How many questions trees of a depth may ask: tables grow with a power of that."""
 
 
-class Growth:
+class NewtonBooster:
     """Scores of cells and leaves, visited one block at a time.
 
     Parameters
     ----------
     model : Model
         Where to begin.
-    cells : Cells
+    cells : BinnedData
         Private and public rows as cells.
     margins : ndarray of int32, shape (n_targets, n)
         Those of the private rows, which move along with the scores.
@@ -67,7 +75,7 @@ class Growth:
     def __init__(
         self,
         model: Model,
-        cells: Cells,
+        cells: BinnedData,
         margins: NDArray[np.int32],
         row_weights: Floats,
         n_public: float,
@@ -80,23 +88,23 @@ class Growth:
         self._loss, self._ledger, self._sampling = loss, ledger, sampling
         self._public_margins = model.margins(cells.public_codes)
         self._trees: list[DecisionTree] = []
-        self._blocks: list[Block] = []
+        self._terms: list[TermPosterior] = []
         # the cell of each row, for each block
-        self._lines: list[Callable[[slice], Codes]] = []
-        self._public_lines: list[Codes] = []
-        starts = cells.features.offsets
-        for position, feature in enumerate(cells.features.features):
+        self._bin_of_row: list[Callable[[slice], Codes]] = []
+        self._bin_of_public_row: list[Codes] = []
+        starts = cells.binner.offsets
+        for position, feature in enumerate(cells.binner.columns):
             line = cells.public_codes[position]
             kernel = np.eye(feature.size)
             scores = model.scores[:, starts[position] : starts[position + 1]] / UNIT
             guess = scores.copy()
             if not feature.column.categorical:
                 ranks = self._ranks(line, feature.size - 1)
-                kernel = smooth_kernel(ranks)
+                kernel = smoothing_prior(ranks)
                 for of_target in guess:  # the last cell is for missing values
-                    of_target[:-1] = through_steps(of_target[:-1], ranks)
-            self._add(kernel, scores, guess, partial(cells.line, position), line)
-        self._n_columns = len(self._blocks)
+                    of_target[:-1] = piecewise_linear_guess(of_target[:-1], ranks)
+            self._add(kernel, scores, guess, partial(cells.codes_of_column, position), line)
+        self._n_columns = len(self._terms)
 
     @property
     def model(self) -> Model:
@@ -104,7 +112,7 @@ class Growth:
         return self._so_far()
 
     def _so_far(self) -> Model:
-        scores = [_integers(block) for block in self._blocks]
+        scores = [_integers(block) for block in self._terms]
         return replace(
             self._model,
             scores=np.hstack(scores[: self._n_columns]),
@@ -115,21 +123,21 @@ class Growth:
     @property
     def covariances(self) -> list[Floats]:
         """What is believed of the scores of each block, columns first, (n_targets, size, size)."""
-        return [block.covariance for block in self._blocks]
+        return [block.covariance for block in self._terms]
 
-    def run(
+    def fit(
         self,
-        budget: Budget,
+        budget: StageBudget,
         effective: float,
         asked: Questions | None,
         most: int | None,
-        whole: Cells | None = None,
+        whole: BinnedData | None = None,
     ) -> None:
         """Spend a budget.
 
         Parameters
         ----------
-        budget : Budget
+        budget : StageBudget
             All of it.
         effective : float
             How many rows with even labels would say as much.
@@ -137,63 +145,65 @@ class Growth:
             What trees may ask; without it none is drawn.
         most : int, optional
             Most sweeps over all columns.
-        whole : Cells, optional
+        whole : BinnedData, optional
             Rows of the last sweep over columns, if there are more of them than so far.
         """
         # after trees there is one more sweep at least
-        sweeps = max(min(SWEEPS, most or SWEEPS), 1 if asked is None else 2)
+        sweeps = max(min(N_PASSES, most or N_PASSES), 1 if asked is None else 2)
         order = np.random.default_rng(0)
         left, first = Fraction(1), Fraction(1, sweeps)
         if sweeps == 1:
-            self._widen(whole)
+            self._use_all_rows(whole)
         for which in order.permutation(self._n_columns).tolist():
-            self.visit(which, budget.part(first / self._n_columns))
+            self.update_term(which, budget.fraction(first / self._n_columns))
         left -= first
         if asked is not None:
             persons = effective / self._ledger.rows_per_person
-            for cover in self._covers(asked):
+            for cover in self._tree_covers(asked):
                 left = self._grow_trees(budget, left, persons, cover)
         for more in range(sweeps - 1, 0, -1):
             widened = more == 1 and whole is not None
-            for block in self._blocks[: self._n_columns] if widened else ():
-                block.forget()  # sums to come are of more rows
-            shares, now = self._shares(budget.part(left), more), left / more
+            for block in self._terms[: self._n_columns] if widened else ():
+                block.reset_statistics()  # sums to come are of more rows
+            shares, now = self._allocate(budget.fraction(left), more), left / more
             left -= now
-            visited = [w for w in order.permutation(len(self._blocks)).tolist() if shares[w]]
+            visited = [w for w in order.permutation(len(self._terms)).tolist() if shares[w]]
             if widened:
                 # a leaf has so many rows that more hardly help: only columns see them all
                 for which in (w for w in visited if w >= self._n_columns):
-                    self.visit(which, budget.part(now * shares[which]))
-                self._widen(whole)
+                    self.update_term(which, budget.fraction(now * shares[which]))
+                self._use_all_rows(whole)
                 visited = [w for w in visited if w < self._n_columns]
             for which in visited:
-                self.visit(which, budget.part(now * shares[which]))
+                self.update_term(which, budget.fraction(now * shares[which]))
 
-    def _shares(self, budget: Budget, sweeps: int) -> list[Fraction]:
+    def _allocate(self, budget: StageBudget, sweeps: int) -> list[Fraction]:
         """Part a budget for so many sweeps, all alike, among the blocks."""
         moved = self._ledger.for_person(self._loss.moved)
-        finest, equal = FINEST, budget.part(Fraction(1, sweeps * len(self._blocks)))
-        while finest > 1 and not drawable(equal.part(Fraction(1, finest)).event, moved):
+        finest, equal = ALLOCATION_STEPS, budget.fraction(Fraction(1, sweeps * len(self._terms)))
+        while finest > 1 and not drawable(equal.fraction(Fraction(1, finest)).event, moved):
             finest //= 2
-        units = amounts(len(self._blocks), finest)
+        units = allocation_grid(len(self._terms), finest)
         visits = units / units[-1] / sweeps
         precisions = sweeps * (visits**2 if budget.pure else visits) * (2 * HALF) ** 2
         precisions /= budget.variance(moved)
-        return least_risk(np.array([block.risks(precisions) for block in self._blocks]), units)
+        return neyman_allocation(
+            np.array([block.expected_loss(precisions) for block in self._terms]), units
+        )
 
-    def _widen(self, whole: Cells | None) -> None:
+    def _use_all_rows(self, whole: BinnedData | None) -> None:
         """Go on with all rows."""
         if whole is None:
             return
         self._cells, self._margins = whole, whole.margins(self._so_far())
-        self._lines = [
-            *(partial(whole.line, position) for position in range(self._n_columns)),
-            *(whole.leaf_lines(tree.splits) for tree in self._trees),
+        self._bin_of_row = [
+            *(partial(whole.codes_of_column, position) for position in range(self._n_columns)),
+            *(whole.leaf_indexer(tree.splits) for tree in self._trees),
         ]
 
-    def visit(self, which: int, budget: Budget) -> Block:
+    def update_term(self, which: int, budget: StageBudget) -> TermPosterior:
         """Release the sums of a block, and move its scores."""
-        block, line = self._blocks[which], self._lines[which]
+        block, line = self._terms[which], self._bin_of_row[which]
         size = block.scores.shape[1]
         rows, margins = self._cells.rows, self._margins
 
@@ -201,7 +211,7 @@ class Growth:
             return sums_over(line(at), size, self._loss.packed(margins[:, at], rows.y[at]))
 
         measured = self._ledger.add_noise(
-            rows.fold(of_chunk),
+            rows.sum_over_chunks(of_chunk),
             self._loss.moved,
             budget.event,
             name="noisy sums of residuals and slopes over cells",
@@ -210,50 +220,52 @@ class Growth:
         sums, slopes = measured.values / (2 * HALF)
         before = _integers(block)
         variance = measured.variance / (2 * HALF) ** 2
-        block.learn(sums, slopes, variance, self._expected(which, size), self._sampling)
+        block.update(sums, slopes, variance, self._expected(which, size), self._sampling)
         change = _integers(block) - before
-        self._cells.move(margins, change, line)
-        self._public_margins += change[:, self._public_lines[which]]
+        self._cells.add_scores(margins, change, line)
+        self._public_margins += change[:, self._bin_of_public_row[which]]
         return block
 
     def _expected(self, which: int, size: int) -> Floats:
         """Return the sums of slopes that public rows lead to expect, a third of a row besides."""
         _, slopes = self._loss.parts(self._public_margins)
-        weighed, line = self._row_weights * slopes / (2 * HALF), self._public_lines[which]
+        weighed, line = self._row_weights * slopes / (2 * HALF), self._bin_of_public_row[which]
         found = np.array([np.bincount(line, of_target, minlength=size) for of_target in weighed])
         found += 0.3 / max(self._n_public, 1.0) * weighed.sum(axis=1, keepdims=True) + 1e-9
         return self._cells.rows.n * found
 
     def _grow_trees(
-        self, budget: Budget, left: Fraction, persons: float, cover: TreeCover
+        self, budget: StageBudget, left: Fraction, persons: float, cover: TreeCover
     ) -> Fraction:
         """Draw trees until one explains nothing; return what is left of the budget."""
         n = self._cells.rows.n
-        rows = min(n, TREE_ROWS)
+        rows = min(n, TREE_SAMPLE_ROWS)
         share = tree_share(budget, persons * rows / n, cover.size)
         if share is None:
             return left
-        for _ in range(MOST_TREES):
-            if left - share * Fraction(4, 3) < LAST_SWEEPS:
+        for _ in range(MAX_INTERACTION_TREES):
+            if left - share * Fraction(4, 3) < LAST_PASSES_SHARE:
                 break
             # at random: fixed places hold other rows where a table is sorted by a value
             chosen = np.arange(n) if rows == n else self._ledger.subset(n, rows)
-            tree = self._draw(cover, budget.part(share), chosen)
+            tree = self._draw(cover, budget.fraction(share), chosen)
             self._trees.append(tree)
             none = np.zeros((self._loss.n_targets, len(tree.leaves)))
             public_line = leaves(tree.splits, self._cells.public_codes)
-            line = self._cells.leaf_lines(tree.splits)
+            line = self._cells.leaf_indexer(tree.splits)
             self._add(np.eye(len(tree.leaves)), none, none, line, public_line)
-            block = self.visit(len(self._blocks) - 1, budget.part(share / 3))
+            block = self.update_term(len(self._terms) - 1, budget.fraction(share / 3))
             left -= share * Fraction(4, 3)
             if block.gain <= 0:
                 break
         return left
 
-    def _draw(self, cover: TreeCover, budget: Budget, chosen: NDArray[np.intp]) -> DecisionTree:
+    def _draw(
+        self, cover: TreeCover, budget: StageBudget, chosen: NDArray[np.intp]
+    ) -> DecisionTree:
         """Draw a tree with large sums of residuals in its leaves, each towards its label."""
         residuals, _ = self._loss.parts(self._margins[:, chosen], self._cells.rows.y[chosen])
-        codes, sizes = self._cells.codes(chosen), self._cells.features.sizes
+        codes, sizes = self._cells.codes(chosen), self._cells.binner.sizes
         table = np.array(
             [explained(cover.splits, cover.max_depth, codes, sizes, line) for line in residuals]
         )
@@ -261,7 +273,7 @@ class Growth:
             table = np.concatenate([-table, table])
         path = self._ledger.draw(
             cover.family(table),
-            budget.draw_like_noise,
+            budget.draw_as_gaussian,
             # a row counts for a label by the residuals of all others: its own, and how far their
             # sum is from 0, each being rounded
             2 * (HALF + len(residuals)),
@@ -270,14 +282,14 @@ class Growth:
         )
         return cover.hypothesis(path)
 
-    def _covers(self, asked: Questions) -> Iterator[TreeCover]:
+    def _tree_covers(self, asked: Questions) -> Iterator[TreeCover]:
         """Yield trees of each depth, with the questions that part the public rows most evenly."""
         if not len(asked):
             return
-        features, codes = self._cells.features, self._cells.public_codes
+        features, codes = self._cells.binner, self._cells.public_codes
         labels = np.arange(max(self._loss.n_targets, 2))
         prior = tree_cover(asked, codes, features.names, labels, 2).prior
-        for depth, most in QUESTIONS.items():
+        for depth, most in MAX_SPLITS_OF_DEPTH.items():
             few = np.sort(np.argsort(-prior, kind="stable")[:most])
             yield tree_cover(asked[few], codes, features.names, labels, depth)
 
@@ -292,9 +304,9 @@ class Growth:
         size = len(kernel)
         rows = np.bincount(public_line, self._row_weights, minlength=size) * self._n_public
         stretch = self._loss.stretch
-        self._blocks.append(Block(kernel, scores, guess, rows.astype(np.float64), stretch))
-        self._lines.append(line)
-        self._public_lines.append(public_line)
+        self._terms.append(TermPosterior(kernel, scores, guess, rows.astype(np.float64), stretch))
+        self._bin_of_row.append(line)
+        self._bin_of_public_row.append(public_line)
 
     def _ranks(self, public_line: Codes, bins: int) -> Floats:
         """Return where cells lie: half by public mass, half by their number.
@@ -307,5 +319,5 @@ class Growth:
         return ranks
 
 
-def _integers(block: Block) -> Integers:
+def _integers(block: TermPosterior) -> Integers:
     return np.rint(UNIT * block.scores).astype(np.int64)

@@ -10,14 +10,14 @@ Floats = NDArray[np.float64]
 ROUGHNESS = 0.1
 """How much of the variance of a number's scores is rough, beside a smooth part."""
 
-SCALES = np.exp(np.linspace(-9, 2, 23))
+PRIOR_VARIANCES = np.exp(np.linspace(-9, 2, 23))
 """Prior variances of scores; evidence weighs these and 0."""
 
-MOST_SCORE = 6.0
+MAX_SCORE = 6.0
 """Scores beyond are cut: a cell in which all rows have one label has no end."""
 
 
-class Block:
+class TermPosterior:
     """The cells of a column, or the leaves of a tree.
 
     Parameters
@@ -58,11 +58,11 @@ class Block:
         self._public_rows = public_rows
         self._stretch = stretch
         self._sampling = 0.0
-        self._curved = np.zeros(shape)
-        self._scales = np.full(len(SCALES), 1 / len(SCALES))
-        self.forget()
+        self._last_hessian = np.zeros(shape)
+        self._scales = np.full(len(PRIOR_VARIANCES), 1 / len(PRIOR_VARIANCES))
+        self.reset_statistics()
 
-    def learn(
+    def update(
         self, sums: Floats, slopes: Floats, variance: float, expected: Floats, sampling: float
     ) -> None:
         """Take in released sums, and move the scores.
@@ -78,16 +78,16 @@ class Block:
         sampling : float
             Variance of a residual beside its slope.
         """
-        self._pool(sums, slopes, variance)
-        H = self._curved = self._stretch * self._curvature(expected)
+        self._average(sums, slopes, variance)
+        H = self._last_hessian = self._stretch * self._hessian(expected)
         self._sampling = sampling
         noise = np.sqrt(1 / self._precision + sampling * H)
         found = self._posterior(H / noise, (self._residuals + H * self.scores) / noise)
-        moved = np.clip(found, -MOST_SCORE, MOST_SCORE)
+        moved = np.clip(found, -MAX_SCORE, MAX_SCORE)
         self._residuals -= H * (moved - self.scores)
         self.scores = moved
 
-    def risks(self, precisions: Floats) -> Floats:
+    def expected_loss(self, precisions: Floats) -> Floats:
         """Return how much of the loss would be for want of knowledge after further visits.
 
         It is half of tr H C, C being the posterior covariance of the scores and H the curvature.
@@ -102,30 +102,30 @@ class Block:
         ndarray of float64, shape (n,)
             In nats over all rows, as evidence has the scales of the prior so far.
         """
-        H = self._curved
+        H = self._last_hessian
         known = np.maximum(self._precision + precisions, 1e-300)[:, None, None]
         A = H / np.sqrt(1 / known + self._sampling * H)  # (n, n_targets, n_cells)
         values, axes = np.linalg.eigh(A[..., :, None] * self._kernel * A[..., None, :])
         along = H[:, None] @ ((self._kernel * A[..., None, :]) @ axes) ** 2
-        ratios = SCALES * np.maximum(values, 0.0)[..., None]
+        ratios = PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
         found = np.einsum("ntj,ntjs->ns", along[..., 0, :], 1 / (1 + ratios))
         nothing = float((H * np.diag(self._kernel)).sum())
-        risks: Floats = (nothing - SCALES * found) @ (SCALES * self._scales) / 2
+        risks: Floats = (nothing - PRIOR_VARIANCES * found) @ (PRIOR_VARIANCES * self._scales) / 2
         return risks
 
-    def forget(self) -> None:
+    def reset_statistics(self) -> None:
         """Keep the scores and the prior, but no sums: those to come are of more rows."""
         self._residuals, self._slopes = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
         self._precision = 0.0
 
-    def _pool(self, sums: Floats, slopes: Floats, variance: float) -> None:
+    def _average(self, sums: Floats, slopes: Floats, variance: float) -> None:
         """Average with earlier visits by precision."""
         new, total = 1 / variance, self._precision + 1 / variance
         self._residuals = (self._precision * self._residuals + new * sums) / total
         self._slopes = (self._precision * self._slopes + new * slopes) / total
         self._precision = total
 
-    def _curvature(self, expected: Floats) -> Floats:
+    def _hessian(self, expected: Floats) -> Floats:
         """Combine what public rows lead to expect with what was released."""
         precision = (self._public_rows + 0.3) / expected**2
         found = precision * expected + self._precision * self._slopes
@@ -138,7 +138,9 @@ class Block:
         values, axes = np.linalg.eigh(A[:, :, None] * self._kernel * A[:, None, :])
         left = z - A * self._centers
         along = np.einsum("tij,cti->ctj", axes, left)
-        ratios = SCALES * np.maximum(values, 0.0)[..., None]  # (n_targets, n_cells, n_scales)
+        ratios = (
+            PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
+        )  # (n_targets, n_cells, n_scales)
         explained = along[..., None] ** 2 * (ratios / (1 + ratios)) - np.log1p(ratios)
         misses = (left**2).sum(axis=(1, 2))[:, None]
         evidence = (explained.sum(axis=(1, 2)) - misses) / 2  # (n_centers, n_scales)
@@ -150,10 +152,13 @@ class Block:
         weights /= weights.sum() + np.exp(none - top)
         self._scales = weights.sum(axis=0)
         spread = (self._kernel * A[:, None, :]) @ axes  # K A in the axes of A K A
-        each = spread @ (along[..., None] * (SCALES / (1 + ratios))) + self._centers[..., None]
+        each = (
+            spread @ (along[..., None] * (PRIOR_VARIANCES / (1 + ratios)))
+            + self._centers[..., None]
+        )
         scores: Floats = np.einsum("cs,ctis->ti", weights, each)
-        known = np.einsum("cs,s,tjs->tj", weights, SCALES**2, 1 / (1 + ratios))
-        within = float((weights @ SCALES).sum()) * self._kernel
+        known = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
+        within = float((weights @ PRIOR_VARIANCES).sum()) * self._kernel
         within = within - (spread * known[:, None]) @ spread.swapaxes(1, 2)
         # what priors make of the scores differs, too
         around = np.moveaxis(each * np.sqrt(weights)[:, None, None], 0, 2)
@@ -163,7 +168,7 @@ class Block:
         return scores
 
 
-def through_steps(scores: Floats, ranks: Floats) -> Floats:
+def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
     """Join the middles of steps by lines, the outermost of which go on.
 
     Parameters
@@ -180,7 +185,8 @@ def through_steps(scores: Floats, ranks: Floats) -> Floats:
 
     Examples
     --------
-    >>> through_steps(np.array([1.0, 1.0, 2.0, 2.0]), np.array([0.0, 1.0, 2.0, 3.0])).tolist()
+    >>> steps, ranks = np.array([1.0, 1.0, 2.0, 2.0]), np.array([0.0, 1.0, 2.0, 3.0])
+    >>> piecewise_linear_guess(steps, ranks).tolist()
     [0.75, 1.25, 1.75, 2.25]
     """
     begins = np.flatnonzero(np.append(True, np.diff(scores) != 0))
@@ -194,7 +200,7 @@ def through_steps(scores: Floats, ranks: Floats) -> Floats:
     return joined
 
 
-def smooth_kernel(ranks: Floats) -> Floats:
+def smoothing_prior(ranks: Floats) -> Floats:
     """Return the prior covariance of a number's scores, of scale 1; missing values come last.
 
     Parameters

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.features import FeatureMap, feature_map
+from skpublicdp.boosting.binned import BinnedData, FineBinnedRows, encode_rows
+from skpublicdp.boosting.binner import Binner, make_binner
+from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.known import KnownOutcomes
-from skpublicdp.boosting.plan import FINE
-from skpublicdp.boosting.rows import Cells, CodedRows, coded
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import read
 from skpublicdp.data.labels import Kind, Labels, Targets
@@ -22,14 +22,14 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
-class BoostingRows:
+class TrainingData:
     """Rows as they come through the door.
 
     Attributes
     ----------
     schema : Schema
         The columns, from public rows.
-    coded : CodedRows
+    rows : FineBinnedRows
         Rows that are learned from, with the codes of their labels: private ones, then perhaps
         public ones with a label.
     X_public
@@ -42,36 +42,38 @@ class BoostingRows:
         What outcomes of 0 and 1 were.
     assumptions : tuple of str
         What is taken for granted of the columns, for the receipt.
-    known : KnownOutcomes, optional
+    public_labels : KnownOutcomes, optional
         Labels or outcomes of public rows.
     """
 
     schema: Schema
-    coded: CodedRows
+    rows: FineBinnedRows
     X_public: Rows
     n_private: int
     n_public: int
     classes: NDArray[Any] | None
     outcome_bounds: tuple[float, float] | None = None
     assumptions: tuple[str, ...] = ()
-    known: KnownOutcomes | None = None
+    public_labels: KnownOutcomes | None = None
 
     @cached_property
-    def public(self) -> CodedRows:
+    def public(self) -> FineBinnedRows:
         """The public rows; nothing is learned from these."""
         m = len(self.X_public)
-        return CodedRows.encode(self.coded.grid, [(self.X_public, np.zeros(m))], m, np.uint8)
+        return FineBinnedRows.from_encoded(
+            self.rows.fine_binner, [(self.X_public, np.zeros(m))], m, np.uint8
+        )
 
-    def cut(self, max_bins: int, weights: Floats | None = None) -> Cells:
+    def bin(self, max_bins: int, weights: Floats | None = None) -> BinnedData:
         """Cut the columns into cells, by public rows alone, which may be weighed."""
-        return self.cells(feature_map(self.schema, self.X_public, max_bins, weights))
+        return self.with_bins(make_binner(self.schema, self.X_public, max_bins, weights))
 
-    def cells(self, features: FeatureMap) -> Cells:
+    def with_bins(self, features: Binner) -> BinnedData:
         """Return the rows as given cells, or the nearest there may be."""
-        return Cells.cut(features, self.coded, self.public)
+        return BinnedData.from_fine_bins(features, self.rows, self.public)
 
 
-def read_rows(
+def read_training_data(
     estimator: Any,
     X: Any,
     y: Any,
@@ -82,7 +84,7 @@ def read_rows(
     is_public: Any = None,
     groups: Any = None,
     together: bool = False,
-) -> BoostingRows:
+) -> TrainingData:
     """Check what `fit` was given, part private from public rows and describe the columns.
 
     What `y` holds is a `kind` of thing: labels unless said otherwise. With `together` public rows
@@ -100,34 +102,34 @@ def read_rows(
         groups=groups,
         nullable=True,
         stand_in=True,
-        least=FINE,
+        least=N_BINS,
     )
     schema, found = data.schema, data.targets
     assert found is not None
     encoded = data.X_public
-    grid = feature_map(schema, encoded, None)
+    grid = make_binner(schema, encoded, None)
     dtype = (
         found.private.dtype if found.classes is None else np.min_scalar_type(len(found.classes) - 1)
     )
-    coders = [feature.codes for feature in grid.features]
+    coders = [feature.codes for feature in grid.columns]
     chunks, n = data.codes(coders, dtype, estimator.n_jobs), data.n_private
     if together and found.classes is not None and len(found.classes) == 2:
-        chunks = chain(chunks, [coded(grid, dtype, data.X_labelled, found.labelled)])
+        chunks = chain(chunks, [encode_rows(grid, dtype, data.X_labelled, found.labelled)])
         n += len(found.labelled)
-    return BoostingRows(
+    return TrainingData(
         schema=schema,
-        coded=CodedRows.of(grid, chunks, n, dtype, estimator.n_jobs),
+        rows=FineBinnedRows.from_codes(grid, chunks, n, dtype, estimator.n_jobs),
         X_public=encoded,
         n_private=data.n_private,
         n_public=data.n_public,
         classes=found.classes,
         outcome_bounds=found.bounds,
         assumptions=data.assumptions,
-        known=_known(found, data.made_up),
+        public_labels=_public_labels(found, data.made_up),
     )
 
 
-def _known(targets: Targets, made_up: NDArray[np.bool_]) -> KnownOutcomes | None:
+def _public_labels(targets: Targets, made_up: NDArray[np.bool_]) -> KnownOutcomes | None:
     rows = np.flatnonzero(targets.which)
     kept = ~made_up[rows]  # an outcome says nothing of a value that it did not come with
     if not kept.any():

@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-FINEST = 32
+ALLOCATION_STEPS = 32
 """Whoever gets anything gets one over so many of an equal share, if its noise can be drawn."""
 
 
-def amounts(size: int, finest: int = FINEST) -> Integers:
+def allocation_grid(size: int, finest: int = ALLOCATION_STEPS) -> Integers:
     """Return what one of so many may get, 0 first: the whole is `size` times `finest` units."""
     whole = size * finest
     powers = 1 << np.arange(whole.bit_length())
     return np.concatenate([[0], powers[powers < whole], [whole]])
 
 
-def least_risk(risks: Floats, units: Integers) -> list[Fraction]:
+def neyman_allocation(risks: Floats, units: Integers) -> list[Fraction]:
     """Part a whole so that risks add up to least.
 
     Parameters
@@ -39,10 +39,10 @@ def least_risk(risks: Floats, units: Integers) -> list[Fraction]:
 
     Examples
     --------
-    >>> from skpublicdp.boosting.shares import amounts, least_risk
-    >>> units = amounts(2)
+    >>> from skpublicdp.boosting.neyman_allocation import allocation_grid, neyman_allocation
+    >>> units = allocation_grid(2)
     >>> noise = 1 / (1 + units)
-    >>> [str(share) for share in least_risk(np.array([noise, 9 * noise]), units)]
+    >>> [str(share) for share in neyman_allocation(np.array([noise, 9 * noise]), units)]
     ['1/4', '3/4']
     """
     size = len(risks)

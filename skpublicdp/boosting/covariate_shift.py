@@ -6,32 +6,32 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve
 from scipy.optimize import minimize
 from scipy.stats import rankdata
 
-from skpublicdp.boosting.features import FeatureMap
+from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.posterior import PublicDesign, along_axes, condensed
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-UNLIKELY = 2.0
+MIN_SHIFT_EVIDENCE = 2.0
 """Logarithm of the evidence beyond which public rows are taken to be of another population."""
 
-LEAST_SIZE = 0.1
+MIN_EFFECTIVE_FRACTION = 0.1
 """Least share of the public rows that must count: beyond, no weights make them alike."""
 
-SCALES = np.geomspace(0.003, 30, 25)
+TILT_VARIANCES = np.geomspace(0.003, 30, 25)
 """By how much the logarithms of weights may vary, as variances; evidence chooses."""
 
 
-def halves(features: FeatureMap, design: PublicDesign) -> Integers:
+def median_split_indicators(features: Binner, design: PublicDesign) -> Integers:
     """Choose the half of each column's cells that has the share of rows next to one half.
 
     Parameters
     ----------
-    features : FeatureMap
+    features : Binner
         The cells. Those of numbers are taken in order, those of categories the most common first.
     design : PublicDesign
         Public rows.
@@ -43,7 +43,7 @@ def halves(features: FeatureMap, design: PublicDesign) -> Integers:
         are left out.
     """
     chosen, shares = [], design.weights @ design.X
-    for start, feature in zip(features.offsets, features.features, strict=False):
+    for start, feature in zip(features.offsets, features.columns, strict=False):
         share = shares[start : start + feature.size]
         order = np.arange(feature.size)
         if feature.column.categorical:
@@ -58,7 +58,7 @@ def halves(features: FeatureMap, design: PublicDesign) -> Integers:
     return np.array(chosen, dtype=np.int64).reshape(len(chosen), len(shares))
 
 
-def tendencies(features: FeatureMap, X: Floats, X_public: Floats) -> Floats:
+def shift_features(features: Binner, X: Floats, X_public: Floats) -> Floats:
     """Return what the log-odds of a row's being public may depend on, linearly.
 
     Numbers count by the log-odds of their rank, which grow without end in both tails; categories
@@ -66,7 +66,7 @@ def tendencies(features: FeatureMap, X: Floats, X_public: Floats) -> Floats:
 
     Parameters
     ----------
-    features : FeatureMap
+    features : Binner
         The cells.
     X : ndarray of float64, shape (m, n_cells)
         Cells of the public rows, 0 and 1.
@@ -80,7 +80,7 @@ def tendencies(features: FeatureMap, X: Floats, X_public: Floats) -> Floats:
     """
     found = []
     for start, stop, feature, values in zip(
-        features.offsets, features.offsets[1:], features.features, X_public.T, strict=False
+        features.offsets, features.offsets[1:], features.columns, X_public.T, strict=False
     ):
         if feature.column.categorical:
             found.append(X[:, start:stop])
@@ -94,7 +94,7 @@ def tendencies(features: FeatureMap, X: Floats, X_public: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class ShiftEstimate:
     """What counts of halves say of public rows.
 
     Attributes
@@ -112,14 +112,14 @@ class Look:
     drifted: bool
 
 
-def compare(
+def estimate_shift(
     design: PublicDesign,
     chosen: Integers,
     T: Floats,
     counts: Integers,
     variance: float,
     unlikely: float,
-) -> Look:
+) -> ShiftEstimate:
     """Compare the halves of private rows with those of public ones, and weigh these if need be.
 
     Weights are multiplied by exp(T a) for a normal a, of the variance that has the most evidence,
@@ -142,7 +142,7 @@ def compare(
 
     Returns
     -------
-    Look
+    ShiftEstimate
         The drift and the weights.
     """
     Z = design.X @ chosen.T
@@ -166,13 +166,13 @@ def compare(
     likely = np.linalg.solve(root, moved)
     values, axes = np.linalg.eigh(likely @ likely.T)
     along = (axes.T @ np.linalg.solve(root, miss)) ** 2
-    ratios = SCALES[:, None] * np.maximum(values, 0.0)
+    ratios = TILT_VARIANCES[:, None] * np.maximum(values, 0.0)
     evidence = (along * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
     best = int(np.argmax(evidence))
     if evidence[best] <= unlikely:
-        return Look(drift, None, drifted=False)
+        return ShiftEstimate(drift, None, drifted=False)
 
-    scaled, factor = np.sqrt(SCALES[best]) * T, cho_factor(chance)
+    scaled, factor = np.sqrt(TILT_VARIANCES[best]) * T, cho_factor(chance)
 
     def tilted(a: Floats) -> Floats:
         exponent = scaled @ a
@@ -190,5 +190,79 @@ def compare(
     found = tilted(minimize(loss, np.zeros(T.shape[1]), jac=True, method="L-BFGS-B").x)
     found = np.maximum(found, 1e-100)  # logarithms of weights are taken later
     found /= found.sum()
-    few = 1 / (found @ found) < LEAST_SIZE * len(found)
-    return Look(drift, None if few else found, drifted=True)
+    few = 1 / (found @ found) < MIN_EFFECTIVE_FRACTION * len(found)
+    return ShiftEstimate(drift, None if few else found, drifted=True)
+
+
+def expected_bin_shares(features: Binner, design: PublicDesign) -> Floats:
+    """Return the share of rows the public ones lead to expect in each cell.
+
+    Categories that no public row has get the share that Good and Turing estimate from those that
+    one public row has: max(f, 1/2) / m, f of them being seen once.
+    """
+    counts = design.X.sum(axis=0)
+    m = len(design.X)
+    shares = design.weights @ design.X
+    for start, feature in zip(features.offsets, features.columns, strict=False):
+        if feature.column.categorical:
+            known = slice(start, start + feature.size - 2)
+            once = int((counts[known] == 1).sum())
+            unseen = max(once, 0.5) / m
+            shares[start : start + feature.size] *= 1 - unseen
+            shares[start + feature.size - 2] = unseen
+    expected: Floats = shares
+    return expected
+
+
+def calibrate_weights(
+    design: PublicDesign, Z: Floats, counts: Floats, variance: float
+) -> PublicDesign:
+    """Reweigh public rows towards released counts.
+
+    Minimises m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the dual,
+    whose optimum has log(w / u) linear in what is counted. u are the weights so far, and m is as
+    many rows of equal weight as say as much.
+
+    Parameters
+    ----------
+    design : PublicDesign
+        Public rows.
+    Z : ndarray of float64, shape (m, n_measured)
+        What each of them adds to a count.
+    counts : ndarray of float64, shape (n_measured,)
+        Counts of private rows, with noise.
+    variance : float
+        Variance of the noise.
+    """
+    n, m = design.n, design.size
+    base = np.log(design.weights)
+    dual = np.zeros(len(counts))
+
+    def evaluate(dual: Floats) -> tuple[float, Floats]:
+        exponent = n * (Z @ dual) / m + base
+        top = exponent.max()
+        weights = np.exp(exponent - top)
+        total = weights.sum()
+        value = m * (top + np.log(total)) - dual @ counts + variance * (dual @ dual) / 2
+        return float(value), weights / total
+
+    value, weights = evaluate(dual)
+    for _ in range(50):
+        mean = Z.T @ weights
+        slope = n * mean - counts + variance * dual
+        hessian = n**2 / m * ((Z * weights[:, None]).T @ Z - np.outer(mean, mean))
+        hessian[np.diag_indices_from(hessian)] += variance
+        step = solve(hessian, slope, assume_a="pos")
+        decrease = float(slope @ step)
+        if decrease < 1e-8:
+            break
+        size = 1.0
+        while size > 1e-6:
+            trial, trial_weights = evaluate(dual - size * step)
+            if trial <= value - size * decrease / 4:
+                break
+            size /= 2
+        else:
+            break
+        dual, value, weights = dual - size * step, trial, trial_weights
+    return PublicDesign(design.X, weights, n)
