@@ -58,5 +58,9 @@ class UnmeasuredWarning(UserWarning):
     """An answer comes from a model of released tables, none of which was about the question."""
 
 
+class UncoveredBoundsWarning(UserWarning):
+    """The bins of a histogram do not cover the bounds of the column: some rows are in no bin."""
+
+
 class ReadError(RuntimeError):
     """Rows could not be read or counted; what failed is not quoted, as it may quote a value."""

@@ -16,8 +16,10 @@ from skpublicdp.card import ShowsCard
 from skpublicdp.data.columns import Column, Schema
 from skpublicdp.data.frames import is_frame
 from skpublicdp.data.reading import read_table
+from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.ledger import public_seed
 from skpublicdp.parameters import Seed
+from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
 from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
@@ -270,25 +272,30 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
         return described.written(line.quantile_interval(_fractions(p)))
 
     def histogram(self, edges: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
-        """Estimate the fraction between edges.
+        """Estimate the fraction of the population in each bin.
 
         Parameters
         ----------
-        edges : array-like of float, shape (n_bins + 1,)
-            Increasing; a bin holds its right edge and not its left one.
+        edges : array-like of float or of dates, shape (n_bins + 1,)
+            Increasing. A bin (a, b] contains its right edge and not its left one, except that the
+            first bin contains both of its edges, as in ``pandas.cut(..., include_lowest=True)``.
+            In ``numpy.histogram`` a bin [a, b) contains its left edge, and the last one both.
         column : str or int, default=None
             Name or position of a numeric column; not needed if there is one.
 
         Returns
         -------
         ndarray of shape (n_bins,)
-            Fractions.
+            Fractions. They add up to 1 if the bins cover the bounds of the column.
+
+        Warns
+        -----
+        UncoveredBoundsWarning
+            If the bins do not cover the bounds of the column, so that some rows may be in no bin.
         """
         line, described = self._line(column)
-        numbers = described.numbers(edges)
-        if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
-            raise ValueError("edges must be two or more increasing numbers.")
-        return np.diff(line.cdf(numbers))
+        above, up_to = _bins(edges, described)
+        return line.cdf(up_to) - line.cdf(above)
 
     def mean(self, column: str | int | None = None) -> Any:
         """Estimate the mean.
@@ -333,6 +340,24 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
         if isinstance(self.queries_, like_rows) and array.ndim > 1 and named:
             return read_table(self, array, reset=False, numeric=False).native
         return Q
+
+
+def _bins(edges: ArrayLike, column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return encoded numbers a and b of the bins a < x <= b, the first with its left edge."""
+    numbers = column.numbers(edges)
+    if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
+        raise ValueError("edges must be two or more increasing numbers.")
+    if numbers[0] > column.low or numbers[-1] < column.high:
+        first, last, low, high = map(column.text, (*numbers[[0, -1]], column.low, column.high))
+        warn(
+            f"The bins go from {first} to {last} and the bounds of column {column.name} from {low} "
+            f"to {high}, so that rows outside the bins are not counted. Extend the outer edges to "
+            "the bounds (for numbers, -inf and inf will do) to count all rows.",
+            UncoveredBoundsWarning,
+        )
+    above = numbers[:-1].copy()
+    above[0] = before(above[0])
+    return above, numbers[1:]
 
 
 def _fractions(p: ArrayLike) -> NDArray[np.float64]:
