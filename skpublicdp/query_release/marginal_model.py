@@ -14,9 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.query_release.drift import likely_worth
+from skpublicdp.query_release.drift import (
+    EffectiveSizes,
+    certain_size,
+    effective_sizes,
+    likely_worth,
+)
 from skpublicdp.query_release.marginal_dispersion import Cells, shrink
 from skpublicdp.query_release.marginal_estimate import Table
+from skpublicdp.query_release.marginal_intervals import TablePosterior, table_posteriors
 from skpublicdp.query_release.marginal_solver import Floats, meet_margins, weigh
 from skpublicdp.query_release.marginal_tables import Columns, cells
 
@@ -76,6 +82,7 @@ class MarginalModel:
             self._orders[len(columns)].append(table)
         self.worth: dict[int, float] = {}
         """How many private rows the public ones are worth, for tables of so many columns."""
+        self._effective_sizes: dict[int, EffectiveSizes] = {}
 
     def solve(self) -> None:
         """Estimate all tables from what was measured so far."""
@@ -90,7 +97,7 @@ class MarginalModel:
             if width > 1 and m:
                 for group in _alike(tables):
                     _move_public(group, m)
-            self.worth[width] = self._worth(tables, m)
+            self.worth[width], self._effective_sizes[width] = self._worth(tables, m)
             if width == 1:
                 for table in tables:  # a public row more, anywhere
                     table.loose = np.full(table.shape, 1 / (1 + self.worth[1]))
@@ -112,6 +119,10 @@ class MarginalModel:
                 for table, fractions in zip(group, found, strict=True):
                     table.fractions = fractions
 
+    def posteriors(self) -> dict[Columns, TablePosterior]:
+        """Return the posteriors of all tables, of which intervals are made."""
+        return table_posteriors(self._orders, self.worth, self._effective_sizes)
+
     def _collect(self, table: Table) -> None:
         """Gather the own measurement and what wider tables say."""
         total = table.precision * table.measured
@@ -131,12 +142,13 @@ class MarginalModel:
         fractions: Floats = counts.reshape(table.shape) / len(cell)
         return fractions
 
-    def _worth(self, tables: Sequence[Table], m: float) -> float:
-        """Return how many private rows the public ones are worth."""
+    def _worth(self, tables: Sequence[Table], m: float) -> tuple[float, EffectiveSizes]:
+        """Return how many private rows the public ones are worth, and the posterior of that."""
         if not m:
-            return 0.0
+            return 0.0, certain_size(0.0)
         if self.trust is not None:
-            return min(max(self.trust, LEAST_WORTH), m)
+            trusted = min(max(self.trust, LEAST_WORTH), m)
+            return trusted, certain_size(trusted)
         known = 1 / m + 1 / self.n_private
         errors, spreads, noises, weights = [], [], [], []
         for table in tables:
@@ -153,7 +165,8 @@ class MarginalModel:
             noises.append(table.kept / table.precisions[on])
             weights.append(np.full(len(spreads[-1]), table.kept))  # margins fix the other errors
         error, spread, noise, weight = map(np.concatenate, (errors, spreads, noises, weights))
-        return likely_worth(error, spread, noise, known, weight)
+        evidence = error, spread, noise, known, weight
+        return likely_worth(*evidence), effective_sizes(*evidence)
 
 
 def closure(workload: Iterable[Columns]) -> list[Columns]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
 from skpublicdp.ledger import Ledger, drawable
 from skpublicdp.query_release.marginal_estimate import Table
+from skpublicdp.query_release.marginal_intervals import NoisyFractions, TablePosterior
 from skpublicdp.query_release.marginal_model import MarginalModel
 from skpublicdp.query_release.marginal_plan import plan_shares
 from skpublicdp.query_release.marginal_solver import Floats
@@ -72,6 +73,8 @@ class MarginalRelease:
         How many private persons there are.
     gaussian : bool
         Whether the noise was Gaussian, else Laplace.
+    posteriors : mapping of tuple of int to TablePosterior
+        The posteriors of the cells; none of lists of queries.
     """
 
     fractions: Mapping[Columns, Floats] = field(repr=False)
@@ -81,6 +84,21 @@ class MarginalRelease:
     measured: Mapping[Columns, Measured] = field(default_factory=dict, repr=False)
     persons: float = 0.0
     gaussian: bool = True
+    posteriors: Mapping[Columns, TablePosterior] = field(default_factory=dict, repr=False)
+
+    def noisy(self, columns: Columns, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
+        """Return the noisy answers about some cells of a table."""
+        measured = self.measured[columns]
+        return NoisyFractions(
+            measured.values[codes], measured.variance, self.persons, self.gaussian
+        )
+
+    def intervals(
+        self, columns: Columns, codes: tuple[NDArray[np.integer], ...], level: float
+    ) -> Floats:
+        """Return intervals of some cells of a table, shape (n, 2), each for itself."""
+        cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
+        return self.posteriors[columns].intervals(cells, level, self.noisy(columns, codes))
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Return the estimated fractions of a released table.
@@ -222,17 +240,16 @@ def release_tables(
     measure(rest, _planned(model, rest, ledger, n_private))
     model.solve()
     model.reconcile()
+    posteriors = model.posteriors()
     return MarginalRelease(
         fractions={columns: table.known for columns, table in model.tables.items()},
-        deviations={
-            columns: np.sqrt(table.error() + table.known * (1 - table.known) / persons)
-            for columns, table in model.tables.items()
-        },
+        deviations={columns: one.deviations(persons) for columns, one in posteriors.items()},
         sizes=sizes,
         effective_public_size=min(model.worth.values()),
         measured={columns: _measured(table) for columns, table in model.tables.items()},
         persons=persons,
         gaussian=isinstance(whole, Gaussian),
+        posteriors=posteriors,
     )
 
 
