@@ -174,6 +174,25 @@ class TestPrivacy:
             assert spreads[1][1] == 3 * spreads[0][1]
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 0.8, 3])
+@pytest.mark.parametrize("delta", [1e-6, 0])
+def test_the_first_round_has_noise_as_large_as_the_sampling_error(delta, epsilon):
+    """Its share of the budget is v/n with Gaussian noise, √(v/n) with Laplace, within bounds."""
+    n = 2000
+    if delta:  # variance 2 T / μ² on each of T = 10 tables
+        n_measured = 10
+        share = float(20 / (n * gaussian_mu_squared(epsilon, delta)))
+        expected = min(max(share, 0.25), 0.5)
+    else:  # variance 2 (2 d / ε)² on each of d = 4 columns
+        n_measured = 4
+        expected = min(np.sqrt(128 / n) / epsilon, 0.5)
+    with Tape() as tape:
+        ledger = Ledger(epsilon, delta, 0)
+        release_marginals(population(n, 0), population(0, 1), SIZES, PAIRS, ledger=ledger)
+    costs = [float(use.cost) for use in tape.uses]
+    assert sum(costs[:n_measured]) / sum(costs) == pytest.approx(expected, rel=0.02)
+
+
 @pytest.mark.parametrize("delta", [None, 0])
 @pytest.mark.parametrize("n_public", [0, 300])
 def test_only_noisy_tables_matter(delta, n_public):

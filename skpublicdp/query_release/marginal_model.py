@@ -21,7 +21,7 @@ from skpublicdp.query_release.drift import (
     likely_worth,
 )
 from skpublicdp.query_release.marginal_dispersion import Cells, shrink
-from skpublicdp.query_release.marginal_estimate import Table
+from skpublicdp.query_release.marginal_estimate import NOTHING, Freed, Table
 from skpublicdp.query_release.marginal_intervals import TablePosterior, table_posteriors
 from skpublicdp.query_release.marginal_solver import Floats, meet_margins, weigh
 from skpublicdp.query_release.marginal_tables import Columns, cells
@@ -114,9 +114,9 @@ class MarginalModel:
         freed = {columns: table.freed() for columns, table in self.tables.items()}
         for tables in self._orders.values():
             for group in _alike(tables):
-                found = np.stack([_mean_margin(table, freed) for table in group])
-                found = meet_margins(found, _margins(group), 50)
-                for table, fractions in zip(group, found, strict=True):
+                means = np.stack([_mean_margin(table, freed) for table in group])
+                agreed = _agreed(means, [freed[table.columns] for table in group], _margins(group))
+                for table, fractions in zip(group, agreed, strict=True):
                     table.fractions = fractions
 
     def posteriors(self) -> dict[Columns, TablePosterior]:
@@ -186,15 +186,29 @@ def closure(workload: Iterable[Columns]) -> list[Columns]:
     return sorted(every, key=lambda columns: (len(columns), columns))
 
 
-def _mean_margin(table: Table, freed: Mapping[Columns, tuple[Floats, Floats]]) -> Floats:
+def _mean_margin(table: Table, freed: Mapping[Columns, Freed]) -> Floats:
     """Return the mean of a table and of the sums of wider ones, by their precisions."""
-    fractions, variance = freed[table.columns]
-    total, precision = fractions / variance, 1 / variance
-    for other in table.above:
+    total: Floats = np.zeros(table.shape)
+    precision: Floats = np.zeros(table.shape)
+    for other in (table, *table.above):
         axes = other.axes_without(table.columns)
-        fractions, variance = (each.sum(axis=axes) for each in freed[other.columns])
-        total, precision = total + fractions / variance, precision + 1 / variance
+        weights = 1 / freed[other.columns].variances().sum(axis=axes)
+        total = total + weights * freed[other.columns].fractions.sum(axis=axes)
+        precision = precision + weights
     return total / precision
+
+
+def _agreed(means: Floats, freed: Sequence[Freed], margins: Sequence[Floats]) -> Floats:
+    """Return the tables of given margins nearest to means, where uncertain cells move most.
+
+    `weigh` from the means to the means: near them its curvature in a cell is the cell's posterior
+    precision, 1/prior + 1/noise, and no cell becomes negative. Without a measurement tables are
+    scaled in proportion.
+    """
+    _, prior, noise = map(np.stack, zip(*freed, strict=True))
+    if noise.min() >= 1 / NOTHING:
+        return meet_margins(means, margins, 50)
+    return weigh(means, means * noise / prior, means, 1 / noise, margins)
 
 
 def _alike(tables: Iterable[Table]) -> Iterable[list[Table]]:
