@@ -114,7 +114,9 @@ def random_fit(seed, data_dir):
         chosen = generator.permutation(len(workload))[:N_TRIPLES]
         workload = [workload[place] for place in chosen]
     private = rows[generator.integers(len(rows), size=n)]
-    public = rows[generator.choice(len(rows), size=m, p=drift(rows, generator) if drifted else None)]
+    public = rows[
+        generator.choice(len(rows), size=m, p=drift(rows, generator) if drifted else None)
+    ]
     ledger = Ledger(epsilon, 0 if pure else Fraction(1, n**2), seed)
     start = time.perf_counter()
     release = release_marginals(private, public, sizes, workload, ledger=ledger)
@@ -139,7 +141,9 @@ def _bands(release, rows, sizes, tables, setting):
         alone = 2 * normal * np.sqrt(variance + true * (1 - true) / release.persons)
         measured = np.full(len(true), variance < 1)
         cells.append([true, (low <= true) & (true <= high), high - low, alone, measured])
-    true, held, length, alone, measured = (np.concatenate(each) for each in zip(*cells))
+    true, held, length, alone, measured = (
+        np.concatenate(each) for each in zip(*cells, strict=True)
+    )
     for low, high in itertools.pairwise(BANDS):
         for which in (True, False):
             here = (true >= low) & (true < high) & (measured == which)

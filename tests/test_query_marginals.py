@@ -211,7 +211,7 @@ def test_a_release_holds_no_count():
     released = release(private, public)
     held = arrays_in(released, [])
     counts = separate(marginal_tables(private, closure(PAIRS), SIZES), closure(PAIRS))
-    assert len(held) == 3 * len(counts)
+    assert len(held) >= 3 * len(counts)  # and what intervals are made of
     for array in held:
         assert array.dtype == np.float64
         for exact in counts:

@@ -169,11 +169,11 @@ class TablePosterior:
 
     @cached_property
     def own_variances(self) -> Floats:
-        """Mean squared errors of the table's own part, shape (n_sizes, *shape)."""
+        """Mean squared errors of the table's own part, shape (n_sizes, n_cells)."""
         variances = np.empty((len(self.sizes.rows), self.estimate.size))
         for block in _blocks(self.estimate.size):
             variances[:, block] = self._own_variances(block)
-        return variances.reshape(-1, *self.estimate.shape)
+        return variances
 
     def deviations(self, persons: float) -> Floats:
         """Return the expected root mean squared errors, those of sampling included."""
@@ -181,8 +181,8 @@ class TablePosterior:
         for block in _blocks(self.estimate.size):
             of_sizes = self._own_variances(block) + self._margin_variances(block)
             variance[block] = self.sizes.weights @ of_sizes
-        variance = variance.reshape(self.estimate.shape)
-        deviations: Floats = np.sqrt(variance + self.estimate * (1 - self.estimate) / persons)
+        sampling = self.estimate * (1 - self.estimate) / persons
+        deviations: Floats = np.sqrt(variance.reshape(sampling.shape) + sampling)
         return deviations
 
     def intervals(self, cells: NDArray[np.intp], level: float, noisy: NoisyFractions) -> Floats:
@@ -213,7 +213,8 @@ class TablePosterior:
         def variance(fraction: Floats, least: Floats | float = 0.0) -> Floats:
             likely = np.maximum(fraction, least)
             sampling = likely * (1 - likely) / noisy.persons
-            return components.noise + components.prior * likely + sampling
+            total: Floats = components.noise + components.prior * likely + sampling
+            return total
 
         # downwards no variance is less than at the mean: a cell may be empty, and the lower tail of
         # its prior is as heavy as that of a gamma distribution
@@ -294,7 +295,8 @@ class TablePosterior:
                 if column in margin.columns
             )
             share = np.minimum(estimate / np.maximum(margin.estimate[inside], 1e-300), 1)
-            own = margin.own_variances[:, *inside]
+            position = np.ravel_multi_index(inside, margin.estimate.shape)
+            own = margin.own_variances[:, position]
             variances += share**2 * (margin.sizes.given(self.sizes) @ own)
         return variances
 

@@ -44,7 +44,7 @@ LEAST = 1e-290
 
 
 def _kernel(deviation: float) -> Floats:
-    """Return p(log g | log G) on the grid, shape (n_g, n_G); g is 0 where G is, and nowhere else."""
+    """Return p(log g | log G) on the grid, shape (n_g, n_G); g is 0 if and only if G is."""
     kernel = np.exp(-0.5 * ((LOG_SIZES[:, None] - LOG_SIZES) / deviation) ** 2)
     kernel[0], kernel[:, 0], kernel[0, 0] = 0, 0, 1
     normalised: Floats = kernel / kernel.sum(axis=0)
@@ -54,7 +54,7 @@ def _kernel(deviation: float) -> Floats:
 def _population_prior(n_columns: int) -> Floats:
     """Return the prior of S for tables of so many columns."""
     median = MEDIAN_SCALES[min(n_columns, max(MEDIAN_SCALES))]
-    prior = np.exp(-0.5 * ((LOG_SIZES - np.log(median)) / POPULATION_SPREAD) ** 2)
+    prior: Floats = np.exp(-0.5 * ((LOG_SIZES - np.log(median)) / POPULATION_SPREAD) ** 2)
     prior[0] = 0
     prior *= (1 - NO_DEVIATIONS) / prior.sum()
     prior[0] = NO_DEVIATIONS
@@ -122,5 +122,6 @@ def cell_scales(cells: Cells, effective_size: float, scales: Floats) -> Floats:
     likelihood = np.exp(logs - logs.max(axis=0))
     kernel = _kernel(CELL_SPREAD)
     evidence = np.maximum(kernel.T @ likelihood, LEAST)
-    posterior: Floats = (kernel @ (scales[:, None] / evidence)) * likelihood
-    return posterior / posterior.sum(axis=0)
+    joint = (kernel @ (scales[:, None] / evidence)) * likelihood
+    posterior: Floats = joint / joint.sum(axis=0)
+    return posterior
