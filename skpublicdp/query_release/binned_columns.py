@@ -127,7 +127,7 @@ class BinnedColumn:
         return np.maximum(interval, self.bounds[0])
 
     def _points(self) -> Floats:
-        """Return numbers from below the lower bound to the upper one, denser in no bin."""
+        """Return increasing numbers at which quantile intervals may end."""
         low, high = self.bounds
         values = np.unique(self.carrier.rows[:, 0])
         bins = np.searchsorted(self.cuts, values)
@@ -135,7 +135,8 @@ class BinnedColumn:
         count = np.searchsorted(bins, bins, side="right") - first
         rank = np.arange(len(values)) - first
         chosen = values[(rank * N_POINTS) // count > ((rank - 1) * N_POINTS) // count]
-        inner = np.concatenate([self.cuts, before(chosen), chosen])
+        # just above a cut, and at values of rows, intervals change at once
+        inner = np.concatenate([self.cuts, -before(-self.cuts), before(chosen), chosen])
         inner = inner[(inner >= low) & (inner <= high)]
         return np.unique(np.concatenate([[before(np.array(low)), low], inner, [high]]))
 
