@@ -168,11 +168,11 @@ def tables_case(data_dir, width, epsilon, n_public, drift, pure, seed):
     }
 
 
-def tables(data_dir, pure=False):
+def tables(data_dir, pure=False, epsilons=EPSILONS):
     """Return cases of eight tables of two columns, and of three."""
     return {
         (width, epsilon, m, drift): partial(tables_case, data_dir, width, epsilon, m, drift, pure)
-        for width, epsilon, (m, drift) in itertools.product((2, 3), EPSILONS, PUBLIC)
+        for width, epsilon, (m, drift) in itertools.product((2, 3), epsilons, PUBLIC)
     }
 
 
@@ -237,6 +237,7 @@ WORKLOADS: dict[str, Callable[[Path | None], Mapping[Any, Case]]] = {
     "little": partial(lines, epsilons=(0.01, 0.03)),
     "tables": tables,
     "tables, pure": partial(tables, pure=True),
+    "tables, precise": partial(tables, epsilons=(8.0, 30.0)),
     "rows": rows_of_tables,
     "boxes": partial(classes, asked=BOXES),
     "custom": partial(classes, asked=((CustomQueries(conjunctions), 5),)),
@@ -287,6 +288,9 @@ QUERY_RELEASE = (
     Tuned("marginal_dispersion", "TELLING", "tables", {"off": -1.0}),
     Tuned("marginal_estimate", "FAR", "tables", {"2": 2.0, "5": 5.0, "off": np.inf}),
     Tuned("marginal_estimate", "FAR", "tables, pure", {"2": 2.0, "5": 5.0, "off": np.inf}),
+    Tuned("marginal_model", "DOMINANT", "tables, precise", {"0.3": 0.3, "0.7": 0.7, "off": 2.0}),
+    Tuned("marginal_model", "CLEAR", "tables, precise", {"0.1": 0.1, "1": 1.0}),
+    Tuned("marginal_model", "COMMON", "tables, precise", {"0.01": 0.01, "0.3": 0.3}),
     Tuned("marginal_plan", "BINS", "tables", {"12": 12, "48": 48}),
     Tuned("marginal_plan", "STEPS", "tables", {"30": 30, "600": 600}),
     # rows, and what is answered from them

@@ -98,6 +98,7 @@ def measure(problem: Problem, noises: range, split: int) -> Iterator[dict[str, o
     plan = plan_residuals(sizes, workload)
     delta = Fraction(1, n**2)
     for epsilon, noise in itertools.product(problem.epsilons, noises):
+        seed = 1000 * split + noise
         exact = Fraction(str(epsilon))
         charged = {
             "rival": 2 * float(zcdp_rho(exact, delta)),
@@ -105,14 +106,14 @@ def measure(problem: Problem, noises: range, split: int) -> Iterator[dict[str, o
         }
         rivals = {}
         for name, mu_squared in charged.items():
-            tables = release_residuals(counts, sizes, workload, plan, mu_squared, noise)
+            tables = release_residuals(counts, sizes, workload, plan, mu_squared, seed)
             largest, mean = errors([table / n for table in tables])
             rivals |= {f"{name}, largest": largest, f"{name}, mean L1": mean}
         for n_public in problem.n_public:
             public = problem.public[:n_public]
             start = time.perf_counter()
             release = release_marginals(
-                problem.private, public, sizes, workload, ledger=Ledger(epsilon, delta, noise)
+                problem.private, public, sizes, workload, ledger=Ledger(epsilon, delta, seed)
             )
             seconds = time.perf_counter() - start
             largest, mean = errors([release.marginal(columns) for columns in workload])
@@ -165,12 +166,13 @@ def main():
     )
     parser.add_argument("--splits", type=int, nargs="+", default=[11, 12])
     parser.add_argument("--noises", type=int, default=10, help="of each split")
+    parser.add_argument("--skip", type=int, default=0, help="so many noises of each split")
     parser.add_argument("--before", type=Path, help="CSV of another version")
     parser.add_argument("--name", default="largest_error", help="of the CSV")
     arguments = parser.parse_args()
     records = []
     for split in arguments.splits:
-        noises = range(1000 * split, 1000 * split + arguments.noises)
+        noises = range(arguments.noises)[arguments.skip :]
         for problem in problems(arguments.data_dir, split, arguments.only):
             records += measure(problem, noises, split)
             save_table(pd.DataFrame(records), arguments.name)

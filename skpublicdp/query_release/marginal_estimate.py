@@ -152,11 +152,7 @@ class Table:
         Independent parts of variances P, conditioned on their sum, have the variances P (1 - P/ΣP).
         The axis where that is least counts.
         """
-        largest_share = np.zeros(self.shape)
-        for axis in range(len(self.shape)):
-            total = self.spread.sum(axis=axis, keepdims=True)
-            largest_share = np.maximum(largest_share, self.spread / total)
-        return self.spread * (1 - largest_share)
+        return self.spread * (1 - largest_shares(self.spread))
 
     def residual(self) -> Floats:
         """Return measured less public fractions, less what is due to the margins of either."""
@@ -225,3 +221,12 @@ class Table:
         total_gain = np.maximum(gains.sum(axis=axes, keepdims=True), EMPTY)
         seen = (parts * gains).sum(axis=axes, keepdims=True)
         return parts, parts / (doubt + noise) + gains * seen / (noise * total_gain)
+
+
+def largest_shares(variances: Floats) -> Floats:
+    """Return each cell's share in the sum of the variances along an axis, of the axis with most."""
+    shares = np.zeros(variances.shape)
+    for axis in range(variances.ndim):
+        total = np.maximum(variances.sum(axis=axis, keepdims=True), TINY)
+        shares = np.maximum(shares, variances / total)
+    return shares

@@ -21,13 +21,26 @@ from skpublicdp.query_release.drift import (
     likely_worth,
 )
 from skpublicdp.query_release.marginal_dispersion import Cells, shrink
-from skpublicdp.query_release.marginal_estimate import NOTHING, Freed, Table
+from skpublicdp.query_release.marginal_estimate import NOTHING, Freed, Table, largest_shares
 from skpublicdp.query_release.marginal_intervals import TablePosterior, table_posteriors
-from skpublicdp.query_release.marginal_solver import Floats, meet_margins, weigh
+from skpublicdp.query_release.marginal_solver import TINY, Floats, meet_margins, weigh
 from skpublicdp.query_release.marginal_tables import Columns, cells
 
 LEAST_OPEN = 1e-6
 """Margins never tell all of a cell."""
+
+DOMINANT = 0.5
+"""Share in the prior variance along an axis above which other cells hold a cell back: they have to
+make up for its deviation, and vary less than it does."""
+
+CLEAR = 0.3
+"""Largest noise variance of a dominant cell that moves other priors, in its prior variances."""
+
+COMMON = 0.1
+"""Weight of the prior against a common deviation, in units of its weight against one of a cell."""
+
+UNSEEN = 1e-3
+"""Weight of a measurement that is left out."""
 
 LEAST_WORTH = 1e-9
 """Of public rows, in private ones: a trust of less would be no more than this."""
@@ -278,13 +291,13 @@ def _estimate(tables: Sequence[Table], ratios: Sequence[Floats]) -> None:
         prior = np.stack([table.prior for table in group])
         margins = _margins(group)
         if group[0].precisions.flat[0] > 0:
-            found = weigh(
-                prior,
-                np.stack([ratios[places[id(table)]] for table in group]),
-                np.stack([table.values for table in group]),
-                np.stack([table.precisions for table in group]),
-                margins,
-            )
+            ratio = np.stack([ratios[places[id(table)]] for table in group])
+            values = np.stack([table.values for table in group])
+            precisions = np.stack([table.precisions for table in group])
+            if group[0].parents:
+                spread = np.stack([table.loose * table.prior * table.open for table in group])
+                prior = _anchored(prior, spread, ratio, values, precisions, margins)
+            found = weigh(prior, ratio, values, precisions, margins)
         else:
             found = meet_margins(prior, margins, 50)
         for table, fractions in zip(group, found, strict=True):
@@ -295,3 +308,35 @@ def _estimate(tables: Sequence[Table], ratios: Sequence[Floats]) -> None:
             likely = np.maximum(fractions, table.prior)
             table.spread = np.maximum(table.loose * likely * table.open, 1e-30)
             table.variances = 1 / (1 / table.spread + table.precisions)
+
+
+def _anchored(
+    prior: Floats,
+    spread: Floats,
+    ratio: Floats,
+    values: Floats,
+    precisions: Floats,
+    margins: Sequence[Floats],
+) -> Floats:
+    """Return priors that follow the measurements of dominant cells, from the arguments of `weigh`.
+
+    Priors take the deviations of cells for independent. A heavy cell of an empty row and column may
+    vary by more than all other cells there together, and their many small priors hold it back where
+    all are wrong alike: two columns that exclude each other have an empty block, where products of
+    margins have much mass. So common deviations are estimated first, from the dominant cells alone
+    and with less weight on the priors. `spread` has the prior variances.
+    """
+    dominant = np.stack([largest_shares(each) for each in spread]) > DOMINANT
+    dominant &= 1 / precisions < CLEAR * spread
+    some = np.flatnonzero(dominant.any(axis=tuple(range(1, dominant.ndim))))
+    if len(some):
+        seen = np.where(dominant[some], 1, UNSEEN)
+        prior = prior.copy()
+        prior[some] = weigh(
+            prior[some],
+            COMMON * ratio[some] / seen,
+            values[some],
+            precisions[some] * seen,
+            [margin[some] for margin in margins],
+        )
+    return np.maximum(prior, TINY)
