@@ -122,7 +122,7 @@ def effective_sizes(
     --------
     >>> hidden = effective_sizes(np.full(9, 0.2), np.ones(9), 1e4, known=1e-3)
     >>> hidden.rows.round(1)
-    array([12.1,  1.2,  0.3,  0.1,  0.1])
+    array([90.9,  3.2,  0.3,  0.2,  0.1])
     """
     prior = np.where(SIZES >= SMALLEST_DRIFT, 1.0, 0.0)
     prior *= (1 - NO_DRIFT_PRIOR) / prior.sum()

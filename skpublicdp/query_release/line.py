@@ -163,9 +163,10 @@ class LineRelease:
         together = max(len(up_to), 1) if simultaneous else 1
         half = self.error(above, level=level, together=together)
         half = half + self.error(up_to, level=level, together=together)
-        if self.covariance is not None:
+        # all at once, rare bins among them, normal tails of a difference would be too thin
+        if self.covariance is not None and not simultaneous:
             deviation = np.sqrt(self._variance_between(above, up_to))
-            half = np.minimum(half, norm.isf((1 - level) / (2 * together)) * deviation)
+            half = np.minimum(half, norm.isf((1 - level) / 2) * deviation)
         answers = np.maximum(self.cdf(up_to) - self.cdf(above), 0)
         intervals: Floats = np.clip(np.column_stack([answers - half, answers + half]), 0, 1)
         return intervals
