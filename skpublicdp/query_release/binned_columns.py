@@ -237,10 +237,10 @@ class BinnedColumn:
         return Components(*(np.stack(arrays) for arrays in zip(*parts, strict=True)))
 
     def _inside(self, runs: Runs, failure: float) -> tuple[Floats, Floats]:
-        """Return how far sums may be too high, or too low, by how bins are split at ends of runs.
+        """Return how far sums may be too high, or too low, because runs end inside bins.
 
-        Only the public rows inside a bin tell. Bounds are Wilson's (1927), of several bins added in
-        quadrature.
+        Only the public rows inside a bin determine its split. Bounds are Wilson's (1927), those of
+        several bins added in quadrature.
         """
         sizes, fractions = self.posterior.sizes, self.posterior.estimate
         rows = sizes.rows[sizes.weights > LEAST_PROBABILITY].min() * fractions

@@ -43,6 +43,7 @@ SMALLEST = 1e-8
 """A lower end below this is 0."""
 
 LEAST_BASE, LEAST_OPEN = 1e-12, 1e-6
+"""Smallest base of a cell, and smallest share of its prior variance that margins leave."""
 
 
 class NoisyFractions(NamedTuple):
@@ -244,32 +245,32 @@ class TablePosterior:
 
     def _of_sizes(self, cells: NDArray[np.intp]) -> Iterator[Components]:
         """Yield the components of a cell's own part for each effective size."""
-        some = self.cells.at(cells)
-        base = some.base
+        selected = self.cells.at(cells)
+        base, public = selected.base, selected.public
         precision = np.divide(
-            some.precisions, some.kept, out=np.zeros(len(base)), where=some.kept > 0
+            selected.precisions, selected.kept, out=np.zeros(len(base)), where=selected.kept > 0
         )
         weights, spread = np.ones((1, len(base))), None
         if self.scales is not None:
-            weights = cell_scales(some, self.effective_size, self.scales)
+            weights = cell_scales(selected, self.effective_size, self.scales)
             used = weights.max(axis=1) > LEAST_WEIGHT
             weights = weights[used] / weights[used].sum(axis=0)
             spread = np.maximum(SIZES[used, None], 1e-9) * np.sqrt(base)
         for rows in self.sizes.rows:
             if spread is None:  # a single column: one imagined row more, anywhere
                 per_fraction = np.full((1, len(base)), 1 / (1 + rows))
-                means = base + (1 - per_fraction) * (some.public - base)
+                means = base + (1 - per_fraction) * (public - base)
             else:
                 per_fraction = spread / (1 + spread * rows)
-                means = base + per_fraction * rows * (some.public - base)
+                means = base + per_fraction * rows * (public - base)
             means = np.maximum(means, LEAST_BASE)
-            prior = np.maximum(per_fraction * means * some.open, 1e-30)
+            prior = np.maximum(per_fraction * means * selected.open, 1e-30)
             gain = prior * precision / (1 + prior * precision)
             yield Components(
                 weights,
-                means + gain * (some.values - means),
+                means + gain * (selected.values - means),
                 np.divide(gain**2, precision, out=np.zeros(gain.shape), where=precision > 0),
-                (1 - gain) ** 2 * per_fraction * some.open,
+                (1 - gain) ** 2 * per_fraction * selected.open,
             )
 
     def _own_variances(self, cells: NDArray[np.intp]) -> Floats:
