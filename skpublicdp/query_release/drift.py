@@ -13,13 +13,16 @@ SIZES = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])
 """Sizes that are tried, four to a power of ten."""
 
 NO_DRIFT_PRIOR, SMALLEST_DRIFT = 0.2, 1e-2
-"""Prior probability of no drift, for intervals, and the smallest size that counts as drift: of real
-populations that differ at all, hardly one differs by less. Ablated in benchmarks/ablate.py."""
+"""Prior probability of no drift, for intervals, and the smallest size that counts as drift. Chosen
+by coverage with drifted public rows (benchmarks/bench_intervals.py); benchmarks/ablate.py has what
+they cost in interval score."""
 
 LEVELS = np.array([0.0, 0.5, 0.75, 0.9, 0.975, 1.0])
-"""Limits between the parts of the posterior of the drift, each of which its median stands for."""
+"""Limits between the parts of the posterior of the drift. Its median stands for each part; parts
+are finer in the upper tail, on which the ends of intervals depend."""
 
 PART_WEIGHTS = np.diff(LEVELS)
+"""Probabilities of the parts."""
 
 
 class EffectiveSizes(NamedTuple):

@@ -31,7 +31,7 @@ LEAST_WEIGHT = 1e-4
 
 SPARED = 1 / 20
 """Share of the failure probability that each end of the interval of the noise alone may have. No
-end is beyond that interval. Ablated in benchmarks/ablate.py."""
+end is beyond that interval. With 1/2 intervals miss more often, see benchmarks/ablate.py."""
 
 HALVINGS = 34
 """Bisections for an end: to 1e-10."""
