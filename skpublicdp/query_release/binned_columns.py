@@ -23,8 +23,8 @@ from skpublicdp.query_release.weighted import WeightedRows
 Floats = NDArray[np.float64]
 
 LEAST_PROBABILITY = 0.08
-"""Effective sizes of less probability do not widen the bounds inside a bin. The smallest two of five
-have less (.075 and .025): with them nearly all bounds inside a bin would be 0 and 1."""
+"""Effective sizes of less probability do not widen the bounds inside a bin. The smallest two of
+five have less (.075 and .025): with them nearly all bounds inside a bin would be 0 and 1."""
 
 N_POINTS = 32
 """Numbers in each bin at which quantile intervals may end, besides its own ends. For time."""
