@@ -304,7 +304,7 @@ QUERY_RELEASE = (
     Tuned("marginal_dispersion", "SCALES", "tables", {"2 to a power of ten": COARSE[:, None]}),
     Tuned("marginals", "MOST_FIRST", "tables", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
     Tuned("marginals", "MOST_FIRST", "tables, pure", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
-    Tuned("marginals", "LEAST_FIRST", "tables", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("marginals", "LEAST_FIRST", "tables, precise", {"1/8": EIGHTH, "1/2": HALF}),
     Tuned("marginals", "plan_shares", "tables", EVEN),
     Tuned("marginal_dispersion", "SIMPLE", "tables", {"even": np.full((30, 1), 1 / 30)}),
     Tuned("marginal_dispersion", "PRIOR_CELLS", "tables", {"2.5": 2.5, "10": 10.0}),

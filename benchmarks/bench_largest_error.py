@@ -39,6 +39,11 @@ YEAR_BEFORE = ("ACS MA, whole year before", 0.1)
 """Here the question is whether a release is worse than the public rows alone."""
 
 KEYS = ["table", "epsilon", "public rows"]
+ERRORS = ("largest", "mean L1")
+RIVALS = ("rival", "rival, our accountant")
+
+MEANS = Path(__file__).parent / "largest_error.csv"
+"""Committed, for the table of docs/comparison.md, which head_to_head_page.py writes."""
 
 
 class Problem(NamedTuple):
@@ -141,14 +146,15 @@ def summarise(table: pd.DataFrame, before: pd.DataFrame | None) -> pd.DataFrame:
     for key, group in table.groupby(KEYS, sort=False):
         rows = group.set_index([*KEYS, "split", "noise"])
         record = dict(zip(KEYS, key, strict=True))
-        for name in ("largest", "rival, largest", "mean L1", "rival, mean L1", "seconds"):
+        for name in ("largest", "mean L1", "seconds"):
             record[name] = rows[name].mean()
-        for name in ("rival", "rival, our accountant"):
+        for name in RIVALS:
+            record |= {f"{name}, {error}": rows[f"{name}, {error}"].mean() for error in ERRORS}
             ratio, error = _ratio(rows["largest"], rows[f"{name}, largest"])
             record |= {f"largest / {name}": ratio, f"{name} ±": error}
         if before is not None:
-            earlier = before.reindex(rows.index)
-            for name in ("largest", "mean L1"):
+            earlier = before.loc[rows.index]
+            for name in ERRORS:
                 ratio, error = _ratio(rows[name], earlier[name])
                 record |= {f"{name} / before": ratio, f"{name} ±": error}
         if "public alone, mean L1" in rows:
@@ -169,6 +175,7 @@ def main():
     parser.add_argument("--skip", type=int, default=0, help="so many noises of each split")
     parser.add_argument("--before", type=Path, help="CSV of another version")
     parser.add_argument("--name", default="largest_error", help="of the CSV")
+    parser.add_argument("--keep", action="store_true", help="write the committed means")
     arguments = parser.parse_args()
     records = []
     for split in arguments.splits:
@@ -180,6 +187,8 @@ def main():
     before = pd.read_csv(arguments.before) if arguments.before else None
     means = summarise(table, before)
     save_table(means, f"{arguments.name}_means")
+    if arguments.keep:
+        means.drop(columns="seconds").round(6).to_csv(MEANS, index=False)
     print_table(means.round(5).astype(str), "Largest error of a cell, and mean L1 of a table")
 
 
