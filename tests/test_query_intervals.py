@@ -193,6 +193,7 @@ def held_by_band(name, n, m, epsilon, **settings):
         pytest.param("yrbss", 8000, 3000, 8.0, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 def test_intervals_of_real_tables_hold_in_cells_of_every_size(name, n, m, epsilon):
     """Never over all cells at once: nearly empty ones are most, and are covered nearly always."""
     held, lengths = held_by_band(name, n, m, epsilon)
