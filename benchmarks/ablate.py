@@ -157,9 +157,9 @@ def tables_case(data_dir, width, epsilon, n_public, drift, pure, seed):
             np.bincount(cells(rows, columns, sizes), minlength=len(found))
             for rows in (private, codes)
         )
-        half = 1.96 * release.deviations[columns].ravel()
         gaps.append(np.abs(found - asked / N))
-        low, high = np.maximum(found - half, 0), np.minimum(found + half, 1)
+        every_cell = np.unravel_index(np.arange(len(found)), release.fractions[columns].shape)
+        low, high = release.intervals(columns, every_cell, 0.95).T
         intervals.append(score(low, high, every / len(codes)))
     return {
         "max": max(gap.max() for gap in gaps),
@@ -168,11 +168,32 @@ def tables_case(data_dir, width, epsilon, n_public, drift, pure, seed):
     }
 
 
-def tables(data_dir, pure=False):
+def tables(data_dir, pure=False, epsilons=EPSILONS):
     """Return cases of eight tables of two columns, and of three."""
     return {
         (width, epsilon, m, drift): partial(tables_case, data_dir, width, epsilon, m, drift, pure)
-        for width, epsilon, (m, drift) in itertools.product((2, 3), EPSILONS, PUBLIC)
+        for width, epsilon, (m, drift) in itertools.product((2, 3), epsilons, PUBLIC)
+    }
+
+
+def columns_case(epsilon, n_public, is_drifted, seed):
+    """Score intervals of a column in a release of tables, at numbers between its cuts."""
+    X, public = population(N, seed, False), population(n_public, seed + 1, is_drifted)
+    release = PAPQueryRelease(
+        MarginalQueries(), epsilon=epsilon, bounds=(-100, 150), random_state=seed
+    ).fit(X, X_public=public)
+    at = np.quantile(X[:, 1], np.random.default_rng(seed).random(50))
+    truth = np.searchsorted(np.sort(X[:, 1]), at, side="right") / N
+    intervals = score(*release.cdf_interval(at, 1).T, truth)
+    wrong = np.abs(release.cdf(at, 1) - truth)
+    return {"max": wrong.max(), "mean": wrong.mean(), "interval": intervals}
+
+
+def columns_of_tables(data_dir):
+    """One column among all tables of two columns."""
+    return {
+        (epsilon, m, is_drifted): partial(columns_case, epsilon, m, is_drifted)
+        for epsilon, m, is_drifted in itertools.product(EPSILONS, (100, 3000), (False, True))
     }
 
 
@@ -237,6 +258,8 @@ WORKLOADS: dict[str, Callable[[Path | None], Mapping[Any, Case]]] = {
     "little": partial(lines, epsilons=(0.01, 0.03)),
     "tables": tables,
     "tables, pure": partial(tables, pure=True),
+    "tables, precise": partial(tables, epsilons=(8.0, 30.0)),
+    "columns": columns_of_tables,
     "rows": rows_of_tables,
     "boxes": partial(classes, asked=BOXES),
     "custom": partial(classes, asked=((CustomQueries(conjunctions), 5),)),
@@ -251,6 +274,7 @@ def waves(number):
 
 COARSE = np.concatenate([[0.0], np.geomspace(1e-6, 10, 15)])
 EVEN = {"even": lambda model, *_: np.full(len(model.tables), 1 / len(model.tables))}
+TENTH = {"MEDIAN_SCALES": {2: 8e-4, 3: 1e-5}}
 HALF, QUARTER, EIGHTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)
 
 QUERY_RELEASE = (
@@ -280,12 +304,28 @@ QUERY_RELEASE = (
     Tuned("marginal_dispersion", "SCALES", "tables", {"2 to a power of ten": COARSE[:, None]}),
     Tuned("marginals", "MOST_FIRST", "tables", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
     Tuned("marginals", "MOST_FIRST", "tables, pure", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("marginals", "LEAST_FIRST", "tables, precise", {"1/8": EIGHTH, "1/2": HALF}),
     Tuned("marginals", "plan_shares", "tables", EVEN),
     Tuned("marginal_dispersion", "SIMPLE", "tables", {"even": np.full((30, 1), 1 / 30)}),
     Tuned("marginal_dispersion", "PRIOR_CELLS", "tables", {"2.5": 2.5, "10": 10.0}),
     Tuned("marginal_dispersion", "TELLING", "tables", {"off": -1.0}),
     Tuned("marginal_estimate", "FAR", "tables", {"2": 2.0, "5": 5.0, "off": np.inf}),
     Tuned("marginal_estimate", "FAR", "tables, pure", {"2": 2.0, "5": 5.0, "off": np.inf}),
+    Tuned("marginal_model", "DOMINANT", "tables, precise", {"0.3": 0.3, "0.7": 0.7, "off": 2.0}),
+    Tuned("marginal_model", "CLEAR", "tables, precise", {"0.1": 0.1, "1": 1.0}),
+    Tuned("marginal_model", "COMMON", "tables, precise", {"0.01": 0.01, "0.3": 0.3}),
+    # intervals of tables
+    Tuned("drift", "NO_DRIFT_PRIOR", "tables", {"0.5": 0.5}),
+    Tuned("drift", "SMALLEST_DRIFT", "tables", {"0.001": 1e-3, "0.03": 0.03}),
+    Tuned("marginal_scales", "MEDIAN_SCALES", "tables", {"a tenth": TENTH}),
+    Tuned("marginal_scales", "POPULATION_SPREAD", "tables", {"1": 1.0, "4": 4.0}),
+    Tuned("marginal_scales", "TABLE_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
+    Tuned("marginal_scales", "CELL_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
+    Tuned("marginal_scales", "NO_DEVIATIONS", "tables", {"0": 1e-12, "0.3": 0.3}),
+    Tuned("marginal_scales", "TEMPERATURE", "tables", {"1/8": 0.125, "1": 1.0}),
+    Tuned("marginal_scales", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
+    Tuned("marginal_intervals", "SPARED", "tables", {"1/100": 0.01, "1/2": 0.5}),
+    Tuned("binned_columns", "LEAST_PROBABILITY", "columns", {"0": 0.0, "0.2": 0.2}),
     Tuned("marginal_plan", "BINS", "tables", {"12": 12, "48": 48}),
     Tuned("marginal_plan", "STEPS", "tables", {"30": 30, "600": 600}),
     # rows, and what is answered from them

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from bench_largest_error import MEANS
 from head_to_head_figures import BOTH, FREE, ROWS, SUMMARY, merged, summary
 
 HERE = Path(__file__).parent
@@ -203,6 +204,25 @@ def release(table, measure):
         yield line
 
 
+def largest(means):
+    """Return one line per data set and ε: errors beside ResidualPlanner's, the least in bold."""
+    for (data, epsilon), lines in means.groupby(["table", "epsilon"], sort=False):
+        every = lines.set_index("public rows")
+        line = {"Tables, ε": f"{data}, ε = {epsilon:g}"}
+        for heading, name, digits in (("largest", "largest", 5), ("L1", "mean L1", 4)):
+            found = {
+                f"{heading}, ours": every[name].get(max(every.index)),
+                f"{heading}, no public": every[name].get(0),
+                f"{heading}, RP": every[f"rival, our accountant, {name}"].iloc[0],
+            }
+            least = min(round(error, digits) for error in found.values() if error is not None)
+            for column, error in found.items():
+                text = "" if error is None else f"{error:.{digits}f}".lstrip("0")
+                bold = error is not None and round(error, digits) == least
+                line[column] = f"**{text}**" if bold else text
+        yield line
+
+
 def selection(table):
     """Return one line per shape and ε: seconds of a draw, or errors above the least."""
     figures = book(table, "selection")
@@ -250,6 +270,7 @@ def tables(table):
     found |= {"release-seconds": release_costs(table, "seconds", "Seconds")}
     found["release-peak_mb"] = release_costs(table, "peak_mb", "Peak memory in MB")
     found |= {"selection": selection(table), "costs": costs(table)}
+    found["largest"] = largest(pd.read_csv(MEANS))
     return {name: markdown(list(lines)) for name, lines in found.items()}
 
 

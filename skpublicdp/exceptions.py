@@ -66,6 +66,10 @@ class UnmeasuredWarning(UserWarning):
     """An answer comes from a model of released tables, none of which was about the question."""
 
 
+class UncoveredBoundsWarning(UserWarning):
+    """The bins of a histogram do not cover the bounds of the column: some rows are in no bin."""
+
+
 class UnknownCategoriesWarning(UserWarning):
     """Most values of a categorical column given to a fitted model are no category of its fit."""
 

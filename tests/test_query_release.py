@@ -31,6 +31,7 @@ from skpublicdp.exceptions import (
     NoPublicDataWarning,
     SlicedPublicDataWarning,
     TooFewRowsWarning,
+    UncoveredBoundsWarning,
 )
 from skpublicdp.query_release import (
     CustomQueries,
@@ -168,8 +169,29 @@ class TestOneColumn:
         quantiles = release.quantile([0.1, 0.5, 0.9])
         assert (np.diff(quantiles) > 0).all()
         assert (release.cdf(quantiles) >= np.array([0.1, 0.5, 0.9]) - 1e-9).all()
-        np.testing.assert_allclose(release.histogram([-1, 0, 2]), np.diff(release.cdf([-1, 0, 2])))
+        edges = [np.nextafter(-1, -2), 0, 2]  # the first bin has both of its edges
+        with pytest.warns(UncoveredBoundsWarning):
+            shares = release.histogram([-1, 0, 2])
+        np.testing.assert_allclose(shares, np.diff(release.cdf(edges)))
         assert release.cdf(0.0).shape == ()
+
+    @pytest.mark.parametrize("queries", [ThresholdQueries(), MarginalQueries()])
+    @pytest.mark.parametrize("method", METHODS)
+    def test_a_histogram_counts_everybody(self, queries, method):
+        """As ``pandas.cut(..., include_lowest=True)`` does: three in five have no visit."""
+        if method == "pmw" and isinstance(queries, MarginalQueries):
+            pytest.skip("one column has one cover")
+        generator = np.random.default_rng(0)
+        visits, few = generator.poisson(0.5, (8000, 1)), generator.poisson(0.5, (300, 1))
+        release = fitted(queries, visits, few, method=method, bounds=(0, 20))
+        edges = [0, 1, 2, 20]
+        counts = pd.cut(visits[:, 0], edges, include_lowest=True).value_counts()
+        found = release.histogram(edges)
+        assert found.sum() == pytest.approx(1)
+        np.testing.assert_allclose(found, counts / 8000, atol=0.1)
+        with pytest.warns(UncoveredBoundsWarning, match="from 0 to 2 and the bounds .* 0 to 20"):
+            inside = release.histogram([0, 1, 2])
+        np.testing.assert_array_equal(inside, found[:2])
 
     def test_beyond_the_bounds(self):
         release = fitted(bounds=(-3, 3))
@@ -741,8 +763,10 @@ class TestDatesAndLargeNumbers:
             np.testing.assert_array_equal(release.answer(asked), first)
         assert release.cdf(when, "day") == pytest.approx(0.5, abs=0.2)
         late = pd.Timestamp("2030-01-01")
-        halves = release.histogram(pd.Series(["2000-01-01", when, late], dtype=object), "day")
+        halves = release.histogram(pd.Series(["1900-01-01", when, late], dtype=object), "day")
         assert halves.sum() == pytest.approx(1)
+        with pytest.warns(UncoveredBoundsWarning, match="The bins go from 20.* to 2030-01-01"):
+            release.histogram(pd.Series([when, late], dtype=object), "day")
         with pytest.raises(ValueError, match="Column day holds dates"):
             release.answer({"day": "soon"})
 

@@ -119,11 +119,11 @@ class TestIntervals:
 
         def half(*arguments, **settings):
             low, high = release.interval(Q, *arguments, **settings).T
-            assert ((low >= 0) & (high <= 1)).all()
-            np.testing.assert_allclose((low + high) / 2, answers)
+            assert ((low >= 0) & (low < answers) & (answers < high) & (high <= 1)).all()
             return (high - low) / 2
 
-        np.testing.assert_allclose(half(0.5) / half(), norm.isf(0.25) / norm.isf(0.025))
+        normal = norm.isf(0.25) / norm.isf(0.025)
+        np.testing.assert_allclose(half(0.5) / half(), normal, rtol=0.05)  # at this ε
         together, each = release.interval(Q, simultaneous=True), release.interval(Q)
         assert (together[:, 0] <= each[:, 0]).all()
         assert (together[:, 1] >= each[:, 1]).all()
@@ -225,7 +225,7 @@ class TestCurves:
         np.testing.assert_array_equal(release.cdf(ages, 0), release.cdf(ages, column="age"))
         assert release.quantile(0.5, "age") == 30
         assert release.mean("age") == pytest.approx(PEOPLE["age"].mean(), abs=1)
-        shares = release.histogram([0, 25, 45, 90], "age")
+        shares = release.histogram([-np.inf, 25, 45, np.inf], "age")
         np.testing.assert_allclose(shares, [0.4, 0.5, 0.1], atol=0.03)
 
     def test_what_has_no_order(self, release):

@@ -18,7 +18,10 @@ from skpublicdp.data.columns import Column, Schema
 from skpublicdp.data.frames import is_frame
 from skpublicdp.data.predicting import apply_rule
 from skpublicdp.data.reading import read_table
+from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.ledger import public_seed
+from skpublicdp.query_release.binned_columns import BinnedColumn
+from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
 from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
@@ -93,7 +96,8 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Q : array-like, DataFrame, dict or list of dict
             Queries in the encoding of the class.
         level : float, default=0.95
-            How often the intervals should hold, in (0, 1), over samples and noise.
+            Coverage over samples and noise, in (0, 1). For cells of tables it holds on average
+            over cells, and single cells may be covered less often.
         simultaneous : bool, default=False
             Whether all of these should hold together, or each by itself. Those of tables then rest
             on the noisy answers alone, so that nothing about public rows or a model is assumed.
@@ -110,9 +114,7 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
             Where there are no honest ones.
         """
         check_is_fitted(self)
-        if not (isinstance(level, Real) and 0 < level < 1):
-            raise ValueError(f"level must be in (0, 1); got {level!r}.")
-        return self._released.interval(self._checked(Q), float(level), bool(simultaneous))
+        return self._released.interval(self._checked(Q), _coverage(level), bool(simultaneous))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Answer queries, for pipelines.
@@ -165,19 +167,27 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return -self._released.mean_error(apply_rule(self, X, self._schema.encode))
 
-    def table(self, columns: str | int | Sequence[str | int]) -> Any:
+    def table(
+        self,
+        columns: str | int | Sequence[str | int],
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+    ) -> Any:
         """Return a table of the population: a fraction for each combination of values.
 
         Parameters
         ----------
         columns : str, int, or sequence of these
             Names or positions of columns that a released table has together.
+        level, simultaneous
+            Of the intervals, as in `interval`.
 
         Returns
         -------
         DataFrame or dict of str to ndarray
-            A column for each attribute, then ``fraction``, ``low`` and ``high`` (95% intervals,
-            each by itself). A frame if `X` was one.
+            A column for each attribute, then ``fraction``, and ``low`` and ``high``, the ends of
+            the intervals. A frame if `X` was one.
 
         Raises
         ------
@@ -186,7 +196,8 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
-        return self._released.describe_table([self._schema.position(c) for c in columns])
+        positions = [self._schema.position(column) for column in columns]
+        return self._released.describe_table(positions, _coverage(level), bool(simultaneous))
 
     def sample(self, n: int | Integral = 1) -> Any:
         """Draw synthetic rows.
@@ -226,6 +237,44 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
         line, described = self._line(column)
         return line.cdf(described.numbers(x))
 
+    def cdf_interval(
+        self,
+        x: ArrayLike,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+    ) -> NDArray[np.float64]:
+        """Return intervals of the population's fractions at or below each number.
+
+        Parameters
+        ----------
+        x : array-like of float or of dates
+            Numbers.
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+        level, simultaneous
+            As in `interval`.
+
+        Returns
+        -------
+        ndarray of the shape of x and (2,)
+            Low and high.
+
+        Raises
+        ------
+        ValueError
+            Where the column has no intervals: of ``method="pmw"`` and ``"public"``, and of
+            `CustomQueries`.
+        """
+        line, described = self._line_with_intervals(column)
+        numbers = described.numbers(x)
+        up_to = numbers.ravel()
+        ends = line.fraction_intervals(
+            np.full(len(up_to), -np.inf), up_to, _coverage(level), simultaneous=bool(simultaneous)
+        )
+        return ends.reshape(*numbers.shape, 2)
+
     def quantile(self, p: ArrayLike, column: str | int | None = None) -> NDArray[Any]:
         """Estimate quantiles.
 
@@ -244,8 +293,15 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
         line, described = self._line(column)
         return described.written(line.quantile(_fractions(p)))
 
-    def quantile_interval(self, p: ArrayLike, column: str | int | None = None) -> NDArray[Any]:
-        """Say within which numbers the population's quantiles should lie, 95 times out of 100.
+    def quantile_interval(
+        self,
+        p: ArrayLike,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+    ) -> NDArray[Any]:
+        """Return intervals of the population's quantiles.
 
         Parameters
         ----------
@@ -253,46 +309,90 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
             Fractions in [0, 1].
         column : str or int, default=None
             Name or position of a numeric column; not needed if there is one.
+        level, simultaneous
+            As in `interval`.
 
         Returns
         -------
         ndarray of the shape of p and (2,)
-            Low and high.
+            Low and high: all numbers at which `cdf_interval` contains p.
 
         Raises
         ------
         ValueError
-            Where the column was not released by itself, as it is for thresholds, intervals, stumps,
-            boxes and halfspaces with ``method="auto"``.
+            Where the column has no intervals: of ``method="pmw"`` and ``"public"``, and of
+            `CustomQueries`.
         """
-        line, described = self._line(column)
-        if not isinstance(line, LineRelease):
-            raise ValueError(
-                "There are quantile intervals for columns that were released by themselves, as "
-                'they are for ThresholdQueries and StumpQueries with method="auto".'
-            )
-        return described.written(line.quantile_interval(_fractions(p)))
+        line, described = self._line_with_intervals(column)
+        ends = line.quantile_interval(
+            _fractions(p), _coverage(level), simultaneous=bool(simultaneous)
+        )
+        return described.written(ends)
 
     def histogram(self, edges: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
-        """Estimate the fraction between edges.
+        """Estimate the fraction of the population in each bin.
 
         Parameters
         ----------
-        edges : array-like of float, shape (n_bins + 1,)
-            Increasing; a bin holds its right edge and not its left one.
+        edges : array-like of float or of dates, shape (n_bins + 1,)
+            Increasing. A bin (a, b] contains its right edge and not its left one, except that the
+            first bin contains both of its edges, as in ``pandas.cut(..., include_lowest=True)``.
+            In ``numpy.histogram`` a bin [a, b) contains its left edge, and the last one both.
         column : str or int, default=None
             Name or position of a numeric column; not needed if there is one.
 
         Returns
         -------
         ndarray of shape (n_bins,)
-            Fractions.
+            Fractions. They add up to 1 if the bins cover the bounds of the column.
+
+        Warns
+        -----
+        UncoveredBoundsWarning
+            If the bins do not cover the bounds of the column, so that some rows may be in no bin.
         """
         line, described = self._line(column)
-        numbers = described.numbers(edges)
-        if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
-            raise ValueError("edges must be two or more increasing numbers.")
-        return np.diff(line.cdf(numbers))
+        above, up_to = _bins(edges, described)
+        return line.cdf(up_to) - line.cdf(above)
+
+    def histogram_interval(
+        self,
+        edges: ArrayLike,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+    ) -> NDArray[np.float64]:
+        """Return intervals of the population's fraction in each bin.
+
+        Parameters
+        ----------
+        edges : array-like of float or of dates, shape (n_bins + 1,)
+            As in `histogram`.
+        column : str or int, default=None
+            Name or position of a numeric column; not needed if there is one.
+        level, simultaneous
+            As in `interval`.
+
+        Returns
+        -------
+        ndarray of shape (n_bins, 2)
+            Low and high.
+
+        Raises
+        ------
+        ValueError
+            Where the column has no intervals: of ``method="pmw"`` and ``"public"``, and of
+            `CustomQueries`.
+
+        Warns
+        -----
+        UncoveredBoundsWarning
+            As in `histogram`.
+        """
+        line, described = self._line_with_intervals(column)
+        bins = _bins(edges, described)
+        return line.fraction_intervals(*bins, _coverage(level), simultaneous=bool(simultaneous))
 
     def mean(self, column: str | int | None = None) -> Any:
         """Estimate the mean.
@@ -311,7 +411,20 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
         numbers = line.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS)
         return described.written(np.array(numbers.mean())).item()
 
-    def _line(self, column: str | int | None) -> tuple[LineRelease | WeightedRows, Column]:
+    def _line_with_intervals(
+        self, column: str | int | None
+    ) -> tuple[LineRelease | BinnedColumn, Column]:
+        line, described = self._line(column)
+        if isinstance(line, WeightedRows):
+            raise ValueError(
+                "There are no intervals for columns with method='public', method='pmw' or "
+                "CustomQueries; method='auto' has them with all other classes of queries."
+            )
+        return line, described
+
+    def _line(
+        self, column: str | int | None
+    ) -> tuple[LineRelease | BinnedColumn | WeightedRows, Column]:
         check_is_fitted(self)
         numeric = np.flatnonzero(self._schema.numeric)
         if column is None and len(self._schema.columns) > 1:
@@ -338,6 +451,30 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
             # a question may write a date as text
             return read_table(self, array, reset=False, numeric=False, kinds=False).native
         return Q
+
+
+def _bins(edges: ArrayLike, column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return encoded numbers a and b of the bins a < x <= b, the first with its left edge."""
+    numbers = column.numbers(edges)
+    if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
+        raise ValueError("edges must be two or more increasing numbers.")
+    if numbers[0] > column.low or numbers[-1] < column.high:
+        first, last, low, high = map(column.text, (*numbers[[0, -1]], column.low, column.high))
+        warn(
+            f"The bins go from {first} to {last} and the bounds of column {column.name} from {low} "
+            f"to {high}, so that rows outside the bins are not counted. Extend the outer edges to "
+            "the bounds (for numbers, -inf and inf will do) to count all rows.",
+            UncoveredBoundsWarning,
+        )
+    above = numbers[:-1].copy()
+    above[0] = before(above[0])
+    return above, numbers[1:]
+
+
+def _coverage(level: Any) -> float:
+    if not (isinstance(level, Real) and 0 < float(level) < 1):
+        raise ValueError(f"level must be in (0, 1); got {level!r}.")
+    return float(level)
 
 
 def _fractions(p: ArrayLike) -> NDArray[np.float64]:

@@ -202,11 +202,11 @@ def gather(looks: Sequence[Look], n_private: int) -> Evidence:
 
 def posterior(
     evidence: Evidence, guess: Guess, drift: Drift, likely: Floats | None = None
-) -> tuple[Floats, Floats, Floats]:
-    """Return mean and variance of the population's prefix sums, and how neighbours go together.
+) -> tuple[Floats, Floats]:
+    """Return the posterior mean and covariance of the population's prefix sums.
 
-    The last are the correlations of each prefix sum with the next. How far private rows are from
-    their population follows from the prefix sums that are `likely`, by default those of the guess.
+    How far private rows are from their population follows from the prefix sums that are `likely`,
+    by default those of the guess.
     """
     model = linearise(guess, drift.waves, evidence.n_private)
     prior, sampling = model.prior(drift), model.sampling
@@ -218,30 +218,37 @@ def posterior(
     # the same as a gain from the model's mean, and exact where there is next to no noise
     mean = evidence.prefix - doubt @ cho_solve(factor, evidence.prefix - model.mean)
     half = solve_triangular(factor[0], prior, lower=True)
-    variance = np.maximum(np.diag(prior) - np.square(half).sum(axis=0), 0)
-    together = np.diag(prior, 1) - (half[:, :-1] * half[:, 1:]).sum(axis=0)
+    covariance = prior - half.T @ half
+    np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
+    return mean, covariance
+
+
+def path_length(covariance: Floats) -> float:
+    """Return the length of the path of prefix sums on the sphere of standardised variables.
+
+    Its steps are the angles whose cosines are the correlations of neighbours.
+    """
+    variance, together = np.diag(covariance), np.diag(covariance, 1)
     scale = np.sqrt(variance[:-1] * variance[1:])
     correlation = np.divide(together, scale, out=np.ones_like(scale), where=scale > 0)
-    return mean, variance, np.clip(correlation, -1, 1)
+    return float(np.arccos(np.clip(correlation, -1, 1)).sum())
 
 
-def widening(correlation: Floats) -> float:
-    """Return how many deviations hold all prefix sums at once 95 times out of 100.
+def widening(length: float, level: float) -> float:
+    """Return how many standard deviations hold all prefix sums at once at a level.
 
-    Correlations of neighbours are the steps of a path on a sphere, and a longer path leaves a tube
-    around itself more often.
+    A longer path leaves a tube around itself more often.
 
     References
     ----------
     Naiman (1986), Conservative confidence bands in curvilinear regression; Sun and Loader (1994).
     """
-    length = float(np.arccos(correlation).sum())
 
-    def left_out(deviations: float) -> float:
+    def excess(deviations: float) -> float:
         tube = length / np.pi * np.exp(-(deviations**2) / 2)
-        return float(tube + 2 * ndtr(-deviations)) - 0.05
+        return float(tube + 2 * ndtr(-deviations)) - (1 - level)
 
-    return float(brentq(left_out, 1.0, 20.0))
+    return float(brentq(excess, 0.0, 40.0))
 
 
 def estimate_drift(evidence: Evidence, guess: Guess) -> tuple[Drift, Drift]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
+from scipy.stats import norm
 
 from skpublicdp.accounting import Gaussian
 from skpublicdp.ledger import Ledger
@@ -21,6 +22,7 @@ from skpublicdp.query_release.fit import (
     estimate_drift,
     gather,
     linearise,
+    path_length,
     posterior,
     widening,
 )
@@ -36,7 +38,6 @@ from skpublicdp.query_release.spending import PER_CELL, all_noise, part_of, room
 
 Floats = NDArray[np.float64]
 
-NORMAL_95 = 1.959964
 FEWEST_CELLS, MOST_CELLS, MOST_PURE = 16, 700, 256
 """Of the line; the most with Gaussian noise and with Laplace noise, for time."""
 
@@ -63,14 +64,17 @@ class LineRelease:
         Standard deviation of the released distribution function at each edge.
     spread_inside : ndarray of shape (n_cells,)
         Variance inside each cell, as the inverse of a number of rows.
-    all_at_once : float
-        How many times as wide intervals must be to hold at all numbers at once.
+    path_length : float
+        Length of the path of prefix sums, for intervals that hold at all numbers at once.
     effective_public_size : float
         How many rows without drift would be worth as much as the public rows were held to be.
     drift : Drift
         How far the fit let the private distribution be from the public one.
     n_private, n_public : int
         Rows.
+    covariance : ndarray of shape (n_cells - 1, n_cells - 1), or None
+        Covariance of the released distribution function at the edges. It is left out where many
+        columns are released, for memory: intervals of differences are longer then.
     """
 
     curve: Curve
@@ -79,11 +83,12 @@ class LineRelease:
     atoms: Floats
     deviations: Floats
     spread_inside: Floats
-    all_at_once: float
+    path_length: float
     effective_public_size: float
     drift: Drift
     n_private: int
     n_public: int
+    covariance: Floats | None = field(default=None, repr=False)
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the fraction at or below each number; outside the bounds it is 0 or 1."""
@@ -101,13 +106,19 @@ class LineRelease:
         fractions: Floats = np.maximum(self.cdf(high) - below, 0)
         return fractions
 
-    def quantile_interval(self, p: ArrayLike) -> Floats:
-        """Return 95% intervals for the population's quantiles.
+    def quantile_interval(
+        self, p: ArrayLike, level: float = 0.95, *, simultaneous: bool = False
+    ) -> Floats:
+        """Return intervals for the population's quantiles.
 
         Parameters
         ----------
         p : array-like
             Fractions from 0 to 1.
+        level : float, default=0.95
+            Coverage.
+        simultaneous : bool, default=False
+            Whether the intervals hold all at once.
 
         Returns
         -------
@@ -121,7 +132,8 @@ class LineRelease:
         middles = self.curve.inverse((levels[1:] + levels[:-1]) / 2)
         beside = np.concatenate([before(self.edges), self.edges, -before(-self.edges), middles])
         at = np.union1d(self.curve.knots, np.clip(beside, *self.curve.knots[[0, -1]]))
-        heights, half = self.curve(at), self.error(at)
+        heights = self.curve(at)
+        half = self.error(at, level=level, together=p.size if simultaneous else 1)
         ends = [
             Curve(at, np.maximum.accumulate(bound)).inverse(p)
             for bound in (np.minimum(heights + half, 1), heights - half)
@@ -129,43 +141,102 @@ class LineRelease:
         interval: Floats = np.maximum(np.stack(ends, axis=-1), self.curve.knots[1])
         return interval
 
-    def error(self, x: ArrayLike, *, simultaneous: bool = False) -> Floats:
-        """Return the half-width of a 95% interval for the population's fraction at each number.
+    def fraction_intervals(
+        self, above: ArrayLike, up_to: ArrayLike, level: float, *, simultaneous: bool = False
+    ) -> Floats:
+        """Return intervals of the fractions of the population with above < x <= up_to.
+
+        Parameters
+        ----------
+        above, up_to : array-like of shape (n,)
+            Numbers, which may be infinite.
+        level : float
+            Coverage.
+        simultaneous : bool, default=False
+            Whether the intervals hold all at once.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+        """
+        above, up_to = np.asarray(above, dtype=float), np.asarray(up_to, dtype=float)
+        together = max(len(up_to), 1) if simultaneous else 1
+        half = self.error(above, level=level, together=together)
+        half = half + self.error(up_to, level=level, together=together)
+        # all at once, rare bins among them, normal tails of a difference would be too thin
+        if self.covariance is not None and not simultaneous:
+            deviation = np.sqrt(self._variance_between(above, up_to))
+            half = np.minimum(half, norm.isf((1 - level) / 2) * deviation)
+        answers = np.maximum(self.cdf(up_to) - self.cdf(above), 0)
+        intervals: Floats = np.clip(np.column_stack([answers - half, answers + half]), 0, 1)
+        return intervals
+
+    def error(self, x: ArrayLike, *, level: float = 0.95, together: float = 1) -> Floats:
+        """Return the half-width of an interval for the population's fraction at each number.
 
         Parameters
         ----------
         x : array-like
             Numbers.
-        simultaneous : bool, default=False
-            Whether the intervals of all numbers, taken together, should hold 95 times out of 100.
+        level : float, default=0.95
+            Coverage.
+        together : float, default=1
+            How many intervals hold at once: by Bonferroni, or by the band that holds at all numbers
+            if that is narrower. Infinity asks for the band.
 
         Returns
         -------
         ndarray
             One for each number, at most 1.
         """
-        heights = np.concatenate([[0], np.cumsum(self.weights)])
+        wide = float(norm.isf((1 - level) / (2 * together)))
+        if together > 1:
+            wide = min(wide, widening(self.path_length, level))
         variances = np.concatenate([[0], self.deviations**2, [0]])
-        x = np.asarray(x, dtype=float)
+        cell, share, is_end = self._place(np.asarray(x, dtype=float))
+        around = wide * np.sqrt((1 - share) * variances[cell] + share * variances[cell + 1])
+        inside = np.hypot(around, wide * np.sqrt(self._variance_inside(cell, share)))
+        # at worst it is all in one place
+        inside = np.minimum(inside, around + np.maximum(share, 1 - share) * self.weights[cell])
+        half: Floats = np.minimum(np.where(is_end, around, inside), 1)
+        return half
+
+    def _place(self, x: Floats) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_]]:
+        """Return the cell of each number, the share of it up to there, and whether it is an end."""
+        heights = np.concatenate([[0], np.cumsum(self.weights)])
         cell = np.searchsorted(self.edges, x, side="left")
         weight = self.weights[cell]
         share = np.divide(
             self.cdf(x) - heights[cell], weight, out=np.ones(x.shape), where=weight > 0
         )
-        share = np.clip(share, 0, 1)
-        wide = NORMAL_95 * (self.all_at_once if simultaneous else 1)
-        around = wide * np.sqrt((1 - share) * variances[cell] + share * variances[cell + 1])
-        # between its ends the mass of a cell is known no better than its rows can tell
-        spread = self.spread_inside[cell]
+        low, high = self.curve.knots[1], self.curve.knots[-1]
+        is_end = np.isin(x, self.edges) | (x < low) | (x >= high)
+        return cell, np.clip(share, 0, 1), is_end
+
+    def _variance_inside(self, cell: NDArray[np.intp], share: Floats) -> Floats:
+        """Return the variance of a share of a cell, which the rows in it determine."""
+        weight, spread = self.weights[cell], self.spread_inside[cell]
         least = 1 / (weight / spread + 2)
         split = np.clip(share, least, 1 - least)
-        inside = np.hypot(around, wide * np.sqrt(spread * weight * split * (1 - split)))
-        # at worst it is all in one place
-        inside = np.minimum(inside, around + np.maximum(share, 1 - share) * weight)
-        low, high = self.curve.knots[1], self.curve.knots[-1]
-        ends = np.isin(x, self.edges) | (x < low) | (x >= high)
-        half: Floats = np.minimum(np.where(ends, around, inside), 1)
-        return half
+        variance: Floats = spread * weight * split * (1 - split)
+        return variance
+
+    def _variance_between(self, above: Floats, up_to: Floats) -> Floats:
+        """Return the variance of the difference of the distribution function at two numbers."""
+        assert self.covariance is not None
+        covariance = np.pad(self.covariance, 1)  # at both ends the function is known
+        (start, low, start_is_end), (end, high, end_is_end) = map(self._place, (above, up_to))
+        places = np.stack([start, start + 1, end, end + 1])
+        factors = np.stack([low - 1, -low, 1 - high, high])
+        variance = np.einsum(
+            "in,jn,ijn->n", factors, factors, covariance[places[:, None], places[None]]
+        )
+        of_ends = np.where(start_is_end, 0, self._variance_inside(start, low))
+        of_ends = of_ends + np.where(end_is_end, 0, self._variance_inside(end, high))
+        within = self._variance_inside(start, high - low)
+        inside = np.where((start == end) & ~(start_is_end & end_is_end), within, of_ends)
+        total: Floats = np.maximum(variance, 0) + inside
+        return total
 
 
 def release_line(
@@ -295,11 +366,12 @@ def fit_line(
         n_public = len(x_public)
         rough = 1 / (float(trust) * n_public + 1) - 1 / (n_public + 1)
         drift = bars = Drift(NO_DRIFT.waves, rough, 0.0)
-    mean, _, _ = posterior(evidence, guess, drift)
+    mean, _ = posterior(evidence, guess, drift)
     heights = np.clip(isotonic_regression(mean).x, 0, 1)
     # the estimate may trust the public rows more than the error bars do
-    other, variance, correlation = posterior(evidence, guess, bars, heights)
-    variance = variance + (other - heights) ** 2
+    other, covariance = posterior(evidence, guess, bars, heights)
+    length = path_length(covariance)
+    covariance = covariance + np.outer(other - heights, other - heights)
     model = linearise(guess, drift.waves, n_private)
     prior = np.trace(model.prior(drift))
     weights = np.diff(heights, prepend=0.0, append=1.0)
@@ -312,13 +384,14 @@ def fit_line(
         edges=line.edges,
         weights=weights,
         atoms=line.atoms,
-        deviations=np.sqrt(variance),
+        deviations=np.sqrt(np.diag(covariance)),
         spread_inside=inside,
-        all_at_once=widening(correlation) / NORMAL_95,
+        path_length=length,
         effective_public_size=float(n_private * np.trace(model.sampling) / prior),
         drift=drift,
         n_private=n_private,
         n_public=len(x_public),
+        covariance=covariance,
     )
 
 

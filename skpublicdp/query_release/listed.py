@@ -157,6 +157,12 @@ class MarginalQueries(QueryClass):
             called.append([names[code] for code in column])
         return cells, called
 
+    def cuts(self, position: int) -> Rows:
+        """Return the cuts between the bins of a numeric column; of the bound class."""
+        cuts: Rows | None = self._bins.cuts[position]
+        assert cuts is not None
+        return cuts
+
     @property
     def listed(self) -> NDArray[np.int64]:
         """All cells of all tables, as queries in codes; of the bound class."""

@@ -82,7 +82,7 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
     cells = cells._replace(base=np.maximum(cells.base, 1e-12))
     of_table = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
     learners = np.unique(np.linspace(0, n_cells - 1, min(n_cells, LEARNERS)).astype(np.intp))
-    logs = _log_likelihood(cells.at(learners), worth)
+    logs = log_likelihood(cells.at(learners), worth)
     telling = np.ptp(logs, axis=0) >= TELLING
     likelihood = np.exp(logs[:, telling] - logs[:, telling].max(axis=0, initial=-np.inf))
     first = np.full_like(SIMPLE, 1 / len(SCALES)) if worth else SIMPLE
@@ -94,7 +94,7 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
     for start in range(0, n_cells, LEARNERS):
         part = slice(start, start + LEARNERS)
         some = cells.at(part)
-        logs = _log_likelihood(some, worth)
+        logs = log_likelihood(some, worth)
         weights = np.exp(logs - logs.max(axis=0)) * mixture[:, of_table[part]]
         weights /= weights.sum(axis=0)
         spread = SCALES * np.sqrt(some.base)
@@ -134,7 +134,7 @@ def _mixture(
     return mixture
 
 
-def _log_likelihood(cells: Cells, worth: float) -> Floats:
+def log_likelihood(cells: Cells, worth: float) -> Floats:
     """Return the log-likelihood of each g, shape (n_scales, n_cells), but for constants.
 
     Public counts are negative binomial about the base (a Poisson number whose mean is a gamma

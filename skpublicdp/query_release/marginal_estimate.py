@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,32 @@ NOTHING = 1e-12
 """Precision of a fraction of which nothing was measured."""
 
 FAR = 3.0
-"""Deviations of a plain sum beyond which what differs from it is taken to be wrong."""
+"""Standard deviations between measurement and model, of a cell or a sum, from which the measurement
+alone counts."""
+
+EMPTY = 1e-12
+"""Smallest fraction in a ratio: the parts of an empty margin cell are equal."""
+
+
+class Freed(NamedTuple):
+    """A table whose margins count as uncertain; arrays of the table's shape.
+
+    Attributes
+    ----------
+    fractions : ndarray
+        The posterior mean.
+    prior, noise : ndarray
+        Variance of a cell without the measurements, errors of its margins included, and the noise
+        variance of the measured value.
+    """
+
+    fractions: Floats
+    prior: Floats
+    noise: Floats
+
+    def variances(self) -> Floats:
+        """Return the posterior variance of each cell."""
+        return 1 / (1 / self.prior + 1 / self.noise)
 
 
 @dataclass(eq=False)
@@ -108,17 +134,25 @@ class Table:
             total, precision = total + worth * other.measured.sum(axis=axes), precision + worth
         return total / max(precision, NOTHING), max(precision, NOTHING)
 
-    def freed(self) -> tuple[Floats, Floats]:
-        """Return what the estimate would be if its margins were not taken for known.
+    def freed(self) -> Freed:
+        """Return the estimate with margins that are uncertain instead of known.
 
-        Of what it lacks towards the measured values, the table's own part has taken its share; the
-        errors of the margins have not, and the rest is theirs by their variance.
+        The estimate already contains the share of the gap to the measured value that the table's
+        own part explains. The errors of the margins explain their share by variance.
         """
         margins = self.error() - self.variances
-        expected = np.maximum(margins + self.spread, TINY)
+        prior = np.maximum(margins + self._free_spread(), TINY)
         noise = 1 / np.maximum(self.precisions, NOTHING)
-        moved = self.known + margins / (expected + noise) * (self.values - self.known)
-        return np.maximum(moved, TINY), 1 / (1 / expected + 1 / noise)
+        fractions = self.known + margins / (prior + noise) * (self.values - self.known)
+        return Freed(np.maximum(fractions, EMPTY), prior, noise)
+
+    def _free_spread(self) -> Floats:
+        """Return the prior variance of a cell's own part, given that own parts add up to zero.
+
+        Independent parts of variances P, conditioned on their sum, have the variances P (1 - P/ΣP).
+        The axis where that is least counts.
+        """
+        return self.spread * (1 - largest_shares(self.spread))
 
     def residual(self) -> Floats:
         """Return measured less public fractions, less what is due to the margins of either."""
@@ -145,32 +179,54 @@ class Table:
         return variance
 
     def message(self, target: Table) -> tuple[Floats, Floats]:
-        """Return what the own measurement says of a margin, and how precisely.
+        """Return the estimate of a margin from the own measurement alone, and its precisions.
 
-        The plain sum needs no model and adds up the noise of all cells. The matched filter takes
-        each cell for its part of the margin, up to its doubt, and is used where it is better; but
-        not where it is far from the plain sum, whose error is known: then its model is wrong.
+        The estimate is the best linear unbiased one under the model of `_margin_weights`. Where it
+        is `FAR` from the plain sum, whose error is known, the model is wrong and the sum counts.
         """
         axes = self.axes_without(target.columns)
-        size = math.prod(self.shape[axis] for axis in axes)
         plain = self.measured.sum(axis=axes)
-        precision = self.precision / size
+        plain_precision = self.precision / math.prod(self.shape[axis] for axis in axes)
         if self.fractions is None:
-            return plain, np.full(plain.shape, precision)
-        part, worth = self._matched(target, 1 / self.precision)
-        summed = (part**2 * worth).sum(axis=axes)
-        filtered = (part * worth * self.measured).sum(axis=axes) / np.maximum(summed, 1e-300)
-        better = (summed > precision) & ((filtered - plain) ** 2 * precision < FAR**2)
-        return np.where(better, filtered, plain), np.where(better, summed, precision)
+            return plain, np.full(plain.shape, plain_precision)
+        parts, weights = self._margin_weights(target, 1 / self.precision)
+        precisions = (weights * parts).sum(axis=axes)
+        values = (weights * self.measured).sum(axis=axes) / precisions
+        close = (values - plain) ** 2 * plain_precision < FAR**2
+        return np.where(close, values, plain), np.where(close, precisions, plain_precision)
 
     def reach(self, target: Table, noise: float) -> float:
-        """Return the share of a precision here that a margin's cell gets, on average."""
+        """Return the mean precision of a margin's message, in units of the precision of a cell."""
         axes = self.axes_without(target.columns)
-        part, worth = self._matched(target, noise)
-        share = float(((part**2 * worth).sum(axis=axes) * target.known).sum() * noise)
-        return max(share, 1 / math.prod(self.shape[axis] for axis in axes))
+        parts, weights = self._margin_weights(target, noise)
+        return float(((weights * parts).sum(axis=axes) * target.known).sum() * noise)
 
-    def _matched(self, target: Table, noise: float) -> tuple[Floats, Floats]:
-        fractions = self.known
-        total = fractions.sum(axis=self.axes_without(target.columns), keepdims=True)
-        return fractions / np.maximum(total, 1e-300), 1 / (self.doubt(target.columns) + noise)
+    def _margin_weights(self, target: Table, noise: float) -> tuple[Floats, Floats]:
+        """Return each cell's part p of its margin cell, and the generalised least squares weights.
+
+        A cell is p times the margin plus a deviation of prior variance P, and is measured with a
+        noise variance w. Deviations add up to zero within a margin cell, so the covariance is
+        C = diag(P + w) - P Pᵀ / ΣP. The weights are C⁻¹ p (Sherman and Morrison): they estimate the
+        margin by Σ(weight · value) / Σ(weight · p), with the precision Σ(weight · p). They tend to
+        those of the plain sum as P grows, and sum up the cells that may be filled as P ∝ p.
+        """
+        axes = self.axes_without(target.columns)
+        fractions = np.maximum(self.known, EMPTY)
+        parts = fractions / fractions.sum(axis=axes, keepdims=True)
+        doubt = self.doubt(target.columns)
+        if self.precision:
+            gaps = (self.measured - self.known) ** 2
+            doubt = np.where(gaps > FAR**2 * (self.doubt() + 1 / self.precision), gaps, doubt)
+        gains = doubt / (doubt + noise)
+        total_gain = np.maximum(gains.sum(axis=axes, keepdims=True), EMPTY)
+        seen = (parts * gains).sum(axis=axes, keepdims=True)
+        return parts, parts / (doubt + noise) + gains * seen / (noise * total_gain)
+
+
+def largest_shares(variances: Floats) -> Floats:
+    """Return each cell's share in the sum of the variances along an axis, of the axis with most."""
+    shares = np.zeros(variances.shape)
+    for axis in range(variances.ndim):
+        total = np.maximum(variances.sum(axis=axis, keepdims=True), TINY)
+        shares = np.maximum(shares, variances / total)
+    return shares

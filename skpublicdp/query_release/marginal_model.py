@@ -14,14 +14,33 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.query_release.drift import likely_worth
+from skpublicdp.query_release.drift import (
+    EffectiveSizes,
+    certain_size,
+    effective_sizes,
+    likely_worth,
+)
 from skpublicdp.query_release.marginal_dispersion import Cells, shrink
-from skpublicdp.query_release.marginal_estimate import Table
-from skpublicdp.query_release.marginal_solver import Floats, meet_margins, weigh
+from skpublicdp.query_release.marginal_estimate import NOTHING, Freed, Table, largest_shares
+from skpublicdp.query_release.marginal_intervals import TablePosterior, table_posteriors
+from skpublicdp.query_release.marginal_solver import TINY, Floats, meet_margins, weigh
 from skpublicdp.query_release.marginal_tables import Columns, cells
 
 LEAST_OPEN = 1e-6
 """Margins never tell all of a cell."""
+
+DOMINANT = 0.5
+"""Share in the prior variance along an axis above which other cells hold a cell back: they have to
+make up for its deviation, and vary less than it does."""
+
+CLEAR = 0.3
+"""Largest noise variance of a dominant cell that moves other priors, in its prior variances."""
+
+COMMON = 0.1
+"""Weight of the prior against a common deviation, in units of its weight against one of a cell."""
+
+UNSEEN = 1e-3
+"""Weight of a measurement that is left out."""
 
 LEAST_WORTH = 1e-9
 """Of public rows, in private ones: a trust of less would be no more than this."""
@@ -76,6 +95,7 @@ class MarginalModel:
             self._orders[len(columns)].append(table)
         self.worth: dict[int, float] = {}
         """How many private rows the public ones are worth, for tables of so many columns."""
+        self._effective_sizes: dict[int, EffectiveSizes] = {}
 
     def solve(self) -> None:
         """Estimate all tables from what was measured so far."""
@@ -90,7 +110,7 @@ class MarginalModel:
             if width > 1 and m:
                 for group in _alike(tables):
                     _move_public(group, m)
-            self.worth[width] = self._worth(tables, m)
+            self.worth[width], self._effective_sizes[width] = self._worth(tables, m)
             if width == 1:
                 for table in tables:  # a public row more, anywhere
                     table.loose = np.full(table.shape, 1 / (1 + self.worth[1]))
@@ -107,10 +127,14 @@ class MarginalModel:
         freed = {columns: table.freed() for columns, table in self.tables.items()}
         for tables in self._orders.values():
             for group in _alike(tables):
-                found = np.stack([_mean_margin(table, freed) for table in group])
-                found = meet_margins(found, _margins(group), 50)
-                for table, fractions in zip(group, found, strict=True):
+                means = np.stack([_mean_margin(table, freed) for table in group])
+                agreed = _agreed(means, [freed[table.columns] for table in group], _margins(group))
+                for table, fractions in zip(group, agreed, strict=True):
                     table.fractions = fractions
+
+    def posteriors(self) -> dict[Columns, TablePosterior]:
+        """Return the posteriors of all tables, of which intervals are made."""
+        return table_posteriors(self._orders, self.worth, self._effective_sizes)
 
     def _collect(self, table: Table) -> None:
         """Gather the own measurement and what wider tables say."""
@@ -131,12 +155,13 @@ class MarginalModel:
         fractions: Floats = counts.reshape(table.shape) / len(cell)
         return fractions
 
-    def _worth(self, tables: Sequence[Table], m: float) -> float:
-        """Return how many private rows the public ones are worth."""
+    def _worth(self, tables: Sequence[Table], m: float) -> tuple[float, EffectiveSizes]:
+        """Return how many private rows the public ones are worth, and the posterior of that."""
         if not m:
-            return 0.0
+            return 0.0, certain_size(0.0)
         if self.trust is not None:
-            return min(max(self.trust, LEAST_WORTH), m)
+            trusted = min(max(self.trust, LEAST_WORTH), m)
+            return trusted, certain_size(trusted)
         known = 1 / m + 1 / self.n_private
         errors, spreads, noises, weights = [], [], [], []
         for table in tables:
@@ -153,7 +178,8 @@ class MarginalModel:
             noises.append(table.kept / table.precisions[on])
             weights.append(np.full(len(spreads[-1]), table.kept))  # margins fix the other errors
         error, spread, noise, weight = map(np.concatenate, (errors, spreads, noises, weights))
-        return likely_worth(error, spread, noise, known, weight)
+        evidence = error, spread, noise, known, weight
+        return likely_worth(*evidence), effective_sizes(*evidence)
 
 
 def closure(workload: Iterable[Columns]) -> list[Columns]:
@@ -173,15 +199,29 @@ def closure(workload: Iterable[Columns]) -> list[Columns]:
     return sorted(every, key=lambda columns: (len(columns), columns))
 
 
-def _mean_margin(table: Table, freed: Mapping[Columns, tuple[Floats, Floats]]) -> Floats:
+def _mean_margin(table: Table, freed: Mapping[Columns, Freed]) -> Floats:
     """Return the mean of a table and of the sums of wider ones, by their precisions."""
-    fractions, variance = freed[table.columns]
-    total, precision = fractions / variance, 1 / variance
-    for other in table.above:
+    total: Floats = np.zeros(table.shape)
+    precision: Floats = np.zeros(table.shape)
+    for other in (table, *table.above):
         axes = other.axes_without(table.columns)
-        fractions, variance = (each.sum(axis=axes) for each in freed[other.columns])
-        total, precision = total + fractions / variance, precision + 1 / variance
+        weights = 1 / freed[other.columns].variances().sum(axis=axes)
+        total = total + weights * freed[other.columns].fractions.sum(axis=axes)
+        precision = precision + weights
     return total / precision
+
+
+def _agreed(means: Floats, freed: Sequence[Freed], margins: Sequence[Floats]) -> Floats:
+    """Return the tables of given margins nearest to means, where uncertain cells move most.
+
+    `weigh` from the means to the means: near them its curvature in a cell is the cell's posterior
+    precision, 1/prior + 1/noise, and no cell becomes negative. Without a measurement tables are
+    scaled in proportion.
+    """
+    _, prior, noise = map(np.stack, zip(*freed, strict=True))
+    if noise.min() >= 1 / NOTHING:
+        return meet_margins(means, margins, 50)
+    return weigh(means, means * noise / prior, means, 1 / noise, margins)
 
 
 def _alike(tables: Iterable[Table]) -> Iterable[list[Table]]:
@@ -251,13 +291,13 @@ def _estimate(tables: Sequence[Table], ratios: Sequence[Floats]) -> None:
         prior = np.stack([table.prior for table in group])
         margins = _margins(group)
         if group[0].precisions.flat[0] > 0:
-            found = weigh(
-                prior,
-                np.stack([ratios[places[id(table)]] for table in group]),
-                np.stack([table.values for table in group]),
-                np.stack([table.precisions for table in group]),
-                margins,
-            )
+            ratio = np.stack([ratios[places[id(table)]] for table in group])
+            values = np.stack([table.values for table in group])
+            precisions = np.stack([table.precisions for table in group])
+            if group[0].parents:
+                spread = np.stack([table.loose * table.prior * table.open for table in group])
+                prior = _anchored(prior, spread, ratio, values, precisions, margins)
+            found = weigh(prior, ratio, values, precisions, margins)
         else:
             found = meet_margins(prior, margins, 50)
         for table, fractions in zip(group, found, strict=True):
@@ -268,3 +308,35 @@ def _estimate(tables: Sequence[Table], ratios: Sequence[Floats]) -> None:
             likely = np.maximum(fractions, table.prior)
             table.spread = np.maximum(table.loose * likely * table.open, 1e-30)
             table.variances = 1 / (1 / table.spread + table.precisions)
+
+
+def _anchored(
+    prior: Floats,
+    spread: Floats,
+    ratio: Floats,
+    values: Floats,
+    precisions: Floats,
+    margins: Sequence[Floats],
+) -> Floats:
+    """Return priors that follow the measurements of dominant cells, from the arguments of `weigh`.
+
+    Priors take the deviations of cells for independent. A heavy cell of an empty row and column may
+    vary by more than all other cells there together, and their many small priors hold it back where
+    all are wrong alike: two columns that exclude each other have an empty block, where products of
+    margins have much mass. So common deviations are estimated first, from the dominant cells alone
+    and with less weight on the priors. `spread` has the prior variances.
+    """
+    dominant = np.stack([largest_shares(each) for each in spread]) > DOMINANT
+    dominant &= 1 / precisions < CLEAR * spread
+    some = np.flatnonzero(dominant.any(axis=tuple(range(1, dominant.ndim))))
+    if len(some):
+        seen = np.where(dominant[some], 1, UNSEEN)
+        prior = prior.copy()
+        prior[some] = weigh(
+            prior[some],
+            COMMON * ratio[some] / seen,
+            values[some],
+            precisions[some] * seen,
+            [margin[some] for margin in margins],
+        )
+    return np.maximum(prior, TINY)

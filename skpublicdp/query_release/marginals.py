@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
 from skpublicdp.ledger import Ledger, drawable
 from skpublicdp.query_release.marginal_estimate import Table
+from skpublicdp.query_release.marginal_intervals import NoisyFractions, TablePosterior
 from skpublicdp.query_release.marginal_model import MarginalModel
 from skpublicdp.query_release.marginal_plan import plan_shares
 from skpublicdp.query_release.marginal_solver import Floats
@@ -33,7 +34,11 @@ from skpublicdp.query_release.marginal_tables import (
 from skpublicdp.query_release.spending import Noise, all_noise, noise_on, part_of
 
 MOST_FIRST = Fraction(1, 2)
-"""No more of the budget is spent before anything is known of the private rows."""
+"""Largest share of the budget for the first round; measured in benchmarks/ablate.py."""
+
+LEAST_FIRST = Fraction(1, 4)
+"""Smallest share for a first round with Gaussian noise, which finds where public rows have drifted;
+measured in benchmarks/ablate.py."""
 
 FINE = 1 << 30
 """Shares of the rest are whole numbers of so many parts."""
@@ -72,6 +77,8 @@ class MarginalRelease:
         How many private persons there are.
     gaussian : bool
         Whether the noise was Gaussian, else Laplace.
+    posteriors : mapping of tuple of int to TablePosterior
+        The posteriors of the cells; none of lists of queries.
     """
 
     fractions: Mapping[Columns, Floats] = field(repr=False)
@@ -81,6 +88,21 @@ class MarginalRelease:
     measured: Mapping[Columns, Measured] = field(default_factory=dict, repr=False)
     persons: float = 0.0
     gaussian: bool = True
+    posteriors: Mapping[Columns, TablePosterior] = field(default_factory=dict, repr=False)
+
+    def noisy(self, columns: Columns, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
+        """Return the noisy answers about some cells of a table."""
+        measured = self.measured[columns]
+        return NoisyFractions(
+            measured.values[codes], measured.variance, self.persons, self.gaussian
+        )
+
+    def intervals(
+        self, columns: Columns, codes: tuple[NDArray[np.integer], ...], level: float
+    ) -> Floats:
+        """Return intervals of some cells of a table, shape (n, 2), each for itself."""
+        cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
+        return self.posteriors[columns].intervals(cells, level, self.noisy(columns, codes))
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Return the estimated fractions of a released table.
@@ -131,9 +153,10 @@ def release_marginals(
 
     Notes
     -----
-    Half of the budget is spread evenly over the tables and all of their margins; if δ = 0, up to
-    half of it over the single columns. The rest goes where it should lower the errors most. What
-    both tell is weighed against the public rows, cell by cell, by `MarginalModel`.
+    The first round spends a quarter to half of the budget evenly on the tables and all of their
+    margins. With δ = 0 it spends up to half of the budget on the single columns. The second round
+    spends the rest where that lowers the expected errors most. `MarginalModel` weighs both against
+    the public rows, cell by cell.
 
     Examples
     --------
@@ -222,17 +245,16 @@ def release_tables(
     measure(rest, _planned(model, rest, ledger, n_private))
     model.solve()
     model.reconcile()
+    posteriors = model.posteriors()
     return MarginalRelease(
         fractions={columns: table.known for columns, table in model.tables.items()},
-        deviations={
-            columns: np.sqrt(table.error() + table.known * (1 - table.known) / persons)
-            for columns, table in model.tables.items()
-        },
+        deviations={columns: one.deviations(persons) for columns, one in posteriors.items()},
         sizes=sizes,
         effective_public_size=min(model.worth.values()),
         measured={columns: _measured(table) for columns, table in model.tables.items()},
         persons=persons,
         gaussian=isinstance(whole, Gaussian),
+        posteriors=posteriors,
     )
 
 
@@ -244,19 +266,21 @@ def _measured(table: Table) -> Measured:
 def _first_look(
     model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
 ) -> tuple[Fraction, list[Fraction]]:
-    """Return the share of the budget that is spent before anything is known, and on what.
+    """Return the budget's share for the first round, and the shares of the tables in that round.
 
-    Variances of Gaussian noise add up, so that no even look is lost. Laplace noise on twice as many
-    tables is twice as wide: only single columns are looked at, no closer than chance moves them.
+    The noise of the first round need not be below the sampling error: what is left is spent where
+    it helps most. Gaussian noise is on all tables, since the precisions of both rounds add up.
+    Laplace noise is on single columns alone: half of a budget buys a quarter of the precision.
     """
-    widths = [len(columns) for columns in model.tables]
-    if isinstance(noise, Gaussian):
-        return MOST_FIRST, [Fraction(1, len(widths))] * len(widths)
-    single = Fraction(1, widths.count(1))
-    variance = noise_of(part_of(noise, single), ledger.for_person(TABLE))[1]
-    first = Fraction(math.sqrt(variance / n_private)).limit_denominator(FINE)
-    first = min(max(first, Fraction(1, FINE)), MOST_FIRST)
-    return first, [single if width == 1 else Fraction(0) for width in widths]
+    gaussian = isinstance(noise, Gaussian)
+    measured = [gaussian or len(columns) == 1 for columns in model.tables]
+    share = Fraction(1, sum(measured))
+    variance = noise_of(part_of(noise, share), ledger.for_person(TABLE))[1] / n_private
+    least, wanted = (
+        (LEAST_FIRST, variance) if gaussian else (Fraction(1, FINE), math.sqrt(variance))
+    )
+    first = min(max(Fraction(wanted).limit_denominator(FINE), least), MOST_FIRST)
+    return first, [share if included else Fraction(0) for included in measured]
 
 
 def _planned(model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int) -> list[Fraction]:

@@ -120,7 +120,8 @@ def _auto_tables(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Led
                 name=noise_on(f"one column, {rows.schema.names[position]}", noise),
                 proof="docs/proofs/prefix_sums.md",
             )
-            lines[position] = _line_of(position, estimator, rows, paid)
+            line = _line_of(position, estimator, rows, paid)
+            lines[position] = replace(line, covariance=None)  # megabytes for each column
             left -= share
     noise = part_of(noise, left) if left else noise
     persons = rows.n_private / ledger.rows_per_person

@@ -13,16 +13,14 @@ from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import Dataset
 from skpublicdp.guarantees import Promise
 from skpublicdp.promise import nothing
+from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cells import before
-from skpublicdp.query_release.line import NORMAL_95, LineRelease
+from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
 from skpublicdp.query_release.probes import probes
 from skpublicdp.query_release.queries import QueryClass
-from skpublicdp.query_release.table_answers import TableAnswers, intervals
+from skpublicdp.query_release.table_answers import TableAnswers
 from skpublicdp.query_release.weighted import WeightedRows
-
-BAND_LEVEL = 0.95
-"""How often the bands of lines hold."""
 
 UNPROVED = nothing(
     'only of method="pmw" is the largest error of all answers known, and intervals tell of others'
@@ -78,32 +76,20 @@ class Released:
     def interval(self, Q: Any, level: float, simultaneous: bool) -> Floats:
         """Return intervals for the population's fractions, where there are honest ones."""
         resolved = self.queries.resolve(Q, self.schema)
-        together = max(len(resolved), 1) if simultaneous else 1
         if self.thresholds is not None:
-            found = intervals(self._answer(resolved), self._half(resolved), level, together)
-            if simultaneous and level <= BAND_LEVEL:  # one band holds however many are asked
-                half = self._half(resolved, simultaneous=True)
-                band = intervals(self._answer(resolved), half, BAND_LEVEL, 1)
-                narrower = (np.diff(band) < np.diff(found)).all()
-                return band if narrower else found
-            return found
+            above = np.full(len(resolved), -np.inf)
+            if resolved.shape[1] == 2:
+                above = before(resolved[:, 0])
+            return self.thresholds.fraction_intervals(
+                above, resolved[:, -1], level, simultaneous=simultaneous
+            )
         if isinstance(self.table, TableAnswers):
-            if simultaneous:
-                return self.table.together(self.queries, resolved, level)
-            deviations = self.table.deviations(self.queries, resolved)
-            return intervals(self._answer(resolved), deviations, level, 1)
+            intervals = self.table.together if simultaneous else self.table.each
+            return intervals(self.queries, resolved, level)
         raise ValueError(
             'There are no intervals for this method; method="auto" has them, and "pmw" has '
             "guarantee_."
         )
-
-    def _half(self, resolved: Floats, **settings: bool) -> Floats:
-        """Return the standard deviation that intervals of a line amount to."""
-        assert self.thresholds is not None
-        widths = self.thresholds.error(resolved[:, -1], **settings)
-        if resolved.shape[1] == 2:
-            widths = widths + self.thresholds.error(before(resolved[:, 0]), **settings)
-        return widths / NORMAL_95
 
     @property
     def expected_error(self) -> float | None:
@@ -118,24 +104,25 @@ class Released:
         truth = self.queries.weigh(queries, X, np.full(len(X), 1 / len(X)))
         return float(np.abs(self._answer(queries) - truth).mean())
 
-    def describe_table(self, positions: Sequence[int]) -> Any:
-        """Return the cells of a table with their fractions, as a frame or a dict."""
+    def describe_table(self, positions: Sequence[int], level: float, simultaneous: bool) -> Any:
+        """Return the cells of a table with fractions and intervals, as a frame or a dict."""
         queries = self.queries
         if not isinstance(queries, MarginalQueries):
             raise ValueError("Tables are released with MarginalQueries.")
         if not positions or len(set(positions)) < len(positions):
             raise ValueError("columns must be one or more different columns.")
         Q, values = queries.cells_of(positions)
-        deviations = None
+        ends = None
         if isinstance(self.table, TableAnswers):
-            deviations = self.table.deviations(queries, Q)  # refuses what was not released
+            intervals = self.table.together if simultaneous else self.table.each
+            ends = intervals(queries, Q, level)  # refuses what was not released
         answers = self._answer(Q)
         found: dict[Any, Any] = {
             self.schema.names[at]: column for at, column in zip(positions, values, strict=True)
         }
         found["fraction"] = answers
-        if deviations is not None:
-            found["low"], found["high"] = intervals(answers, deviations, 0.95, 1).T
+        if ends is not None:
+            found["low"], found["high"] = ends.T
         if self.schema.container.library is None:
             return found
         return replace(self.schema.container, labels=tuple(found)).build(
@@ -154,18 +141,31 @@ class Released:
         return None
 
     @property
-    def line(self) -> LineRelease | WeightedRows | None:
+    def line(self) -> LineRelease | BinnedColumn | WeightedRows | None:
         """What answers ``cdf`` and ``quantile``, if there is one numeric column."""
         return self.column(0) if self.schema.numeric.tolist() == [True] else None
 
-    def column(self, position: int) -> LineRelease | WeightedRows:
+    def column(self, position: int) -> LineRelease | BinnedColumn | WeightedRows:
         """Return what answers ``cdf`` and ``quantile`` of a numeric column."""
         if self.thresholds is not None:
             return self.thresholds
         lines = self.table.lines if isinstance(self.table, TableAnswers) else {}
         if position in lines:
             return lines[position]
-        return WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
+        carrier = WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
+        if self.one_way(position) is None:
+            return carrier
+        assert isinstance(self.table, TableAnswers)
+        assert isinstance(self.queries, MarginalQueries)
+        release, cuts = self.table.release, self.queries.cuts(position)
+        column = self.schema.columns[position]
+        return BinnedColumn(
+            carrier,
+            cuts,
+            (column.low, column.high),
+            release.posteriors[position,],
+            release.noisy((position,), (np.arange(len(cuts) + 1),)),
+        )
 
     def sample(self, n: int, generator: np.random.Generator) -> Rows:
         """Draw encoded rows."""

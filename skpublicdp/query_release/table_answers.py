@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +12,8 @@ from scipy.stats import norm
 
 from skpublicdp.data.columns import Codes, Rows
 from skpublicdp.exceptions import UnmeasuredWarning, warn
-from skpublicdp.query_release.bands import share_bounds
 from skpublicdp.query_release.derived import Binned, Derived, Lined
-from skpublicdp.query_release.line import NORMAL_95, LineRelease
+from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import ANY, CustomQueries, MarginalQueries
 from skpublicdp.query_release.marginal_rows import rake, rows_with_tables
 from skpublicdp.query_release.marginals import MarginalRelease
@@ -72,23 +71,31 @@ class TableAnswers:
         every = [self.release.deviations[columns].ravel() for columns in self._derived.workload]
         return float(np.sqrt(np.square(np.concatenate(every)).mean()))
 
-    def together(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return intervals that hold all at once (Bonferroni), whatever public rows say."""
-        each = intervals(self.answer(queries, Q), self.deviations(queries, Q), level, 1)
-        release = self.release
+    def each(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        """Return intervals, shape (n, 2), each of which holds for itself."""
+        deviations = self.deviations(queries, Q)  # refuses what was not released
+        if not isinstance(queries, MarginalQueries):
+            return _normal(self.answer(queries, Q), deviations, level)
+        ends = np.ones((len(Q), 2))  # a query about no column holds for everybody
         for columns, asked, codes in self._by_table(queries, Q):
             if columns:
-                measured = release.measured[columns]
-                low, high = share_bounds(
-                    measured.values[codes],
-                    measured.variance,
-                    release.persons,
-                    (1 - level) / (2 * len(Q)),
-                    gaussian=release.gaussian,
-                )
-                each[asked, 0] = np.minimum(low, each[asked, 0])
-                each[asked, 1] = np.maximum(high, each[asked, 1])
-        return each
+                ends[asked] = self.release.intervals(columns, codes, level)
+        return ends
+
+    def together(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        """Return intervals that hold all at once (Bonferroni), whatever public rows say."""
+        ends, failure = self.each(queries, Q, level), (1 - level) / (2 * max(len(Q), 1))
+        for columns, asked, codes in self._by_table(queries, Q):
+            if columns:
+                ends[asked] = self._widened(ends[asked], columns, codes, failure)
+        return ends
+
+    def _widened(
+        self, ends: Floats, columns: tuple[int, ...], codes: Any, failure: float
+    ) -> Floats:
+        """Widen intervals to the bounds that the noisy answers alone give."""
+        low, high = self.release.noisy(columns, codes).bounds(failure)
+        return np.column_stack([np.minimum(low, ends[:, 0]), np.maximum(high, ends[:, 1])])
 
     def deviations(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the standard deviation of each answer."""
@@ -152,35 +159,44 @@ class ColumnAnswers(TableAnswers):
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the fraction of the population for which each stump holds."""
-        return self._ask(Q, lambda line, x: line.cdf(x), self.release.fractions)
+        answers = np.empty(len(Q))
+        for place, asked in self._by_column(Q):
+            if place < 0:
+                answers[asked] = self.release.fractions[-1 - place,][Q[asked, 1].astype(np.intp)]
+            else:
+                answers[asked] = self._derived.lines[place].cdf(Q[asked, 1])
+        return answers
 
-    def deviations(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the standard deviation of each answer."""
-        return self._ask(Q, lambda line, x: line.error(x) / NORMAL_95, self.release.deviations)
+    def each(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        """Return intervals, shape (n, 2), each of which holds for itself."""
+        return self._intervals(Q, level, 1)
 
     def together(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return normal intervals that hold all at once (Bonferroni)."""
-        return intervals(self.answer(queries, Q), self.deviations(queries, Q), level, len(Q))
+        """Return intervals that hold all at once (Bonferroni)."""
+        return self._intervals(Q, level, max(len(Q), 1))
 
-    def _ask(
-        self,
-        Q: NDArray[Any],
-        of_line: Callable[[LineRelease, Floats], Floats],
-        tables: Mapping[tuple[int, ...], Floats],
-    ) -> Floats:
-        """Ask the line or the table of the column of each stump (see `StumpQueries.holds`)."""
-        found = np.empty(len(Q))
-        for place in np.unique(Q[:, 0]).astype(np.intp):
-            asked = np.flatnonzero(Q[:, 0] == place)
+    def _intervals(self, Q: NDArray[Any], level: float, together: int) -> Floats:
+        ends, single = np.empty((len(Q), 2)), 1 - (1 - level) / together
+        for place, asked in self._by_column(Q):
             if place < 0:
-                found[asked] = tables[-1 - place,][Q[asked, 1].astype(np.intp)]
+                columns, codes = (-1 - place,), (Q[asked, 1].astype(np.intp),)
+                ends[asked] = self.release.intervals(columns, codes, level)
+                if together > 1:
+                    ends[asked] = self._widened(ends[asked], columns, codes, (1 - single) / 2)
             else:
-                found[asked] = of_line(self._derived.lines[place], Q[asked, 1])
-        return found
+                above = np.full(len(asked), -np.inf)
+                line = self._derived.lines[place]
+                ends[asked] = line.fraction_intervals(above, Q[asked, 1], single)
+        return ends
+
+    def _by_column(self, Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """Yield the columns of stumps, see `StumpQueries.holds`, and which stumps these are."""
+        for place in np.unique(Q[:, 0]).astype(int).tolist():
+            yield place, np.flatnonzero(Q[:, 0] == place)
 
 
-def intervals(answers: Floats, deviations: Floats, level: float, together: int) -> Floats:
-    """Return normal intervals, shape (n, 2), so wide that so many hold together (Bonferroni)."""
-    half = norm.isf((1 - level) / (2 * together)) * deviations
+def _normal(answers: Floats, deviations: Floats, level: float) -> Floats:
+    """Return normal intervals, shape (n, 2)."""
+    half = norm.isf((1 - level) / 2) * deviations
     ends: Floats = np.clip(np.column_stack([answers - half, answers + half]), 0, 1)
     return ends

