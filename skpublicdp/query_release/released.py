@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import Dataset
 from skpublicdp.guarantees import Promise
-from skpublicdp.promise import nothing
+from skpublicdp.population_guarantee import no_guarantee
 from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.line import NORMAL_95, LineRelease
 from skpublicdp.query_release.listed import MarginalQueries
@@ -24,7 +24,7 @@ from skpublicdp.query_release.weighted import WeightedRows
 BAND_LEVEL = 0.95
 """How often the bands of lines hold."""
 
-UNPROVED = nothing(
+UNPROVED = no_guarantee(
     'only of method="pmw" is the largest error of all answers known, and intervals tell of others'
 )
 
