@@ -26,6 +26,7 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
 from skpublicdp.base_learner import fit_silently, spends
+from skpublicdp.cover_search import NAME, DrawnRule, search_cover
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled import LabelledRows, split_labelled
@@ -36,18 +37,17 @@ from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.promise import (
-    DESCRIBED,
-    NO_PUBLIC,
-    PERSONS,
-    UNKNOWN,
-    assuming,
+from skpublicdp.population_guarantee import (
+    DEPENDENT_ROWS,
+    NO_PUBLIC_ROWS,
+    UNKNOWN_COVER_RADIUS,
+    WRITTEN_FROM_DESCRIPTION,
     cover_error,
-    nothing,
-    promise,
-    warn_if_empty,
+    excess_error_guarantee,
+    no_guarantee,
+    warn_if_vacuous,
+    with_class_assumptions,
 )
-from skpublicdp.rounds import NAME, Drawn, draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer
 
 
@@ -289,7 +289,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
 
         scored = len(rows.y_labelled)
-        drawn = draw_in_rounds(
+        drawn = search_cover(
             cover,
             lambda cover: tabulate(cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs),
             labelled,
@@ -314,11 +314,11 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             secure=secure,
         )
         self.certificate_ = drawn.certificate
-        promised = self._promise(
+        guarantee = self._promise(
             cover, drawn, sanitizer if looked else None, rows, X_public, ledger.rows_per_person
         )
-        self.guarantee_, self.guarantee_reason_ = promised
-        warn_if_empty(promised, len(rows.labelled), len(rows.X_public), float(epsilon))
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, len(rows.labelled), len(rows.X_public), float(epsilon))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -343,7 +343,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     def _promise(
         self,
         cover: Cover,
-        drawn: Drawn,
+        drawn: DrawnRule,
         sanitizer: Any,
         rows: LabelledRows,
         X_public: Any,
@@ -360,16 +360,18 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             return bound and bound(cover, hypotheses, beta, len(self.sanitized_))
 
         if rows_per_person > 1:
-            return nothing(PERSONS)
+            return no_guarantee(DEPENDENT_ROWS)
         if cover.cuts is None or cover.cuts.per_rule:  # else the class is its own cover
             if sanitizer is None and not m:
-                return nothing(NO_PUBLIC)
+                return no_guarantee(NO_PUBLIC_ROWS)
             if sanitizer is None and assumed_of(X_public):
-                return nothing(DESCRIBED)
+                return no_guarantee(WRITTEN_FROM_DESCRIPTION)
             if sanitizer is not None and n_classes > 2 and cover.cuts is None:
-                return nothing(UNKNOWN)
-        promised = promise(cover, drawn, near, n=len(rows.y_labelled), beta=self.beta)
-        return assuming(promised, hypotheses) if cover.cuts is None else promised
+                return no_guarantee(UNKNOWN_COVER_RADIUS)
+        guarantee = excess_error_guarantee(
+            cover, drawn, near, n=len(rows.y_labelled), beta=self.beta
+        )
+        return with_class_assumptions(guarantee, hypotheses) if cover.cuts is None else guarantee
 
     def _sanitize(
         self, rows: LabelledRows, sanitizer: Any, bounds: Any, ledger: Ledger

@@ -25,6 +25,7 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.cover_search import search_cover
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.mixed import MixedRows, split_by_status
 from skpublicdp.data.reading import check_rows, feature_names
@@ -39,8 +40,7 @@ from skpublicdp.hypotheses.intersections import IntersectionCover, most_supports
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.hypotheses.pools import AffineHull
 from skpublicdp.ledger import Ledger
-from skpublicdp.promise import doubt_of, nothing, warn_if_empty
-from skpublicdp.rounds import draw_in_rounds
+from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.weights import weights_of
 
 ALPHA = 0.05
@@ -292,15 +292,17 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         supports = self._supports(rows.X_public, n_dimensions, ledger)
         first = self._cover(rows, supports)
         doubt = self._doubt(rows, weights, first, n_dimensions, X_public)
-        promised = nothing(doubt) if doubt else self._promise(rows, first, supports, n_dimensions)
+        guarantee = (
+            no_guarantee(doubt) if doubt else self._promise(rows, first, supports, n_dimensions)
+        )
         numbers = len(rows.X_private), len(rows.X_public), len(supports)
-        self._warn(promised, doubt, *numbers, n_dimensions)
+        self._warn(guarantee, doubt, *numbers, n_dimensions)
 
         def table(cover: Cover) -> Table:
             private, public = (tabulate(cover, *part, n_jobs=self.n_jobs) for part in parts)
             return weights[0] * private + weights[1] * public
 
-        drawn = draw_in_rounds(
+        drawn = search_cover(
             first,
             table,
             ledger,
@@ -323,7 +325,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             )
         )
         self.certificate_ = drawn.certificate
-        self.guarantee_, self.guarantee_reason_ = promised
+        self.guarantee_, self.guarantee_reason_ = guarantee
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -387,7 +389,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         if len(rows.y_public) < len(rows.X_public):
             return "public rows without labels are not scored"
         # also with one row of a person: of those that are public all count
-        return doubt_of(X_public, several=self.max_rows_per_group is not None)
+        return why_no_guarantee(X_public, several=self.max_rows_per_group is not None)
 
     def _promise(
         self,
@@ -414,7 +416,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
 
     def _warn(
         self,
-        promised: Promise,
+        guarantee: Promise,
         doubt: str,
         n_private: int,
         n_public: int,
@@ -432,7 +434,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
                 TooFewRowsWarning,
             )
         else:
-            warn_if_empty(promised, n_private, n_public, epsilon)
+            warn_if_vacuous(guarantee, n_private, n_public, epsilon)
         if not doubt:
             return
         if self.pool == "paper" or self.alpha is not None:

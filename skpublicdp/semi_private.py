@@ -24,6 +24,7 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
+from skpublicdp.cover_search import DrawnRule, search_cover
 from skpublicdp.data.columns import Column
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import Dataset, read
@@ -41,18 +42,17 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.hypotheses.base import FeatureName, Table, assumptions_of_class, tabulate
 from skpublicdp.ledger import Ledger
-from skpublicdp.promise import (
-    DESCRIBED,
-    MADE_UP,
-    NO_PUBLIC,
-    PERSONS,
-    assuming,
+from skpublicdp.population_guarantee import (
+    DEPENDENT_ROWS,
+    NO_PUBLIC_ROWS,
+    SYNTHETIC_VALUES,
+    WRITTEN_FROM_DESCRIPTION,
     cover_error,
-    nothing,
-    promise,
-    warn_if_empty,
+    excess_error_guarantee,
+    no_guarantee,
+    warn_if_vacuous,
+    with_class_assumptions,
 )
-from skpublicdp.rounds import Drawn, draw_in_rounds
 
 
 class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEstimator):
@@ -267,7 +267,7 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         cover = self._cover(rows)
 
         scored = rows.n_private + int(self.public_weight) * len(rows.learned.labelled)
-        drawn = draw_in_rounds(
+        drawn = search_cover(
             cover,
             lambda cover: self._table(cover, rows),
             ledger,
@@ -285,9 +285,9 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
             )
         )
         self.certificate_ = drawn.certificate
-        promised = self._promise(rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person)
-        self.guarantee_, self.guarantee_reason_ = promised
-        warn_if_empty(promised, rows.n_private, rows.n_public, float(self.epsilon))
+        guarantee = self._promise(rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person)
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, rows.n_private, rows.n_public, float(self.epsilon))
         return self._keep(rows, drawn.hypothesis, drawn.cover, receipt)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -356,7 +356,7 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         self,
         rows: Dataset,
         cover: Cover,
-        drawn: Drawn,
+        drawn: DrawnRule,
         described: tuple[str, ...],
         rows_per_person: int,
     ) -> Promise:
@@ -364,12 +364,12 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         hypotheses, n_classes = self._class(), len(rows.classes)
         doubt = self._doubt(cover, rows, described, rows_per_person)
         if doubt is not None:
-            return nothing(doubt)
+            return no_guarantee(doubt)
         weight, labelled = int(self.public_weight), len(rows.learned.labelled)
         growth = None
         if weight and labelled and n_classes <= 2 and hasattr(hypotheses, "growth"):
             growth = hypotheses.growth(2 * labelled, self.n_features_in_)
-        promised = promise(
+        guarantee = excess_error_guarantee(
             cover,
             drawn,
             lambda beta: self._near(cover, rows, beta),
@@ -380,21 +380,21 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
             growth=growth,
         )
         counted = growth is not None or cover.cuts is None  # labelings of the class
-        return assuming(promised, hypotheses) if counted else promised
+        return with_class_assumptions(guarantee, hypotheses) if counted else guarantee
 
     def _doubt(
         self, cover: Cover, rows: Dataset, described: tuple[str, ...], rows_per_person: int
     ) -> str | None:
         """Return what is in the way of any promise, or None."""
         if rows_per_person > 1:
-            return PERSONS
+            return DEPENDENT_ROWS
         if cover.cuts is not None and not cover.cuts.per_rule and not len(rows.learned.labelled):
             return None  # the class is its own cover, whatever the public rows are
         if not rows.n_public:
-            return NO_PUBLIC
+            return NO_PUBLIC_ROWS
         if rows.made_up.any():
-            return MADE_UP
-        return DESCRIBED if described else None
+            return SYNTHETIC_VALUES
+        return WRITTEN_FROM_DESCRIPTION if described else None
 
     def _near(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
         """Bound how far any rule of the class is from the cover in the population."""

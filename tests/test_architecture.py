@@ -48,14 +48,14 @@ FLOORS = {
         ),
         *("ledger", "mechanisms", "_internal.parameters"),
     },
-    "promise": {"data", "exceptions", "guarantees", "hypotheses", "rounds"},
-    "rounds": {"accounting", "guarantees", "hypotheses", "ledger"},
+    "population_guarantee": {"data", "exceptions", "guarantees", "hypotheses", "cover_search"},
+    "cover_search": {"accounting", "guarantees", "hypotheses", "ledger"},
     "weights": {"accounting", "data"},
     "model_selection": {
         *("model_selection", "accounting", "base_learner", "coupling", "data", "exceptions"),
         *("guarantees", "hypotheses", "ledger", "mechanisms"),
         *("_internal.html_repr", "_internal.parameters", "_internal.redaction"),
-        *("preprocessing", "promise", "rounds", "semi_private"),
+        *("preprocessing", "population_guarantee", "cover_search", "semi_private"),
     },
     "metrics": {
         *("metrics", "accounting", "budget", "data", "ledger", "model_selection"),

@@ -21,8 +21,8 @@ from skpublicdp.audit.catalogue import catalogue
 from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.evidence import table
 from skpublicdp.audit.losses import Losses, gaussian_delta
-from skpublicdp.audit.movement import UnlikeError, error_range, log_mass, member_errors
-from skpublicdp.audit.sight import contents, difference, difference_seen
+from skpublicdp.audit.observe import contents, difference, difference_seen
+from skpublicdp.audit.sensitivity import UnlikeError, error_range, log_mass, member_errors
 from skpublicdp.audit.verification import Verification
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product

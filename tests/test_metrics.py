@@ -38,8 +38,8 @@ from skpublicdp.metrics import (
     private_scores,
 )
 from skpublicdp.metrics.estimates import balance, ranking
-from skpublicdp.metrics.intervals import ratio_interval
-from skpublicdp.metrics.table import NoisyTable, nearest
+from skpublicdp.metrics.noisy_counts import NoisyTable, nearest
+from skpublicdp.metrics.score_intervals import ratio_interval
 from tests.helpers import FALSE_ALARM
 from tests.kit import Tape
 from tests.test_budget_fits import Untouchable

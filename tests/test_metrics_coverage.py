@@ -16,16 +16,16 @@ from skpublicdp.accounting import (
     noise_of,
 )
 from skpublicdp.metrics import private_accuracy_score, private_roc_auc_score, private_scores
-from skpublicdp.metrics.cells import make_cells
 from skpublicdp.metrics.estimates import ranking
-from skpublicdp.metrics.intervals import share_interval
-from skpublicdp.metrics.scores import SHARES
-from skpublicdp.metrics.table import (
+from skpublicdp.metrics.noisy_counts import (
     NoisyCount,
     release_right,
     release_table,
     share_of_right,
 )
+from skpublicdp.metrics.score_bins import make_cells
+from skpublicdp.metrics.score_intervals import share_interval
+from skpublicdp.metrics.scores import SHARES
 from skpublicdp.query_release.spending import part_of
 from tests.helpers import FALSE_ALARM
 from tests.test_metrics import Scored, Silent

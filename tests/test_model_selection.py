@@ -28,7 +28,7 @@ from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.model_selection.family import CandidateCover, Scored, log_mass
-from skpublicdp.model_selection.trials import shares_of
+from skpublicdp.model_selection.fit_among import shares_of
 from tests.helpers import public_sample
 from tests.kit import Tape
 
@@ -186,7 +186,7 @@ class TestPublicRowsFirst:
         assert search.chosen_by_ == "one draw"
 
     def test_few_labels_are_not_even_tried(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.model_selection.public_trial.fit_base", None)
+        monkeypatch.setattr("skpublicdp.model_selection.public_screening.fit_base", None)
         labels = np.where(np.arange(100) < 4, "a", "-1")  # 1/16 is above the level
         assert searched(DEPTHS, data={"y_public": labels}).chosen_by_ == "one draw"
 

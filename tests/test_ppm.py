@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skpublicdp import PPMHalfspaceClassifier, rounds
+from skpublicdp import PPMHalfspaceClassifier, cover_search
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import HalfspaceIntersections
@@ -218,7 +218,7 @@ class TestRounds:
     def test_they_pay(self, monkeypatch):
         noisy = np.where(np.random.default_rng(2).random(N) < 0.1, Y[::-1], Y)
         three = fitted(y=noisy, epsilon=8.0, max_halfspaces=100)
-        monkeypatch.setattr(rounds, "n_rounds", lambda *_: 1)
+        monkeypatch.setattr(cover_search, "n_rounds", lambda *_: 1)
         one = fitted(y=noisy, epsilon=8.0, max_halfspaces=100)
         assert three.score(X, noisy) > one.score(X, noisy) + 0.005
 
@@ -229,7 +229,7 @@ class TestRounds:
         public = np.random.default_rng(0).normal(size=(9, 2)).round(2)
         places = [(0.0, 0.0), (0.5, -0.5)]
         private = list(itertools.product(places, (0, 1)))
-        monkeypatch.setattr(rounds, "n_rounds", lambda *_: 2)
+        monkeypatch.setattr(cover_search, "n_rounds", lambda *_: 2)
         outcomes = {}
         for chosen in itertools.combinations_with_replacement(private, 2):
             rows = np.vstack([public, [place for place, _ in chosen]])

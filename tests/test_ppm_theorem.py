@@ -412,7 +412,9 @@ class TestGuarantee:
 
     def test_it_says_where_it_promises_nothing(self):
         X, y = mixture(np.random.default_rng(0), 60, 3, 0.5)
-        said = f"nothing is promised for {y.sum()} private and {60 - y.sum()} public rows at ε = 1"
+        said = (
+            f"No accuracy bound holds for {y.sum()} private and {60 - y.sum()} public rows at ε = 1"
+        )
         with pytest.warns(TooFewRowsWarning, match=said) as caught:
             clf = clone(THEOREM).fit(X, y)
         assert len(caught) == 1

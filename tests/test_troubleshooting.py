@@ -26,7 +26,7 @@ FAULTS = {"AssertionError", "TooManyWaysError", "UnlikeError"}
 INSIDE = {
     "accounting/capacity.py",
     "accounting/plans.py",
-    "audit/movement.py",
+    "audit/sensitivity.py",
     "audit/prices.py",
     "label_boost/halfplanes.py",
     "mechanisms/families.py",

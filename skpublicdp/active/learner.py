@@ -45,7 +45,13 @@ from skpublicdp.data.masks import kept_rows, take
 from skpublicdp.data.reading import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
-from skpublicdp.promise import ADDED, doubt_of, inherited, nothing, warn_if_empty
+from skpublicdp.population_guarantee import (
+    ADDED_ROWS,
+    guarantee_of_base_learner,
+    no_guarantee,
+    warn_if_vacuous,
+    why_no_guarantee,
+)
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
 
@@ -334,13 +340,13 @@ class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, 
         whole = ledger.child(ledger.event, name=stage, proof=PROOF, by_theorem=True)
         whole.note(stage, plan.base, PROOF)
         fitted = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
-        doubt = doubt_of(X_public, several=ledger.rows_per_person > 1)
+        doubt = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
         if not doubt and "classes" not in fitted.get_params(deep=False):
-            doubt = ADDED
+            doubt = ADDED_ROWS
         # rows drawn anyhow from independent ones are independent
-        promised = nothing(doubt) if doubt else inherited(fitted)
-        self.guarantee_, self.guarantee_reason_ = promised
-        warn_if_empty(promised, ledger.n_private, ledger.n_public, float(self.epsilon))
+        guarantee = no_guarantee(doubt) if doubt else guarantee_of_base_learner(fitted)
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
         self.classes_ = classes
         self.privacy_ = ledger.receipt(
@@ -391,9 +397,11 @@ class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, 
             transcript_private=self.transcript_private,
             semi_supervised=has_fit_parameter(base, "is_labelled"),
         )
-        promised = k * plan.epsilon
-        event = plan.event if k == 1 else spends(promised, delta)  # the theorem is about one row
-        return plan, kept, Ledger.of(self, epsilon=promised, event=event, ticket=ticket)
+        total_epsilon = k * plan.epsilon
+        event = (
+            plan.event if k == 1 else spends(total_epsilon, delta)
+        )  # the theorem is about one row
+        return plan, kept, Ledger.of(self, epsilon=total_epsilon, event=event, ticket=ticket)
 
     def _read_labels(self, y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
         """Return (codes, classes) of rows that all have a label."""

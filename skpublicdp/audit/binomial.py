@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skpublicdp.audit.intervals import clopper_pearson
-from skpublicdp.audit.movement import log_mass, log_noise, member_errors
-from skpublicdp.audit.tape import Tape
+from skpublicdp.audit.epsilon_bounds import clopper_pearson
+from skpublicdp.audit.recorder import Tape
+from skpublicdp.audit.sensitivity import log_mass, log_noise, member_errors
 
 Floats = NDArray[np.float64]
 

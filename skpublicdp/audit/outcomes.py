@@ -11,9 +11,9 @@ import numpy as np
 
 from skpublicdp.audit.data_sets import Chosen
 from skpublicdp.audit.losses import Losses
-from skpublicdp.audit.movement import UnlikeError
+from skpublicdp.audit.observe import difference_seen
 from skpublicdp.audit.runs import every_run
-from skpublicdp.audit.sight import difference_seen
+from skpublicdp.audit.sensitivity import UnlikeError
 from skpublicdp.audit.verification import ALL, DRAWS
 from skpublicdp.audit.verifier import Verifier
 from skpublicdp.audit.watch import WatchedRun

@@ -9,8 +9,8 @@ import numpy as np
 
 from skpublicdp.audit.data_sets import Chosen
 from skpublicdp.audit.losses import Losses
-from skpublicdp.audit.movement import UnlikeError, add_loss
-from skpublicdp.audit.sight import difference_seen
+from skpublicdp.audit.observe import difference_seen
+from skpublicdp.audit.sensitivity import UnlikeError, add_loss
 from skpublicdp.audit.verification import REPLAY, ROUNDED
 from skpublicdp.audit.verifier import Verifier, loosely
 from skpublicdp.audit.watch import Attempt, Noiseless, Watching

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.tape import Tape
+from skpublicdp.audit.recorder import Tape
 from skpublicdp.mechanisms.powers import exp_minus
 from skpublicdp.mechanisms.selection import probabilities
 

@@ -24,9 +24,9 @@ from scipy.stats import chi2
 from sklearn.base import clone
 
 from skpublicdp.accounting import Draw, Event, Gaussian, Pure, Sensitivity, Steps, basic_price
-from skpublicdp.audit.movement import log_mass, member_errors
 from skpublicdp.audit.prices import least_losses
-from skpublicdp.audit.tape import replaced
+from skpublicdp.audit.recorder import replaced
+from skpublicdp.audit.sensitivity import log_mass, member_errors
 from skpublicdp.audit.verification import SAMPLES, Verification
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.tape import replaced
+from skpublicdp.audit.recorder import replaced
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit
 from skpublicdp.metrics import (
     private_balanced_accuracy_score,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from skpublicdp.audit.intervals import clopper_pearson, least_epsilon
+from skpublicdp.audit.epsilon_bounds import clopper_pearson, least_epsilon
 from skpublicdp.query_release import PAPQueryRelease
 
 Floats = NDArray[np.float64]

@@ -11,8 +11,8 @@ import numpy as np
 from skpublicdp.accounting import REPLACE_ONE, Approximate, exact_fraction
 from skpublicdp.audit.data_sets import Chosen, Domain
 from skpublicdp.audit.losses import Losses
-from skpublicdp.audit.movement import UnlikeError, add_loss, faults_of_entry
 from skpublicdp.audit.prices import least_losses
+from skpublicdp.audit.sensitivity import UnlikeError, add_loss, faults_of_entry
 from skpublicdp.audit.verification import ROUNDED, Verification
 from skpublicdp.audit.watch import WORD, Attempt, Noiseless, Watching, fit_once
 from skpublicdp.budget import PrivacyBudget

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import skpublicdp.ledger as ledgers
+from skpublicdp.audit.observe import Sight, contents
+from skpublicdp.audit.recorder import Tape, replaced
 from skpublicdp.audit.runs import Run, TooManyWaysError
-from skpublicdp.audit.sight import Sight, contents
-from skpublicdp.audit.tape import Tape, replaced
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.randomness import SecureBits, SeededBits
 

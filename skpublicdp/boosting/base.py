@@ -32,7 +32,7 @@ from skpublicdp.data.labels import Kind
 from skpublicdp.data.predicting import Rule, apply_rule
 from skpublicdp.exceptions import DriftWarning, TooFewRowsWarning, warn
 from skpublicdp.ledger import Ledger
-from skpublicdp.promise import NO_LAW, nothing
+from skpublicdp.population_guarantee import NO_THEOREM, no_guarantee
 
 
 class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
@@ -140,7 +140,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         self.feature_importances_ = unit * importances(model, learned.data.public_codes)
         # a mere reference is unlike any rows
         self.drift_ = learned.drift if rows.n_public else None
-        self.guarantee_, self.guarantee_reason_ = nothing(NO_LAW)
+        self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
         self.privacy_ = ledger.receipt(
             assumptions=(
                 f"the number of private rows, the types of the columns{assumption} may be known",

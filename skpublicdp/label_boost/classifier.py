@@ -53,7 +53,7 @@ from skpublicdp.label_boost.receipts import (
 from skpublicdp.label_boost.relabel import check_relabelling, log_size
 from skpublicdp.label_boost.schedules import make_plan
 from skpublicdp.ledger import Ledger
-from skpublicdp.promise import doubt_of, nothing, warn_if_empty
+from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 
@@ -355,18 +355,18 @@ class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, Base
             classes=rows.classes,
             X_public=public,
         )
-        if doubt := doubt_of(X_public, several=ledger.rows_per_person > 1):
-            promised = nothing(doubt)
+        if doubt := why_no_guarantee(X_public, several=ledger.rows_per_person > 1):
+            guarantee = no_guarantee(doubt)
         elif self.release_labeler:
-            promised = released_promise(labeler, fitted, float(self.beta))
+            guarantee = released_promise(labeler, fitted, float(self.beta))
         else:
             shape = self.n_features_in_, len(rows.classes)
-            promised = boosted_promise(
+            guarantee = boosted_promise(
                 plan, hypotheses, fitted, float(self.beta), len(X_base),
                 lambda n: log_size(hypotheses, n, *shape),
             )  # fmt: skip
-        self.guarantee_, self.guarantee_reason_ = promised
-        warn_if_empty(promised, ledger.n_private, ledger.n_public, float(self.epsilon))
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
         self.classes_ = rows.classes
         self.n_rounds_ = n_rounds

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.metrics.cells import Cells
-from skpublicdp.metrics.intervals import fieller, first_guess, imagined, ratio_interval
-from skpublicdp.metrics.table import NoisyTable
+from skpublicdp.metrics.noisy_counts import NoisyTable
+from skpublicdp.metrics.score_bins import Cells
+from skpublicdp.metrics.score_intervals import fieller, first_guess, imagined, ratio_interval
 
 Floats = NDArray[np.float64]
 

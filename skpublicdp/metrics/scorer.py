@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
-from skpublicdp.metrics.release import RESPONSES, check_parameters, labels_of
-from skpublicdp.metrics.rows import call, check_lengths
-from skpublicdp.metrics.values import accuracy_of, auc_of, balanced_accuracy_of
+from skpublicdp.metrics.array_scores import accuracy_of, auc_of, balanced_accuracy_of
+from skpublicdp.metrics.label_codes import call, check_lengths
+from skpublicdp.metrics.score_release import RESPONSES, check_parameters, labels_of
 
 METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
 

@@ -10,7 +10,6 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 
 from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.metrics.cells import Cells
 from skpublicdp.metrics.estimates import (
     Ratios,
     balance,
@@ -24,8 +23,9 @@ from skpublicdp.metrics.estimates import (
     shares_of_all,
     squared_errors,
 )
-from skpublicdp.metrics.intervals import share_interval
-from skpublicdp.metrics.table import NoisyCount, NoisyTable
+from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
+from skpublicdp.metrics.score_bins import Cells
+from skpublicdp.metrics.score_intervals import share_interval
 
 Floats = NDArray[np.float64]
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import clone
 
+from skpublicdp.cover_search import DrawnRule, search_cover
 from skpublicdp.exceptions import SlicedPublicDataWarning
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, PublicSample
@@ -21,10 +22,9 @@ from skpublicdp.hypotheses.finite import UnionCover
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Product
 from skpublicdp.model_selection.candidates import Candidate, Fit
-from skpublicdp.model_selection.rows import SearchRows
+from skpublicdp.model_selection.search_rows import SearchRows
+from skpublicdp.population_guarantee import FITTED_STEPS, excess_error_guarantee, no_guarantee
 from skpublicdp.preprocessing import PublicFit
-from skpublicdp.promise import STEPS, nothing, promise
-from skpublicdp.rounds import Drawn, draw_in_rounds
 
 NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
 PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
@@ -244,7 +244,7 @@ class FamilyFit:
             for place, (_, _, cover, scored) in enumerate(self._read)
         ]
         whole = covers[0] if len(covers) == 1 else UnionCover(covers, _nothing())
-        drawn = draw_in_rounds(
+        drawn = search_cover(
             whole,
             lambda cover: tabulate(cover, numbers, codes, n_jobs=self._n_jobs),
             ledger,
@@ -261,11 +261,13 @@ class FamilyFit:
         learner._keep(rows, hypothesis.inner, _own(drawn.cover, hypothesis.candidate), None)
         if alike:  # else the errors of candidates are not counted on the same rows
             learner.certificate_ = drawn.certificate
-        kept = self._promise(whole, drawn, ledger.rows_per_person) if alike else nothing(UNLIKE)
+        kept = (
+            self._promise(whole, drawn, ledger.rows_per_person) if alike else no_guarantee(UNLIKE)
+        )
         learner.guarantee_, learner.guarantee_reason_ = kept
         return Fit(self.positions[hypothesis.candidate], learner)
 
-    def _promise(self, whole: Cover, drawn: Drawn, rows_per_person: int) -> Promise:
+    def _promise(self, whole: Cover, drawn: DrawnRule, rows_per_person: int) -> Promise:
         """Say how far the drawn rule may be from the best of all candidates' classes."""
         weights = set()
         for candidate, (learner, rows, cover, scored) in zip(
@@ -273,9 +275,9 @@ class FamilyFit:
         ):
             doubt = learner._doubt(cover, rows, self._rows.described, rows_per_person)
             if doubt is None and any(isinstance(step, PublicFit) for _, step in candidate.steps):
-                doubt = STEPS
+                doubt = FITTED_STEPS
             if doubt is not None:
-                return nothing(doubt)
+                return no_guarantee(doubt)
             weights.add(int(scored.weights[scored.n_private :].sum()))
 
         def near(beta: float) -> float | None:
@@ -285,7 +287,7 @@ class FamilyFit:
             return None if None in errors else max(errors)
 
         (public,) = weights
-        return promise(
+        return excess_error_guarantee(
             whole,
             drawn,
             near,

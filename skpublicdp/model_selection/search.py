@@ -31,10 +31,15 @@ from skpublicdp.ledger import Ledger
 from skpublicdp.model_selection.candidates import Candidate, Fit, list_candidates
 from skpublicdp.model_selection.checks import UNDECLARED, coupling_line, unprotected_line
 from skpublicdp.model_selection.family import FamilyFit
-from skpublicdp.model_selection.public_trial import not_ruled_out
-from skpublicdp.model_selection.rows import SearchRows
-from skpublicdp.model_selection.trials import OneFit, fit_among
-from skpublicdp.promise import CHOSEN, NO_LAW, nothing, warn_if_empty
+from skpublicdp.model_selection.fit_among import OneFit, fit_among
+from skpublicdp.model_selection.public_screening import not_ruled_out
+from skpublicdp.model_selection.search_rows import SearchRows
+from skpublicdp.population_guarantee import (
+    NO_THEOREM,
+    PRIOR_SELECTION,
+    no_guarantee,
+    warn_if_vacuous,
+)
 
 
 class SemiPrivateSearchCV(HTMLReprMixin, Delegates, ClassifierMixin, BaseEstimator):
@@ -258,14 +263,14 @@ class SemiPrivateSearchCV(HTMLReprMixin, Delegates, ClassifierMixin, BaseEstimat
         if hasattr(fit.learner, "privacy_") or chosen.in_family:
             fit.learner.privacy_ = receipt  # its own would leave out the choice
         if self.chosen_by_ == "trials" or len(positions) < len(candidates):
-            kept = nothing(CHOSEN)  # its own would take the class for fixed
+            kept = no_guarantee(PRIOR_SELECTION)  # its own would take the class for fixed
         else:
             own = getattr(fit.learner, "guarantee_", None)
-            reason = getattr(fit.learner, "guarantee_reason_", nothing(NO_LAW).reason)
+            reason = getattr(fit.learner, "guarantee_reason_", no_guarantee(NO_THEOREM).reason)
             kept = Promise(own, reason)
         self.guarantee_, self.guarantee_reason_ = kept
         if chosen.in_family:  # others said so themselves
-            warn_if_empty(kept, len(rows), rows.n_public, float(self.epsilon))
+            warn_if_vacuous(kept, len(rows), rows.n_public, float(self.epsilon))
         if hasattr(fit.learner, "guarantee_"):
             fit.learner.guarantee_, fit.learner.guarantee_reason_ = kept
         self.best_index_ = fit.position

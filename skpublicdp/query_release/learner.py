@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.promise import cover_error
+from skpublicdp.population_guarantee import cover_error
 from skpublicdp.query_release.listed import CustomQueries
 
 MOST_RULES = 1 << 12

@@ -13,7 +13,7 @@ from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.guarantees.release import least_rounds_error, n_rounds_release, release_sampling
 from skpublicdp.ledger import Ledger
-from skpublicdp.promise import MADE_UP, NO_PUBLIC, nothing
+from skpublicdp.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
 from skpublicdp.query_release.arrangements import Arrangement
 from skpublicdp.query_release.multiplicative_weights import Plan, plan_rounds, play
 from skpublicdp.query_release.queries import QueryClass
@@ -89,9 +89,9 @@ def _promise(
             TooFewRowsWarning,
         )
     if not rows.n_public:
-        return nothing(NO_PUBLIC)
+        return no_guarantee(NO_PUBLIC_ROWS)
     if rows.made_up.any():
-        return nothing(MADE_UP)
+        return no_guarantee(SYNTHETIC_VALUES)
     reason = (
         f"With probability {1 - beta:g} over all rows and draws, if private and public rows are "
         f"independent and of one population: at most {radius:.3g} for the cover, {sampling:.3g} "

@@ -22,7 +22,7 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import read
-from skpublicdp.promise import DESCRIBED, nothing
+from skpublicdp.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
 from skpublicdp.query_release.answering import Answering
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
 from skpublicdp.query_release.methods import METHODS
@@ -256,7 +256,11 @@ class PAPQueryRelease(Answering):
         self._released = released
         self.effective_public_size_ = released.effective_public_size
         described = assumed_of(X_public)
-        promise = nothing(DESCRIBED) if described and released.promise.bound else released.promise
+        promise = (
+            no_guarantee(WRITTEN_FROM_DESCRIPTION)
+            if described and released.promise.bound
+            else released.promise
+        )
         self.guarantee_, self.guarantee_reason_ = promise
         assumptions = ["the number of private rows, and the names and types of columns, are known"]
         if isinstance(queries, CustomQueries):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import Dataset
 from skpublicdp.guarantees import Promise
-from skpublicdp.promise import nothing
+from skpublicdp.population_guarantee import no_guarantee
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.line import LineRelease
@@ -22,7 +22,7 @@ from skpublicdp.query_release.queries import QueryClass
 from skpublicdp.query_release.table_answers import TableAnswers
 from skpublicdp.query_release.weighted import WeightedRows
 
-UNPROVED = nothing(
+UNPROVED = no_guarantee(
     'only of method="pmw" is the largest error of all answers known, and intervals tell of others'
 )
 

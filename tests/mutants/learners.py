@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "the best scout in place of a drawn one",
         UNPAID,
-        "rounds.py",
+        "cover_search.py",
         "        hypothesis = scouts.hypothesis(path)\n",
         """        path = min(family.members(), key=lambda member: member[1])[0]
         hypothesis = scouts.hypothesis(path)
@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         "a choice by exact errors",
         UNPAID,
-        "model_selection/trials.py",
+        "model_selection/fit_among.py",
         "    chosen = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]\n",
         """    ledger.draw(table, draw, 1, name=name, proof=PROOF)
     chosen = kinds[int(np.argmin(errors))]

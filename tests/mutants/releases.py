@@ -93,7 +93,7 @@ MUTANTS = (
     Mutant(
         "an accuracy without noise",
         UNPAID,
-        "metrics/table.py",
+        "metrics/noisy_counts.py",
         "    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), crowd)\n",
         "    return NoisyCount(int(exact[0]), n, noisy, isinstance(noise, Pure), crowd)\n",
         ("private_scores, pure",),
@@ -101,7 +101,7 @@ MUTANTS = (
     Mutant(
         "a confusion matrix of rows that are added, not replaced",
         SENSITIVITY,
-        "metrics/table.py",
+        "metrics/noisy_counts.py",
         "    noisy = ledger.add_noise(flat, MOVED, noise, name=name, proof=PROOF)\n",
         "    noisy = ledger.add_noise(flat, ONE, noise, name=name, proof=PROOF)\n",
         ("private_confusion_matrix, pure",),
@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "edges of a curve at quantiles of private scores",
         STRUCTURE,
-        "metrics/release.py",
+        "metrics/score_release.py",
         "        cells = _cells(for_table, rows.n / ledger.rows_per_person, response, threshold)\n",
         """        middle = float(sorted(X[:, 0])[rows.n // 2])
         cells = _cells(for_table, rows.n, response, min(max(middle, 0.01), 0.99))
@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "a share of a label beside the table",
         LEAK,
-        "metrics/release.py",
+        "metrics/score_release.py",
         "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef check_parameters",
         """        privacy=ledger.receipt(
             assumptions=(*assumptions, f"{tally[1 + len(tally) // 2 :].sum()} rows are positive")

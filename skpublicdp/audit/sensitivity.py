@@ -12,7 +12,7 @@ from scipy.special import log_ndtr, logsumexp
 
 from skpublicdp.accounting import Draw, Gaussian, Pure
 from skpublicdp.audit.losses import Losses
-from skpublicdp.audit.tape import Use
+from skpublicdp.audit.recorder import Use
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Product
 
 Floats = NDArray[np.float64]

@@ -11,10 +11,9 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from skpublicdp._internal.parameters import DELTA, GROUP_PARAMETERS, SPENDING_PARAMETERS
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
-from skpublicdp.metrics.cells import ONLY_PREDICTED, Cells, make_cells
-from skpublicdp.metrics.rows import known_labels
-from skpublicdp.metrics.scores import PrivateScores
-from skpublicdp.metrics.table import (
+from skpublicdp.metrics.counts import Tally, test_rows
+from skpublicdp.metrics.label_codes import known_labels
+from skpublicdp.metrics.noisy_counts import (
     MOVED,
     ONE,
     check_drawable,
@@ -22,7 +21,8 @@ from skpublicdp.metrics.table import (
     release_right,
     release_table,
 )
-from skpublicdp.metrics.tally import Tally, test_rows
+from skpublicdp.metrics.score_bins import ONLY_PREDICTED, Cells, make_cells
+from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.model_selection.checks import unprotected_line
 
 RESPONSES = ("predict_proba", "decision_function")

@@ -17,7 +17,7 @@ from skpublicdp._internal.redaction import call_silently
 from skpublicdp.base_learner import fit_base
 from skpublicdp.data.masks import take
 from skpublicdp.model_selection.candidates import Candidate
-from skpublicdp.model_selection.rows import SearchRows
+from skpublicdp.model_selection.search_rows import SearchRows
 
 LEVEL = 0.05
 """Probability with which public rows may rule out the candidate that is the best on them."""

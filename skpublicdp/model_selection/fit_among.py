@@ -19,7 +19,7 @@ from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.model_selection.candidates import Candidate, Fit
 from skpublicdp.model_selection.family import FamilyFit
-from skpublicdp.model_selection.rows import SearchRows
+from skpublicdp.model_selection.search_rows import SearchRows
 
 PROOF = "docs/proofs/search.md"
 ALPHA, BETA = 0.005, 0.05

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import binom, norm
 
-from skpublicdp.metrics.table import NoisyCount, NoisyTable
+from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 
 Floats = NDArray[np.float64]
 

@@ -12,11 +12,8 @@ from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
-from skpublicdp.metrics.cells import ONLY_PREDICTED, make_cells
 from skpublicdp.metrics.estimates import balance, ranking, recalls, shares_of_all
-from skpublicdp.metrics.intervals import share_interval
-from skpublicdp.metrics.release import RESPONSES, check_parameters
-from skpublicdp.metrics.rows import (
+from skpublicdp.metrics.label_codes import (
     check_lengths,
     equal_rows,
     known_labels,
@@ -25,7 +22,10 @@ from skpublicdp.metrics.rows import (
     table_of,
     wrong_if_unknown,
 )
-from skpublicdp.metrics.table import MOVED, ONE, check_drawable, release_right, release_table
+from skpublicdp.metrics.noisy_counts import MOVED, ONE, check_drawable, release_right, release_table
+from skpublicdp.metrics.score_bins import ONLY_PREDICTED, make_cells
+from skpublicdp.metrics.score_intervals import share_interval
+from skpublicdp.metrics.score_release import RESPONSES, check_parameters
 from skpublicdp.query_release.spending import all_noise
 
 ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)

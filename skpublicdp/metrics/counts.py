@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.masks import kept_rows, take
 from skpublicdp.data.rows import Chunk, RowSource, as_rows, is_rows
-from skpublicdp.metrics.cells import Cells
-from skpublicdp.metrics.rows import (
+from skpublicdp.metrics.label_codes import (
     call,
     check_lengths,
     count_rows,
@@ -21,6 +20,7 @@ from skpublicdp.metrics.rows import (
     table_of,
     wrong_if_unknown,
 )
+from skpublicdp.metrics.score_bins import Cells
 
 Integers = NDArray[np.int64]
 
