@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from skpublicdp.accounting import Sensitivity, gaussian_mu_squared
 from skpublicdp.boosting.adaptive_bins import SPLIT_LEVELS, BinSplitter
+from skpublicdp.boosting.bin_splits import candidate_splits, refine_splits
 from skpublicdp.boosting.binned import FineBinnedRows
 from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins, refine_scores
 from skpublicdp.boosting.budget_split import (
@@ -25,10 +26,16 @@ from skpublicdp.boosting.budget_split import (
     round_shares,
 )
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
+from skpublicdp.boosting.model import (
+    MARGIN_UNIT,
+    MAX_GRADIENT,
+    MAX_MARGIN,
+    TARGET_LEVELS,
+    AdditiveModel,
+    probabilities,
+)
 from skpublicdp.boosting.neyman_allocation import allocation_grid, neyman_allocation
-from skpublicdp.boosting.questions import carried_questions, questions
-from skpublicdp.boosting.scores import HALF, LIMIT, OUTCOMES, UNIT, Model, probabilities
-from skpublicdp.boosting.strategy import ONE, Strategy
+from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.boosting.term_posterior import (
     MAX_SCORE,
     PRIOR_VARIANCES,
@@ -59,20 +66,20 @@ def most_moved(points, pure):
 def of_one_target(loss):
     """Residual and slope of every margin with every outcome; of outcomes, some."""
     step = 1 if loss is LOGISTIC else 16
-    margins = np.append(np.arange(-LIMIT, LIMIT + 1, step), [-(10**9), 10**9])[None]
-    outcomes = (0, 1) if loss is LOGISTIC else np.arange(0, OUTCOMES + 1, 64) / OUTCOMES
-    parts = [loss.parts(margins, np.full(margins.shape[1], y)) for y in outcomes]
+    margins = np.append(np.arange(-MAX_MARGIN, MAX_MARGIN + 1, step), [-(10**9), 10**9])[None]
+    outcomes = (0, 1) if loss is LOGISTIC else np.arange(0, TARGET_LEVELS + 1, 64) / TARGET_LEVELS
+    parts = [loss.gradient_hessian(margins, np.full(margins.shape[1], y)) for y in outcomes]
     points = np.unique(np.hstack([np.vstack(part) for part in parts]).T, axis=0)
     return points[ConvexHull(points).vertices]  # lengths are convex: corners are farthest apart
 
 
 @pytest.mark.parametrize("pure", [True, False])
-@pytest.mark.parametrize(("loss", "least_slope"), [(LOGISTIC, 0), (SQUARED, HALF // 4)])
+@pytest.mark.parametrize(("loss", "least_slope"), [(LOGISTIC, 0), (SQUARED, MAX_GRADIENT // 4)])
 def test_no_row_moves_sums_of_one_target_by_more_than_its_loss_says(loss, least_slope, pure):
     points = of_one_target(loss)
-    assert np.abs(points[:, 0]).max() == HALF
-    assert (points[:, 1].min(), points[:, 1].max()) == (least_slope, HALF // 2)
-    bound = loss.moved.absolute if pure else loss.moved.squared
+    assert np.abs(points[:, 0]).max() == MAX_GRADIENT
+    assert (points[:, 1].min(), points[:, 1].max()) == (least_slope, MAX_GRADIENT // 2)
+    bound = loss.sensitivity.absolute if pure else loss.sensitivity.squared
     most = most_moved(points, pure)
     assert most <= bound
     assert most == bound or (loss is SQUARED and not pure and most > 0.95 * bound)
@@ -81,7 +88,7 @@ def test_no_row_moves_sums_of_one_target_by_more_than_its_loss_says(loss, least_
 def some_margins(n_targets, n=4000, seed=0):
     """Margins of all sizes; labels are more often than not the unlikeliest ones."""
     rng = np.random.default_rng(seed)
-    margins = UNIT * rng.normal(size=(n_targets, n)) * rng.choice([0, 0.1, 1, 4, 40], n)
+    margins = MARGIN_UNIT * rng.normal(size=(n_targets, n)) * rng.choice([0, 0.1, 1, 4, 40], n)
     margins[:, 1] = 10**9 * rng.choice([-1, 1], n_targets)
     margins[: n_targets // 2, 2] = 10**9
     margins = np.rint(margins).astype(np.int32)
@@ -93,19 +100,19 @@ def some_margins(n_targets, n=4000, seed=0):
 @pytest.mark.parametrize("n_targets", [3, 4, 12])
 def test_no_row_moves_sums_of_several_targets_by_more_than_its_loss_says(n_targets, pure):
     loss = MultinomialLoss(n_targets, pure=pure)
-    residuals, slopes = loss.parts(*some_margins(n_targets))
+    residuals, slopes = loss.gradient_hessian(*some_margins(n_targets))
     longest = length(residuals.T, pure)
-    assert longest.max() <= (HALF if pure else HALF**2)
+    assert longest.max() <= (MAX_GRADIENT if pure else MAX_GRADIENT**2)
     assert slopes.min() >= 0
-    assert length(slopes.T, pure).max() <= (HALF // 2 if pure else (HALF // 2) ** 2)
+    assert length(slopes.T, pure).max() <= (MAX_GRADIENT // 2 if pure else (MAX_GRADIENT // 2) ** 2)
     # a tree counts the residuals of the other targets for a label: its own, and a remainder
     assert np.abs(residuals.sum(axis=0)).max() <= n_targets
-    bound = loss.moved.absolute if pure else loss.moved.squared
+    bound = loss.sensitivity.absolute if pure else loss.sensitivity.squared
     most = most_moved(np.vstack([residuals, slopes]).T, pure)
     assert (0.95 if pure else 0.85) * bound < most <= bound
 
 
-CORNERS = st.sampled_from([-(2**31), -LIMIT, -1, 0, 1, UNIT, LIMIT, 2**31 - 1])
+CORNERS = st.sampled_from([-(2**31), -MAX_MARGIN, -1, 0, 1, MARGIN_UNIT, MAX_MARGIN, 2**31 - 1])
 
 
 @given(
@@ -121,8 +128,10 @@ CORNERS = st.sampled_from([-(2**31), -LIMIT, -1, 0, 1, UNIT, LIMIT, 2**31 - 1])
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_no_pair_of_rows_of_several_labels_is_farther_apart(margins, one, other, pure):
     loss = MultinomialLoss(len(margins), pure=pure)
-    points = np.vstack(loss.parts(margins, np.array([one, other]))).T
-    assert most_moved(points, pure) <= (loss.moved.absolute if pure else loss.moved.squared)
+    points = np.vstack(loss.gradient_hessian(margins, np.array([one, other]))).T
+    assert most_moved(points, pure) <= (
+        loss.sensitivity.absolute if pure else loss.sensitivity.squared
+    )
 
 
 def losses():
@@ -138,13 +147,15 @@ def test_what_a_row_adds_is_its_own(loss):
     margins = margins.astype(np.int32)
     y = np.resize([0, 1, 0.3], len(y)) if loss is SQUARED else y
     y = y % 2 if loss is LOGISTIC else y
-    whole = loss.parts(margins, y)
+    whole = loss.gradient_hessian(margins, y)
     order = np.random.default_rng(1).permutation(len(y))
     for row in (slice(0, 1), slice(17, 18), slice(2, 9), slice(None, None, 7), order):
-        for found, expected in zip(loss.parts(margins[:, row], y[row]), whole, strict=True):
+        for found, expected in zip(
+            loss.gradient_hessian(margins[:, row], y[row]), whole, strict=True
+        ):
             np.testing.assert_array_equal(found, expected[:, row])
             np.testing.assert_array_equal(found, np.rint(found))  # integers
-    none, slopes = loss.parts(margins)
+    none, slopes = loss.gradient_hessian(margins)
     assert not none.any()
     np.testing.assert_array_equal(slopes, whole[1])
 
@@ -155,12 +166,12 @@ def test_slopes_are_the_derivatives_of_residuals(loss):
     margins, _ = some_margins(targets, n=500, seed=3)
     margins = np.clip(margins, -1900, 1900).astype(np.int64)  # a line is cut off at 2 UNIT
     y = np.zeros(500, dtype=np.intp)
-    step = UNIT // 32
+    step = MARGIN_UNIT // 32
     for target in range(targets):
         moved = margins.copy()
         moved[target] += step
-        change = (loss.mean(moved) - loss.mean(margins))[target] / step * UNIT
-        residuals, slopes = loss.parts(margins, y)
+        change = (loss.mean(moved) - loss.mean(margins))[target] / step * MARGIN_UNIT
+        residuals, slopes = loss.gradient_hessian(margins, y)
         outcome = y == target if targets > 1 else y
         scale = residuals[target] / (outcome - loss.mean(margins)[target])
         np.testing.assert_allclose(slopes[target], scale * change, atol=6)
@@ -173,12 +184,14 @@ def test_a_model_of_each_label_becomes_one_of_all():
     codes = np.array([rng.integers(0, size, 50) for size in features.sizes], dtype=np.int16)
     weights = rng.dirichlet(np.ones(50))
     for loss in losses():
-        scores = rng.normal(0, 0.5 * UNIT, (loss.n_targets, features.offsets[-1]))
-        model = Model(np.rint(scores).astype(int), np.full(loss.n_targets, 300), features.offsets)
-        rates = probabilities(model.margins(codes)) @ weights
+        scores = rng.normal(0, 0.5 * MARGIN_UNIT, (loss.n_targets, features.offsets[-1]))
+        model = AdditiveModel(
+            np.rint(scores).astype(int), np.full(loss.n_targets, 300), features.offsets
+        )
+        rates = probabilities(model.raw_predict(codes)) @ weights
         rates /= rates.sum() if loss.n_targets > 1 else 1
-        found = loss.converted(model, codes, weights)
-        np.testing.assert_allclose(loss.mean(found.margins(codes)) @ weights, rates, atol=2e-3)
+        found = loss.from_logistic(model, codes, weights)
+        np.testing.assert_allclose(loss.mean(found.raw_predict(codes)) @ weights, rates, atol=2e-3)
         assert found.scores.dtype == np.int64
 
 
@@ -404,8 +417,8 @@ def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
             scores[:, coarse.offsets[position] + old[position]],
             found[:, finer.offsets[position] + new[position]],
         )
-    asked = questions(coarse, coarse.encoded_codes(public))
-    same = carried_questions(asked, coarse, finer)
+    asked = candidate_splits(coarse, coarse.encoded_codes(public))
+    same = refine_splits(asked, coarse, finer)
     np.testing.assert_array_equal(asked.above(old.T), same.above(new.T))
     names = ("x0", "x1", "kind")
     assert [asked.describe(i, names) for i in range(len(asked))] == [
@@ -469,13 +482,13 @@ def test_halves_are_summed_row_by_row():
     with Tape() as tape:
         found = halves.split(margins)
     assert found.binner.sizes != cells.binner.sizes  # small noise cuts here and there
-    total = np.vstack([part.sum(axis=1) for part in LOGISTIC.parts(margins, y)])
+    total = np.vstack([part.sum(axis=1) for part in LOGISTIC.gradient_hessian(margins, y)])
     for use in tape.uses:
         # every column holds all rows once
         np.testing.assert_array_equal(use.answer.sum(axis=1), 2 * total[:, 0])
-        assert use.sensitivity.squared == 2 * LOGISTIC.moved.squared
+        assert use.sensitivity.squared == 2 * LOGISTIC.sensitivity.squared
     first = tape.uses[0].answer[:, : 2 * cells.binner.sizes[0]]
-    residuals = LOGISTIC.parts(margins, y)[0][0]
+    residuals = LOGISTIC.gradient_hessian(margins, y)[0][0]
     line, size = cells.codes(slice(None))[0], cells.binner.sizes[0]
     above = X[:, 0] > np.append(cuts[0], np.inf)[line]
     expected = [np.bincount(line, residuals * side, minlength=size) for side in (~above, above)]
@@ -484,7 +497,9 @@ def test_halves_are_summed_row_by_row():
 
 def test_a_first_fit_has_noise_that_can_be_drawn_however_many_rows_there_are():
     least = min(round_shares(MAX_ROUNDS, pure=False))
-    cells = Strategy((ONE * np.eye(9, dtype=int),) * 20, (True,) * 20, ONE, HALF)
+    cells = HistogramStrategy(
+        (STRATEGY_UNIT * np.eye(9, dtype=int),) * 20, (True,) * 20, STRATEGY_UNIT, MAX_GRADIENT
+    )
     grown = 0
     for n, epsilon, m in itertools.product((10**6, 10**8, 10**11), (1e-5, 1e-3, 0.1, 10), (1, 1e6)):
         budget = StageBudget(gaussian_mu_squared(Fraction(epsilon), Fraction(1e-12)), pure=False)

@@ -16,12 +16,12 @@ from skpublicdp.accounting.events import DRAW_RATE
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit, newton_boosting, training_data
 from skpublicdp.boosting.adaptive_bins import BinSplitter
 from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import encode_rows
 from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.newton_boosting import NewtonBooster
-from skpublicdp.boosting.questions import questions, tree_cover
 from skpublicdp.data.door import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
@@ -93,7 +93,7 @@ def test_no_row_moves_what_a_tree_explains_by_more_than_its_draw_is_for(name, de
     loss, outcomes = of_loss(name)
     codes = every_row(FEATURES, 1)[0]
     labels = np.arange(max(2, loss.n_targets))
-    asked = questions(FEATURES, codes)[np.array([0, 3])]
+    asked = candidate_splits(FEATURES, codes)[np.array([0, 3])]
     cover = tree_cover(asked, codes, ("a", "b"), labels, depth)
     furthest = 0
     # of models with scores no margin is certain, and every residual is as long as can be
@@ -127,11 +127,11 @@ def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
         margins = cells.margins(model)
         grown = NewtonBooster(model, cells, margins, weights, 30.0, loss, Ledger(9, 0, 0), 0.8)
         labels = np.arange(max(2, loss.n_targets))
-        cover = tree_cover(questions(FEATURES, public), public, ("a", "b"), labels, depth)
+        cover = tree_cover(candidate_splits(FEATURES, public), public, ("a", "b"), labels, depth)
         chosen = rng.permutation(700)[:500]
         with Tape() as tape:
             tree = grown._draw(cover, StageBudget(Fraction(9), pure=True), chosen)
-        residuals, _ = loss.parts(model.margins(codes[:, chosen]), y[chosen])
+        residuals, _ = loss.gradient_hessian(model.raw_predict(codes[:, chosen]), y[chosen])
         if loss.n_targets == 1:
             residuals = np.vstack([-residuals, residuals])
         of_row = residuals.sum(axis=0) - residuals  # for each label
@@ -208,7 +208,7 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         (grown,) = ended
         # margins that private rows have are those of the model
         codes = grown._cells.codes(slice(None))
-        np.testing.assert_array_equal(grown._margins, clf._model.margins(codes))
+        np.testing.assert_array_equal(grown._margins, clf._model.raw_predict(codes))
         X = np.concatenate(encoded)
         encoded.clear()
         np.testing.assert_array_equal(codes, grown._cells.binner.encoded_codes(X))
@@ -283,7 +283,7 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
     """Return the uses of a fit whose decisions are made as if what is released had led to them."""
     X, y = some_rows(5, n, n_classes)
     learn, class_balance, update_term = (
-        AdditiveFit.learn,
+        AdditiveFit.update,
         BoostingFit._noisy_class_balance,
         NewtonBooster.update_term,
     )
@@ -292,7 +292,7 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
     def learned(self, noisy):
         learn(self, noisy)
         self.drift, self.drifted = (9.0, True) if unlike else (1.0, False)
-        self.stopped = next(rounds) == stop
+        self.overshot = next(rounds) == stop
 
     def visited(self, which, budget):
         found = copy.copy(update_term(self, which, budget))
@@ -300,7 +300,7 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
         return found
 
     with pytest.MonkeyPatch.context() as patch, Tape() as tape:
-        patch.setattr(AdditiveFit, "learn", learned)
+        patch.setattr(AdditiveFit, "update", learned)
         patch.setattr(
             BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
         )

@@ -35,7 +35,7 @@ from skpublicdp.boosting.covariate_shift import (
     shift_features,
 )
 from skpublicdp.boosting.fit import BoostingFit
-from skpublicdp.boosting.posterior import PublicDesign
+from skpublicdp.boosting.posterior import WeightedPublicRows
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.binning import cut_points
 from skpublicdp.exceptions import DriftWarning
@@ -55,7 +55,7 @@ def table(sizes, seed=0, m=40, *, categorical=False):
         features = SimpleNamespace(columns=columns, offsets=features.offsets)
     codes = np.array([rng.integers(0, size, m) for size in sizes], dtype=np.int16)
     weights = rng.dirichlet(np.full(m, 5.0))
-    return features, PublicDesign(grid(*sizes).indicators(codes), weights, 500)
+    return features, WeightedPublicRows(grid(*sizes).indicators(codes), weights, 500)
 
 
 @pytest.mark.parametrize("categorical", [False, True])
@@ -82,9 +82,11 @@ def test_a_half_is_the_part_of_its_column_next_to_one_half(categorical):
 
 def test_a_column_with_one_cell_has_no_halves():
     X = grid(3, 2).indicators(np.array([[1, 1, 1], [0, 1, 0]], dtype=np.int16))
-    design = PublicDesign(X, np.full(3, 1 / 3), 9)
+    design = WeightedPublicRows(X, np.full(3, 1 / 3), 9)
     np.testing.assert_array_equal(median_split_indicators(grid(3, 2), design), [[0, 0, 0, 1, 0]])
-    assert median_split_indicators(grid(3), PublicDesign(X[:, :3], design.weights, 9)).shape == (
+    assert median_split_indicators(
+        grid(3), WeightedPublicRows(X[:, :3], design.weights, 9)
+    ).shape == (
         0,
         3,
     )
@@ -110,7 +112,7 @@ def bent(seed=0, m=400, n=20_000, bend=(0.8, 0.0, -0.6)):
     x = rng.normal(size=(m, 3))
     features, weights = grid(8, 8, 8), np.full(m, 1 / m)
     codes = np.array([np.searchsorted(np.quantile(c, np.arange(1, 8) / 8), c) for c in x.T])
-    design = PublicDesign(features.indicators(codes.astype(np.int16)), weights, n)
+    design = WeightedPublicRows(features.indicators(codes.astype(np.int16)), weights, n)
     true = np.exp(x @ bend)
     chosen = median_split_indicators(features, design)
     counts = n * (true / true.sum()) @ design.X @ chosen.T
@@ -128,7 +130,7 @@ def test_weights_follow_what_bent_the_rows():
     assert np.corrcoef(found.weights, true)[0, 1] > 0.9
     # what is weighed already needs no more of it
     again = estimate_shift(
-        PublicDesign(design.X, true, design.n), chosen, x, counts, 100.0, MIN_SHIFT_EVIDENCE
+        WeightedPublicRows(design.X, true, design.n), chosen, x, counts, 100.0, MIN_SHIFT_EVIDENCE
     )
     assert again.weights is None
     assert again.drift < 0.1
@@ -136,11 +138,11 @@ def test_weights_follow_what_bent_the_rows():
 
 def test_weights_go_on_from_those_so_far():
     x, design, chosen, counts, true = bent()
-    design = PublicDesign(design.X, true, design.n)
+    design = WeightedPublicRows(design.X, true, design.n)
     loud = estimate_shift(design, chosen, x, counts, 1e12, -np.inf)
     np.testing.assert_allclose(loud.weights, true, rtol=1e-3)
     # and none is lost for good: logarithms are taken of them
-    dropped = PublicDesign(design.X, np.where(np.arange(400) < 40, 0, true), design.n)
+    dropped = WeightedPublicRows(design.X, np.where(np.arange(400) < 40, 0, true), design.n)
     assert estimate_shift(dropped, chosen, x, counts, 1e12, -np.inf).weights.min() > 0
 
 
@@ -185,7 +187,7 @@ def test_rows_of_the_same_population_are_seldom_weighed():
         rng = np.random.default_rng(seed)
         codes = rng.integers(0, 4, (6, 200)).astype(np.int16)
         features = grid(*6 * [4])
-        design = PublicDesign(features.indicators(codes), np.full(200, 1 / 200), 3000)
+        design = WeightedPublicRows(features.indicators(codes), np.full(200, 1 / 200), 3000)
         chosen = median_split_indicators(features, design)
         private = features.indicators(rng.integers(0, 4, (6, 3000)).astype(np.int16))
         counts = (private @ chosen.T).sum(axis=0) + rng.normal(0, 150, 6)

@@ -31,14 +31,14 @@ from skpublicdp.boosting.budget_split import (
 from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
 from skpublicdp.boosting.posterior import (
     MISMATCH,
-    PublicDesign,
-    Release,
-    Scores,
-    kernels,
-    smoothness,
-    update,
+    GaussianPosterior,
+    NoisyStatistic,
+    WeightedPublicRows,
+    fit_prior_variances,
+    gauss_newton_update,
+    prior_covariances,
 )
-from skpublicdp.boosting.votes import _leaf_scores
+from skpublicdp.boosting.private_trees import _leaf_values
 from skpublicdp.ledger import Ledger
 from tests.test_boosting_privacy import grid
 
@@ -49,7 +49,7 @@ N, M = 500, 40
 def design(seed=0, n=N, m=M):
     rng = np.random.default_rng(seed)
     codes = np.array([rng.integers(0, size, m) for size in FEATURES.sizes], dtype=np.int16)
-    return PublicDesign(FEATURES.indicators(codes), rng.dirichlet(np.full(m, 5.0)), n)
+    return WeightedPublicRows(FEATURES.indicators(codes), rng.dirichlet(np.full(m, 5.0)), n)
 
 
 def some_release(at, seed=0):
@@ -58,13 +58,13 @@ def some_release(at, seed=0):
     margins = 0.5 * rng.normal(size=len(at.X))
     covariance = np.diag(rng.uniform(50, 100, 4))
     scale = rng.uniform(0.5, 1, len(at.X))
-    return Release(rng.normal(0, 30, 4), covariance, at.X @ A.T, scale, expit(margins))
+    return NoisyStatistic(rng.normal(0, 30, 4), covariance, at.X @ A.T, scale, expit(margins))
 
 
 def some_belief(at, seed=0):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(at.X.shape[1] + 1,) * 2) / 3
-    return Scores(rng.normal(0, 0.3, len(root)), root @ root.T + 0.1 * np.eye(len(root)))
+    return GaussianPosterior(rng.normal(0, 0.3, len(root)), root @ root.T + 0.1 * np.eye(len(root)))
 
 
 def expected_sums(at, release, point, offset=0.0):
@@ -76,7 +76,7 @@ def expected_sums(at, release, point, offset=0.0):
 def test_one_step_is_gaussian_conditioning():
     at, offset = design(), np.random.default_rng(3).normal(size=M)
     release, belief = some_release(at), some_belief(at)
-    found, evidence = update(belief, at, release, offset, steps=1)
+    found, evidence = gauss_newton_update(belief, at, release, offset, steps=1)
     # the joint Gaussian distribution of scores and sums, its Jacobian by finite differences
     H = approx_fprime(belief.mean, lambda p: expected_sums(at, release, p, offset), 1e-7)
     probability = expit(belief.margins(at.X) + offset)
@@ -101,7 +101,7 @@ def test_one_step_is_gaussian_conditioning():
 def test_steps_end_where_the_posterior_is_highest():
     at = design(n=50)
     release, belief = some_release(at), some_belief(at)
-    found, _ = update(belief, at, release, steps=60)
+    found, _ = gauss_newton_update(belief, at, release, steps=60)
     q = expit(found.margins(at.X))
     mismatch = 1 + MISMATCH * at.n * at.concentration
     own = at.n * mismatch * at.weights * q * (1 - q) * release.scale**2
@@ -120,11 +120,14 @@ def test_steps_end_where_the_posterior_is_highest():
 
 def test_a_constant_column_costs_nothing():
     """It would raise the noise of all others, and tells no more than the sum of all rows."""
-    found = strategy.smooth_strategy(
+    found = strategy.optimised_strategy(
         grid(3), np.array([1.0, 0.0, 0.0]), [np.eye(3)], 30.0, 100.0, 200.0
     )
     assert not found.blocks[0].any()
-    assert found.sensitivity(counts=True).squared == (2 * strategy.HALF * found.every) ** 2
+    assert (
+        found.sensitivity(counts=True).squared
+        == (2 * strategy.MAX_GRADIENT * found.total_weight) ** 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,12 +135,14 @@ def test_a_constant_column_costs_nothing():
     [
         (
             posterior,
-            lambda at: smoothness(kernels(FEATURES, at), at, some_release(at), 0.4),
+            lambda at: fit_prior_variances(
+                prior_covariances(FEATURES, at), at, some_release(at), 0.4
+            ),
         ),
         (
             strategy,
-            lambda at: strategy.smooth_strategy(
-                FEATURES, at.weights @ at.X, kernels(FEATURES, at), 30.0, 100.0, 200.0
+            lambda at: strategy.optimised_strategy(
+                FEATURES, at.weights @ at.X, prior_covariances(FEATURES, at), 30.0, 100.0, 200.0
             ),
         ),
     ],
@@ -161,7 +166,7 @@ def test_gradients(monkeypatch, module, run):
 def test_weights_of_public_rows_are_the_nearest_that_explain_counts():
     rng = np.random.default_rng(0)
     base = rng.dirichlet(np.full(7, 5.0))
-    at = PublicDesign(np.eye(7), base, 300)
+    at = WeightedPublicRows(np.eye(7), base, 300)
     Z = rng.normal(size=(7, 3))
     counts, variance = 300 * Z.T @ softmax(rng.normal(size=7)), 200.0
 
@@ -191,12 +196,12 @@ def test_expected_shares_are_those_of_public_rows():
 
 def test_rows_without_weight_do_not_count():
     at = design()
-    kept = PublicDesign(at.X[:15], np.full(15, 1 / 15), N)
-    padded = PublicDesign(at.X, np.where(np.arange(M) < 15, 1 / 15, 0), N)
-    assert kept.size == pytest.approx(padded.size) == pytest.approx(15)
-    measured = strategy.cell_strategy(FEATURES, at.X, pure=False)
+    kept = WeightedPublicRows(at.X[:15], np.full(15, 1 / 15), N)
+    padded = WeightedPublicRows(at.X, np.where(np.arange(M) < 15, 1 / 15, 0), N)
+    assert kept.effective_size == pytest.approx(padded.effective_size) == pytest.approx(15)
+    measured = strategy.identity_strategy(FEATURES, at.X, pure=False)
     counts = [
-        AdditiveFit(FEATURES, rows, measured, 1, pure=False)._public_counts()
+        AdditiveFit(FEATURES, rows, measured, 1, pure=False)._expected_bin_counts()
         for rows in (kept, padded)
     ]
     np.testing.assert_allclose(*counts)
@@ -304,12 +309,12 @@ def test_a_draw_costs_as_much_as_some_noise():
 
 def test_leaves_are_expected_to_be_of_the_label_that_was_drawn():
     own = np.array([True, False, True])
-    at = PublicDesign(np.eye(3), np.full(3, 1 / 3), 300)
+    at = WeightedPublicRows(np.eye(3), np.full(3, 1 / 3), 300)
     half = np.full(3, 0.5)
 
     def scores(total, variance, doubted=False):
-        released = Release(np.array(total), variance * np.eye(3), at.X, half, half)
-        return _leaf_scores(at, [released], np.zeros((1, 3)), own[None], doubted=doubted)
+        released = NoisyStatistic(np.array(total), variance * np.eye(3), at.X, half, half)
+        return _leaf_values(at, [released], np.zeros((1, 3)), own[None], doubted=doubted)
 
     found = scores([0.0, 0.0, 0.0], 1e12)  # sums that say nothing
     assert (np.sign(found.scores[0]) == [1, -1, 1]).all()

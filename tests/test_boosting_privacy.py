@@ -32,17 +32,30 @@ from skpublicdp.accounting import (
 )
 from skpublicdp.boosting import binned, fit_steps
 from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import BinnedData, FineBinnedRows
 from skpublicdp.boosting.binner import Binner, ColumnBins
 from skpublicdp.boosting.covariate_shift import ShiftEstimate
 from skpublicdp.boosting.fit import BoostingFit
-from skpublicdp.boosting.known import Start
-from skpublicdp.boosting.moments import moment_table, release
-from skpublicdp.boosting.posterior import PublicDesign, kernels
-from skpublicdp.boosting.questions import questions, tree_cover
-from skpublicdp.boosting.scores import HALF, LIMIT, UNIT, Model, nothing, residuals, weights
-from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
-from skpublicdp.boosting.votes import HEAVIEST, Voters, leaf_sums
+from skpublicdp.boosting.histograms import gradient_histogram, measure
+from skpublicdp.boosting.model import (
+    MARGIN_UNIT,
+    MAX_GRADIENT,
+    MAX_MARGIN,
+    AdditiveModel,
+    boosting_weights,
+    null_model,
+    scaled_gradients,
+)
+from skpublicdp.boosting.posterior import WeightedPublicRows, prior_covariances
+from skpublicdp.boosting.private_trees import MAX_ROW_WEIGHT, PrivateTreeBooster, leaf_gradients
+from skpublicdp.boosting.public_labels import WarmStart
+from skpublicdp.boosting.strategy import (
+    STRATEGY_UNIT,
+    HistogramStrategy,
+    identity_strategy,
+    optimised_strategy,
+)
 from skpublicdp.data.columns import Column
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
@@ -88,7 +101,7 @@ def every_row(features, n_classes):
 def some_tree(features, n_classes, seed):
     codes = every_row(features, 1)[0]
     classes = np.arange(n_classes)
-    cover = tree_cover(questions(features, codes), codes, features.names, classes, depth=2)
+    cover = tree_cover(candidate_splits(features, codes), codes, features.names, classes, depth=2)
     draw = np.random.default_rng(seed).integers
     sides = [(int(draw(len(cover.splits))), tuple(draw(n_classes, size=2))) for _ in range(2)]
     return cover.hypothesis((0, tuple(sides)))
@@ -96,27 +109,33 @@ def some_tree(features, n_classes, seed):
 
 def some_models(features, n_targets):
     """The first model; random ones, some certain of a label; one with a tree."""
-    yield nothing(features.offsets, n_targets)
+    yield null_model(features.offsets, n_targets)
     generator = np.random.default_rng(0)
     for size in (1, 5, 40):
-        scores = np.rint(generator.normal(0, size * UNIT, (n_targets, features.offsets[-1] + 1)))
-        model = Model(scores[:, 1:].astype(int), scores[:, 0].astype(int), features.offsets)
+        scores = np.rint(
+            generator.normal(0, size * MARGIN_UNIT, (n_targets, features.offsets[-1] + 1))
+        )
+        model = AdditiveModel(scores[:, 1:].astype(int), scores[:, 0].astype(int), features.offsets)
         yield model
-    leaf_scores = generator.integers(-LIMIT, LIMIT, (n_targets, 4))
+    leaf_scores = generator.integers(-MAX_MARGIN, MAX_MARGIN, (n_targets, 4))
     yield model.with_tree(some_tree(features, max(2, n_targets), 0), leaf_scores)
 
 
 def strategies(features, pure):
     codes = every_row(features, 1)[0]
     X = features.indicators(codes)
-    yield cell_strategy(features, X, pure=pure)
-    yield cell_strategy(features, features.indicators(codes[:, codes.max(axis=0) < 2]), pure=pure)
-    design = PublicDesign(X, np.full(len(X), 1 / len(X)), 1000)
-    prior = kernels(features, design)
-    yield smooth_strategy(features, design.weights @ X, prior, 10.0, 250.0, 300.0)
+    yield identity_strategy(features, X, pure=pure)
+    yield identity_strategy(
+        features, features.indicators(codes[:, codes.max(axis=0) < 2]), pure=pure
+    )
+    design = WeightedPublicRows(X, np.full(len(X), 1 / len(X)), 1000)
+    prior = prior_covariances(features, design)
+    yield optimised_strategy(features, design.weights @ X, prior, 10.0, 250.0, 300.0)
     generator = np.random.default_rng(1)
-    blocks = tuple(generator.integers(-ONE, ONE, (3, size)) for size in features.sizes)
-    yield Strategy(blocks, (False,) * len(blocks), 7, HALF)
+    blocks = tuple(
+        generator.integers(-STRATEGY_UNIT, STRATEGY_UNIT, (3, size)) for size in features.sizes
+    )
+    yield HistogramStrategy(blocks, (False,) * len(blocks), 7, MAX_GRADIENT)
 
 
 def moved(one, other, pure):
@@ -150,10 +169,10 @@ def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(pure, n_classes, co
         for model in some_models(features, targets):
             with Tape() as tape:
                 for row in range(len(y)):
-                    table = moment_table(
+                    table = gradient_histogram(
                         model, cells_of(features, codes[:, [row]], y[[row]]), pure=pure
                     )
-                    release(table, strategy, of_one(pure), rich_ledger(), counts=counts)
+                    measure(table, strategy, of_one(pure), rich_ledger(), counts=counts)
             spread = tape.uses[0].spread
             answers = [use.answer for use in tape.uses]
             most = max(most, *(moved(a, b, pure) for a, b in itertools.combinations(answers, 2)))
@@ -180,8 +199,8 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
             with Tape() as tape:
                 for rows in map(list, everybody):
                     cells = cells_of(features, codes[:, rows], y[rows])
-                    table = moment_table(model, cells, pure=pure)
-                    release(table, strategy, of_one(pure), rich_ledger(2), counts=counts)
+                    table = gradient_histogram(model, cells, pure=pure)
+                    measure(table, strategy, of_one(pure), rich_ledger(2), counts=counts)
             answers = np.array([use.answer.ravel() for use in tape.uses])
             away = answers[:, None] - answers
             most = max(most, int((np.abs(away) if pure else away**2).sum(axis=2).max()))
@@ -191,14 +210,14 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
 
 @given(
     arrays(np.int64, st.tuples(st.integers(1, 3), st.integers(1, 4)), elements=st.integers(-5, 5)),
-    st.integers(0, 3 * HALF),
+    st.integers(0, 3 * MAX_GRADIENT),
     st.booleans(),
     st.booleans(),
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_the_bound_is_the_least_one_for_a_column(block, weight, pure, counts):
-    strategy = Strategy((block,), (False,), 0, weight)
-    ends = [sign * HALF * target for sign in (-1, 1) for target in np.eye(2, dtype=int)]
+    strategy = HistogramStrategy((block,), (False,), 0, weight)
+    ends = [sign * MAX_GRADIENT * target for sign in (-1, 1) for target in np.eye(2, dtype=int)]
     answers = [
         np.concatenate([np.outer(end, column).ravel(), counts * weight * column])
         for end in ends
@@ -213,17 +232,17 @@ def test_the_bound_is_the_least_one_for_a_column(block, weight, pure, counts):
 @pytest.mark.parametrize("n_targets", [1, 3, 4, 12])
 def test_residuals_are_at_most_a_half(pure, n_targets):
     generator = np.random.default_rng(0)
-    margins = generator.integers(-LIMIT, LIMIT, (n_targets, 20_000))
+    margins = generator.integers(-MAX_MARGIN, MAX_MARGIN, (n_targets, 20_000))
     margins //= generator.integers(1, 2000, 20_000)
     margins[:, :3] = 0, 10**9, -(10**9)
     longest = 0
     for label in range(max(2, n_targets)):
-        found = residuals(margins, np.full(20_000, label), pure)
+        found = scaled_gradients(margins, np.full(20_000, label), pure)
         lengths = np.abs(found).sum(axis=0) if pure else np.sqrt((found**2).sum(axis=0))
-        assert (lengths <= HALF).all()
+        assert (lengths <= MAX_GRADIENT).all()
         longest = np.maximum(longest, lengths)
     # some label is as far as can be: noise is not for more than there is
-    assert longest.min() >= HALF - (1 if n_targets == 1 else n_targets)
+    assert longest.min() >= MAX_GRADIENT - (1 if n_targets == 1 else n_targets)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -231,26 +250,30 @@ def test_residuals_are_at_most_a_half(pure, n_targets):
 def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
     features = grid(4, 3)
     codes, y = every_row(features, n_classes)
-    design = PublicDesign(np.eye(len(y)), np.full(len(y), 1 / len(y)), 100)
+    design = WeightedPublicRows(np.eye(len(y)), np.full(len(y), 1 / len(y)), 100)
     closest, targets = 0, 1 if n_classes == 2 else n_classes
     sure = [np.zeros((targets, size, size)) for size in features.sizes]
     for seed, model in enumerate(some_models(features, targets)):
         tree = some_tree(features, n_classes, seed)
-        monkeypatch.setattr(Voters, "_draw", lambda self, drawn, tree=tree: tree)
+        monkeypatch.setattr(PrivateTreeBooster, "_draw", lambda self, drawn, tree=tree: tree)
         with Tape() as tape:
             for row in range(len(y)):
                 cells = cells_of(features, codes[:, [row]], y[[row]], codes)
-                begin = [Start(one, sure) for one in (nothing(features.offsets, targets), model)]
-                voters = Voters(begin, None, cells, rich_ledger())
-                voters.grow(Draw(Fraction(1)), of_one(pure), design)
-                assert voters._margins.tolist() == voters.model.margins(codes[:, [row]]).tolist()
+                begin = [
+                    WarmStart(one, sure) for one in (null_model(features.offsets, targets), model)
+                ]
+                voters = PrivateTreeBooster(begin, None, cells, rich_ledger())
+                voters.add_tree_with_noisy_leaves(Draw(Fraction(1)), of_one(pure), design)
+                assert (
+                    voters._margins.tolist() == voters.model.raw_predict(codes[:, [row]]).tolist()
+                )
         answers = [use.answer for use in tape.uses]
         most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
         assert most <= tape.uses[0].spread
         closest = max(closest, most / tape.uses[0].spread)
-        weight = weights(model.margins(codes), y, HEAVIEST)
+        weight = boosting_weights(model.raw_predict(codes), y, MAX_ROW_WEIGHT)
         assert weight.min() >= 0
-        assert weight.max() <= HEAVIEST
+        assert weight.max() <= MAX_ROW_WEIGHT
     assert closest > (0.99 if n_classes == 2 else 0.7)
 
 
@@ -271,8 +294,8 @@ def test_tables_add_up_and_rows_count_for_themselves(seed, n, n_classes, pure):
         cells = cells_of(features, codes[:, rows], y[rows])
         cells.rows.n_jobs = n_jobs
         return [
-            moment_table(model, cells, pure=pure),
-            leaf_sums(tree, cells, cells.margins(model), pure=pure),
+            gradient_histogram(model, cells, pure=pure),
+            leaf_gradients(tree, cells, cells.margins(model), pure=pure),
         ]
 
     whole = tables(np.arange(n))
@@ -432,7 +455,11 @@ def some_errors(use, seed):
 def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parameters):
     """Return the uses of a fit whose decisions are made as if what is released had led to them."""
     X, y = some_rows(5, 400, n_classes)
-    learn, class_balance, grow = AdditiveFit.learn, BoostingFit._noisy_class_balance, Voters.grow
+    learn, class_balance, grow = (
+        AdditiveFit.update,
+        BoostingFit._noisy_class_balance,
+        PrivateTreeBooster.add_tree_with_noisy_leaves,
+    )
     rounds, looked = itertools.count(1), itertools.count(1)
 
     def compared(design, *args):
@@ -443,15 +470,17 @@ def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parame
     def learned(self, noisy):
         learn(self, noisy)
         self.drift, self.drifted = drift, drift > 1.6
-        self.stopped = next(rounds) == stop
+        self.overshot = next(rounds) == stop
 
     with monkeypatch.context() as patch, Tape() as tape:
         patch.setattr(fit_steps, "estimate_shift", compared)
-        patch.setattr(AdditiveFit, "learn", learned)
+        patch.setattr(AdditiveFit, "update", learned)
         patch.setattr(
             BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
         )
-        patch.setattr(Voters, "grow", lambda *args: (grow(*args), gain)[1])
+        patch.setattr(
+            PrivateTreeBooster, "add_tree_with_noisy_leaves", lambda *args: (grow(*args), gain)[1]
+        )
         fitted(X, y, n_classes=n_classes, public=PUBLIC[:25], **parameters)
     return tape.uses
 

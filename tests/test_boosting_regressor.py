@@ -17,7 +17,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingRegressor
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.boosting.residuals import EDGES, residual_quantiles, residual_shares
+from skpublicdp.boosting.residual_histogram import (
+    RESIDUAL_EDGES,
+    residual_fractions,
+    residual_quantiles,
+)
 from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, UnknownCategoriesWarning
 from skpublicdp.plotting import ShapeDisplay
 from tests.kit import Tape
@@ -185,14 +189,14 @@ def test_levels_are_nested_and_bounds_hold():
 
 
 def test_shares_are_the_nearest_and_quantiles_are_theirs():
-    counts = np.diff(10_000 * norm.cdf(EDGES / 0.1))
-    shares = residual_shares(counts, 10_000)
+    counts = np.diff(10_000 * norm.cdf(RESIDUAL_EDGES / 0.1))
+    shares = residual_fractions(counts, 10_000)
     levels = np.array([0.05, 0.5, 0.95])
     np.testing.assert_allclose(
         residual_quantiles(shares, levels), 0.1 * norm.ppf(levels), atol=2e-3
     )
     noisy = counts + np.random.default_rng(0).normal(0, 50, len(counts))
-    shares = residual_shares(noisy, 10_000)
+    shares = residual_fractions(noisy, 10_000)
     assert shares.min() == 0
     assert shares.sum() == pytest.approx(1)
     # nothing else with these properties is nearer

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+from skpublicdp.boosting import bin_splits
 from skpublicdp.boosting import binned as module
-from skpublicdp.boosting import questions
 from skpublicdp.boosting.binned import FineBinnedRows
 from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins
-from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss, sums_over
-from skpublicdp.boosting.scores import LIMIT, OUTCOMES
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss, sum_packed
+from skpublicdp.boosting.model import MAX_MARGIN, TARGET_LEVELS
 from skpublicdp.data import binning
 from skpublicdp.data.binning import count_below, cut_points, fine_edges, snapped
 from skpublicdp.data.columns import Column
@@ -211,15 +211,15 @@ def test_two_sums_in_one_number(loss):
     """Exact also where a whole chunk is in one cell, and wrong."""
     n = module.CHUNK_ROWS
     rng = np.random.default_rng(0)
-    for margins in (np.full((loss.n_targets, n), -LIMIT), rng.integers(-9999, 9999, (1, n))):
+    for margins in (np.full((loss.n_targets, n), -MAX_MARGIN), rng.integers(-9999, 9999, (1, n))):
         margins = np.resize(margins, (loss.n_targets, n)).astype(np.int32)
         y = np.ones(n, dtype=np.uint8)
         if loss is SQUARED:
-            y = rng.integers(0, OUTCOMES + 1, n) / OUTCOMES
+            y = rng.integers(0, TARGET_LEVELS + 1, n) / TARGET_LEVELS
         line = np.zeros(n, dtype=np.uint8)
         line[:99] = 2
-        found = sums_over(line, 3, loss.packed(margins, y))
-        for total, part in zip(found, loss.parts(margins, y), strict=True):
+        found = sum_packed(line, 3, loss.packed_gradient_hessian(margins, y))
+        for total, part in zip(found, loss.gradient_hessian(margins, y), strict=True):
             expected = [part[:, 99:].sum(axis=1), 0 * part[:, 0], part[:, :99].sum(axis=1)]
             np.testing.assert_array_equal(total, np.array(expected, dtype=np.int64).T)
 
@@ -232,7 +232,7 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, size, (n_columns, 60)).astype(np.uint8)
     first = rng.integers(0, size, 9)
-    asked = questions.Questions(
+    asked = bin_splits.BinSplits(
         np.sort(rng.integers(0, n_columns, 9)),
         first,
         np.maximum(first, rng.integers(0, size, 9)),
@@ -242,9 +242,9 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
     weights, alike = values.astype(int), np.zeros(60, dtype=int)
     expected = joint_table(asked.above, 9, codes.T, alike, weights, 1, order)[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(questions, "FEW_PER_COLUMN", {order: 0})
-        patch.setattr(questions, "FEW_ROWS", {order: 0})
-        found = questions.explained(asked, order, codes, [size] * n_columns, values)
+        patch.setattr(bin_splits, "MIN_SPLITS_PER_COLUMN", {order: 0})
+        patch.setattr(bin_splits, "MIN_TABLE_ROWS", {order: 0})
+        found = bin_splits.joint_gradient_sums(asked, order, codes, [size] * n_columns, values)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -252,15 +252,15 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
 def test_leaves_are_those_of_the_tree(depth):
     features = grid(6, 4)
     codes, y = every_row(features, 2)
-    asked = questions.questions(features, codes)
+    asked = bin_splits.candidate_splits(features, codes)
     names, classes = features.names, np.arange(2)
-    cover = questions.tree_cover(asked, codes, names, classes, max(depth, 1))
+    cover = bin_splits.tree_cover(asked, codes, names, classes, max(depth, 1))
     rng = np.random.default_rng(depth)
     for _ in range(20):
         splits = asked[rng.integers(0, len(asked), 2**depth - 1)]
         tree = type(some_tree(features, 2, 0))(splits, np.zeros(2**depth, int), cover._public)
         leaf = tree.apply(codes.T)
-        np.testing.assert_array_equal(questions.leaves(splits, codes), leaf)
+        np.testing.assert_array_equal(bin_splits.apply_tree(splits, codes), leaf)
         cells = cells_of(features, codes, y)
         np.testing.assert_array_equal(cells.leaf_indexer(splits)(slice(None)), leaf)
 

@@ -13,9 +13,9 @@ from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Binner, ColumnBins
 from skpublicdp.boosting.budget_split import N_BINS, StageBudget
-from skpublicdp.boosting.loss import Loss, sums_over
-from skpublicdp.boosting.moments import PROOF
-from skpublicdp.boosting.scores import HALF
+from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.loss import Loss, sum_packed
+from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.binning import snapped
 from skpublicdp.ledger import Ledger
@@ -75,14 +75,16 @@ class BinSplitter:
             and len(np.unique(rows.X_public[:, position])) > N_BINS
         ]
         columns = len(self._columns)
-        self._moved = Sensitivity(columns * loss.moved.absolute, columns * loss.moved.squared)
+        self._moved = Sensitivity(
+            columns * loss.sensitivity.absolute, columns * loss.sensitivity.squared
+        )
 
     def is_affordable(self, effective: float) -> bool:
         """Tell whether the noise is small beside so many rows."""
         if not self._columns:
             return False
         variance = self._level.variance(self._ledger.for_person(self._moved))
-        return effective * 2 * HALF >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
+        return effective * 2 * MAX_GRADIENT >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
 
     def split(self, margins: NDArray[np.int32]) -> BinnedData:
         """Spend all levels, and return the cells that came of it, for rows of such margins."""
@@ -96,8 +98,8 @@ class BinSplitter:
                 name="noisy sums of residuals and slopes over halves of cells",
                 proof=PROOF,
             )
-            noise = measured.variance / (2 * HALF) ** 2
-            self._cut(cuts, measured.values / (2 * HALF), noise)
+            noise = measured.variance / (2 * MAX_GRADIENT) ** 2
+            self._cut(cuts, measured.values / (2 * MAX_GRADIENT), noise)
         return self.cells
 
     def _candidate_cuts(self, position: int, places: np.random.Generator) -> Floats:
@@ -126,9 +128,9 @@ class BinSplitter:
             halves.append(line.astype(np.min_scalar_type(line[-1] + 1)))
 
         def of_chunk(at: slice) -> Integers:
-            packed = self._loss.packed(margins[:, at], rows.y[at])
+            packed = self._loss.packed_gradient_hessian(margins[:, at], rows.y[at])
             found = [
-                sums_over(np.take(line, rows.columns[position][at]), int(line[-1]) + 2, packed)
+                sum_packed(np.take(line, rows.columns[position][at]), int(line[-1]) + 2, packed)
                 for position, line in zip(cuts, halves, strict=True)
             ]
             return np.concatenate(found, axis=2)

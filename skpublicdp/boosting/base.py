@@ -20,13 +20,19 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
-from skpublicdp.boosting.explain import columns_of, importances, pairs, shapes, trees
+from skpublicdp.boosting.explain import (
+    columns_of_trees,
+    explained_pairs,
+    explained_trees,
+    feature_importances,
+    shape_functions,
+)
 from skpublicdp.boosting.fit import BoostingFit, FittedModel
-from skpublicdp.boosting.local import LocalExplanation, local_explanation
-from skpublicdp.boosting.monotone import read_directions
-from skpublicdp.boosting.scores import Integers
+from skpublicdp.boosting.local_explanation import LocalExplanation, explain_rows
+from skpublicdp.boosting.model import Integers
+from skpublicdp.boosting.monotone import validate_monotonic_cst
+from skpublicdp.boosting.term_text import Term, describe_terms, list_terms
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
-from skpublicdp.boosting.words import Term, in_words, terms
 from skpublicdp.data.columns import Column
 from skpublicdp.data.labels import Kind
 from skpublicdp.data.predicting import Rule, apply_rule
@@ -100,7 +106,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         ledger = Ledger.of(self)
         # votes, for two labels, know no other use of public ones
         rows = read_training_data(self, X, y, kind, together=self.method == "votes", **given)
-        directions = read_directions(self.monotonic_cst, rows.schema)
+        directions = validate_monotonic_cst(self.monotonic_cst, rows.schema)
         if directions is not None and rows.classes is not None and len(rows.classes) > 2:
             raise ValueError(
                 f"monotonic_cst is for two labels and for outcomes; there are {len(rows.classes)} "
@@ -134,10 +140,10 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         assert labels is not None
         model, self._binner = learned.model, learned.data.binner
         self._model, self._loss = model, learned.loss
-        self.shapes_, self.intercept_ = shapes(learned, unit)
-        self.trees_ = trees(learned, labels, unit)
-        self.pairs_ = pairs(learned, self.trees_)
-        self.feature_importances_ = unit * importances(model, learned.data.public_codes)
+        self.shapes_, self.intercept_ = shape_functions(learned, unit)
+        self.trees_ = explained_trees(learned, labels, unit)
+        self.pairs_ = explained_pairs(learned, self.trees_)
+        self.feature_importances_ = unit * feature_importances(model, learned.data.public_codes)
         # a mere reference is unlike any rows
         self.drift_ = learned.drift if rows.n_public else None
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
@@ -164,7 +170,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         """Return the rule that makes predictions of margins."""
         check_is_fitted(self)
         model, features = self._model, self._binner
-        return lambda table: f(model.margins(features.codes(table)))
+        return lambda table: f(model.raw_predict(features.codes(table)))
 
     def explain_local(self, X: Any) -> LocalExplanation:
         """Say what each column, pair of columns and tree adds to what is predicted of rows.
@@ -183,7 +189,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             rows that predictions do not; but the rows that are given are in it.
         """
         check_is_fitted(self)
-        return local_explanation(
+        return explain_rows(
             apply_rule(self, X, self._binner.codes),
             self._model,
             self._terms(),
@@ -194,13 +200,13 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
 
     def _terms(self) -> tuple[Term, ...]:
-        return terms(self.shapes_, self.pairs_, self.trees_, columns_of(self._model))
+        return list_terms(self.shapes_, self.pairs_, self.trees_, columns_of_trees(self._model))
 
     def _in_words(self, adds_to: str, labels: Sequence[str], decimals: int) -> str:
         intercepts = np.atleast_1d(self.intercept_)
         named = [f" for {label}" * bool(label) for label in labels]
         base = ", ".join(f"{i:+.{decimals}f}{n}" for i, n in zip(intercepts, named, strict=True))
-        return f"{adds_to} of an average public row: {base}; to it are added\n" + in_words(
+        return f"{adds_to} of an average public row: {base}; to it are added\n" + describe_terms(
             self._terms(),
             self.shapes_,
             self.trees_,

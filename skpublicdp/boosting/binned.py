@@ -13,9 +13,9 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import DTypeLike, NDArray
 
+from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, refine_splits
 from skpublicdp.boosting.binner import Binner, Codes, ColumnBins
-from skpublicdp.boosting.questions import Questions, carried_questions, leaves
-from skpublicdp.boosting.scores import Integers, Model
+from skpublicdp.boosting.model import AdditiveModel, Integers
 from skpublicdp.data.binning import snapped
 from skpublicdp.data.spool import store
 from skpublicdp.hypotheses.splits import Predicates
@@ -219,9 +219,9 @@ class BinnedData:
 
     def leaf_indexer(self, asked: Predicates) -> Callable[[slice], Codes]:
         """Return what says which leaf of a tree rows end in, its questions being asked of these."""
-        assert isinstance(asked, Questions)
-        fine = carried_questions(asked, self.binner, self.rows.fine_binner)
-        return lambda at: leaves(fine, [column[at] for column in self.rows.columns])
+        assert isinstance(asked, BinSplits)
+        fine = refine_splits(asked, self.binner, self.rows.fine_binner)
+        return lambda at: apply_tree(fine, [column[at] for column in self.rows.columns])
 
     def add_scores(
         self, margins: NDArray[np.int32], scores: Integers, line: Callable[[slice], Codes]
@@ -235,7 +235,7 @@ class BinnedData:
 
         self.rows.sum_over_chunks(moved)
 
-    def margins(self, model: Model) -> NDArray[np.int32]:
+    def margins(self, model: AdditiveModel) -> NDArray[np.int32]:
         """Return the margins of all rows, shape (n_targets, n): of 32 bits, whatever overflows."""
         found = self.rows.allocate((len(model.intercepts), self.rows.n), np.int32)
         parts = zip(model.offsets[:-1], self.bin_of_fine_bin, strict=True)

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
-from skpublicdp.boosting.export import as_json
+from skpublicdp.boosting.export import model_to_json
 from skpublicdp.boosting.fit import BoostingFit, FittedModel
-from skpublicdp.boosting.scores import UNIT, Integers
+from skpublicdp.boosting.model import MARGIN_UNIT, Integers
 from skpublicdp.data.labels import Labels
 from skpublicdp.data.predicting import Rule, ScoresRows, each_row
 
@@ -343,7 +343,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
             released numbers, what public rows told, and the receipt.
         """
         check_is_fitted(self)
-        return as_json(self, classes=self.classes_.tolist())
+        return model_to_json(self, classes=self.classes_.tolist())
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn how good to expect it to be."""
@@ -354,7 +354,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
 
 
 def _log_odds(margins: Integers) -> Floats:
-    odds: Floats = margins / UNIT
+    odds: Floats = margins / MARGIN_UNIT
     return odds[0] if len(odds) == 1 else odds.T
 
 

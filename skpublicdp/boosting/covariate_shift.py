@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import rankdata
 
 from skpublicdp.boosting.binner import Binner
-from skpublicdp.boosting.posterior import PublicDesign, along_axes, condensed
+from skpublicdp.boosting.posterior import WeightedPublicRows, row_space, whiten_and_reduce
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -26,14 +26,14 @@ TILT_VARIANCES = np.geomspace(0.003, 30, 25)
 """By how much the logarithms of weights may vary, as variances; evidence chooses."""
 
 
-def median_split_indicators(features: Binner, design: PublicDesign) -> Integers:
+def median_split_indicators(features: Binner, design: WeightedPublicRows) -> Integers:
     """Choose the half of each column's cells that has the share of rows next to one half.
 
     Parameters
     ----------
     features : Binner
         The cells. Those of numbers are taken in order, those of categories the most common first.
-    design : PublicDesign
+    design : WeightedPublicRows
         Public rows.
 
     Returns
@@ -113,7 +113,7 @@ class ShiftEstimate:
 
 
 def estimate_shift(
-    design: PublicDesign,
+    design: WeightedPublicRows,
     chosen: Integers,
     T: Floats,
     counts: Integers,
@@ -127,7 +127,7 @@ def estimate_shift(
 
     Parameters
     ----------
-    design : PublicDesign
+    design : WeightedPublicRows
         Public rows, weighed as they are so far.
     chosen : ndarray of int64, shape (n_halves, n_cells)
         The halves.
@@ -153,8 +153,8 @@ def estimate_shift(
     chances = sampling * (weights @ (Z - weights @ Z) ** 2) + noise
     drift = float(((counts / n - weights @ Z) ** 2 / chances).mean())
 
-    shares, Z = condensed(counts / n, noise, Z)
-    _, T = along_axes(T - weights @ T)
+    shares, Z = whiten_and_reduce(counts / n, noise, Z)
+    _, T = row_space(T - weights @ T)
     centred = Z - weights @ Z
     spread = (centred * weights[:, None]).T @ centred
     chance = sampling * spread + np.eye(len(shares))
@@ -194,7 +194,7 @@ def estimate_shift(
     return ShiftEstimate(drift, None if few else found, drifted=True)
 
 
-def expected_bin_shares(features: Binner, design: PublicDesign) -> Floats:
+def expected_bin_shares(features: Binner, design: WeightedPublicRows) -> Floats:
     """Return the share of rows the public ones lead to expect in each cell.
 
     Categories that no public row has get the share that Good and Turing estimate from those that
@@ -215,8 +215,8 @@ def expected_bin_shares(features: Binner, design: PublicDesign) -> Floats:
 
 
 def calibrate_weights(
-    design: PublicDesign, Z: Floats, counts: Floats, variance: float
-) -> PublicDesign:
+    design: WeightedPublicRows, Z: Floats, counts: Floats, variance: float
+) -> WeightedPublicRows:
     """Reweigh public rows towards released counts.
 
     Minimises m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the dual,
@@ -225,7 +225,7 @@ def calibrate_weights(
 
     Parameters
     ----------
-    design : PublicDesign
+    design : WeightedPublicRows
         Public rows.
     Z : ndarray of float64, shape (m, n_measured)
         What each of them adds to a count.
@@ -234,7 +234,7 @@ def calibrate_weights(
     variance : float
         Variance of the noise.
     """
-    n, m = design.n, design.size
+    n, m = design.n, design.effective_size
     base = np.log(design.weights)
     dual = np.zeros(len(counts))
 
@@ -265,4 +265,4 @@ def calibrate_weights(
         else:
             break
         dual, value, weights = dual - size * step, trial, trial_weights
-    return PublicDesign(design.X, weights, n)
+    return WeightedPublicRows(design.X, weights, n)

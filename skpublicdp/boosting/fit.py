@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import Draw, Steps
 from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
 from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.bin_splits import refine_splits
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import MAX_FINE_BINS, Binner, refine_bins, refine_scores
 from skpublicdp.boosting.budget_split import (
@@ -42,17 +43,20 @@ from skpublicdp.boosting.budget_split import (
 )
 from skpublicdp.boosting.covariate_shift import ShiftEstimate
 from skpublicdp.boosting.fit_steps import FitSteps
-from skpublicdp.boosting.known import Start, starts
+from skpublicdp.boosting.histograms import PROOF
 from skpublicdp.boosting.loss import Loss
-from skpublicdp.boosting.moments import PROOF
-from skpublicdp.boosting.monotone import constrained
+from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, null_model, probabilities
+from skpublicdp.boosting.monotone import project_monotone
 from skpublicdp.boosting.newton_boosting import NewtonBooster
-from skpublicdp.boosting.posterior import PublicDesign
-from skpublicdp.boosting.questions import carried_questions
-from skpublicdp.boosting.residuals import SPREAD_SHARE, residual_counts, residual_variance
-from skpublicdp.boosting.scores import HALF, Model, nothing, probabilities
-from skpublicdp.boosting.strategy import Strategy
-from skpublicdp.boosting.votes import LEAVES, Voters
+from skpublicdp.boosting.posterior import WeightedPublicRows
+from skpublicdp.boosting.private_trees import LEAF_SENSITIVITY, PrivateTreeBooster
+from skpublicdp.boosting.public_labels import WarmStart, warm_starts
+from skpublicdp.boosting.residual_histogram import (
+    RESIDUAL_SHARE,
+    noisy_residual_histogram,
+    residual_variance,
+)
+from skpublicdp.boosting.strategy import HistogramStrategy
 from skpublicdp.ledger import Ledger, drawable
 
 Floats = NDArray[np.float64]
@@ -65,7 +69,7 @@ class FittedModel:
 
     Attributes
     ----------
-    model : Model
+    model : AdditiveModel
         Scores of cells and trees.
     data : BinnedData
         The cells.
@@ -78,11 +82,11 @@ class FittedModel:
         How unlike the public rows are.
     drifted : bool
         Whether that is more than chance.
-    residuals : ndarray of int64, shape (len(EDGES) - 1,), or None
+    residuals : ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,), or None
         How many outcomes lie how far from what is predicted, from -1 to 1, with noise.
     """
 
-    model: Model
+    model: AdditiveModel
     data: BinnedData
     loss: Loss
     covariances: list[Floats]
@@ -110,7 +114,7 @@ class BoostingFit(FitSteps):
         whole = StageBudget(ledger.epsilon, pure=True)
         if self._n_targets > 1:
             return self._fit_multiclass_trees(whole)
-        model = nothing(self.data.binner.offsets, self._n_targets)
+        model = null_model(self.data.binner.offsets, self._n_targets)
         few = n_voting_trees(whole, self._n_persons, self._log_n_trees)
         count = self._max_rounds or (few if basic_composition_is_better(ledger, few) else MAX_TREES)
         each = Draw(ledger.equal_draws(count))
@@ -137,11 +141,11 @@ class BoostingFit(FitSteps):
         hopeless = look is not None and look.drifted and weights is None
         known = None if hopeless else self._training.public_labels
         design = self._weighted_public_rows(weights)
-        begin = starts(self.data.binner, design, self._n_targets, known)
+        begin = warm_starts(self.data.binner, design, self._n_targets, known)
         voters = self._tree_booster(begin, self._ledger)
         # no more than were checked, even if fewer trees are left to choose among
         self._add_measured_trees(voters, left, min(count, self._n_measured_trees(left)), design)
-        sure = [*voters.of_columns, *voters.of_trees]
+        sure = [*voters.column_covariances, *voters.tree_covariances]
         return self._finish(voters.model, look=look, of_trees=sure)
 
     def _n_measured_trees(self, budget: StageBudget) -> int:
@@ -150,7 +154,7 @@ class BoostingFit(FitSteps):
 
     def _check_leaf_noise(self, budget: StageBudget) -> None:
         """Refuse a budget with which the noise of sums over leaves cannot be drawn."""
-        if not drawable(budget.event, self._ledger.for_person(LEAVES)):
+        if not drawable(budget.event, self._ledger.for_person(LEAF_SENSITIVITY)):
             raise ValueError(
                 f"epsilon = {float(self._ledger.epsilon):g} is so small that the noise of sums "
                 "over leaves is too large to be drawn; use a larger one."
@@ -233,15 +237,15 @@ class BoostingFit(FitSteps):
         self._subsample_rows(whole, worth)
         effective = self._n * worth
         loss, fit, look, left = self._loss, None, None, 1 - CLASS_COUNT_SHARE
-        model, size = nothing(self.data.binner.offsets, self._n_targets), 0.0
+        model, size = null_model(self.data.binner.offsets, self._n_targets), 0.0
         design = self._weighted_public_rows()
         if self._training.n_public:  # a mere reference says nothing of what columns have in common
             share = left  # too few rows may have the rarer labels
             if can_afford_boosting(whole, effective, columns):
-                share = additive_share(whole, effective, design.size, columns)
+                share = additive_share(whole, effective, design.effective_size, columns)
             self._budget = whole.fraction(share)
             fit, _, look, unspent = self._fit_rounds(Fraction(1), class_balance, stop=True)
-            model, design, size = fit.model, fit.design, fit.design.size
+            model, design, size = fit.model, fit.design, fit.design.effective_size
             left -= share * (1 - unspent)
             if not left:
                 return self._finish(fit.model, fit, look)
@@ -249,9 +253,9 @@ class BoostingFit(FitSteps):
         coarse, weights = self.data.binner, design.weights
         self.data = self._training.with_bins(refine_bins(coarse, self._training.X_public, weights))
         model = self._refined_model(model, coarse)
-        model = loss.converted(model, self.data.public_codes, weights)
+        model = loss.from_logistic(model, self.data.public_codes, weights)
         budget = whole.fraction(left)
-        sampling = loss.sampling
+        sampling = loss.gradient_variance
         if sampling is None:
             sampling = residual_variance(
                 model, self.data, weights, loss, self._ledger, budget.fraction(CLASS_COUNT_SHARE)
@@ -267,7 +271,7 @@ class BoostingFit(FitSteps):
         growth = NewtonBooster(
             model, self.data, margins, weights, size, loss, self._ledger, sampling
         )
-        asked = carried_questions(self._splits, coarse, self.data.binner) if trees else None
+        asked = refine_splits(self._splits, coarse, self.data.binner) if trees else None
         last = None if self._n == self._all_rows.n else replace(self.data, rows=self._all_rows)
         growth.fit(budget, effective, asked, self._max_rounds, last)
         return self._finish(growth.model, fit, look, growth.covariances)
@@ -275,7 +279,10 @@ class BoostingFit(FitSteps):
     def _subsample_rows(self, budget: StageBudget, worth: float) -> None:
         """Run the stages that follow on some of the rows, if half of them are enough."""
         visit = budget.fraction(Fraction(1, N_PASSES * len(self._all_rows.columns)))
-        noise = visit.variance(self._ledger.for_person(self._loss.moved)) / (2 * HALF) ** 2
+        noise = (
+            visit.variance(self._ledger.for_person(self._loss.sensitivity))
+            / (2 * MAX_GRADIENT) ** 2
+        )
         few = math.ceil(subsample_size(noise, MAX_FINE_BINS) / worth)
         if 2 * few > self._n:
             return
@@ -284,14 +291,14 @@ class BoostingFit(FitSteps):
         self._training, self._n = replace(self._training, rows=some), few
         self._bin(N_BINS)
 
-    def _refined_model(self, model: Model, before: Binner) -> Model:
+    def _refined_model(self, model: AdditiveModel, before: Binner) -> AdditiveModel:
         """Return a model of cells that were cut further since."""
         now = self.data.binner
         return replace(model, scores=refine_scores(model.scores, before, now), offsets=now.offsets)
 
     def _finish(
         self,
-        model: Model,
+        model: AdditiveModel,
         fit: AdditiveFit | None = None,
         look: ShiftEstimate | None = None,
         covariances: list[Floats] | None = None,
@@ -308,18 +315,20 @@ class BoostingFit(FitSteps):
                 fit.design if fit else self._weighted_public_rows(look.weights if look else None)
             )
             weights = design.weights
-            factors = self._loss.factors(probabilities(model.margins(codes)) @ weights)
-            model = self._loss.converted(model, codes, weights)
+            factors = self._loss.logistic_rescaling(
+                probabilities(model.raw_predict(codes)) @ weights
+            )
+            model = self._loss.from_logistic(model, codes, weights)
             known = [*(fit.covariances if fit else []), *(of_trees or [])]
             covariances = [factors[:, None, None] ** 2 * of_column for of_column in known]
         if self._directions is not None:
             features, codes = self.data.binner, self.data.public_codes
-            model = constrained(model, features, codes, self._directions, covariances)
+            model = project_monotone(model, features, codes, self._directions, covariances)
         left = None
         if self._training.classes is None:
-            budget = make_stage_budget(self._ledger, trees=False).fraction(SPREAD_SHARE)
+            budget = make_stage_budget(self._ledger, trees=False).fraction(RESIDUAL_SHARE)
             cells = replace(self.data, rows=self._all_rows)
-            left = residual_counts(model, cells, self._loss, self._ledger, budget)
+            left = noisy_residual_histogram(model, cells, self._loss, self._ledger, budget)
         return FittedModel(model, self.data, self._loss, covariances, drift, drifted, left)
 
     def _choose_trial(self, effective: float) -> TreeTrial | None:
@@ -327,34 +336,36 @@ class BoostingFit(FitSteps):
         return choose_trial(signal_to_noise(self._budget, effective, self._log_n_trees))
 
     def _try_interaction_tree(
-        self, fit: AdditiveFit, measured: Strategy, attempt: TreeTrial
-    ) -> tuple[Model, list[Floats]]:
+        self, fit: AdditiveFit, measured: HistogramStrategy, attempt: TreeTrial
+    ) -> tuple[AdditiveModel, list[Floats]]:
         """Try a tree; let another follow if it explains something, else a round of sums."""
-        voters = self._tree_booster([Start(fit.model, [])], self._ledger)
+        voters = self._tree_booster([WarmStart(fit.model, [])], self._ledger)
         gain = self._add_measured_tree(voters, fit, attempt.first)
-        if gain > 0 or fit.stopped:
+        if gain > 0 or fit.overshot:
             self._add_measured_tree(voters, fit, attempt.second)
-            return voters.model, voters.of_trees
+            return voters.model, voters.tree_covariances
         self._run_round(fit, measured, self._budget.fraction(attempt.second))
         return fit.model, []
 
-    def _add_measured_tree(self, voters: Voters, fit: AdditiveFit, share: Fraction) -> float:
+    def _add_measured_tree(
+        self, voters: PrivateTreeBooster, fit: AdditiveFit, share: Fraction
+    ) -> float:
         drawn = self._budget.fraction(share * (1 - LEAF_SHARE))
         leaves = self._budget.fraction(share * LEAF_SHARE)
-        return voters.grow(drawn.draw, leaves.event, fit.design)
+        return voters.add_tree_with_noisy_leaves(drawn.draw, leaves.event, fit.design)
 
     def _fall_back_to_trees(
-        self, model: Model, share: Fraction, design: PublicDesign
-    ) -> tuple[Model, list[Floats]]:
+        self, model: AdditiveModel, share: Fraction, design: WeightedPublicRows
+    ) -> tuple[AdditiveModel, list[Floats]]:
         """Let trees follow with what is left of the budget, as if they were noise."""
         left = self._budget.fraction(share)
         if self._n_targets > 1:
             name = "exponential mechanism, exact draws of trees, and noisy sums over their leaves"
             voters = self._tree_booster(
-                [Start(model, [])], self._ledger.child(left.event, name=name, proof=PROOF)
+                [WarmStart(model, [])], self._ledger.child(left.event, name=name, proof=PROOF)
             )
             self._add_measured_trees(voters, left, self._n_measured_trees(left), design)
-            return voters.model, voters.of_trees
+            return voters.model, voters.tree_covariances
         count = n_voting_trees(self._budget, self._n_persons, self._log_n_trees, share)
         name = f"exponential mechanism, exact draws of {count} trees"
         paid = self._ledger.child(left.event, name=name, proof=PROOF)
@@ -363,23 +374,23 @@ class BoostingFit(FitSteps):
 
     @staticmethod
     def _add_measured_trees(
-        voters: Voters, budget: StageBudget, count: int, design: PublicDesign
+        voters: PrivateTreeBooster, budget: StageBudget, count: int, design: WeightedPublicRows
     ) -> None:
         """Draw trees, and measure the leaves of each before the next one is drawn."""
         each = budget.fraction(Fraction(1, count))
         drawn, leaves = each.fraction(1 - LEAF_SHARE), each.fraction(LEAF_SHARE)
         for _ in range(count):
-            voters.grow(drawn.draw_as_gaussian, leaves.event, design)
+            voters.add_tree_with_noisy_leaves(drawn.draw_as_gaussian, leaves.event, design)
 
     def _add_voting_trees(
-        self, model: Model, each: Draw, count: int, ledger: Ledger, *, pure: bool
-    ) -> Model:
+        self, model: AdditiveModel, each: Draw, count: int, ledger: Ledger, *, pure: bool
+    ) -> AdditiveModel:
         """Let trees vote."""
         rate = vote_step(count, pure=pure) if self._learning_rate is None else self._learning_rate
-        voters = self._tree_booster([Start(model, [])], ledger)
+        voters = self._tree_booster([WarmStart(model, [])], ledger)
         for _ in range(count):
-            voters.vote(each, rate)
+            voters.add_voting_tree(each, rate)
         return voters.model
 
-    def _tree_booster(self, begin: list[Start], ledger: Ledger) -> Voters:
-        return Voters(begin, self._cover, self.data, ledger)
+    def _tree_booster(self, begin: list[WarmStart], ledger: Ledger) -> PrivateTreeBooster:
+        return PrivateTreeBooster(begin, self._cover, self.data, ledger)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.additive import UNLIKE, AdditiveFit
+from skpublicdp.boosting.additive import LARGE_SHIFT_THRESHOLD, AdditiveFit
+from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.budget_split import (
     BALANCED,
     MAX_ROUNDS,
@@ -32,14 +33,18 @@ from skpublicdp.boosting.covariate_shift import (
     median_split_indicators,
     shift_features,
 )
+from skpublicdp.boosting.histograms import PROOF, gradient_histogram, histogram_sums, measure
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
-from skpublicdp.boosting.moments import PROOF, cell_sums, moment_table, release
+from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS
 from skpublicdp.boosting.monotone import Directions
-from skpublicdp.boosting.posterior import PublicDesign, kernels
-from skpublicdp.boosting.questions import questions, tree_cover
-from skpublicdp.boosting.residuals import SPREAD_SHARE
-from skpublicdp.boosting.scores import HALF, OUTCOMES
-from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
+from skpublicdp.boosting.posterior import WeightedPublicRows, prior_covariances
+from skpublicdp.boosting.residual_histogram import RESIDUAL_SHARE
+from skpublicdp.boosting.strategy import (
+    STRATEGY_UNIT,
+    HistogramStrategy,
+    identity_strategy,
+    optimised_strategy,
+)
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.ledger import Ledger, drawable
 
@@ -87,7 +92,7 @@ class FitSteps:
     def _bin(self, max_bins: int, weights: Floats | None = None) -> None:
         self.data = self._training.bin(max_bins, weights)
         features, codes = self.data.binner, self.data.public_codes
-        self._splits = questions(features, codes)
+        self._splits = candidate_splits(features, codes)
         labels = np.arange(2) if self._training.classes is None else self._training.classes
         self._cover = tree_cover(self._splits, codes, features.names, labels, depth=2)
         self._log_n_trees = math.log(self._cover.size)
@@ -95,7 +100,7 @@ class FitSteps:
     @property
     def _full_budget(self) -> StageBudget:
         """The budget of all sums; of outcomes, a share is kept for residuals."""
-        kept = SPREAD_SHARE if self._training.classes is None else Fraction(0)
+        kept = RESIDUAL_SHARE if self._training.classes is None else Fraction(0)
         return make_stage_budget(self._ledger, trees=False).fraction(1 - kept)
 
     @property
@@ -111,7 +116,7 @@ class FitSteps:
 
     def _fit_rounds(
         self, left: Fraction, class_balance: float, *, stop: bool
-    ) -> tuple[AdditiveFit, Strategy, ShiftEstimate | None, Fraction]:
+    ) -> tuple[AdditiveFit, HistogramStrategy, ShiftEstimate | None, Fraction]:
         """Look at the columns, then release sums in rounds, with a share of the budget.
 
         Returns
@@ -128,9 +133,9 @@ class FitSteps:
         """
         n, pure, design = self._n, self._budget.pure, self._weighted_public_rows()
         look = None
-        cells = cell_strategy(self.data.binner, design.X, pure=pure)
+        cells = identity_strategy(self.data.binner, design.X, pure=pure)
         if (
-            n_rounds(n * class_balance, design.size, self._noise_variance(cells))
+            n_rounds(n * class_balance, design.effective_size, self._noise_variance(cells))
             <= MAX_ROUNDS_WITH_SHIFT_TEST
         ):
             look, share = self._estimate_shift(left * MAX_SHIFT_FRACTION)
@@ -141,12 +146,12 @@ class FitSteps:
             self._bin(bins, weights)
         design = self._weighted_public_rows(weights)
         features, X_public = self.data.binner, design.X
-        measured = cell_strategy(features, X_public, pure=pure)
+        measured = identity_strategy(features, X_public, pure=pure)
         if not pure and class_balance >= BALANCED:
-            measured = smooth_strategy(
+            measured = optimised_strategy(
                 features,
                 design.weights @ X_public,
-                kernels(features, design),
+                prior_covariances(features, design),
                 self._noise_variance(measured),
                 n * class_balance / 4,
                 n * class_balance / 4 * (1 + MISMATCH * n * design.concentration),
@@ -157,9 +162,9 @@ class FitSteps:
             measured,
             self._n_targets,
             pure=pure,
-            known=self._training.public_labels,
+            public_labels=self._training.public_labels,
         )
-        rounds = n_rounds(n * class_balance, design.size, self._noise_variance(measured))
+        rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(measured))
         rounds = min(rounds, self._max_rounds or MAX_ROUNDS)
         share = left
         for number, part in enumerate(round_shares(rounds, pure=pure)):
@@ -167,22 +172,22 @@ class FitSteps:
             self._run_round(fit, measured, self._budget.fraction(share * part), again=again)
             left -= share * part
             if stop and self._public_rows_unusable(fit):
-                fit.damp()
+                fit.shrink_by_half()
                 break
-            if fit.stopped:
+            if fit.overshot:
                 break
         return fit, measured, look, left
 
     @staticmethod
     def _public_rows_unusable(fit: AdditiveFit) -> bool:
         """Tell whether the public rows are of no use."""
-        return fit.drifted and fit.drift is not None and fit.drift > UNLIKE
+        return fit.drifted and fit.drift is not None and fit.drift > LARGE_SHIFT_THRESHOLD
 
-    def _weighted_public_rows(self, weights: Floats | None = None) -> PublicDesign:
+    def _weighted_public_rows(self, weights: Floats | None = None) -> WeightedPublicRows:
         """Return the public rows as they are cut now."""
         X = self.data.binner.indicators(self.data.public_codes)
         weights = np.full(len(X), 1 / len(X)) if weights is None else weights
-        return PublicDesign(X, weights, self._n)
+        return WeightedPublicRows(X, weights, self._n)
 
     def _estimate_shift(self, most: Fraction) -> tuple[ShiftEstimate | None, Fraction]:
         """Compare public rows with private ones, and if they look unlike once more when weighed.
@@ -217,13 +222,13 @@ class FitSteps:
         return ShiftEstimate(first.drift, weights, drifted=True), spent
 
     def _shift_from_noisy_counts(
-        self, design: PublicDesign, share: Fraction, unlikely: float
+        self, design: WeightedPublicRows, share: Fraction, unlikely: float
     ) -> ShiftEstimate:
         """Count the rows in a half of each column, and compare them with public rows."""
         cells = self.data
         chosen = median_split_indicators(cells.binner, design)
         none, offsets = np.empty((0, 0)), cells.binner.offsets
-        rows = cells.rows.sum_over_chunks(lambda at: cell_sums(none, cells.codes(at), offsets))
+        rows = cells.rows.sum_over_chunks(lambda at: histogram_sums(none, cells.codes(at), offsets))
         counts = self._ledger.add_noise(
             chosen @ rows[-1],
             count_sensitivity(len(chosen)),
@@ -237,21 +242,21 @@ class FitSteps:
     def _noise_can_be_drawn(self) -> bool:
         """Tell whether the noise of the smallest release is within what can be drawn."""
         columns = len(self._training.rows.columns) + 1
-        # a column moves by less than 4 HALF entries of at most ONE each, counts included
-        most = 4 * HALF * ONE
+        # a column moves by less than 4 MAX_GRADIENT STRATEGY_UNIT, counts included
+        most = 4 * MAX_GRADIENT * STRATEGY_UNIT
         moved = self._ledger.for_person(Sensitivity(columns * most, columns * most**2))
         return drawable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, moved)
 
-    def _noise_variance(self, measured: Strategy) -> float:
+    def _noise_variance(self, measured: HistogramStrategy) -> float:
         """Return the variance of the noise of one release that takes the whole budget."""
         moved = self._ledger.for_person(measured.sensitivity(counts=False))
-        return self._budget.variance(moved) / (2 * HALF * ONE) ** 2
+        return self._budget.variance(moved) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
 
     def _noisy_class_balance(self, budget: StageBudget) -> float:
         """Release how many rows have each label; 1 if two labels are equally common, else less."""
         one = self._n_targets == 1
         # of outcomes their sum, in units in which each is an integer
-        unit = OUTCOMES if self._training.classes is None else 1
+        unit = TARGET_LEVELS if self._training.classes is None else 1
 
         def counted(at: slice) -> Integers:
             y = self._training.rows.y[at]
@@ -275,14 +280,19 @@ class FitSteps:
         return min(1.0, float(2 * (1 - shares @ shares)))
 
     def _run_round(
-        self, fit: AdditiveFit, measured: Strategy, budget: StageBudget, *, again: bool = False
+        self,
+        fit: AdditiveFit,
+        measured: HistogramStrategy,
+        budget: StageBudget,
+        *,
+        again: bool = False,
     ) -> None:
         """Release the residuals that the model leaves, or again those of none; learn from them."""
-        pure, model = budget.pure, fit.nothing if again else fit.model
-        table = moment_table(model, self.data, pure=pure)
+        pure, model = budget.pure, fit.null_model if again else fit.model
+        table = gradient_histogram(model, self.data, pure=pure)
         counts = not pure or fit.drift is None  # with Laplace noise they cost
-        noisy = release(table, measured, budget.event, self._ledger, counts=counts)
-        (fit.add if again else fit.learn)(noisy)
+        noisy = measure(table, measured, budget.event, self._ledger, counts=counts)
+        (fit.pool_first_release if again else fit.update)(noisy)
 
 
 def count_sensitivity(size: int) -> Sensitivity:

@@ -2,7 +2,7 @@
 
 A residual is v (y - mean) and its slope is v times the derivative of the mean, v being a function
 of the margins with which no outcome leaves a residual longer than a half. No slope is then longer
-than a quarter (docs/proofs/moments.md). Both are integers in units of 1 / (2 HALF).
+than a quarter (docs/proofs/moments.md). Both are integers in units of 1 / (2 MAX_GRADIENT).
 """
 
 from __future__ import annotations
@@ -17,15 +17,22 @@ from scipy.special import logit
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binner import Codes
-from skpublicdp.boosting.scores import HALF, LIMIT, SIGMOID, UNIT, Model, probabilities
+from skpublicdp.boosting.model import (
+    MARGIN_UNIT,
+    MAX_GRADIENT,
+    MAX_MARGIN,
+    SIGMOID_TABLE,
+    AdditiveModel,
+    probabilities,
+)
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.integer[Any]]
+Margins = NDArray[np.integer[Any]]
 
-SHIFT = float(1 << 28)
+HESSIAN_SHIFT = float(1 << 28)
 """Sums of residuals are far below this: sums of slopes times it are added up in the same float."""
 
-DECAY = np.exp(-np.arange(2 * LIMIT + 1) / UNIT)
+EXP_TABLE = np.exp(-np.arange(2 * MAX_MARGIN + 1) / MARGIN_UNIT)
 """e to the power of minus a margin, looked up so that it depends on the margin alone."""
 
 
@@ -36,25 +43,25 @@ class Loss(ABC):
     ----------
     n_targets : int
         Margins of a row.
-    stretch : float
+    hessian_factor : float
         What slopes are multiplied by, since the margins of all targets move at once.
-    sampling : float or None
+    gradient_variance : float or None
         Variance of a residual beside its slope; ``None`` if rows must tell.
-    moved : Sensitivity
+    sensitivity : Sensitivity
         How far replacing one row moves the sums of residuals and slopes over the cells of any
         partition of the rows.
     """
 
     n_targets: int = 1
-    stretch: float = 1.0
+    hessian_factor: float = 1.0
     # of labels it is v, which lies between ½ and 1
-    sampling: float | None = 0.8
+    gradient_variance: float | None = 0.8
     # another outcome turns a residual; two residuals in two cells are no longer than that in the
     # Euclidean norm, but their slopes count twice in the sum of all entries
-    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + (HALF // 2) ** 2)
+    sensitivity = Sensitivity(3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + (MAX_GRADIENT // 2) ** 2)
 
     @abstractmethod
-    def mean(self, margins: Integers) -> Floats:
+    def mean(self, margins: Margins) -> Floats:
         """Return the mean outcome of each target, shape (n_targets, n)."""
 
     @abstractmethod
@@ -62,28 +69,32 @@ class Loss(ABC):
         """Return margins that have given means."""
 
     @abstractmethod
-    def factors(self, rates: Floats) -> Floats:
+    def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return what scores of a logistic model of each target are multiplied by.
 
         So that means near `rates` are the same, to first order.
         """
 
     @abstractmethod
-    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
+    def gradient_hessian(
+        self, margins: Margins, y: NDArray[Any] | None = None
+    ) -> tuple[Floats, Floats]:
         """Return residuals (0 without outcomes) and slopes, integers, both (n_targets, n)."""
 
-    def packed(self, margins: Integers, y: NDArray[Any]) -> Floats:
+    def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
         """Return residuals and `SHIFT` times slopes in one number: there is but one to sum."""
-        residuals, slopes = self.parts(margins, y)
-        slopes *= SHIFT
+        residuals, slopes = self.gradient_hessian(margins, y)
+        slopes *= HESSIAN_SHIFT
         return np.add(residuals, slopes, out=slopes)
 
-    def converted(self, model: Model, codes: Codes, row_weights: Floats) -> Model:
+    def from_logistic(
+        self, model: AdditiveModel, codes: Codes, row_weights: Floats
+    ) -> AdditiveModel:
         """Turn a logistic model of each target into one of this loss.
 
         Parameters
         ----------
-        model : Model
+        model : AdditiveModel
             Its margins are log-odds of each target.
         codes : ndarray of int, shape (n_columns, m)
             Public rows, over which mean outcomes stay what they are.
@@ -95,10 +106,10 @@ class Loss(ABC):
         Model
             The same, to first order.
         """
-        rates = probabilities(model.margins(codes)) @ row_weights
+        rates = probabilities(model.raw_predict(codes)) @ row_weights
         if self.n_targets > 1:
             rates /= rates.sum()
-        factors = self.factors(rates)[:, None]
+        factors = self.logistic_rescaling(rates)[:, None]
 
         def scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
             return np.rint(factors * scores).astype(np.int64)
@@ -106,35 +117,37 @@ class Loss(ABC):
         leaf_scores = tuple(map(scaled, model.leaf_scores))
         found = replace(model, scores=scaled(model.scores), leaf_scores=leaf_scores)
         for _ in range(5):  # of Newton's method
-            means = self.mean(found.margins(codes)) @ row_weights
-            change = np.rint(UNIT * (self.link(rates) - self.link(means))).astype(np.int64)
+            means = self.mean(found.raw_predict(codes)) @ row_weights
+            change = np.rint(MARGIN_UNIT * (self.link(rates) - self.link(means))).astype(np.int64)
             found = replace(found, intercepts=found.intercepts + change)
         return found
 
 
-class MeanLoss(Loss):
+class ScalarLoss(Loss):
     """One target: outcomes from 0 to 1, whose mean is a function of the margin.
 
     Parameters
     ----------
-    mean, slope : ndarray of float64, shape (2 LIMIT + 1,)
-        Of margins from -LIMIT to LIMIT.
+    mean, slope : ndarray of float64, shape (2 MAX_MARGIN + 1,)
+        Of margins from -MAX_MARGIN to MAX_MARGIN.
     """
 
     def __init__(self, mean: Floats, slope: Floats) -> None:
         self._mean = mean
-        self._factor = HALF / np.maximum(mean, 1 - mean)
+        self._factor = MAX_GRADIENT / np.maximum(mean, 1 - mean)
         self._slope = np.rint(self._factor * slope)
 
-    def mean(self, margins: Integers) -> Floats:
+    def mean(self, margins: Margins) -> Floats:
         """Return the mean outcome, shape (1, n)."""
-        found: Floats = np.take(self._mean, np.clip(margins, -LIMIT, LIMIT) + LIMIT)
+        found: Floats = np.take(self._mean, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
         return found
 
-    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
+    def gradient_hessian(
+        self, margins: Margins, y: NDArray[Any] | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the residual and its slope."""
-        position = np.clip(margins, -LIMIT, LIMIT).astype(np.intp)
-        position += LIMIT
+        position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN).astype(np.intp)
+        position += MAX_MARGIN
         slopes = np.take(self._slope, position)
         if y is None:
             return np.zeros(slopes.shape), slopes
@@ -144,22 +157,24 @@ class MeanLoss(Loss):
         return np.rint(residuals, out=residuals), slopes
 
 
-class LogisticLoss(MeanLoss):
+class LogisticLoss(ScalarLoss):
     """Two labels: the logistic loss."""
 
     def __init__(self) -> None:
-        super().__init__(SIGMOID, SIGMOID * (1 - SIGMOID))
-        margins = np.tile(np.arange(-LIMIT, LIMIT + 1), 2)
-        self._packed = super().packed(margins, np.repeat([0, 1], len(SIGMOID)))
+        super().__init__(SIGMOID_TABLE, SIGMOID_TABLE * (1 - SIGMOID_TABLE))
+        margins = np.tile(np.arange(-MAX_MARGIN, MAX_MARGIN + 1), 2)
+        self._packed = super().packed_gradient_hessian(
+            margins, np.repeat([0, 1], len(SIGMOID_TABLE))
+        )
 
     def __reduce__(self) -> str:
         return "LOGISTIC"  # a reference: a fitted model holds no constant tables
 
-    def packed(self, margins: Integers, y: NDArray[Any]) -> Floats:
+    def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
         """Return both parts: a row's margin and label say all of them."""
-        position = np.clip(margins, -LIMIT, LIMIT)
-        position += np.multiply(y, len(SIGMOID), dtype=np.int32)
-        position += LIMIT
+        position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN)
+        position += np.multiply(y, len(SIGMOID_TABLE), dtype=np.int32)
+        position += MAX_MARGIN
         found: Floats = np.take(self._packed, position)
         return found
 
@@ -168,23 +183,23 @@ class LogisticLoss(MeanLoss):
         found: Floats = logit(means)
         return found
 
-    def factors(self, rates: Floats) -> Floats:
+    def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return ones: it is logistic already."""
         return np.ones(len(rates))
 
 
-class SquaredLoss(MeanLoss):
+class SquaredLoss(ScalarLoss):
     """Outcomes from 0 to 1, squared error: the mean is ½ + margin / 4, but from 0 to 1.
 
     Near ½ a margin then means as much as a log-odds.
     """
 
-    sampling = None
+    gradient_variance = None
     # slopes are from a half of the longest one on
-    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + (HALF // 4) ** 2)
+    sensitivity = Sensitivity(3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + (MAX_GRADIENT // 4) ** 2)
 
     def __init__(self) -> None:
-        line = np.arange(-LIMIT, LIMIT + 1) / (4 * UNIT)
+        line = np.arange(-MAX_MARGIN, MAX_MARGIN + 1) / (4 * MARGIN_UNIT)
         super().__init__(np.clip(0.5 + line, 0.0, 1.0), np.full(len(line), 0.25))
 
     def __reduce__(self) -> str:
@@ -195,7 +210,7 @@ class SquaredLoss(MeanLoss):
         found: Floats = 4 * (means - 0.5)
         return found
 
-    def factors(self, rates: Floats) -> Floats:
+    def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return how steep the logistic function is there, beside its steepest."""
         steepness: Floats = 4 * rates * (1 - rates)
         return steepness
@@ -213,18 +228,20 @@ class MultinomialLoss(Loss):
     """
 
     # slopes of two rows may be of different targets
-    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + 2 * (HALF // 2) ** 2)
+    sensitivity = Sensitivity(
+        3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + 2 * (MAX_GRADIENT // 2) ** 2
+    )
 
     def __init__(self, n_targets: int, *, pure: bool) -> None:
         self.n_targets = n_targets
-        self.stretch = n_targets / (n_targets - 1)
+        self.hessian_factor = n_targets / (n_targets - 1)
         self._pure = pure
 
-    def mean(self, margins: Integers) -> Floats:
+    def mean(self, margins: Margins) -> Floats:
         """Return the probability of each label."""
         # not below 0 either: a difference that overflows is no reason to fail for one row
-        below = np.clip(margins.max(axis=0) - margins, 0, len(DECAY) - 1)
-        found: Floats = DECAY[below]
+        below = np.clip(margins.max(axis=0) - margins, 0, len(EXP_TABLE) - 1)
+        found: Floats = EXP_TABLE[below]
         total = np.zeros(found.shape[1])
         for line in found:  # in one order, so that a row's numbers are its own
             total += line
@@ -236,19 +253,21 @@ class MultinomialLoss(Loss):
         found: Floats = np.log(means)
         return found
 
-    def factors(self, rates: Floats) -> Floats:
+    def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return 1 - rates: the margins of the other labels fall when one rises."""
         others: Floats = 1 - rates
         return others
 
-    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
+    def gradient_hessian(
+        self, margins: Margins, y: NDArray[Any] | None = None
+    ) -> tuple[Floats, Floats]:
         """Return residuals and slopes, both rounded towards 0 so that none is too long."""
         p = self.mean(margins)
         longest = 1 - 2 * p.min(axis=0)  # of 1[y] - p, where the unlikeliest label occurs
         for line in p:
             longest += line if self._pure else line * line
         # by a hair more, so that no sum of squares is too long
-        factor = (1 - 1e-12) * HALF / (longest if self._pure else np.sqrt(longest))
+        factor = (1 - 1e-12) * MAX_GRADIENT / (longest if self._pure else np.sqrt(longest))
         slopes = np.trunc(factor * (p * (1 - p)))
         if y is None:
             return np.zeros(slopes.shape), slopes
@@ -261,8 +280,8 @@ class MultinomialLoss(Loss):
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()
 
 
-def sums_over(line: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDArray[np.int64]:
-    """Add up what `Loss.packed` returns over the rows of each cell, (2, n_targets, size)."""
+def sum_packed(line: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDArray[np.int64]:
+    """Return the exact sums of packed gradients and hessians in each bin, (2, n_targets, size)."""
     totals = np.array([np.bincount(line, value, minlength=size) for value in packed])
-    slopes = np.rint(totals / SHIFT)
-    return np.array([totals - SHIFT * slopes, slopes]).astype(np.int64)
+    slopes = np.rint(totals / HESSIAN_SHIFT)
+    return np.array([totals - HESSIAN_SHIFT * slopes, slopes]).astype(np.int64)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from skpublicdp._internal.redaction import call_silently
+from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import Binner, Codes
-from skpublicdp.boosting.questions import leaves
-from skpublicdp.boosting.scores import Model
+from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.bounds import position_of
 from skpublicdp.data.columns import Schema
 from skpublicdp.hypotheses.regions import EVERYTHING, Part, inside
@@ -28,7 +28,7 @@ Projection = Callable[[Floats, Floats], Floats]
 """Takes scores and their variances, and returns the nearest scores in order."""
 
 
-def read_directions(given: Any, schema: Schema) -> Directions | None:
+def validate_monotonic_cst(given: Any, schema: Schema) -> Directions | None:
     """Return 1, 0 or -1 for each column; None if all are 0.
 
     Raises
@@ -64,7 +64,7 @@ def read_directions(given: Any, schema: Schema) -> Directions | None:
     return directions if directions.any() else None
 
 
-def column_order(direction: int) -> Projection:
+def isotonic_projection(direction: int) -> Projection:
     """Return the projection of the cells of a column; missing values come last, and are free."""
 
     def project(scores: Floats, variances: Floats) -> Floats:
@@ -78,7 +78,9 @@ def column_order(direction: int) -> Projection:
     return project
 
 
-def tree_order(tree: DecisionTree, sizes: list[int], directions: Directions) -> Projection | None:
+def monotone_leaf_projection(
+    tree: DecisionTree, sizes: list[int], directions: Directions
+) -> Projection | None:
     """Return the projection of the leaves of a tree; None if it breaks no constraint anyway.
 
     Two leaves are in order if there are rows in them that differ in nothing but a column with a
@@ -120,28 +122,28 @@ def _ordered_leaves(
         for column in asked:
             if not directions[column]:
                 continue
-            elsewhere = all(_meet(one[c], other[c]) for c in asked if c != column)
+            elsewhere = all(_overlap(one[c], other[c]) for c in asked if c != column)
             known = [inside(region[column], -1, sizes[column] - 2) for region in (one, other)]
             if elsewhere and all(known) and known[0][0][0] + 1 < known[1][-1][1]:
                 yield (a, b) if directions[column] > 0 else (b, a)
 
 
-def _meet(one: Part, other: Part) -> bool:
+def _overlap(one: Part, other: Part) -> bool:
     return any(inside(one, low, high) for low, high in other)
 
 
-def constrained(
-    model: Model,
+def project_monotone(
+    model: AdditiveModel,
     features: Binner,
     public_codes: Codes,
     directions: Directions,
     covariances: list[Floats],
-) -> Model:
+) -> AdditiveModel:
     """Project the scores of a model of one target: each column and each tree by itself.
 
     Parameters
     ----------
-    model : Model
+    model : AdditiveModel
         What was learned.
     features : Binner
         The cells.
@@ -154,28 +156,28 @@ def constrained(
 
     Returns
     -------
-    Model
+    AdditiveModel
         Monotone, exactly.
     """
-    before = model.margins(public_codes).mean()
+    before = model.raw_predict(public_codes).mean()
     scores, leaf_scores = model.scores.copy(), list(model.leaf_scores)
     for column in np.flatnonzero(directions).tolist():
         cells = slice(int(model.offsets[column]), int(model.offsets[column + 1]))
         known = covariances[column] if covariances else None
         variances = _variances(known, public_codes[column], features.sizes[column])
-        project = column_order(int(directions[column]))
+        project = isotonic_projection(int(directions[column]))
         scores[0, cells] = np.rint(project(scores[0, cells].astype(np.float64), variances))
     of_trees = covariances[len(features.columns) :]
     for place, tree in enumerate(model.trees):
-        order = tree_order(tree, features.sizes, directions)
+        order = monotone_leaf_projection(tree, features.sizes, directions)
         if order is not None:
             known = of_trees[place] if of_trees else None
-            line = leaves(tree.splits, public_codes)
+            line = apply_tree(tree.splits, public_codes)
             variances = _variances(known, line, len(tree.leaves))
             projected = order(leaf_scores[place][0].astype(np.float64), variances)
             leaf_scores[place] = np.rint(projected)[None].astype(np.int64)
     found = replace(model, scores=scores, leaf_scores=tuple(leaf_scores))
-    change = np.rint(before - found.margins(public_codes).mean()).astype(np.int64)
+    change = np.rint(before - found.raw_predict(public_codes).mean()).astype(np.int64)
     return replace(found, intercepts=found.intercepts + change)
 
 

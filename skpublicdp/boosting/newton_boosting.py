@@ -14,18 +14,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, joint_gradient_sums, tree_cover
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Codes
 from skpublicdp.boosting.budget_split import N_PASSES, StageBudget, tree_share
-from skpublicdp.boosting.loss import Loss, sums_over
-from skpublicdp.boosting.moments import PROOF
+from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.loss import Loss, sum_packed
+from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel
 from skpublicdp.boosting.neyman_allocation import (
     ALLOCATION_STEPS,
     allocation_grid,
     neyman_allocation,
 )
-from skpublicdp.boosting.questions import Questions, explained, leaves, tree_cover
-from skpublicdp.boosting.scores import HALF, UNIT, Model
 from skpublicdp.boosting.term_posterior import (
     TermPosterior,
     piecewise_linear_guess,
@@ -54,7 +54,7 @@ class NewtonBooster:
 
     Parameters
     ----------
-    model : Model
+    model : AdditiveModel
         Where to begin.
     cells : BinnedData
         Private and public rows as cells.
@@ -74,7 +74,7 @@ class NewtonBooster:
 
     def __init__(
         self,
-        model: Model,
+        model: AdditiveModel,
         cells: BinnedData,
         margins: NDArray[np.int32],
         row_weights: Floats,
@@ -86,7 +86,7 @@ class NewtonBooster:
         self._model, self._cells, self._margins = model, cells, margins
         self._row_weights, self._n_public = row_weights, n_public
         self._loss, self._ledger, self._sampling = loss, ledger, sampling
-        self._public_margins = model.margins(cells.public_codes)
+        self._public_margins = model.raw_predict(cells.public_codes)
         self._trees: list[DecisionTree] = []
         self._terms: list[TermPosterior] = []
         # the cell of each row, for each block
@@ -96,7 +96,7 @@ class NewtonBooster:
         for position, feature in enumerate(cells.binner.columns):
             line = cells.public_codes[position]
             kernel = np.eye(feature.size)
-            scores = model.scores[:, starts[position] : starts[position + 1]] / UNIT
+            scores = model.scores[:, starts[position] : starts[position + 1]] / MARGIN_UNIT
             guess = scores.copy()
             if not feature.column.categorical:
                 ranks = self._ranks(line, feature.size - 1)
@@ -107,11 +107,11 @@ class NewtonBooster:
         self._n_columns = len(self._terms)
 
     @property
-    def model(self) -> Model:
+    def model(self) -> AdditiveModel:
         """The model so far."""
         return self._so_far()
 
-    def _so_far(self) -> Model:
+    def _so_far(self) -> AdditiveModel:
         scores = [_integers(block) for block in self._terms]
         return replace(
             self._model,
@@ -129,7 +129,7 @@ class NewtonBooster:
         self,
         budget: StageBudget,
         effective: float,
-        asked: Questions | None,
+        asked: BinSplits | None,
         most: int | None,
         whole: BinnedData | None = None,
     ) -> None:
@@ -179,13 +179,13 @@ class NewtonBooster:
 
     def _allocate(self, budget: StageBudget, sweeps: int) -> list[Fraction]:
         """Part a budget for so many sweeps, all alike, among the blocks."""
-        moved = self._ledger.for_person(self._loss.moved)
+        moved = self._ledger.for_person(self._loss.sensitivity)
         finest, equal = ALLOCATION_STEPS, budget.fraction(Fraction(1, sweeps * len(self._terms)))
         while finest > 1 and not drawable(equal.fraction(Fraction(1, finest)).event, moved):
             finest //= 2
         units = allocation_grid(len(self._terms), finest)
         visits = units / units[-1] / sweeps
-        precisions = sweeps * (visits**2 if budget.pure else visits) * (2 * HALF) ** 2
+        precisions = sweeps * (visits**2 if budget.pure else visits) * (2 * MAX_GRADIENT) ** 2
         precisions /= budget.variance(moved)
         return neyman_allocation(
             np.array([block.expected_loss(precisions) for block in self._terms]), units
@@ -208,18 +208,20 @@ class NewtonBooster:
         rows, margins = self._cells.rows, self._margins
 
         def of_chunk(at: slice) -> Integers:
-            return sums_over(line(at), size, self._loss.packed(margins[:, at], rows.y[at]))
+            return sum_packed(
+                line(at), size, self._loss.packed_gradient_hessian(margins[:, at], rows.y[at])
+            )
 
         measured = self._ledger.add_noise(
             rows.sum_over_chunks(of_chunk),
-            self._loss.moved,
+            self._loss.sensitivity,
             budget.event,
             name="noisy sums of residuals and slopes over cells",
             proof=PROOF,
         )
-        sums, slopes = measured.values / (2 * HALF)
+        sums, slopes = measured.values / (2 * MAX_GRADIENT)
         before = _integers(block)
-        variance = measured.variance / (2 * HALF) ** 2
+        variance = measured.variance / (2 * MAX_GRADIENT) ** 2
         block.update(sums, slopes, variance, self._expected(which, size), self._sampling)
         change = _integers(block) - before
         self._cells.add_scores(margins, change, line)
@@ -228,8 +230,11 @@ class NewtonBooster:
 
     def _expected(self, which: int, size: int) -> Floats:
         """Return the sums of slopes that public rows lead to expect, a third of a row besides."""
-        _, slopes = self._loss.parts(self._public_margins)
-        weighed, line = self._row_weights * slopes / (2 * HALF), self._bin_of_public_row[which]
+        _, slopes = self._loss.gradient_hessian(self._public_margins)
+        weighed, line = (
+            self._row_weights * slopes / (2 * MAX_GRADIENT),
+            self._bin_of_public_row[which],
+        )
         found = np.array([np.bincount(line, of_target, minlength=size) for of_target in weighed])
         found += 0.3 / max(self._n_public, 1.0) * weighed.sum(axis=1, keepdims=True) + 1e-9
         return self._cells.rows.n * found
@@ -251,7 +256,7 @@ class NewtonBooster:
             tree = self._draw(cover, budget.fraction(share), chosen)
             self._trees.append(tree)
             none = np.zeros((self._loss.n_targets, len(tree.leaves)))
-            public_line = leaves(tree.splits, self._cells.public_codes)
+            public_line = apply_tree(tree.splits, self._cells.public_codes)
             line = self._cells.leaf_indexer(tree.splits)
             self._add(np.eye(len(tree.leaves)), none, none, line, public_line)
             block = self.update_term(len(self._terms) - 1, budget.fraction(share / 3))
@@ -264,10 +269,15 @@ class NewtonBooster:
         self, cover: TreeCover, budget: StageBudget, chosen: NDArray[np.intp]
     ) -> DecisionTree:
         """Draw a tree with large sums of residuals in its leaves, each towards its label."""
-        residuals, _ = self._loss.parts(self._margins[:, chosen], self._cells.rows.y[chosen])
+        residuals, _ = self._loss.gradient_hessian(
+            self._margins[:, chosen], self._cells.rows.y[chosen]
+        )
         codes, sizes = self._cells.codes(chosen), self._cells.binner.sizes
         table = np.array(
-            [explained(cover.splits, cover.max_depth, codes, sizes, line) for line in residuals]
+            [
+                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, line)
+                for line in residuals
+            ]
         )
         if len(table) == 1:
             table = np.concatenate([-table, table])
@@ -276,13 +286,13 @@ class NewtonBooster:
             budget.draw_as_gaussian,
             # a row counts for a label by the residuals of all others: its own, and how far their
             # sum is from 0, each being rounded
-            2 * (HALF + len(residuals)),
+            2 * (MAX_GRADIENT + len(residuals)),
             name="exponential mechanism, exact draw of a tree",
             proof="docs/proofs/selection.md",
         )
         return cover.hypothesis(path)
 
-    def _tree_covers(self, asked: Questions) -> Iterator[TreeCover]:
+    def _tree_covers(self, asked: BinSplits) -> Iterator[TreeCover]:
         """Yield trees of each depth, with the questions that part the public rows most evenly."""
         if not len(asked):
             return
@@ -303,7 +313,7 @@ class NewtonBooster:
     ) -> None:
         size = len(kernel)
         rows = np.bincount(public_line, self._row_weights, minlength=size) * self._n_public
-        stretch = self._loss.stretch
+        stretch = self._loss.hessian_factor
         self._terms.append(TermPosterior(kernel, scores, guess, rows.astype(np.float64), stretch))
         self._bin_of_row.append(line)
         self._bin_of_public_row.append(public_line)
@@ -320,4 +330,4 @@ class NewtonBooster:
 
 
 def _integers(block: TermPosterior) -> Integers:
-    return np.rint(UNIT * block.scores).astype(np.int64)
+    return np.rint(MARGIN_UNIT * block.scores).astype(np.int64)

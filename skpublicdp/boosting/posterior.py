@@ -21,12 +21,12 @@ from skpublicdp.boosting.budget_split import MISMATCH
 
 Floats = NDArray[np.float64]
 
-LOG_SCALE, LOG_SCALES = -1.5, 1.5
+LOG_VARIANCE_MEAN, LOG_VARIANCE_SD = -1.5, 1.5
 """Mean and standard deviation of what the logarithm of a prior variance of scores is expected."""
 
 
 @dataclass(frozen=True, eq=False)
-class PublicDesign:
+class WeightedPublicRows:
     """Public rows as the sums see them.
 
     Attributes
@@ -49,13 +49,13 @@ class PublicDesign:
         return float(self.weights @ self.weights)
 
     @property
-    def size(self) -> float:
+    def effective_size(self) -> float:
         """How many public rows of equal weight would say as much."""
         return 1 / self.concentration
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class NoisyStatistic:
     """Released sums A Σ v (1[y] - σ(F)) φ + noise, for a matrix A of combinations of cells.
 
     Attributes
@@ -80,7 +80,7 @@ class Release:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class GaussianPosterior:
     """A Gaussian belief about (w, b): one score per cell, then the intercept."""
 
     mean: Floats
@@ -93,7 +93,7 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class CellScores:
+class BinPosterior:
     """A Gaussian belief about the scores of all cells, along axes that tell public rows apart.
 
     Scores are `loadings` times what is believed along the axes, and an independent rest, of which
@@ -101,35 +101,38 @@ class CellScores:
 
     Attributes
     ----------
-    along : Scores
+    factors : GaussianPosterior
         The belief along the axes, and about the intercept.
     X : ndarray of float64, shape (m, n_axes)
         Public rows, along the axes.
     loadings : ndarray of float64, shape (n_cells, n_axes)
         Scores, along the axes.
-    rest : tuple of ndarray of float64, shape (n_cells of a column, n_cells of a column)
-        Covariance of the rest, for each column.
+    residual_covariances : tuple of ndarray of float64, shape (n_bins, n_bins)
+        Covariance of that remainder, for each column.
     """
 
-    along: Scores
+    factors: GaussianPosterior
     X: Floats
     loadings: Floats
-    rest: tuple[Floats, ...]
+    residual_covariances: tuple[Floats, ...]
 
     @property
     def mean(self) -> Floats:
         """Expected score of each cell, then the intercept."""
-        return np.append(self.loadings @ self.along.mean[:-1], self.along.mean[-1])
+        return np.append(self.loadings @ self.factors.mean[:-1], self.factors.mean[-1])
 
     @property
     def covariances(self) -> list[Floats]:
         """Covariance of the scores of each column."""
-        along = self.along.covariance[:-1, :-1]
-        parts = [self.loadings[cells] for cells in _cells(self.rest)]
-        return [rest + part @ along @ part.T for rest, part in zip(self.rest, parts, strict=True)]
+        along = self.factors.covariance[:-1, :-1]
+        parts = [self.loadings[cells] for cells in _column_slices(self.residual_covariances)]
+        return [
+            rest + part @ along @ part.T
+            for rest, part in zip(self.residual_covariances, parts, strict=True)
+        ]
 
 
-def along_axes(rows: Floats) -> tuple[Floats, Floats]:
+def row_space(rows: Floats) -> tuple[Floats, Floats]:
     """Return orthonormal axes, no more than rows, and the rows along them."""
     if rows.shape[1] <= len(rows):
         return np.eye(rows.shape[1]), rows
@@ -137,7 +140,7 @@ def along_axes(rows: Floats) -> tuple[Floats, Floats]:
     return axes, along.T
 
 
-def condensed(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
+def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
     """Return sums that say as much, no more than public rows and with noise of variance 1.
 
     Parameters
@@ -157,11 +160,11 @@ def condensed(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Flo
         What public rows add to them.
     """
     deviations = np.sqrt(variances)
-    axes, along = along_axes(Z / deviations)
+    axes, along = row_space(Z / deviations)
     return totals / deviations @ axes, along
 
 
-def kernels(features: Binner, design: PublicDesign) -> list[Floats]:
+def prior_covariances(features: Binner, design: WeightedPublicRows) -> list[Floats]:
     """Return each column's prior covariance, of scale 1: smooth in a number's public rank."""
     blocks = []
     mass = design.weights @ design.X
@@ -178,8 +181,8 @@ def kernels(features: Binner, design: PublicDesign) -> list[Floats]:
     return blocks
 
 
-def smoothness(
-    blocks: Sequence[Floats], design: PublicDesign, release: Release, rate: float
+def fit_prior_variances(
+    blocks: Sequence[Floats], design: WeightedPublicRows, release: NoisyStatistic, rate: float
 ) -> Floats:
     """Choose each column's prior variance by the evidence of a first release.
 
@@ -187,9 +190,9 @@ def smoothness(
     ----------
     blocks : sequence of ndarray
         Prior covariances of scale 1.
-    design : PublicDesign
+    design : WeightedPublicRows
         Public rows.
-    release : Release
+    release : NoisyStatistic
         Sums centred at a constant.
     rate : float
         That constant, the share of rows that are 1.
@@ -204,7 +207,7 @@ def smoothness(
     centred = (release.Z - weights @ release.Z) * weights[:, None]
     mismatch = 1 + MISMATCH * design.n * design.concentration
     noise = cholesky(release.covariance + q * mismatch * centred.T @ release.Z, lower=True)
-    rows = _by_column(design.X, [cholesky(block, lower=True) for block in blocks])
+    rows = _multiply_columns(design.X, [cholesky(block, lower=True) for block in blocks])
     # with sums of white noise, and scores that are white at scale 1
     total = solve_triangular(noise, release.total, lower=True)
     H = q * solve_triangular(noise, centred.T @ rows, lower=True)
@@ -215,12 +218,16 @@ def smoothness(
 
     def common(theta: Floats) -> tuple[float, Floats]:
         variances = 1 + np.exp(theta[0]) * values
-        offset = (theta[0] - LOG_SCALE) / LOG_SCALES
+        offset = (theta[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
         value = (squares / variances + np.log(variances)).sum() / 2 + offset**2 / 2
-        slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2 + offset / LOG_SCALES
+        slope = (
+            (1 - squares / variances) * (1 - 1 / variances)
+        ).sum() / 2 + offset / LOG_VARIANCE_SD
         return float(value), np.array([slope])
 
-    first = minimize(common, np.array([LOG_SCALE]), jac=True, method="L-BFGS-B", bounds=[(-9, 5)])
+    first = minimize(
+        common, np.array([LOG_VARIANCE_MEAN]), jac=True, method="L-BFGS-B", bounds=[(-9, 5)]
+    )
     center = float(first.x[0])
 
     def negative(theta: Floats) -> tuple[float, Floats]:
@@ -243,40 +250,44 @@ def smoothness(
     return np.asarray(each.x)
 
 
-def prior(blocks: Sequence[Floats], theta: Floats, intercept: float, X: Floats) -> CellScores:
+def bin_prior(blocks: Sequence[Floats], theta: Floats, intercept: float, X: Floats) -> BinPosterior:
     """Return the belief before any release, given the cells of the public rows."""
     scaled = [np.exp(t) * block for t, block in zip(theta, blocks, strict=True)]
     roots = [cholesky(block, lower=True) for block in scaled]
-    axes, along = along_axes(_by_column(X, roots))
-    loadings = [root @ axes[cells] for root, cells in zip(roots, _cells(roots), strict=True)]
+    axes, along = row_space(_multiply_columns(X, roots))
+    loadings = [
+        root @ axes[cells] for root, cells in zip(roots, _column_slices(roots), strict=True)
+    ]
     rest = tuple(block - part @ part.T for block, part in zip(scaled, loadings, strict=True))
     n_axes = along.shape[1]
-    scores = Scores(np.append(np.zeros(n_axes), intercept), np.eye(n_axes + 1))
-    return CellScores(scores, along, np.vstack(loadings), rest)
+    scores = GaussianPosterior(np.append(np.zeros(n_axes), intercept), np.eye(n_axes + 1))
+    return BinPosterior(scores, along, np.vstack(loadings), rest)
 
 
-def learned(belief: CellScores, design: PublicDesign, release: Release) -> CellScores:
+def condition_on(
+    belief: BinPosterior, design: WeightedPublicRows, release: NoisyStatistic
+) -> BinPosterior:
     """Condition the scores of all cells on a release."""
-    along, _ = update(belief.along, replace(design, X=belief.X), release)
-    return replace(belief, along=along)
+    factors, _ = gauss_newton_update(belief.factors, replace(design, X=belief.X), release)
+    return replace(belief, factors=factors)
 
 
-def update(
-    belief: Scores,
-    design: PublicDesign,
-    release: Release,
+def gauss_newton_update(
+    belief: GaussianPosterior,
+    design: WeightedPublicRows,
+    release: NoisyStatistic,
     offset: Floats | float = 0.0,
     steps: int = 5,
-) -> tuple[Scores, float]:
+) -> tuple[GaussianPosterior, float]:
     """Condition a belief on a release: Gauss-Newton steps, the first full, the others damped.
 
     Parameters
     ----------
-    belief : Scores
+    belief : GaussianPosterior
         The belief before.
-    design : PublicDesign
+    design : WeightedPublicRows
         Public rows.
-    release : Release
+    release : NoisyStatistic
         What was released.
     offset : ndarray of float64, shape (m,), or float, default=0
         What the margins of the public rows have besides.
@@ -285,7 +296,7 @@ def update(
 
     Returns
     -------
-    Scores
+    GaussianPosterior
         The belief after.
     float
         Logarithm of the evidence, up to a constant.
@@ -309,17 +320,19 @@ def update(
         point = target if step == 0 else point + 0.7 * (target - point)
     evidence = -innovation @ cho_solve(factor, innovation) / 2 - np.log(np.diag(factor[0])).sum()
     explained = solve_triangular(factor[0], spread, lower=True)
-    return Scores(point, belief.covariance - explained.T @ explained), float(evidence)
+    return GaussianPosterior(point, belief.covariance - explained.T @ explained), float(evidence)
 
 
-def _cells(blocks: Sequence[Floats]) -> list[slice]:
+def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(end - len(block), end) for end, block in zip(ends, blocks, strict=True)]
 
 
-def _by_column(X: Floats, matrices: Sequence[Floats]) -> Floats:
+def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
     """Multiply the cells of each column by a matrix."""
-    parts = [X[:, cells] @ own for cells, own in zip(_cells(matrices), matrices, strict=True)]
+    parts = [
+        X[:, cells] @ own for cells, own in zip(_column_slices(matrices), matrices, strict=True)
+    ]
     return np.hstack(parts)
 
 

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
-from skpublicdp.boosting.export import as_json
-from skpublicdp.boosting.outcomes import Outcomes
-from skpublicdp.boosting.residuals import residual_quantiles, residual_shares
-from skpublicdp.boosting.spread import Spread
+from skpublicdp.boosting.export import model_to_json
+from skpublicdp.boosting.regression_target import RegressionTarget
+from skpublicdp.boosting.residual_histogram import residual_fractions, residual_quantiles
+from skpublicdp.boosting.uncertainty import PredictionVariance
 from skpublicdp.data.frames import Table
 from skpublicdp.data.predicting import Rule, ScoresRows, each_row
 
@@ -233,7 +233,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             If `budget` cannot pay.
         """
         rows, learned = self._learn(
-            Outcomes(self.outcome_bounds),
+            RegressionTarget(self.outcome_bounds),
             lambda learner: learner.fit_additive(trees=self.method == "auto"),
             X,
             y,
@@ -247,8 +247,8 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         low, high = self.outcome_bounds_ = rows.outcome_bounds
         # a margin of 0 is in the middle
         self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
-        self._shares = residual_shares(learned.residuals, rows.rows.n)
-        self._spread = Spread(learned, (high - low) / 4)
+        self._shares = residual_fractions(learned.residuals, rows.rows.n)
+        self._spread = PredictionVariance(learned, (high - low) / 4)
         public = self._spread.variances(learned.data.public_codes, rows.X_public)
         self._average_variance = float(public.mean())
         return self
@@ -316,7 +316,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             rows = np.array([table.codes(i, coder) for i, coder in enumerate(coders)]).T
             codes = features.encoded_codes(rows)
             variances = spread.variances(codes, rows)
-            means = low + (high - low) * mean(model.margins(codes))[0]
+            means = low + (high - low) * mean(model.raw_predict(codes))[0]
             if more is not None:
                 average, usual = more
                 variances = 1 + np.maximum(variances - average, 0) / usual
@@ -352,7 +352,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             released numbers, what public rows told, and the receipt.
         """
         check_is_fitted(self)
-        return as_json(self, outcome_bounds=self.outcome_bounds_)
+        return model_to_json(self, outcome_bounds=self.outcome_bounds_)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn how good to expect it to be."""

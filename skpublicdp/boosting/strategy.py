@@ -13,43 +13,43 @@ from scipy.spatial.distance import cdist
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binner import Binner
-from skpublicdp.boosting.scores import HALF
+from skpublicdp.boosting.model import MAX_GRADIENT
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ONE = 32
+STRATEGY_UNIT = 32
 """A cell's own entry in a measured sum: entries are multiples of 1/32."""
 
-MOST_CELLS = 40
+MAX_OPTIMISED_BINS = 40
 """Columns of more cells are measured cell by cell: better combinations take long to find."""
 
-TYPICAL = np.exp(-1.0)
+PRIOR_SCALE = np.exp(-1.0)
 """Scale of the prior for which combinations are chosen."""
 
 
 @dataclass(frozen=True, eq=False)
-class Strategy:
+class HistogramStrategy:
     """Integer combinations of cells, each of one column, and the sum of all rows.
 
     Attributes
     ----------
     blocks : tuple of ndarray of int64, shape (n_measured, n_cells of a column)
         One per column.
-    by_cell : tuple of bool
+    is_identity : tuple of bool
         Whether a block measures each cell by itself.
-    every : int
+    total_weight : int
         Entry of all rows in the last sum.
     count_weight : int
-        What a row counts beside a residual of at most `HALF`.
+        What a row counts beside a residual of at most `MAX_GRADIENT`.
     """
 
     blocks: tuple[Integers, ...]
-    by_cell: tuple[bool, ...]
-    every: int
+    is_identity: tuple[bool, ...]
+    total_weight: int
     count_weight: int
 
-    def combined(self, values: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return all combinations of values of cells; the last one weighs every row alike.
 
         Parameters
@@ -60,10 +60,12 @@ class Strategy:
         ends = np.cumsum([block.shape[1] for block in self.blocks])[:-1]
         parts = np.split(values, ends, axis=-1)
         found = [part @ block.T for part, block in zip(parts, self.blocks, strict=True)]
-        return np.concatenate([*found, self.every * parts[0].sum(-1, keepdims=True)], axis=-1)
+        return np.concatenate(
+            [*found, self.total_weight * parts[0].sum(-1, keepdims=True)], axis=-1
+        )
 
     @property
-    def parts(self) -> list[slice]:
+    def column_slices(self) -> list[slice]:
         """Which combinations are of which column."""
         ends = np.cumsum([len(block) for block in self.blocks]).tolist()
         return [slice(end - len(b), end) for end, b in zip(ends, self.blocks, strict=True)]
@@ -71,32 +73,32 @@ class Strategy:
     def sensitivity(self, *, counts: bool) -> Sensitivity:
         """Bound what replacing one row moves.
 
-        A row adds its residual, of length at most `HALF` in the norm that is asked for, times the
-        entries of its cells; and its count, times `count_weight` and the same entries. The change
-        is convex in the residuals, so it is largest at their ends (docs/proofs/moments.md).
+        A row adds its scaled gradient, whose norm is at most `MAX_GRADIENT`, times the entries of
+        its bins. It adds its count times `count_weight` and the same entries. The change is convex
+        in the gradients, so the maximum is at extreme gradients (docs/proofs/moments.md).
         """
         weight = self.count_weight if counts else 0
         # the number of rows does not change, so the last sum moves by residuals only
-        last = 2 * HALF * self.every
+        last = 2 * MAX_GRADIENT * self.total_weight
         absolute, squared = last, last**2
         for block in self.blocks:
             # sums of small integers are exact; equal cells stand for a change of the label alone
             columns = block.T.astype(np.float64)
             lengths = np.abs(columns).sum(axis=1)
             # the two residuals may be of different targets
-            moved = HALF * np.add.outer(lengths, lengths)
+            moved = MAX_GRADIENT * np.add.outer(lengths, lengths)
             absolute += int((moved + weight * cdist(columns, columns, "cityblock")).max())
             apart = cdist(columns, columns, "sqeuclidean")
-            moved = HALF**2 * np.maximum(apart, cdist(columns, -columns, "sqeuclidean"))
+            moved = MAX_GRADIENT**2 * np.maximum(apart, cdist(columns, -columns, "sqeuclidean"))
             squared += int((moved + weight**2 * apart).max())
         return Sensitivity(absolute, squared)
 
 
-def cell_strategy(features: Binner, X: Floats, *, pure: bool) -> Strategy:
+def identity_strategy(features: Binner, X: Floats, *, pure: bool) -> HistogramStrategy:
     """Measure each cell; with Laplace noise, of columns with two public cells their difference.
 
-    With Gaussian noise a row counts `HALF` for free: one that moves to another cell takes two
-    residuals along, and two counts as heavy as these weigh as much as one label that turns.
+    With Gaussian noise counts of weight `MAX_GRADIENT` are free: a row that changes bins moves two
+    gradients and two counts, which together are as long as the change of a flipped label.
 
     Parameters
     ----------
@@ -108,26 +110,31 @@ def cell_strategy(features: Binner, X: Floats, *, pure: bool) -> Strategy:
         Whether the noise is Laplace's.
     """
     seen = X.sum(axis=0) > 0
-    blocks, by_cell = [], []
+    blocks, is_identity = [], []
     for start, size in zip(features.offsets, features.sizes, strict=False):
         cells = np.flatnonzero(seen[start : start + size])
-        block = ONE * np.eye(size, dtype=np.int64)
+        block = STRATEGY_UNIT * np.eye(size, dtype=np.int64)
         if pure and len(cells) == 2:
             block = np.zeros((1, size), dtype=np.int64)
-            block[0, cells] = ONE, -ONE
+            block[0, cells] = STRATEGY_UNIT, -STRATEGY_UNIT
         blocks.append(block)
-        by_cell.append(len(block) == size)
-    return Strategy(tuple(blocks), tuple(by_cell), ONE // 2, HALF // 2 if pure else HALF)
+        is_identity.append(len(block) == size)
+    return HistogramStrategy(
+        tuple(blocks),
+        tuple(is_identity),
+        STRATEGY_UNIT // 2,
+        MAX_GRADIENT // 2 if pure else MAX_GRADIENT,
+    )
 
 
-def smooth_strategy(
+def optimised_strategy(
     features: Binner,
     shares: Floats,
     kernels: Sequence[Floats],
     variance: float,
     information: float,
     sampling: float,
-) -> Strategy:
+) -> HistogramStrategy:
     """Measure the combinations of each column's cells that say most of its scores.
 
     Of the matrices whose columns have length 1, one that leaves the least variance of the scores
@@ -152,31 +159,31 @@ def smooth_strategy(
         Variance of a sum over all rows besides the noise: of the private rows as a sample, and of
         the public ones.
     """
-    blocks, by_cell = [], []
+    blocks, is_identity = [], []
     for start, size, kernel in zip(features.offsets, features.sizes, kernels, strict=False):
         share = shares[start : start + size]
         seen = np.flatnonzero(share > 0)
-        if len(seen) > MOST_CELLS:
-            blocks.append(ONE * np.eye(size, dtype=np.int64))
-            by_cell.append(True)
+        if len(seen) > MAX_OPTIMISED_BINS:
+            blocks.append(STRATEGY_UNIT * np.eye(size, dtype=np.int64))
+            is_identity.append(True)
             continue
         if len(seen) == 1:  # it tells no more than the sum of all rows
             blocks.append(np.zeros((1, size), dtype=np.int64))
-            by_cell.append(False)
+            is_identity.append(False)
             continue
-        A = _combinations(
-            TYPICAL * kernel[np.ix_(seen, seen)],
+        A = _minimise_posterior_variance(
+            PRIOR_SCALE * kernel[np.ix_(seen, seen)],
             share[seen] / share[seen].sum(),
             (variance + sampling / len(seen)) / information**2,
         )
         block = np.zeros((len(A), size), dtype=np.int64)
-        block[:, seen] = np.rint(ONE * A)
+        block[:, seen] = np.rint(STRATEGY_UNIT * A)
         blocks.append(block)
-        by_cell.append(False)
-    return Strategy(tuple(blocks), tuple(by_cell), ONE, HALF // 2)
+        is_identity.append(False)
+    return HistogramStrategy(tuple(blocks), tuple(is_identity), STRATEGY_UNIT, MAX_GRADIENT // 2)
 
 
-def _combinations(prior: Floats, shares: Floats, noise: float) -> Floats:
+def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) -> Floats:
     """Minimise tr C (K⁻¹ + C AᵀA C / noise)⁻¹ over matrices A with columns of length 1.
 
     C is the covariance of the cells of a row. The minimum is wanted roughly, for any A is valid.

@@ -30,7 +30,7 @@ class TermPosterior:
     public_rows : ndarray of float64, shape (n_cells,)
         How many public rows of equal weight there are in each cell.
     stretch : float
-        `Loss.stretch`.
+        `Loss.hessian_factor`.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skpublicdp.boosting.binned import BinnedData, FineBinnedRows, encode_rows
 from skpublicdp.boosting.binner import Binner, make_binner
 from skpublicdp.boosting.budget_split import N_BINS
-from skpublicdp.boosting.known import KnownOutcomes
+from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import read
 from skpublicdp.data.labels import Kind, Labels, Targets
@@ -37,12 +37,13 @@ class TrainingData:
     n_private, n_public : int
         Number of private and of true public rows.
     classes : ndarray or None
-        The sorted labels; ``None`` if `y` holds outcomes from 0 to 1, multiples of 1 / OUTCOMES.
+        The sorted labels; ``None`` if `y` holds outcomes from 0 to 1, multiples of
+        1 / TARGET_LEVELS.
     outcome_bounds : tuple of float, or None
         What outcomes of 0 and 1 were.
     assumptions : tuple of str
         What is taken for granted of the columns, for the receipt.
-    public_labels : KnownOutcomes, optional
+    public_labels : PublicLabels, optional
         Labels or outcomes of public rows.
     """
 
@@ -54,7 +55,7 @@ class TrainingData:
     classes: NDArray[Any] | None
     outcome_bounds: tuple[float, float] | None = None
     assumptions: tuple[str, ...] = ()
-    public_labels: KnownOutcomes | None = None
+    public_labels: PublicLabels | None = None
 
     @cached_property
     def public(self) -> FineBinnedRows:
@@ -129,7 +130,7 @@ def read_training_data(
     )
 
 
-def _public_labels(targets: Targets, made_up: NDArray[np.bool_]) -> KnownOutcomes | None:
+def _public_labels(targets: Targets, made_up: NDArray[np.bool_]) -> PublicLabels | None:
     rows = np.flatnonzero(targets.which)
     kept = ~made_up[rows]  # an outcome says nothing of a value that it did not come with
     if not kept.any():
@@ -137,4 +138,4 @@ def _public_labels(targets: Targets, made_up: NDArray[np.bool_]) -> KnownOutcome
     y = targets.labelled[kept].astype(np.float64)[None]
     if targets.classes is not None and len(targets.classes) > 2:
         y = (y == np.arange(len(targets.classes))[:, None]).astype(np.float64)
-    return KnownOutcomes(rows[kept], y)
+    return PublicLabels(rows[kept], y)

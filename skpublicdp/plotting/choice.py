@@ -10,7 +10,7 @@ import numpy as np
 
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.boosting.explain import Pair, Shape
-from skpublicdp.boosting.words import importance_of
+from skpublicdp.boosting.term_text import term_importance
 
 Boosting = SemiPrivateBoostingClassifier | SemiPrivateBoostingRegressor
 Feature = str | int | tuple[str | int, str | int]
@@ -27,7 +27,7 @@ def find_shapes(
         alone = clf.shapes_ if any(shape.deviations.any() for shape in clf.shapes_) else ()
         ranked: list[tuple[float, Shape | Pair]] = [
             *zip(clf.feature_importances_, alone, strict=False),
-            *((importance_of(pair), pair) for pair in clf.pairs_),
+            *((term_importance(pair), pair) for pair in clf.pairs_),
         ]
         return [shape for _, shape in sorted(ranked, key=lambda one: -one[0])[:PANELS]]
     if isinstance(features, str) or not np.iterable(features):

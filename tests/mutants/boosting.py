@@ -16,17 +16,19 @@ MUTANTS = (
     Mutant(
         "residuals that are not cut to a half",
         SCALE,
-        "boosting/scores.py",
-        "    exact = 2 * HALF * scale(probability, pure) * (outcome - probability)\n",
-        "    exact = 2 * HALF * (outcome - probability)\n",
+        "boosting/model.py",
+        "    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * "
+        "(outcome - probability)\n",
+        "    exact = 2 * MAX_GRADIENT * (outcome - probability)\n",
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
         "residuals that are rounded when they are added up",
         FLOATS,
-        "boosting/scores.py",
-        "    ).astype(np.int64)\n    return rounded\n\n\ndef weights",
-        "    ).astype(np.int64)\n    return exact if len(exact) == 1 else rounded\n\n\ndef weights",
+        "boosting/model.py",
+        "    ).astype(np.int64)\n    return rounded\n\n\ndef boosting_weights",
+        "    ).astype(np.int64)\n    return exact if len(exact) == 1 else rounded\n\n\n"
+        "def boosting_weights",
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
@@ -40,12 +42,14 @@ MUTANTS = (
     Mutant(
         "outcomes beyond their bounds",
         SCALE,
-        "boosting/outcomes.py",
+        "boosting/regression_target.py",
         "    shares = (np.clip(outcomes, low, high) - low) / (high - low)\n"
         "    # float32 holds these exactly\n"
-        "    return (np.rint(OUTCOMES * np.clip(shares, 0, 1)) / OUTCOMES).astype(np.float32)\n",
+        "    levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))\n"
+        "    return (levels / TARGET_LEVELS).astype(np.float32)\n",
         "    shares = (outcomes - low) / (high - low)\n"
-        "    return (np.rint(OUTCOMES * shares) / OUTCOMES).astype(np.float32)\n",
+        "    levels = np.rint(TARGET_LEVELS * shares)\n"
+        "    return (levels / TARGET_LEVELS).astype(np.float32)\n",
         (REGRESSOR,),
     ),
     Mutant(
@@ -85,7 +89,7 @@ MUTANTS = (
     Mutant(
         "a row that moves from cell to cell counted once",
         SENSITIVITY,
-        "boosting/residuals.py",
+        "boosting/residual_histogram.py",
         '    moved, name = Sensitivity(2, 2), "noisy counts of residuals"\n',
         '    moved, name = Sensitivity(1, 1), "noisy counts of residuals"\n',
         (REGRESSOR,),
@@ -101,8 +105,8 @@ MUTANTS = (
     Mutant(
         "votes of rows that weigh more than one",
         SENSITIVITY,
-        "boosting/votes.py",
-        "            drawn,\n            HEAVIEST,\n",
+        "boosting/private_trees.py",
+        "            drawn,\n            MAX_ROW_WEIGHT,\n",
         "            drawn,\n            1,\n",
         (f"{CLASSIFIER}, votes",),
     ),
@@ -110,8 +114,8 @@ MUTANTS = (
         "a grown tree by a row's own residual alone",
         SENSITIVITY,
         "boosting/newton_boosting.py",
-        "            2 * (HALF + len(residuals)),\n",
-        "            HALF // 2,\n",
+        "            2 * (MAX_GRADIENT + len(residuals)),\n",
+        "            MAX_GRADIENT // 2,\n",
         (f"{CLASSIFIER}, trees grown",),
     ),
     Mutant(
@@ -127,7 +131,7 @@ MUTANTS = (
         UNPAID,
         "boosting/newton_boosting.py",
         "            if block.gain <= 0:\n                break\n        return left\n",
-        """            residuals, _ = self._loss.parts(self._margins, self._cells.rows.y)
+        """            residuals, _ = self._loss.gradient_hessian(self._margins, self._cells.rows.y)
             if abs(residuals.sum()) < residuals.shape[1]:
                 break
         return left

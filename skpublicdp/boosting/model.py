@@ -8,31 +8,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import Codes
-from skpublicdp.boosting.questions import leaves
 from skpublicdp.hypotheses.trees import DecisionTree
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-UNIT = 1024
+MARGIN_UNIT = 1024
 """A margin of 1 (in logits) as an integer; scores are rounded to it, so that sums are exact."""
 
-OUTCOMES = 4096
+TARGET_LEVELS = 4096
 """Outcomes from 0 to 1 are rounded to multiples of one over this."""
 
-LIMIT = 16 * UNIT
+MAX_MARGIN = 16 * MARGIN_UNIT
 """Margins beyond are treated alike: the probability is within 1.2e-7 of 0 or 1."""
 
-HALF = 256
+MAX_GRADIENT = 256
 """The longest residual, ½, as an integer."""
 
-SIGMOID = 1 / (1 + np.exp(-np.arange(-LIMIT, LIMIT + 1) / UNIT))
+SIGMOID_TABLE = 1 / (1 + np.exp(-np.arange(-MAX_MARGIN, MAX_MARGIN + 1) / MARGIN_UNIT))
 """The probability of each margin, looked up so that it depends on the margin alone."""
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class AdditiveModel:
     """Scores of cells and votes of trees: everything about it is released.
 
     Attributes
@@ -56,35 +56,37 @@ class Model:
     trees: tuple[DecisionTree, ...] = ()
     leaf_scores: tuple[Integers, ...] = ()
 
-    def margins(self, codes: Codes) -> Integers:
+    def raw_predict(self, codes: Codes) -> Integers:
         """Return integer margins, shape (n_targets, n); each row on its own."""
         margins = np.repeat(self.intercepts[:, None], codes.shape[1], axis=1)
         for line, start, stop in zip(codes, self.offsets[:-1], self.offsets[1:], strict=True):
             margins += np.take(self.scores[:, start:stop], line, axis=1)
         for tree, scores in zip(self.trees, self.leaf_scores, strict=True):
-            margins += np.take(scores, leaves(tree.splits, codes), axis=1)
+            margins += np.take(scores, apply_tree(tree.splits, codes), axis=1)
         return margins
 
-    def with_tree(self, tree: DecisionTree, scores: Integers) -> Model:
+    def with_tree(self, tree: DecisionTree, scores: Integers) -> AdditiveModel:
         """Add a tree."""
         trees, leaf_scores = (*self.trees, tree), (*self.leaf_scores, scores)
-        return Model(self.scores, self.intercepts, self.offsets, trees, leaf_scores)
+        return AdditiveModel(self.scores, self.intercepts, self.offsets, trees, leaf_scores)
 
 
-def nothing(offsets: NDArray[np.intp], targets: int) -> Model:
+def null_model(offsets: NDArray[np.intp], targets: int) -> AdditiveModel:
     """Return the model to begin with: every label is equally likely."""
-    center = 0 if targets == 1 else -round(UNIT * np.log(targets - 1))
+    center = 0 if targets == 1 else -round(MARGIN_UNIT * np.log(targets - 1))
     scores = np.zeros((targets, int(offsets[-1])), dtype=np.int64)
-    return Model(scores, np.full(targets, center, dtype=np.int64), offsets)
+    return AdditiveModel(scores, np.full(targets, center, dtype=np.int64), offsets)
 
 
 def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
     """Return the probability of each target, shape (n_targets, n)."""
-    looked_up: Floats = np.take(SIGMOID, np.clip(margins, -LIMIT, LIMIT) + LIMIT)
+    looked_up: Floats = np.take(
+        SIGMOID_TABLE, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN
+    )
     return looked_up
 
 
-def scale(probability: Floats, pure: bool) -> Floats:
+def gradient_scale(probability: Floats, pure: bool) -> Floats:
     """Return the v(x) with which no label leaves a residual of more than a half.
 
     Parameters
@@ -109,14 +111,16 @@ def scale(probability: Floats, pure: bool) -> Floats:
     return scaled
 
 
-def residuals(margins: NDArray[np.integer[Any]], y: NDArray[np.intp], pure: bool) -> Integers:
+def scaled_gradients(
+    margins: NDArray[np.integer[Any]], y: NDArray[np.intp], pure: bool
+) -> Integers:
     """Return v(x) (1[y] - probability) as integers, shape (n_targets, n); y itself for one target.
 
-    No row's residual is longer than `HALF` (by the sum of the targets where `pure`).
+    No row's residual is longer than `MAX_GRADIENT` (by the sum of the targets where `pure`).
     """
     probability = probabilities(margins)
     outcome = y == np.arange(len(probability))[:, None] if len(probability) > 1 else y
-    exact = 2 * HALF * scale(probability, pure) * (outcome - probability)
+    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * (outcome - probability)
     # several targets: towards 0, and by a hair more, so that no sum of squares is too long
     rounded: Integers = (
         np.trunc(exact * (1 - 1e-12)) if len(exact) > 1 else np.rint(exact)
@@ -124,7 +128,9 @@ def residuals(margins: NDArray[np.integer[Any]], y: NDArray[np.intp], pure: bool
     return rounded
 
 
-def weights(margins: NDArray[np.integer[Any]], y: NDArray[np.intp], heaviest: int) -> Integers:
+def boosting_weights(
+    margins: NDArray[np.integer[Any]], y: NDArray[np.intp], heaviest: int
+) -> Integers:
     """Return what a row weighs in the next tree: min(1, 2 (1 - p)), p being that of its label.
 
     Returns

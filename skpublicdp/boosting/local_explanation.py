@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import Codes
 from skpublicdp.boosting.explain import Pair, Shape, Tree
-from skpublicdp.boosting.questions import leaves
-from skpublicdp.boosting.scores import Model
-from skpublicdp.boosting.words import STRONGEST, Term
+from skpublicdp.boosting.model import AdditiveModel
+from skpublicdp.boosting.term_text import N_TERMS_SHOWN, Term
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ class LocalExplanation:
     def _row(self, row: int) -> str:
         added = self.contributions[row].reshape(len(self.terms), -1)
         order = np.argsort(-np.abs(added).max(axis=1), kind="stable")
-        strong, weak = order[:STRONGEST], order[STRONGEST:]
+        strong, weak = order[:N_TERMS_SHOWN], order[N_TERMS_SHOWN:]
         said = [
             ("intercept", "", np.atleast_1d(self.intercept)),
             *((self.terms[term], self.cells[row, term], added[term]) for term in strong.tolist()),
@@ -70,9 +70,9 @@ class LocalExplanation:
         )
 
 
-def local_explanation(
+def explain_rows(
     codes: Codes,
-    model: Model,
+    model: AdditiveModel,
     listed: Sequence[Term],
     shapes: Sequence[Shape],
     pairs: Sequence[Pair],
@@ -85,7 +85,7 @@ def local_explanation(
     ----------
     codes : ndarray of int, shape (n_columns, n)
         The cells of the rows.
-    model : Model
+    model : AdditiveModel
         Where the trees are from.
     listed : sequence of Term
         The terms.
@@ -104,7 +104,7 @@ def local_explanation(
             found.append(of_pair[term.trees].scores[:, lines[0], lines[1]])
         else:
             (tree,) = term.trees
-            found.append(trees[tree].scores[:, leaves(model.trees[tree].splits, codes)])
+            found.append(trees[tree].scores[:, apply_tree(model.trees[tree].splits, codes)])
         words = [np.array(shapes[column].cells, dtype=object) for column in term.columns]
         parts = [labels[line] for labels, line in zip(words, lines, strict=True)]
         cells[:, place] = [", ".join(row) for row in zip(*parts, strict=True)] if parts else ""

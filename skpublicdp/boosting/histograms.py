@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import Event
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Codes
-from skpublicdp.boosting.scores import HALF, Integers, Model, residuals
-from skpublicdp.boosting.strategy import ONE, Strategy
+from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, Integers, scaled_gradients
+from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.ledger import Ledger
 
 Floats = NDArray[np.float64]
@@ -20,12 +20,12 @@ Floats = NDArray[np.float64]
 PROOF = "docs/proofs/moments.md"
 
 
-def moment_table(model: Model, cells: BinnedData, *, pure: bool) -> Integers:
+def gradient_histogram(model: AdditiveModel, cells: BinnedData, *, pure: bool) -> Integers:
     """Sum residuals over cells, and count rows.
 
     Parameters
     ----------
-    model : Model
+    model : AdditiveModel
         What the residuals are left by.
     cells : BinnedData
         Rows as cells.
@@ -40,14 +40,14 @@ def moment_table(model: Model, cells: BinnedData, *, pure: bool) -> Integers:
 
     def of_chunk(at: slice) -> Integers:
         codes = cells.codes(at)
-        values = residuals(model.margins(codes), cells.rows.y[at], pure)
-        return cell_sums(values, codes, model.offsets)
+        values = scaled_gradients(model.raw_predict(codes), cells.rows.y[at], pure)
+        return histogram_sums(values, codes, model.offsets)
 
     table: Integers = cells.rows.sum_over_chunks(of_chunk)
     return table
 
 
-def cell_sums(values: NDArray[Any], codes: Codes, offsets: NDArray[np.intp]) -> Integers:
+def histogram_sums(values: NDArray[Any], codes: Codes, offsets: NDArray[np.intp]) -> Integers:
     """Add up integers over the rows of each cell, and count rows, (n_targets + 1, n_cells)."""
     table = np.empty((len(values) + 1, int(offsets[-1])), dtype=np.int64)
     for line, low, high in zip(codes, offsets[:-1], offsets[1:], strict=True):
@@ -59,7 +59,7 @@ def cell_sums(values: NDArray[Any], codes: Codes, offsets: NDArray[np.intp]) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Noisy:
+class NoisyHistogram:
     """Released sums, in units of residuals and of rows.
 
     Attributes
@@ -78,16 +78,16 @@ class Noisy:
     count_variance: float
 
 
-def release(
-    table: Integers, strategy: Strategy, event: Event, ledger: Ledger, *, counts: bool
-) -> Noisy:
+def measure(
+    table: Integers, strategy: HistogramStrategy, event: Event, ledger: Ledger, *, counts: bool
+) -> NoisyHistogram:
     """Measure a moment table with exact noise.
 
     Parameters
     ----------
     table : ndarray of int64, shape (n_targets + 1, n_cells)
-        What `moment_table` returns.
-    strategy : Strategy
+        What `gradient_histogram` returns.
+    strategy : HistogramStrategy
         The combinations of cells.
     event : Gaussian or Pure
         What it costs.
@@ -98,11 +98,11 @@ def release(
 
     Returns
     -------
-    Noisy
+    NoisyHistogram
         The sums.
     """
     weight = strategy.count_weight
-    combined = strategy.combined(table)
+    combined = strategy.apply(table)
     combined[-1] *= weight
     measured = ledger.add_noise(
         combined if counts else combined[:-1],
@@ -112,10 +112,10 @@ def release(
         proof=PROOF,
     )
     noisy = measured.values.astype(np.float64)
-    unit = 2 * HALF * ONE
-    return Noisy(
+    unit = 2 * MAX_GRADIENT * STRATEGY_UNIT
+    return NoisyHistogram(
         noisy[: len(table) - 1] / unit,
-        noisy[-1] / (weight * ONE) if counts else None,
+        noisy[-1] / (weight * STRATEGY_UNIT) if counts else None,
         measured.variance / unit**2,
-        measured.variance / (weight * ONE) ** 2 if counts else np.inf,
+        measured.variance / (weight * STRATEGY_UNIT) ** 2 if counts else np.inf,
     )

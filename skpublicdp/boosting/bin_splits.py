@@ -18,40 +18,43 @@ from skpublicdp.hypotheses.trees import TreeCover
 
 
 @dataclass(frozen=True, eq=False)
-class Questions(Predicates):
+class BinSplits(Predicates):
     """Predicates "is the cell of this column within a range".
 
     Attributes
     ----------
     features : ndarray of intp, shape (n_questions,)
         Column each one looks at.
-    first, last : ndarray of intp, shape (n_questions,)
+    first_bin, last_bin : ndarray of intp, shape (n_questions,)
         The range, both ends included.
     texts : ndarray of object, shape (n_questions, 2)
         The question and its opposite in words.
     """
 
     features: NDArray[np.intp]
-    first: NDArray[np.intp]
-    last: NDArray[np.intp]
+    first_bin: NDArray[np.intp]
+    last_bin: NDArray[np.intp]
     texts: NDArray[Any]
 
-    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Questions:
+    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> BinSplits:
         features = np.atleast_1d(self.features[index])
         texts = self.texts[index].reshape(len(features), 2)
-        return Questions(
-            features, np.atleast_1d(self.first[index]), np.atleast_1d(self.last[index]), texts
+        return BinSplits(
+            features,
+            np.atleast_1d(self.first_bin[index]),
+            np.atleast_1d(self.last_bin[index]),
+            texts,
         )
 
     def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
         """Write 1 for each row of which the answer is yes."""
-        out[:] = self.inside(predicate, column)
+        out[:] = self.contains(predicate, column)
 
-    def inside(self, predicate: int, column: NDArray[Any]) -> NDArray[np.bool_]:
+    def contains(self, predicate: int, column: NDArray[Any]) -> NDArray[np.bool_]:
         """Tell of which rows the answer is yes."""
         # beside integers of Python bytes stay bytes
-        found: NDArray[np.bool_] = column >= int(self.first[predicate])
-        found &= column <= int(self.last[predicate])
+        found: NDArray[np.bool_] = column >= int(self.first_bin[predicate])
+        found &= column <= int(self.last_bin[predicate])
         return found
 
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
@@ -61,36 +64,36 @@ class Questions(Predicates):
 
     def span(self, predicate: int) -> tuple[float, float]:
         """Return the cells of the range: above the one before it, up to its last."""
-        return float(self.first[predicate]) - 1, float(self.last[predicate])
+        return float(self.first_bin[predicate]) - 1, float(self.last_bin[predicate])
 
 
-def carried_questions(asked: Questions, features: Binner, finer: Binner) -> Questions:
+def refine_splits(asked: BinSplits, features: Binner, finer: Binner) -> BinSplits:
     """Ask the same of cells that were cut further."""
-    first, last = asked.first.astype(np.intp), asked.last.astype(np.intp)
+    first, last = asked.first_bin.astype(np.intp), asked.last_bin.astype(np.intp)
     for position, (old, new) in enumerate(zip(features.columns, finer.columns, strict=True)):
         mine = asked.features == position
         # where the old cells begin among the new ones
         begins = np.searchsorted(old.coarse_bins(new), np.arange(old.size + 1))
         first[mine], last[mine] = begins[first[mine]], begins[last[mine] + 1] - 1
-    return Questions(asked.features, first, last, asked.texts)
+    return BinSplits(asked.features, first, last, asked.texts)
 
 
-def leaves(asked: Predicates, columns: Codes | list[Codes]) -> Codes:
+def apply_tree(asked: Predicates, columns: Codes | list[Codes]) -> Codes:
     """Return the leaf that each row ends in, as `DecisionTree.apply` does; several times as fast.
 
     Parameters
     ----------
-    asked : Questions
+    asked : BinSplits
         What the tree asks, breadth first: `DecisionTree.splits`.
     columns : sequence of ndarray of int, shape (n,)
         The cells of rows.
     """
-    assert isinstance(asked, Questions)
+    assert isinstance(asked, BinSplits)
     leaf = np.zeros(len(columns[0]), dtype=np.uint8)
     bits: list[NDArray[np.bool_]] = []
     for first in (2**depth - 1 for depth in range((len(asked) + 1).bit_length() - 1)):
         answers = [
-            asked.inside(node, columns[asked.features[node]])
+            asked.contains(node, columns[asked.features[node]])
             for node in range(first, 2 * first + 1)
         ]
         for bit in reversed(bits):
@@ -102,18 +105,18 @@ def leaves(asked: Predicates, columns: Codes | list[Codes]) -> Codes:
     return leaf
 
 
-FEW_PER_COLUMN, FEW_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
+MIN_SPLITS_PER_COLUMN, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
 """With more questions for each column, and rows, adding up by cells is faster than by answers."""
 
 
-def explained(
+def joint_gradient_sums(
     asked: Predicates, order: int, codes: Codes, sizes: list[int], values: Floats
 ) -> Integers:
     """Add up values over the rows that meet one, two or three questions, as `joint_table` does.
 
     Parameters
     ----------
-    asked : Questions
+    asked : BinSplits
         The questions.
     order : int
         How many of them are met at a time.
@@ -124,9 +127,9 @@ def explained(
     values : ndarray of float64, shape (n,)
         Integers.
     """
-    assert isinstance(asked, Questions)
-    few = len(asked) < FEW_PER_COLUMN.get(order, np.inf) * len(codes)
-    if few or len(values) < FEW_ROWS[order]:
+    assert isinstance(asked, BinSplits)
+    few = len(asked) < MIN_SPLITS_PER_COLUMN.get(order, np.inf) * len(codes)
+    if few or len(values) < MIN_TABLE_ROWS[order]:
         X: NDArray[Any] = codes.T
         alike, weights = np.zeros(len(values), dtype=np.intp), values.astype(np.int64)
         found: Integers = joint_table(asked.above, len(asked), X, alike, weights, 1, order)[0]
@@ -136,7 +139,9 @@ def explained(
     lines = [np.zeros(len(values), dtype=np.intp)]
     for position in np.unique(asked.features).tolist():
         mine, cells = np.flatnonzero(asked.features == position), np.arange(sizes[position])
-        answers = np.array([asked.inside(each, cells) for each in mine.tolist()], dtype=np.float64)
+        answers = np.array(
+            [asked.contains(each, cells) for each in mine.tolist()], dtype=np.float64
+        )
         # cells of which all answers are the same are one
         patterns, pattern_of = np.unique(answers, axis=1, return_inverse=True)
         met.append(patterns)
@@ -144,9 +149,9 @@ def explained(
     widest = max(patterns.shape[1] for patterns in met)
     met = [np.pad(one, ((0, 0), (0, widest - one.shape[1]))) for one in met]
     places = [slice(*ends) for ends in pairwise(np.cumsum([0, *map(len, met)]).tolist())]
-    all_met = [_together(one, order) for one in met]
+    all_met = [_tensor_powers(one, order) for one in met]
     table = np.zeros((len(asked) + 1,) * order)
-    for which, block in _sums(lines, widest, values, order):
+    for which, block in _bin_tuple_sums(lines, widest, values, order):
         for more in combinations_with_replacement(which, order - len(which)):
             columns, sums = sorted(which + more), block
             for column in which:
@@ -159,7 +164,7 @@ def explained(
     return ordered
 
 
-def _sums(
+def _bin_tuple_sums(
     lines: list[NDArray[np.intp]],
     size: int,
     values: Floats,
@@ -172,10 +177,10 @@ def _sums(
         these, cell = (*which, column), row + lines[column]
         yield these, np.bincount(cell, values, minlength=size ** len(these)).astype(np.float64)
         if len(these) < order:
-            yield from _sums(lines, size, values, order, these, cell * size)
+            yield from _bin_tuple_sums(lines, size, values, order, these, cell * size)
 
 
-def _together(met: Floats, order: int) -> list[Floats]:
+def _tensor_powers(met: Floats, order: int) -> list[Floats]:
     """Return which cells meet one question, two at once and so on, cells first."""
     found = [met]
     for _ in range(order - 1):
@@ -183,7 +188,7 @@ def _together(met: Floats, order: int) -> list[Floats]:
     return [one.T for one in found]
 
 
-def questions(features: Binner, codes: Codes) -> Questions:
+def candidate_splits(features: Binner, codes: Codes) -> BinSplits:
     """List the questions that part the public rows, one for each way to part them.
 
     Numbers are asked whether they are above a cut, categories whether they are one of them, and
@@ -200,7 +205,7 @@ def questions(features: Binner, codes: Codes) -> Questions:
                 text = column.text(cut) if column.counted else shown(cut)
                 asked.append((position, code + 1, missing - 1, f"> {text}", f"<= {text}"))
         asked.append((position, missing, missing, "is missing", "is known"))
-    listed = Questions(
+    listed = BinSplits(
         np.array([a[0] for a in asked], dtype=np.intp),
         np.array([a[1] for a in asked], dtype=np.intp),
         np.array([a[2] for a in asked], dtype=np.intp),
@@ -210,7 +215,7 @@ def questions(features: Binner, codes: Codes) -> Questions:
 
 
 def tree_cover(
-    asked: Questions, codes: Codes, names: tuple[str, ...], classes: NDArray[Any], depth: int
+    asked: BinSplits, codes: Codes, names: tuple[str, ...], classes: NDArray[Any], depth: int
 ) -> TreeCover:
     """Return all trees of a depth that ask given questions, weighed by public rows."""
     public = PublicSample(codes.T.astype(np.float64), classes, names)

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.explain import Pair, Shape, Tree
-from skpublicdp.boosting.scores import Model
+from skpublicdp.boosting.model import AdditiveModel
 
 Floats = NDArray[np.float64]
 
-STRONGEST = 10
+N_TERMS_SHOWN = 10
 """So many columns, pairs and trees are explained in full; the others are named."""
 
-MOST_LINES = 12
+MAX_LINES_PER_COLUMN = 12
 """A column has so many lines at most: neighbouring cells are joined, rare categories left out."""
 
 
@@ -43,7 +43,7 @@ class Term:
     importance: float
 
 
-def terms(
+def list_terms(
     shapes: Sequence[Shape],
     pairs: Sequence[Pair],
     trees: Sequence[Tree],
@@ -59,33 +59,33 @@ def terms(
         The columns each tree depends on.
     """
     found = [
-        Term(shape.name, (position,), (), importance_of(shape))
+        Term(shape.name, (position,), (), term_importance(shape))
         for position, shape in enumerate(shapes)
     ]
     for pair in pairs:
-        name, importance = " & ".join(pair.names), importance_of(pair)
+        name, importance = " & ".join(pair.names), term_importance(pair)
         found.append(Term(name, asked[pair.trees[0]], pair.trees, importance))
     paired = {position for pair in pairs for position in pair.trees}
     for position, tree in enumerate(trees):
         if position not in paired:
             name = f"tree {position + 1}"
             name += f" of {' & '.join(tree.names)}" if tree.names else ""
-            found.append(Term(name, asked[position], (position,), importance_of(tree)))
+            found.append(Term(name, asked[position], (position,), term_importance(tree)))
     return tuple(found)
 
 
-def importance_of(part: Shape | Pair | Tree) -> float:
+def term_importance(part: Shape | Pair | Tree) -> float:
     """Return the mean distance of what a part adds from its mean, over the public rows."""
     scores, shares = part.scores.reshape(len(part.scores), -1), part.shares.ravel()
     centred = scores - (scores @ shares)[:, None]
     return float((np.abs(centred) @ shares).mean())
 
 
-def in_words(
+def describe_terms(
     listed: Sequence[Term],
     shapes: Sequence[Shape],
     trees: Sequence[Tree],
-    model: Model,
+    model: AdditiveModel,
     labels: Sequence[str],
     decimals: int,
 ) -> str:
@@ -97,7 +97,7 @@ def in_words(
         The terms.
     shapes, trees
         What was learned.
-    model : Model
+    model : AdditiveModel
         Where the trees are from.
     labels : sequence of str
         One for each target; an empty one is left out.
@@ -115,11 +115,11 @@ def in_words(
 
     ranked = sorted(listed, key=lambda term: -term.importance)
     lines = []
-    for term in ranked[:STRONGEST]:
+    for term in ranked[:N_TERMS_SHOWN]:
         lines.append(f"{term.name} (importance {term.importance:.{decimals}f})")
         if not term.trees:
             (column,) = term.columns
-            lines += _column(shapes[column], number)
+            lines += _describe_column(shapes[column], number)
         for position in term.trees:
             tree = trees[position]
             said = [*map(number, tree.scores.T, tree.deviations.T)]
@@ -128,7 +128,7 @@ def in_words(
                 lines.append(f"    tree {position + 1}")
                 indent *= 2
             lines += [indent + line for line in model.trees[position].lines(said)]
-    weaker = ranked[STRONGEST:]
+    weaker = ranked[N_TERMS_SHOWN:]
     if weaker:
         added = sum(term.importance for term in weaker)
         names = ", ".join(term.name for term in weaker)
@@ -136,18 +136,18 @@ def in_words(
     return "\n".join(lines)
 
 
-def _column(shape: Shape, number: Callable[[Floats, Floats], str]) -> list[str]:
+def _describe_column(shape: Shape, number: Callable[[Floats, Floats], str]) -> list[str]:
     """Return what the cells of a column add, a line for each cell that public rows have."""
     seen = np.flatnonzero(shape.shares).tolist()
     groups = [[cell] for cell in seen]
     left = ""
     if not len(shape.cuts):
-        common = sorted(seen, key=lambda cell: -shape.shares[cell])[:MOST_LINES]
+        common = sorted(seen, key=lambda cell: -shape.shares[cell])[:MAX_LINES_PER_COLUMN]
         groups = [[cell] for cell in seen if cell in common]
         if len(groups) < len(seen):
             left = f"    and {len(seen) - len(groups)} rarer categories"
     else:
-        groups = joined(groups, shape, MOST_LINES)
+        groups = merge_bins(groups, shape, MAX_LINES_PER_COLUMN)
     texts = [range_text(shape.cells, group[0], group[-1]) for group in groups]
     width = max(map(len, texts))
     lines = []
@@ -158,7 +158,7 @@ def _column(shape: Shape, number: Callable[[Floats, Floats], str]) -> list[str]:
     return [*lines, left] if left else lines
 
 
-def joined(groups: list[list[int]], shape: Shape, most: int) -> list[list[int]]:
+def merge_bins(groups: list[list[int]], shape: Shape, most: int) -> list[list[int]]:
     """Join neighbouring cells of numbers, those first whose scores differ least.
 
     The cell of missing values stays alone.

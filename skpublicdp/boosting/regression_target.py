@@ -1,4 +1,4 @@
-"""Outcomes as multiples of 1 / OUTCOMES."""
+"""Outcomes as multiples of 1 / TARGET_LEVELS."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
-from skpublicdp.boosting.scores import OUTCOMES
+from skpublicdp.boosting.model import TARGET_LEVELS
 from skpublicdp.data.labels import Kind, Targets, check_flat, refuse_types
 from skpublicdp.exceptions import warn
 
 Floats = NDArray[np.float64]
 
-ENOUGH, TAIL = 200, 0.005
+MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
 """So many public outcomes or more have bounds at these quantiles, fewer beyond their ends."""
 
 
 @dataclass(frozen=True)
-class Outcomes(Kind):
+class RegressionTarget(Kind):
     """Numbers, clipped to bounds; without bounds to those of public ones."""
 
     bounds: ArrayLike | None
 
     def column(self, y: Any, name: str = "y") -> Floats:
         """Read numbers, NaN included."""
-        refusal = RefusedError(_NUMBERS.format(name=name))
+        refusal = RefusedError(_NOT_NUMBERS.format(name=name))
         y = call_or_raise(np.asarray, y, error=refusal)
         refuse_types(y, "outcomes, finite numbers")
         y = call_or_raise(check_array, y, dtype=np.float64, error=refusal, **NO_CHECKS)
@@ -50,9 +50,9 @@ class Outcomes(Kind):
         which = ~np.isnan(given)
         labelled = given[which]
         if not np.isfinite(private).all() or not np.isfinite(labelled).all():
-            raise RefusedError(_NUMBERS.format(name="y"))
-        low, high = _bounds(self.bounds, labelled)
-        codes = _scaled(private, low, high), _scaled(labelled, low, high)
+            raise RefusedError(_NOT_NUMBERS.format(name="y"))
+        low, high = _target_bounds(self.bounds, labelled)
+        codes = _to_levels(private, low, high), _to_levels(labelled, low, high)
         return Targets(*codes, which, bounds=(low, high))
 
     def seen(self, y: Floats) -> Floats:
@@ -63,24 +63,25 @@ class Outcomes(Kind):
         """Clip, scale and round outcomes."""
         assert targets.bounds is not None
         if not np.isfinite(y).all():
-            raise RefusedError(_NUMBERS.format(name="y"))
-        return _scaled(y, *targets.bounds)
+            raise RefusedError(_NOT_NUMBERS.format(name="y"))
+        return _to_levels(y, *targets.bounds)
 
 
-def _scaled(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
+def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
     shares = (np.clip(outcomes, low, high) - low) / (high - low)
     # float32 holds these exactly
-    return (np.rint(OUTCOMES * np.clip(shares, 0, 1)) / OUTCOMES).astype(np.float32)
+    levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))
+    return (levels / TARGET_LEVELS).astype(np.float32)
 
 
-_NUMBERS = (
+_NOT_NUMBERS = (
     "{name} contains missing outcomes, infinity or something that is not a number: remove private "
     "rows without an outcome, mark public rows without one by NaN, and use "
     "SemiPrivateBoostingClassifier for labels; outcomes must be finite numbers."
 )
 
 
-def _bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, float]:
+def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, float]:
     """Return the ends of the outcomes, declared or public."""
     if declared is not None:
         ends = np.asarray(declared, dtype=np.float64)
@@ -91,8 +92,8 @@ def _bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, float]:
             "Outcomes need bounds that look at no private row: pass outcome_bounds=(low, high), or "
             "public rows with outcomes by y_public or under is_public."
         )
-    elif len(public) >= ENOUGH:
-        ends = np.quantile(public, [TAIL, 1 - TAIL])
+    elif len(public) >= MIN_ROWS_FOR_QUANTILES:
+        ends = np.quantile(public, [TAIL_PROBABILITY, 1 - TAIL_PROBABILITY])
     else:
         ends = np.array([public.min(), public.max()])
         ends += np.array([-0.1, 0.1]) * (ends[1] - ends[0])

@@ -11,27 +11,27 @@ from scipy.interpolate import PchipInterpolator
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.budget_split import StageBudget
+from skpublicdp.boosting.histograms import PROOF
 from skpublicdp.boosting.loss import Loss
-from skpublicdp.boosting.moments import PROOF
-from skpublicdp.boosting.scores import HALF, Model
+from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
 from skpublicdp.ledger import Ledger
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-SPREAD_SHARE = Fraction(1, 25)
+RESIDUAL_SHARE = Fraction(1, 25)
 """Share of the budget for the counts of residuals."""
 
-DISTANCES = 2.0 ** (np.arange(-32, 1) / 4)
-EDGES = np.concatenate([-DISTANCES[::-1], [0.0], DISTANCES])
+EDGE_DISTANCES = 2.0 ** (np.arange(-32, 1) / 4)
+RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
 """Ends of the bins of residuals, from -1 to 1: whatever their scale is, some bins suit it."""
 
-LEAST_VARIANCE = 1e-4
+MIN_RESIDUAL_VARIANCE = 1e-4
 """Residuals vary no less beside their slopes, whatever noise says."""
 
 
 def residual_variance(
-    model: Model,
+    model: AdditiveModel,
     cells: BinnedData,
     row_weights: Floats,
     loss: Loss,
@@ -41,36 +41,36 @@ def residual_variance(
     """Release the sum of squared residuals; return it over that of slopes among public rows."""
 
     def squared(at: slice) -> Integers:
-        residuals, _ = loss.parts(model.margins(cells.codes(at)), cells.rows.y[at])
+        residuals, _ = loss.gradient_hessian(model.raw_predict(cells.codes(at)), cells.rows.y[at])
         return np.array([(residuals**2).sum()]).astype(np.int64)
 
     squares = ledger.add_noise(
         cells.rows.sum_over_chunks(squared),
-        Sensitivity(HALF**2, HALF**4),
+        Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4),
         budget.event,
         name="noisy sum of squared residuals",
         proof=PROOF,
     ).values[0]
-    _, slopes = loss.parts(model.margins(cells.public_codes))
-    expected = cells.rows.n * float((slopes @ row_weights).sum()) * 2 * HALF
-    return float(np.clip(squares / expected, LEAST_VARIANCE, 1.0))
+    _, slopes = loss.gradient_hessian(model.raw_predict(cells.public_codes))
+    expected = cells.rows.n * float((slopes @ row_weights).sum()) * 2 * MAX_GRADIENT
+    return float(np.clip(squares / expected, MIN_RESIDUAL_VARIANCE, 1.0))
 
 
-def residual_counts(
-    model: Model, cells: BinnedData, loss: Loss, ledger: Ledger, budget: StageBudget
+def noisy_residual_histogram(
+    model: AdditiveModel, cells: BinnedData, loss: Loss, ledger: Ledger, budget: StageBudget
 ) -> Integers:
     """Release how many outcomes lie how far from what is predicted, from -1 to 1.
 
     Returns
     -------
-    ndarray of int64, shape (len(EDGES) - 1,)
+    ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,)
         Noisy counts.
     """
-    size = len(EDGES) - 1
+    size = len(RESIDUAL_EDGES) - 1
 
     def counted(at: slice) -> Integers:
-        left = cells.rows.y[at] - loss.mean(model.margins(cells.codes(at)))[0]
-        bins = np.searchsorted(EDGES, left, side="right") - 1
+        left = cells.rows.y[at] - loss.mean(model.raw_predict(cells.codes(at)))[0]
+        bins = np.searchsorted(RESIDUAL_EDGES, left, side="right") - 1
         return np.bincount(bins.clip(0, size - 1), minlength=size)
 
     counts = cells.rows.sum_over_chunks(counted)
@@ -79,7 +79,7 @@ def residual_counts(
     return ledger.add_noise(counts, moved, budget.event, name=name, proof=PROOF).values
 
 
-def residual_shares(counts: Integers, n: int) -> Floats:
+def residual_fractions(counts: Integers, n: int) -> Floats:
     """Return the nearest shares of `n` residuals that are no less than 0 and add up to 1.
 
     Where counts are nothing but noise most of these are 0.
@@ -95,7 +95,7 @@ def residual_shares(counts: Integers, n: int) -> Floats:
 def residual_quantiles(shares: Floats, levels: Floats) -> Floats:
     """Return how far from what is predicted given shares of outcomes lie at most."""
     # smooth within bins, which are not much narrower than what they hold
-    below = PchipInterpolator(EDGES, np.append(0.0, np.cumsum(shares)))
+    below = PchipInterpolator(RESIDUAL_EDGES, np.append(0.0, np.cumsum(shares)))
     places = np.linspace(-1.0, 1.0, 1 << 14)
     found: Floats = np.interp(levels, below(places), places)
     return found

@@ -7,70 +7,70 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import Codes, ColumnBins
 from skpublicdp.boosting.explain import centred_deviations
 from skpublicdp.boosting.fit import FittedModel
-from skpublicdp.boosting.questions import leaves
-from skpublicdp.boosting.scores import UNIT
+from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.hypotheses.trees import DecisionTree
 
 Floats = NDArray[np.float64]
 
-STEEP = 12
+SLOPE_WINDOW = 12
 """Scores are taken for a line over one of so many parts of a column's cells, on either side."""
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
-    """A column's scores as a line through the middles of its cells.
+class PiecewiseLinear:
+    """A column's scores as a line through the bin_centres of its cells.
 
     Attributes
     ----------
-    middles, slopes : ndarray of float64, shape (n_cells - 1,)
+    bin_centres, slopes : ndarray of float64, shape (n_cells - 1,)
         Of each cell but that for missing values.
     low, high : float
         Where the public values end.
     """
 
-    middles: Floats
+    bin_centres: Floats
     slopes: Floats
     low: float
     high: float
 
-    def away(self, line: Codes, values: Floats) -> Floats:
+    def deviation_from_steps(self, line: Codes, values: Floats) -> Floats:
         """Return how far the line is from the scores at given values; 0 where they are missing."""
         width = self.high - self.low
-        known = line < len(self.middles)
+        known = line < len(self.bin_centres)
         places = np.clip(values[known], self.low - width, self.high + width)
         found = np.zeros(len(line))
-        found[known] = self.slopes[line[known]] * (places - self.middles[line[known]])
+        found[known] = self.slopes[line[known]] * (places - self.bin_centres[line[known]])
         return found
 
 
-def slopes_of(feature: ColumnBins, scores: Floats) -> Slopes:
+def piecewise_linear(feature: ColumnBins, scores: Floats) -> PiecewiseLinear:
     """Return the line of a number's scores."""
     values = np.asarray(feature.column.values, dtype=np.float64)
     values = np.append(values[np.isfinite(values)], feature.cuts)
     low, high = float(values.min()), float(values.max())
     ends = np.concatenate([[low], feature.cuts, [high]])
-    middles = (ends[1:] + ends[:-1]) / 2
+    bin_centres = (ends[1:] + ends[:-1]) / 2
     # public values have their own middle, where there are any
     public = values[: len(values) - len(feature.cuts)]
     cells = np.searchsorted(feature.cuts, public)
-    counts = np.bincount(cells, minlength=len(middles))
+    counts = np.bincount(cells, minlength=len(bin_centres))
     some = counts > 0
-    middles[some] = np.bincount(cells, public, minlength=len(middles))[some] / counts[some]
-    reach, last = max(1, round(len(middles) / STEEP)), len(middles) - 1
+    bin_centres[some] = np.bincount(cells, public, minlength=len(bin_centres))[some] / counts[some]
+    reach, last = max(1, round(len(bin_centres) / SLOPE_WINDOW)), len(bin_centres) - 1
     above = np.minimum(np.arange(last + 1) + reach, last)
     below = np.maximum(np.arange(last + 1) - reach, 0)
-    runs, rises = middles[above] - middles[below], scores[above] - scores[below]
+    runs, rises = bin_centres[above] - bin_centres[below], scores[above] - scores[below]
     slopes = np.divide(rises, runs, out=np.zeros(len(runs)), where=runs > 0)
     # outermost cells are wide, and nobody knows how scores go on there
     slopes[[0, -1]] = np.abs(slopes).max()
-    return Slopes(middles, slopes, low, high)
+    return PiecewiseLinear(bin_centres, slopes, low, high)
 
 
-class Spread:
+class PredictionVariance:
     """Variances of what is believed of the means of rows: of one target.
 
     The variances of the cells and leaves that a row is in add up. To these comes, squared, by how
@@ -87,15 +87,15 @@ class Spread:
     def __init__(self, learned: FittedModel, unit: float) -> None:
         features, codes = learned.data.binner, learned.data.public_codes
         scores = [
-            np.array(learned.model.scores[0, start:stop] * (unit / UNIT), dtype=np.float64)
+            np.array(learned.model.scores[0, start:stop] * (unit / MARGIN_UNIT), dtype=np.float64)
             for start, stop in zip(features.offsets, features.offsets[1:], strict=False)
         ]
         self._lines = [
-            slopes_of(feature, of_cells) if len(feature.cuts) else None
+            piecewise_linear(feature, of_cells) if len(feature.cuts) else None
             for feature, of_cells in zip(features.columns, scores, strict=True)
         ]
         self._trees: tuple[DecisionTree, ...] = learned.model.trees
-        lines = [*codes, *(leaves(tree.splits, codes) for tree in self._trees)]
+        lines = [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
         self._variances = []
         for line, covariances in zip(lines, learned.covariances, strict=True):
             shares = np.bincount(line, minlength=covariances.shape[-1]) / len(line)
@@ -112,10 +112,10 @@ class Spread:
             The same rows, encoded.
         """
         found = np.zeros(len(rows))
-        lines = [*codes, *(leaves(tree.splits, codes) for tree in self._trees)]
+        lines = [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
         for line, variances in zip(lines, self._variances, strict=True):
             found += variances[line]
         for line, values, slopes in zip(codes, rows.T, self._lines, strict=True):
             if slopes is not None:
-                found += slopes.away(line, values) ** 2
+                found += slopes.deviation_from_steps(line, values) ** 2
         return found
