@@ -37,8 +37,8 @@ from skpublicdp.metrics import (
     private_roc_auc_score,
     private_scores,
 )
-from skpublicdp.metrics.estimates import balance, ranking
-from skpublicdp.metrics.noisy_counts import NoisyTable, nearest
+from skpublicdp.metrics.estimates import balanced_accuracy_kernel, roc_auc_kernel
+from skpublicdp.metrics.noisy_counts import NoisyTable, nearest_nonnegative
 from skpublicdp.metrics.score_intervals import ratio_interval
 from tests.helpers import FALSE_ALARM
 from tests.kit import Tape
@@ -394,7 +394,7 @@ class TestMathematics:
     @given(st.lists(st.floats(-50, 50), min_size=1, max_size=9), st.floats(0.1, 60))
     def test_the_nearest_table(self, values, total):
         values = np.array(values)
-        found = nearest(values, total)
+        found = nearest_nonnegative(values, total)
         assert found.sum() == pytest.approx(total)
         assert (found >= 0).all()
         moved = values - found  # the same where something is left, and no less elsewhere
@@ -420,19 +420,19 @@ class TestMathematics:
         expected = (moves @ u * variances * (moves @ v)).sum()
         assert moved.covariance(u, v) == pytest.approx(expected)
         expected = 3 * (variances**2 * (moves @ u) ** 4).sum()
-        assert moved.fourth(u) == pytest.approx(expected)
+        assert moved.fourth_cumulant(u) == pytest.approx(expected)
 
     @pytest.mark.parametrize("kind", ["ranking", "balance"])
     def test_gradients(self, kind):
         scores = silently(Scored(), np.full((9, 1), 0.3), ["no"] * 9)
-        cells = scores._cells
-        mean = ranking(cells.size) if kind == "ranking" else balance(cells)
-        counts = RNG.normal(size=(2, cells.size))
-        upper, lower, over, under = mean.sums(counts)
+        bins = scores._score_bins
+        mean = roc_auc_kernel(bins.n_bins) if kind == "ranking" else balanced_accuracy_kernel(bins)
+        counts = RNG.normal(size=(2, bins.n_bins))
+        upper, lower, over, under = mean.gradients_and_sums(counts)
         for at in range(counts.size):
             step = np.zeros(counts.size)
             step[at] = 1e-6
-            _, _, over2, under2 = mean.sums(counts + step.reshape(counts.shape))
+            _, _, over2, under2 = mean.gradients_and_sums(counts + step.reshape(counts.shape))
             assert (over2 - over) / 1e-6 == pytest.approx(upper[at], abs=1e-4)
             assert (under2 - under) / 1e-6 == pytest.approx(lower[at], abs=1e-4)
 
@@ -443,7 +443,7 @@ class TestMathematics:
         upper, lower = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 1, 1])
         flat = counts.ravel()
         low, high = ratio_interval(
-            table, upper, lower, (upper @ flat, lower @ flat), 0.05, flat, ends=1.5
+            table, upper, lower, (upper @ flat, lower @ flat), 0.05, flat, pseudo_rows=1.5
         )
         kept = []
         for share in np.linspace(0, 1, 2001):

@@ -1,4 +1,4 @@
-"""How good an estimator is on private rows: scores with intervals, paid for like everything."""
+"""Differentially private metrics of classifiers on private rows, with confidence intervals."""
 
 from skpublicdp.metrics.array_scores import (
     PrivateValue,

@@ -1,4 +1,4 @@
-"""Metrics of plain arrays, each with its interval."""
+"""Private metrics of arrays of labels and predictions, each with its interval."""
 
 from __future__ import annotations
 
@@ -12,40 +12,51 @@ from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
-from skpublicdp.metrics.estimates import balance, ranking, recalls, shares_of_all
+from skpublicdp.metrics.estimates import (
+    balanced_accuracy_kernel,
+    confusion_shares,
+    recalls,
+    roc_auc_kernel,
+)
 from skpublicdp.metrics.label_codes import (
     check_lengths,
-    equal_rows,
-    known_labels,
+    contingency_table,
     label_codes,
+    labels_agree,
+    public_labels,
     score_column,
-    table_of,
-    wrong_if_unknown,
+    unknown_as_error,
 )
-from skpublicdp.metrics.noisy_counts import MOVED, ONE, check_drawable, release_right, release_table
-from skpublicdp.metrics.score_bins import ONLY_PREDICTED, make_cells
+from skpublicdp.metrics.noisy_counts import (
+    COUNT_SENSITIVITY,
+    TABLE_SENSITIVITY,
+    check_noise_scale,
+    release_contingency_table,
+    release_n_correct,
+)
+from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, make_score_bins
 from skpublicdp.metrics.score_intervals import share_interval
-from skpublicdp.metrics.score_release import RESPONSES, check_parameters
+from skpublicdp.metrics.score_release import RESPONSE_METHODS, check_score_parameters
 from skpublicdp.query_release.spending import all_noise
 
-ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)
+ARRAY_ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateValue:
-    """A released metric of the population, with its interval; `float` reads the value.
+    """A released metric with its confidence interval. `float` returns the value.
 
     Attributes
     ----------
     value : float or ndarray
         Estimate.
     interval : tuple of float or ndarray of shape (..., 2)
-        Two ends between which it lies, all at once, with probability `level`, over the choice of
-        the rows and the noise.
+        Ends of intervals that hold simultaneously for the population with probability `level`,
+        over the sampling of the rows and the noise.
     level : float
-        That probability.
+        Confidence level.
     privacy_ : PrivacyReceipt
-        What was spent.
+        Receipt of the release.
     """
 
     value: Any
@@ -57,7 +68,7 @@ class PrivateValue:
         return float(self.value)
 
 
-def _open(
+def _open_ledger(
     caller: str,
     epsilon: Any,
     delta: Any,
@@ -67,7 +78,8 @@ def _open(
     others: dict[str, Any] | None = None,
     **given: Any,
 ) -> Ledger:
-    check_parameters(
+    """Check the parameters and open the ledger of one release."""
+    check_score_parameters(
         caller,
         {"level": PROBABILITY} | (others or {}),
         epsilon=epsilon,
@@ -90,20 +102,20 @@ def private_accuracy_score(
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateValue:
-    """Release the share of right predictions.
+    """Release the accuracy, the fraction of correct predictions.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n,)
-        Labels and what was predicted, both private. What cannot be compared is wrong.
+        True and predicted labels, both private. Labels that cannot be compared count as an error.
     epsilon, delta : float, default=1.0 and 0.0
-        What is spent; Laplace noise for ``delta=0``, which is the better one here.
+        Privacy parameters. ``delta=0`` uses discrete Laplace noise, which is smaller here.
     level : float, default=0.95
-        Of the interval.
+        Confidence level of the interval.
     random_state : int, Generator, RandomState or None, default=None
-        None for the randomness that the guarantee needs.
+        None uses the secure randomness that the guarantee needs.
     budget : PrivacyBudget, default=None
-        What is charged, before anything is drawn.
+        Budget to charge, before noise is drawn.
 
     Returns
     -------
@@ -130,8 +142,8 @@ def private_accuracy_score(
     >>> low < 0.75 < high and high - low < 0.06
     True
     """
-    ledger = _open("private_accuracy_score", epsilon, delta, level, random_state, budget)
-    return accuracy_of(ledger, y_true, y_pred, level)
+    ledger = _open_ledger("private_accuracy_score", epsilon, delta, level, random_state, budget)
+    return release_accuracy(ledger, y_true, y_pred, level)
 
 
 def private_confusion_matrix(
@@ -145,23 +157,23 @@ def private_confusion_matrix(
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateValue:
-    """Release how many rows of each class are predicted each label.
+    """Release the confusion matrix.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n,)
-        Labels and what was predicted, both private.
+        True and predicted labels, both private.
     labels : array-like of at least two labels
-        All labels, which are public. A private one that is none of them counts as an error: as the
-        label that follows the other one of its row.
+        All labels, which are public. A private label outside of them counts as an error: it is
+        replaced by the label that follows the other label of its row.
     epsilon, delta, level, random_state, budget
         As in `private_accuracy_score`.
 
     Returns
     -------
     PrivateValue
-        Its value is an array of shape (n_labels, n_labels) that adds up to n, its interval one of
-        shape (n_labels, n_labels, 2): expected counts among n rows of the population.
+        The value has shape (n_labels, n_labels) and adds up to n. The interval has shape
+        (n_labels, n_labels, 2) and holds for the expected counts among n rows of the population.
 
     Raises
     ------
@@ -183,12 +195,12 @@ def private_confusion_matrix(
     array([[250., 250.],
            [  0., 500.]])
     """
-    ledger = _open("private_confusion_matrix", epsilon, delta, level, random_state, budget)
-    table = _confusion(y_true, y_pred, labels, ledger)
-    entries = shares_of_all(len(table.likely), None)
-    ends = entries.interval(table, (1 - level) / table.likely.size)
+    ledger = _open_ledger("private_confusion_matrix", epsilon, delta, level, random_state, budget)
+    table = _noisy_confusion(y_true, y_pred, labels, ledger)
+    entries = confusion_shares(len(table.nonnegative), None)
+    ends = entries.interval(table, (1 - level) / table.nonnegative.size)
     value = table.n * entries.value(table)
-    return PrivateValue(value, table.n * ends, level, ledger.receipt(assumptions=ASSUMPTIONS))
+    return PrivateValue(value, table.n * ends, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))
 
 
 def private_balanced_accuracy_score(
@@ -202,7 +214,7 @@ def private_balanced_accuracy_score(
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateValue:
-    """Release the mean over classes of the share of right predictions.
+    """Release the balanced accuracy, the mean recall of the classes.
 
     Parameters
     ----------
@@ -235,8 +247,10 @@ def private_balanced_accuracy_score(
     >>> abs(float(score) - 0.75) < 0.05
     True
     """
-    ledger = _open("private_balanced_accuracy_score", epsilon, delta, level, random_state, budget)
-    return balanced_accuracy_of(ledger, y_true, y_pred, labels, level)
+    ledger = _open_ledger(
+        "private_balanced_accuracy_score", epsilon, delta, level, random_state, budget
+    )
+    return release_balanced_accuracy(ledger, y_true, y_pred, labels, level)
 
 
 def private_roc_auc_score(
@@ -256,9 +270,9 @@ def private_roc_auc_score(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Private labels; those that are not `pos_label` are negative.
+        Private labels. Labels other than `pos_label` are negative.
     y_score : array-like of shape (n,)
-        Private scores. They are cut into cells, and those in one cell are ties.
+        Private scores. They are cut into bins, and scores in one bin are ties.
     pos_label : label, default=1
         The positive class, which is public.
     response_method : {"predict_proba", "decision_function"}, default="predict_proba"
@@ -269,7 +283,7 @@ def private_roc_auc_score(
     Returns
     -------
     PrivateValue
-        Value, interval and receipt; 0.5 where a class seems to be empty.
+        Value, interval and receipt. The value is 0.5 if a class seems to be empty.
 
     Raises
     ------
@@ -290,47 +304,47 @@ def private_roc_auc_score(
     >>> auc.interval[0] < 0.75 < auc.interval[1]
     True
     """
-    ledger = _open(
+    ledger = _open_ledger(
         "private_roc_auc_score",
         epsilon,
         delta,
         level,
         random_state,
         budget,
-        {"response_method": [StrOptions(set(RESPONSES))]},
+        {"response_method": [StrOptions(set(RESPONSE_METHODS))]},
         response_method=response_method,
     )
-    return auc_of(ledger, y_true, y_score, pos_label, response_method, level)
+    return release_auc(ledger, y_true, y_score, pos_label, response_method, level)
 
 
-def accuracy_of(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -> PrivateValue:
-    """Release the share of right predictions with all that a ledger holds."""
+def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -> PrivateValue:
+    """Release the accuracy with the whole budget of a ledger."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
     noise = all_noise(ledger)
-    check_drawable(noise, ONE)
+    check_noise_scale(noise, COUNT_SENSITIVITY)
     ledger.read(n)
-    right = np.count_nonzero(equal_rows(y_true, y_pred))
-    count = release_right(np.array([right], dtype=np.int64), n, noise, ledger)
-    return _value(count.likely / n, share_interval(count, 1 - level), level, ledger)
+    right = np.count_nonzero(labels_agree(y_true, y_pred))
+    count = release_n_correct(np.array([right], dtype=np.int64), n, noise, ledger)
+    return _private_value(count.clipped / n, share_interval(count, 1 - level), level, ledger)
 
 
-def balanced_accuracy_of(
+def release_balanced_accuracy(
     ledger: Ledger, y_true: Any, y_pred: Any, labels: Any, level: float = 0.95
 ) -> PrivateValue:
-    """Release the mean over classes of right predictions with all that a ledger holds."""
-    table = _confusion(y_true, y_pred, labels, ledger)
-    k = len(table.likely)
-    if k == 2:
-        mean = balance(ONLY_PREDICTED)
-        value, ends = mean.value(table), mean.interval(table, 1 - level)
+    """Release the balanced accuracy with the whole budget of a ledger."""
+    table = _noisy_confusion(y_true, y_pred, labels, ledger)
+    n_labels = len(table.nonnegative)
+    if n_labels == 2:
+        statistic = balanced_accuracy_kernel(PREDICTED_LABEL_BINS)
+        value, ends = statistic.value(table), statistic.interval(table, 1 - level)
     else:
-        shares = recalls(k)
+        shares = recalls(n_labels)
         value = float(shares.value(table).mean())
-        ends = shares.interval(table, (1 - level) / k).mean(0)
-    return _value(value, ends, level, ledger)
+        ends = shares.interval(table, (1 - level) / n_labels).mean(0)
+    return _private_value(value, ends, level, ledger)
 
 
-def auc_of(
+def release_auc(
     ledger: Ledger,
     y_true: Any,
     y_score: Any,
@@ -338,32 +352,40 @@ def auc_of(
     response_method: str,
     level: float = 0.95,
 ) -> PrivateValue:
-    """Release the area under the ROC curve with all that a ledger holds."""
+    """Release the area under the ROC curve with the whole budget of a ledger."""
     n = check_lengths(y_true=y_true, y_score=y_score)
     noise = all_noise(ledger)
-    check_drawable(noise, MOVED)
+    check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
-    cells = make_cells(noise, n, response_method, 0.5 if response_method == RESPONSES[0] else 0.0)
-    positive = label_codes("y_true", y_true, known_labels("pos_label", [pos_label])) + 1
-    places = cells.place(score_column("y_score", y_score), None)
-    table = release_table(table_of(positive, places, (2, cells.size)), n, noise, ledger)
-    mean = ranking(cells.size)
-    return _value(mean.value(table), mean.interval(table, 1 - level), level, ledger)
+    score_bins = make_score_bins(
+        noise, n, response_method, 0.5 if response_method == RESPONSE_METHODS[0] else 0.0
+    )
+    positive = label_codes("y_true", y_true, public_labels("pos_label", [pos_label])) + 1
+    bins = score_bins.bin_of_score(score_column("y_score", y_score), None)
+    table = release_contingency_table(
+        contingency_table(positive, bins, (2, score_bins.n_bins)), n, noise, ledger
+    )
+    statistic = roc_auc_kernel(score_bins.n_bins)
+    return _private_value(
+        statistic.value(table), statistic.interval(table, 1 - level), level, ledger
+    )
 
 
-def _confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> Any:
+def _noisy_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> Any:
+    """Return the noisy confusion matrix as a `NoisyTable`."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
-    known = known_labels("labels", labels)
-    if len(known) < 2:
+    classes = public_labels("labels", labels)
+    if len(classes) < 2:
         raise ValueError("labels must hold at least two labels; got one.")
     noise = all_noise(ledger)
-    check_drawable(noise, MOVED)
+    check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
-    codes = label_codes("y_true", y_true, known), label_codes("y_pred", y_pred, known)
-    counted = table_of(*wrong_if_unknown(*codes, len(known)), (len(known),) * 2)
-    return release_table(counted, n, noise, ledger)
+    codes = label_codes("y_true", y_true, classes), label_codes("y_pred", y_pred, classes)
+    counts = contingency_table(*unknown_as_error(*codes, len(classes)), (len(classes),) * 2)
+    return release_contingency_table(counts, n, noise, ledger)
 
 
-def _value(value: float, ends: Any, level: float, ledger: Ledger) -> PrivateValue:
-    inside = min(float(ends[0]), value), max(float(ends[1]), value)
-    return PrivateValue(value, inside, level, ledger.receipt(assumptions=ASSUMPTIONS))
+def _private_value(value: float, ends: Any, level: float, ledger: Ledger) -> PrivateValue:
+    """Return a value whose interval is extended to contain it."""
+    interval = min(float(ends[0]), value), max(float(ends[1]), value)
+    return PrivateValue(value, interval, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))

@@ -1,4 +1,4 @@
-"""Rows of a test as one table of counts: at once, or chunk by chunk."""
+"""Additive counts of scored rows by label and bin, in memory or in batches."""
 
 from __future__ import annotations
 
@@ -12,63 +12,63 @@ from numpy.typing import NDArray
 from skpublicdp.data.masks import kept_rows, take
 from skpublicdp.data.rows import Chunk, RowSource, as_rows, is_rows
 from skpublicdp.metrics.label_codes import (
-    call,
+    call_estimator,
     check_lengths,
+    contingency_table,
     count_rows,
     label_codes,
     score_column,
-    table_of,
-    wrong_if_unknown,
+    unknown_as_error,
 )
-from skpublicdp.metrics.score_bins import Cells
+from skpublicdp.metrics.score_bins import ScoreBins
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
-class TestRows:
-    """Labelled rows that an estimator is scored on, and how many of them are whose.
+class ScoredRows:
+    """Labelled rows that an estimator is scored on, with the design effect of their groups.
 
     Attributes
     ----------
     source : RowSource or None
-        Rows that are streamed.
+        Source of streamed rows.
     X, y
         Rows and labels in memory otherwise.
     n : int
-        How many rows count.
-    crowd : float
-        How many rows the mean row's person has, itself included: 1 where rows are independent.
+        Number of rows that are counted.
+    design_effect : float
+        Design effect Σ nᵢ² / Σ nᵢ for persons with nᵢ counted rows; 1 if rows are independent.
     """
 
-    __test__ = False  # no test class
+    __test__ = False  # pytest collects no class of this name
 
     source: RowSource | None
     X: Any
     y: Any
     n: int
-    crowd: float
+    design_effect: float
 
-    def count(self, tally: Tally) -> Integers:
-        """Return the sum of a tally over all rows."""
+    def count(self, counts: LabelCounter) -> Integers:
+        """Return the sum of a counter over all rows."""
         if self.source is not None:
-            return np.asarray(self.source.fold(tally))
-        return tally.of(self.X, self.y, self.n)
+            return np.asarray(self.source.fold(counts))
+        return counts.of(self.X, self.y, self.n)
 
 
-def test_rows(X: Any, y: Any, groups: Any, most: int | None) -> TestRows:
-    """Return rows that count: the first few of each person.
+def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> ScoredRows:
+    """Return the rows to score: the first `max_rows` rows of each person.
 
     Parameters
     ----------
     X, y
         Rows and labels, in memory or streamed.
     groups : array-like of shape (n,), column of streamed rows, or None
-        Whose row each is, which is public.
-    most : int or None
-        How many rows of a person count.
+        Person of each row, which is public.
+    max_rows : int or None
+        Maximum number of rows per person.
     """
-    if (groups is None) != (most is None):
+    if (groups is None) != (max_rows is None):
         raise ValueError(
             "groups and max_rows_per_group must be given together: whose row each is, and how many "
             "rows of one person count."
@@ -77,51 +77,51 @@ def test_rows(X: Any, y: Any, groups: Any, most: int | None) -> TestRows:
     n = check_lengths(X=X, y=y) if source is None else source.n_rows
     if not n:
         raise ValueError("X must hold at least one row; got none.")
-    if most is None:
-        return TestRows(source, X, y, n, 1.0)
+    if max_rows is None:
+        return ScoredRows(source, X, y, n, 1.0)
     persons = groups
     if source is not None and is_rows(groups):
         labelled = as_rows(source, groups)
         labelled.need_order("Groups")
         persons = np.concatenate(list(labelled.map_labels(np.asarray)))
-    kept = kept_rows(_Persons(most), persons, np.ones(n, dtype=bool))
-    # names need not be of one kind, and then have no order
-    sizes = np.array(list(Counter(np.asarray(persons)[kept].tolist()).values()))
-    crowd = float((sizes**2).sum() / sizes.sum())
+    is_counted = kept_rows(_GroupCap(max_rows), persons, np.ones(n, dtype=bool))
+    # not numpy.unique: names of several types have no order
+    sizes = np.array(list(Counter(np.asarray(persons)[is_counted].tolist()).values()))
+    design_effect = float((sizes**2).sum() / sizes.sum())
     if source is not None:
-        return TestRows(source.keeping(kept), None, None, int(kept.sum()), crowd)
-    rows = np.flatnonzero(kept)
-    return TestRows(None, take(X, rows), take(y, rows), len(rows), crowd)
+        return ScoredRows(
+            source.keeping(is_counted), None, None, int(is_counted.sum()), design_effect
+        )
+    rows = np.flatnonzero(is_counted)
+    return ScoredRows(None, take(X, rows), take(y, rows), len(rows), design_effect)
 
 
-test_rows.__test__ = False  # type: ignore[attr-defined]  # no test either
+read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # no test either
 
 
 @dataclass(frozen=True)
-class _Persons:
+class _GroupCap:
     max_rows_per_group: int
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
-    """What is counted of rows: how many are predicted rightly, and those of each label and cell.
-
-    It can be sent to the workers that hold the rows.
+class LabelCounter:
+    """Counter of correct predictions and of rows by label and bin. It can be sent to workers.
 
     Attributes
     ----------
     estimator : classifier
-        Fitted.
+        Fitted classifier.
     labels : list
-        The labels.
+        The public labels.
     positive : int
-        The one that scores speak for.
+        Index of the positive label.
     column : int
-        Its column among the estimator's own scores.
+        Column of the positive label in the estimator's scores.
     response : str
-        Method that gives scores, or "predict".
-    cells : Cells or None
-        With two labels: where scores are counted.
+        Method that returns scores, or "predict".
+    score_bins : ScoreBins or None
+        Bins of the scores, with two labels.
     """
 
     estimator: Any
@@ -129,37 +129,41 @@ class Tally:
     positive: int
     column: int
     response: str
-    cells: Cells | None
+    score_bins: ScoreBins | None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of labels and of cells."""
-        return len(self.labels), len(self.labels) if self.cells is None else self.cells.size
+        """Number of labels and of score bins."""
+        return len(self.labels), len(
+            self.labels
+        ) if self.score_bins is None else self.score_bins.n_bins
 
     def __call__(self, chunk: Chunk) -> Integers:
         """Count the rows of a chunk."""
         return self.of(chunk.X, chunk.y, count_rows("X", chunk.X, least=0))
 
     def of(self, X: Any, y: Any, n: int) -> Integers:
-        """Return how many rows are right, then how many there are by label and cell."""
+        """Return the number of correct rows, followed by the counts by label and bin."""
         size = self.shape[0] * self.shape[1]
-        if not n:  # not every estimator predicts no rows
+        if not n:  # not every estimator accepts an empty X
             return np.zeros(1 + size, dtype=np.int64)
         codes = label_codes("y", y, self.labels)
-        predicted = label_codes("predict", call(self.estimator, "predict", X, n), self.labels)
-        right = np.count_nonzero((codes == predicted) & (codes >= 0))
-        codes, places = wrong_if_unknown(codes, predicted, len(self.labels))
-        if self.cells is not None:
-            codes, is_positive = (codes == self.positive) * 1, places == self.positive
-            places = self.cells.place(self._scores(X, n), is_positive)
-        flat = table_of(codes, places, self.shape).ravel()
-        return np.concatenate([[right], flat]).astype(np.int64)
+        predicted = label_codes(
+            "predict", call_estimator(self.estimator, "predict", X, n), self.labels
+        )
+        n_correct = np.count_nonzero((codes == predicted) & (codes >= 0))
+        codes, bins = unknown_as_error(codes, predicted, len(self.labels))
+        if self.score_bins is not None:
+            codes, is_positive = (codes == self.positive) * 1, bins == self.positive
+            bins = self.score_bins.bin_of_score(self._scores(X, n), is_positive)
+        flat = contingency_table(codes, bins, self.shape).ravel()
+        return np.concatenate([[n_correct], flat]).astype(np.int64)
 
     def _scores(self, X: Any, n: int) -> NDArray[np.float64]:
         if self.response == "predict_proba":
-            scores = call(self.estimator, self.response, X, n, 2)[:, self.column]
+            scores = call_estimator(self.estimator, self.response, X, n, 2)[:, self.column]
             return score_column(self.response, scores)
         if self.response == "predict":
             return np.zeros(n)
-        scores = score_column(self.response, call(self.estimator, self.response, X, n))
+        scores = score_column(self.response, call_estimator(self.estimator, self.response, X, n))
         return scores if self.column else -scores

@@ -1,4 +1,4 @@
-"""Labels and scores of private rows as codes and cells: each row is looked at alone."""
+"""Encoding of labels and scores of private rows, each row independently of the others."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Codes = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 UNREADABLE = "{name} must be a one-dimensional container with one entry per row."
-FAILED = (
+ESTIMATOR_FAILED = (
     "{method} of the estimator must give one {what} per row of X; it failed or gave something "
     "else. Why is not shown, for it may quote private rows: try it on public rows like these."
 )
 
 
 def count_rows(name: str, X: Any, *, least: int = 1) -> int:
-    """Return how many rows there are, which is public."""
+    """Return the number of rows, which is public."""
     try:
         n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     except (IndexError, TypeError):
@@ -31,60 +31,66 @@ def count_rows(name: str, X: Any, *, least: int = 1) -> int:
 
 
 def check_lengths(**columns: Any) -> int:
-    """Return how many rows all containers have, or tell which differ."""
+    """Return the common number of rows of all containers, or raise ValueError."""
     counts = {name: count_rows(name, column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise ValueError(f"All must have one entry per row; got {told}.")
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise ValueError(f"All must have one entry per row; got {listed}.")
     return next(iter(counts.values()))
 
 
-def known_labels(name: str, classes: Any) -> list[Any]:
-    """Return public labels as plain, distinct values, in the order given."""
+def public_labels(name: str, classes: Any) -> list[Any]:
+    """Return public labels as distinct Python scalars, in the given order."""
     given = np.asarray(classes, dtype=object)
-    labels = [_plain(label) for label in given.ravel()]
+    labels = [_python_scalar(label) for label in given.ravel()]
     if given.ndim != 1 or len(set(labels)) < len(labels) or not labels:
         raise ValueError(f"{name} must list distinct labels, at least one; got {classes!r}.")
     return labels
 
 
 def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
-    """Return the position of each label among the classes, -1 where it is none of them."""
+    """Return the index of each label among the classes, or -1 for an unknown label."""
     column = _column(name, labels)
     kinds = {"U" if isinstance(label, str) else "n" for label in classes}
     if column.dtype.kind in "biuf" and kinds == {"n"}:
-        known = np.array(classes, dtype=np.float64)
-        order = np.argsort(known)
-        place = np.minimum(np.searchsorted(known[order], column), len(known) - 1)
-        codes: Codes = np.where(known[order][place] == column, order[place], -1)
+        numeric_classes = np.array(classes, dtype=np.float64)
+        order = np.argsort(numeric_classes)
+        nearest = np.minimum(
+            np.searchsorted(numeric_classes[order], column), len(numeric_classes) - 1
+        )
+        codes: Codes = np.where(numeric_classes[order][nearest] == column, order[nearest], -1)
         return codes
     if column.dtype.kind in "biufU" and kinds != {"U" if column.dtype.kind == "U" else "n"}:
         raise ValueError(f"{name} and the classes must be of one kind, all text or all numbers.")
     return _codes_of_objects(column, {label: code for code, label in enumerate(classes)})
 
 
-def wrong_if_unknown(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
-    """Let a label that is none of the classes count as the one after what is predicted."""
+def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
+    """Replace unknown true labels by a wrong class, so that they count as errors.
+
+    The wrong class is the next one after the prediction. An unknown prediction becomes the class
+    after the true label.
+    """
     predicted = np.where(predicted < 0, (codes + 1) % n_labels, predicted)
     return np.where(codes < 0, (predicted + 1) % n_labels, codes), predicted
 
 
-def table_of(codes: Codes, places: Codes, shape: tuple[int, int]) -> NDArray[np.int64]:
-    """Count rows by label and cell."""
-    flat = np.bincount(codes * shape[1] + places, minlength=shape[0] * shape[1])
+def contingency_table(codes: Codes, bins: Codes, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the number of rows by label and bin."""
+    flat = np.bincount(codes * shape[1] + bins, minlength=shape[0] * shape[1])
     return flat.reshape(shape).astype(np.int64)
 
 
-def equal_rows(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
-    """Tell for each row whether two labels are equal; what cannot be compared is not."""
-    one, other = _column("y_true", y_true), _column("y_pred", y_pred)
-    kinds = {column.dtype.kind for column in (one, other)}
+def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
+    """Indicate for each row whether two labels are equal. Incomparable labels are unequal."""
+    true, predicted = _column("y_true", y_true), _column("y_pred", y_pred)
+    kinds = {column.dtype.kind for column in (true, predicted)}
     if "O" not in kinds and ("U" in kinds) and len(kinds) > 1:
         raise ValueError("y_true and y_pred must be of one kind, all text or all numbers.")
     if kinds <= set("biuf"):
-        return np.asarray(one == other)
-    pairs = zip(one.tolist(), other.tolist(), strict=True)
-    return np.fromiter(call_or_raise(_equal, pairs, error=_unreadable("y_true")), bool, len(one))
+        return np.asarray(true == predicted)
+    pairs = zip(true.tolist(), predicted.tolist(), strict=True)
+    return np.fromiter(call_or_raise(_equal, pairs, error=_unreadable("y_true")), bool, len(true))
 
 
 def score_column(name: str, scores: Any) -> Floats:
@@ -92,16 +98,19 @@ def score_column(name: str, scores: Any) -> Floats:
     return np.asarray(call_or_raise(_floats, scores, error=_unreadable(name)))
 
 
-def call(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
-    """Call a method of the estimator on private rows, in silence."""
-    what = "score for each class" if width else "value"
-    error = RefusedError(FAILED.format(method=method, what=what))
-    # numbers among texts would be text, if numpy found a type for a list of labels
-    array: Any = _as_column if method == "predict" else np.asarray
-    answer = call_or_raise(lambda: array(getattr(estimator, method)(X)), error=error)
-    if answer.shape != ((n,) if width is None else (n, width)):
+def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
+    """Return the result of an estimator's method on private rows, without warnings or errors.
+
+    Any error is replaced by one that quotes no row.
+    """
+    content = "score for each class" if width else "value"
+    error = RefusedError(ESTIMATOR_FAILED.format(method=method, what=content))
+    # numpy would convert a list of numbers and texts to text
+    as_array: Any = _as_column if method == "predict" else np.asarray
+    result = call_or_raise(lambda: as_array(getattr(estimator, method)(X)), error=error)
+    if result.shape != ((n,) if width is None else (n, width)):
         raise error
-    return answer
+    return result
 
 
 def _unreadable(name: str) -> ValueError:
@@ -109,19 +118,20 @@ def _unreadable(name: str) -> ValueError:
 
 
 def _column(name: str, labels: Any) -> NDArray[Any]:
-    """Return labels as an array of the type that they declare, or of objects."""
+    """Return labels as an array of their declared dtype, or of objects."""
     column: NDArray[Any] = call_or_raise(_as_column, labels, error=_unreadable(name))
     return column
 
 
 def _as_column(labels: Any) -> NDArray[Any]:
+    """Return one-dimensional labels of a declared dtype, or of objects; may raise anything."""
     typed = isinstance(getattr(labels, "dtype", None), np.dtype)
     if typed and not isinstance(labels, np.ma.MaskedArray):
         column = np.asarray(labels)
         if column.dtype.kind not in "biufU":
             column = column.astype(object)
     else:
-        # the type that numpy finds for a list would depend on all rows at once
+        # the dtype that numpy infers for a list would depend on all rows
         to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
         values = list(labels) if to_list is None else to_list()
         column = np.empty(len(values), dtype=object)
@@ -134,8 +144,8 @@ def _as_column(labels: Any) -> NDArray[Any]:
     return column
 
 
-def _plain(label: Any) -> Any:
-    """Return text, a boolean or a number as one of Python's own, whose hash and == are silent."""
+def _python_scalar(label: Any) -> Any:
+    """Return text, a boolean or a number as a builtin type, whose hash and == cannot raise."""
     if isinstance(label, str):
         return str.__str__(label)
     if isinstance(label, bool | np.bool_):
@@ -147,23 +157,23 @@ def _plain(label: Any) -> Any:
     raise TypeError("Labels must be text, booleans or numbers.")
 
 
-def _attempted(label: Any) -> Any:
-    """Return a label as a plain one, or something that equals nothing."""
+def _comparable_scalar(label: Any) -> Any:
+    """Return a label as a builtin scalar, or a new object that equals no label."""
     try:
-        return _plain(label)
+        return _python_scalar(label)
     except Exception:
         return object()
 
 
 def _codes_of_objects(column: NDArray[Any], codes: dict[Any, int]) -> Codes:
-    def found() -> list[int]:
-        return [codes.get(_attempted(label), -1) for label in column.tolist()]
+    def encode() -> list[int]:
+        return [codes.get(_comparable_scalar(label), -1) for label in column.tolist()]
 
-    return np.array(call_or_raise(found, error=_unreadable("y")), dtype=np.intp)
+    return np.array(call_or_raise(encode, error=_unreadable("y")), dtype=np.intp)
 
 
 def _equal(pairs: Any) -> list[bool]:
-    return [_attempted(one) == _attempted(other) for one, other in pairs]
+    return [_comparable_scalar(true) == _comparable_scalar(predicted) for true, predicted in pairs]
 
 
 def _floats(scores: Any) -> Floats:

@@ -1,4 +1,4 @@
-"""Noisy counts of rows, by label and cell, and what is known of their noise."""
+"""Release of noisy counts of rows by label and bin, with the covariance of their noise."""
 
 from __future__ import annotations
 
@@ -18,209 +18,213 @@ Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 PROOF = "docs/proofs/scores.md"
-ONE, MOVED = Sensitivity(1, 1), Sensitivity(2, 2)
-"""A replaced row moves a count by one; it leaves a cell of a table and enters another."""
+COUNT_SENSITIVITY, TABLE_SENSITIVITY = Sensitivity(1, 1), Sensitivity(2, 2)
+"""A replaced row changes a count by 1. In a table it leaves one cell and enters another."""
 
-QUIET = 0.3
-"""Noise of the number of right predictions that would do, in units of √n."""
+TARGET_NOISE_RATIO = 0.3
+"""Noise level of the number of correct predictions that is low enough, in units of √n."""
 
-LEAST_SHARE, MOST_SHARE = 0.1, 0.8
-"""Of the budget, for the number of right predictions beside a table."""
+MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
+"""Bounds on the share of the budget for the number of correct predictions."""
 
 LAPLACE_KURTOSIS = 3.0
+"""Excess kurtosis of the Laplace distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyCount:
-    """How many predictions are right, with noise.
+    """Noisy number of correct predictions.
 
     Attributes
     ----------
     value : int
         Exact count plus exact noise.
     n : int
-        How many rows there are.
+        Number of rows.
     noise : Measurement
-        With the same noise; it has its spread.
+        Measurement with the same noise, which holds its scale.
     laplace : bool
         Whether the noise is Laplace noise.
-    crowd : float
-        How many rows the mean row's person has: so many times as much the choice of persons adds.
+    design_effect : float
+        Design effect of cluster sampling, Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. It multiplies the
+        sampling variance.
     """
 
     value: int
     n: int
     noise: Measurement
     laplace: bool
-    crowd: float = 1.0
+    design_effect: float = 1.0
 
     @property
-    def likely(self) -> float:
-        """The nearest number that there can be."""
+    def clipped(self) -> float:
+        """The noisy number, clipped to [0, n]."""
         return float(min(max(self.value, 0), self.n))
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """Counts by label and cell, unbiased, that add up to what else is known.
+    """Unbiased counts by label and bin, which are consistent with the released totals.
 
     Attributes
     ----------
-    counts : ndarray of shape (n_labels, n_cells)
-        Noisy; they may be negative.
-    likely : ndarray of shape (n_labels, n_cells)
+    counts : ndarray of shape (n_labels, n_bins)
+        Noisy counts, which may be negative.
+    nonnegative : ndarray of shape (n_labels, n_bins)
         The nearest table without negative counts.
     n : int
-        How many rows there are.
+        Number of rows.
     variance : float
-        Of the noise of each cell, before totals were set right.
+        Variance of the noise of each cell, before totals were adjusted.
     total_variance : float
-        Of the noise of the number of right predictions.
-    groups : tuple of ndarray of bool, shape (n_labels * n_cells,)
-        Cells whose total was set right: all, or those that are right and those that are wrong.
+        Variance of the noise of the number of correct predictions.
+    groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
+        Groups of cells whose total was adjusted: all cells, or correct and incorrect ones.
     laplace : bool
         Whether the noise is Laplace noise.
-    crowd : float
-        As of a `NoisyCount`.
+    design_effect : float
+        As in `NoisyCount`.
     """
 
     counts: Floats
-    likely: Floats
+    nonnegative: Floats
     n: int
     variance: float
     total_variance: float
     groups: tuple[Mask, ...]
     laplace: bool
-    crowd: float = 1.0
+    design_effect: float = 1.0
 
     def covariance(self, u: Floats, v: Floats) -> Floats:
-        """Return the covariance, by noise, of sums of cells with weights u and v."""
-        products = (self._inside(u) * self._inside(v)).sum(-1)
+        """Return the noise covariance of the weighted sums u · counts and v · counts."""
+        products = (self._cell_weights(u) * self._cell_weights(v)).sum(-1)
         return np.asarray(
-            self.variance * products + self.total_variance * self._across(u) * self._across(v)
+            self.variance * products
+            + self.total_variance * self._total_weight(u) * self._total_weight(v)
         )
 
-    def fourth(self, u: Floats) -> Floats:
-        """Return the fourth cumulant of the noise of sums of cells with weights u."""
+    def fourth_cumulant(self, u: Floats) -> Floats:
+        """Return the fourth cumulant of the noise of the weighted sum u · counts."""
         if not self.laplace:
             return np.zeros(u.shape[:-1])
-        inside = self.variance**2 * (self._inside(u) ** 4).sum(-1)
+        inside = self.variance**2 * (self._cell_weights(u) ** 4).sum(-1)
         return np.asarray(
-            LAPLACE_KURTOSIS * (inside + self.total_variance**2 * self._across(u) ** 4)
+            LAPLACE_KURTOSIS * (inside + self.total_variance**2 * self._total_weight(u) ** 4)
         )
 
-    def _inside(self, u: Floats) -> Floats:
-        """Return by how much the noise of a cell moves the sum, the totals being set right."""
-        moved = np.array(u)
+    def _cell_weights(self, u: Floats) -> Floats:
+        """Return the coefficient of each cell's noise in a weighted sum with adjusted totals."""
+        weights = np.array(u)
         for group in self.groups:
-            moved[..., group] -= u[..., group].mean(-1, keepdims=True)
-        return moved
+            weights[..., group] -= u[..., group].mean(-1, keepdims=True)
+        return weights
 
-    def _across(self, u: Floats) -> Floats:
-        """Return by how much the noise of the number of right predictions moves the sum."""
+    def _total_weight(self, u: Floats) -> Floats:
+        """Return the coefficient of the noise of the number of correct predictions."""
         if len(self.groups) == 1:
             return np.zeros(u.shape[:-1])
         right, wrong = self.groups
         return np.asarray(u[..., right].mean(-1) - u[..., wrong].mean(-1))
 
 
-def share_of_right(noise: Noise, persons: float) -> Fraction:
-    """Return which share of the budget the number of right predictions gets.
+def accuracy_share(noise: Noise, persons: float) -> Fraction:
+    """Return the share of the budget for the number of correct predictions.
 
-    What would do for three tenths of the noise that the choice of the rows adds by itself, and as
-    many times more as would have been possible at most: so more budget is always less noise.
+    It is the geometric mean of the maximal share and of the share that makes the noise
+    `TARGET_NOISE_RATIO` · √n. So the noise of both releases falls as the budget grows.
 
     Examples
     --------
     >>> share_of_right(Pure(Fraction(1)), 10_000), share_of_right(Pure(Fraction(1, 5)), 1040)
     (Fraction(3, 16), Fraction(49, 64))
     """
-    quiet = QUIET * math.sqrt(persons)
+    target_noise = TARGET_NOISE_RATIO * math.sqrt(persons)
     if isinstance(noise, Gaussian):
-        share = 1 / (float(noise.mu_squared) * quiet**2)
+        share = 1 / (float(noise.mu_squared) * target_noise**2)
     else:
-        share = math.sqrt(2) / (float(noise.epsilon) * quiet)
-    share = min(max(math.sqrt(share * MOST_SHARE), LEAST_SHARE), MOST_SHARE)
+        share = math.sqrt(2) / (float(noise.epsilon) * target_noise)
+    share = min(max(math.sqrt(share * MAX_ACCURACY_SHARE), MIN_ACCURACY_SHARE), MAX_ACCURACY_SHARE)
     return Fraction(round(64 * share), 64)
 
 
-def noise_for_both(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
-    """Return the noise of the number of right predictions and that of a table."""
+def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
+    """Return the noise of the number of correct predictions and the noise of the table."""
     noise = all_noise(ledger)
-    # noise is as many times larger as a person has rows, and rows matter by their root
-    share = share_of_right(noise, n / ledger.rows_per_person**2)
+    # with r rows per person the noise grows with r and the sampling error with √n, as if there
+    # were n / r² rows
+    share = accuracy_share(noise, n / ledger.rows_per_person**2)
     return part_of(noise, share), part_of(noise, 1 - share)
 
 
-def check_drawable(noise: Noise, sensitivity: Sensitivity) -> None:
-    """Refuse noise that is too large to be drawn, before anything is charged."""
+def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
+    """Raise ValueError if the noise is too large to be sampled, before the budget is charged."""
     if not drawable(noise, sensitivity):
         raise ValueError("epsilon must be larger: its noise is too large to be drawn.")
 
 
-def release_right(
-    exact: Integers, n: int, noise: Noise, ledger: Ledger, crowd: float = 1.0
+def release_n_correct(
+    exact: Integers, n: int, noise: Noise, ledger: Ledger, design_effect: float = 1.0
 ) -> NoisyCount:
-    """Release how many predictions of n rows are right, an array of one number."""
+    """Release the number of correct predictions among n rows; `exact` has shape (1,)."""
     name = noise_on("the number of right predictions", noise)
-    noisy = ledger.add_noise(exact, ONE, noise, name=name, proof=PROOF)
-    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), crowd)
+    noisy = ledger.add_noise(exact, COUNT_SENSITIVITY, noise, name=name, proof=PROOF)
+    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), design_effect)
 
 
-def release_table(
+def release_contingency_table(
     exact: Integers,
     n: int,
     noise: Noise,
     ledger: Ledger,
-    right: Mask | None = None,
+    is_right: Mask | None = None,
     count: NoisyCount | None = None,
 ) -> NoisyTable:
-    """Release how many rows there are with each label in each cell.
+    """Release the number of rows with each label in each bin.
 
     Parameters
     ----------
-    exact : ndarray of int64, shape (n_labels, n_cells)
-        How many there are.
+    exact : ndarray of int64, shape (n_labels, n_bins)
+        Exact counts.
     n : int
         Number of rows.
     noise : Gaussian or Pure
-        What it costs.
+        Event that pays for the noise.
     ledger : Ledger
-        Pays.
+        Ledger of the release.
     right : ndarray of bool, the shape of the table, optional
-        Which entries are right predictions; their number was released before, as `count`.
+        Which cells are correct predictions. Their number was released before, as `count`.
     count : NoisyCount, optional
-        That number.
+        The released number of correct predictions.
     """
     flat, shape = exact.ravel(), exact.shape
     name = noise_on("counts of labels and cells of scores", noise)
-    noisy = ledger.add_noise(flat, MOVED, noise, name=name, proof=PROOF)
+    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=PROOF)
     values = noisy.values.astype(np.float64)
     laplace = isinstance(noise, Pure)
     groups: tuple[Mask, ...] = (np.ones(len(flat), dtype=bool),)
     totals, floors, variance = [float(n)], [float(n)], 0.0
-    if right is not None and count is not None:
-        groups = (right.ravel(), ~right.ravel())
+    if is_right is not None and count is not None:
+        groups = (is_right.ravel(), ~is_right.ravel())
         totals, variance = [float(count.value), float(n - count.value)], count.noise.variance
-        floors = [count.likely, n - count.likely]
-    counts, likely = values.copy(), values.copy()
+        floors = [count.clipped, n - count.clipped]
+    counts, nonnegative = values.copy(), values.copy()
     for group, total, floor in zip(groups, totals, floors, strict=True):
         counts[group] += (total - values[group].sum()) / np.count_nonzero(group)
-        likely[group] = nearest(counts[group], floor)
+        nonnegative[group] = nearest_nonnegative(counts[group], floor)
     return NoisyTable(
         counts=counts.reshape(shape),
-        likely=likely.reshape(shape),
+        nonnegative=nonnegative.reshape(shape),
         n=n,
         variance=noisy.variance,
         total_variance=variance,
         groups=groups,
         laplace=laplace,
-        crowd=1.0 if count is None else count.crowd,
+        design_effect=1.0 if count is None else count.design_effect,
     )
 
 
-def nearest(values: Floats, total: float) -> Floats:
-    """Return the nearest numbers that are not negative and have a total.
+def nearest_nonnegative(values: Floats, total: float) -> Floats:
+    """Return the Euclidean projection onto the nonnegative vectors with a given total.
 
     Examples
     --------
@@ -229,8 +233,8 @@ def nearest(values: Floats, total: float) -> Floats:
     """
     if total <= 0:
         return np.zeros_like(values)
-    falling = np.sort(values)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
-    kept = np.flatnonzero(falling > excess)[-1]
-    moved: Floats = np.maximum(values - excess[kept], 0.0)
-    return moved
+    descending = np.sort(values)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
+    last_positive = np.flatnonzero(descending > excess)[-1]
+    projected: Floats = np.maximum(values - excess[last_positive], 0.0)
+    return projected

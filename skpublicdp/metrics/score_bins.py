@@ -1,4 +1,4 @@
-"""Cells of scores: a grid that no private row decides."""
+"""Histogram bins of classifier scores, chosen from public numbers alone."""
 
 from __future__ import annotations
 
@@ -14,85 +14,94 @@ from skpublicdp.query_release.spending import Noise, room_for
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-FEWEST, MOST = 8, 512
-"""Cells of a score."""
+MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
+"""Smallest and largest number of bins."""
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """A line of scores cut at edges; the cell of an edge is the one below it.
+class ScoreBins:
+    """Bins of a score, separated by edges. An edge belongs to the bin below it.
 
     Attributes
     ----------
-    edges : ndarray of shape (n_cells - 1,)
+    edges : ndarray of shape (n_bins - 1,)
         Increasing.
     decided : int
-        The first cell whose rows are predicted to be positive.
-    centers : ndarray of shape (n_cells,) or None
-        Probability that stands for each cell, where scores are probabilities.
+        Index of the first bin whose rows are predicted to be positive.
+    centers : ndarray of shape (n_bins,) or None
+        Mean of the two ends of each bin, if scores are probabilities.
     """
 
     edges: Floats
-    decided: int
+    first_positive: int
     centers: Floats | None
 
     @property
-    def size(self) -> int:
-        """How many cells there are."""
+    def n_bins(self) -> int:
+        """Number of bins."""
         return len(self.edges) + 1
 
-    def place(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
-        """Return the cell of each row.
+    def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
+        """Return the index of the bin of each row.
 
         Parameters
         ----------
         scores : ndarray of shape (n,)
-            A missing one counts as lying at the threshold.
+            Scores. A missing score is replaced by the threshold.
         predicted : ndarray of bool, shape (n,), or None
-            Which rows `predict` says are positive. A score is moved to their side of the threshold.
+            Whether `predict` returns the positive class. A score on the other side of the threshold
+            is moved to the nearest bin that agrees.
         """
-        threshold = self.edges[self.decided - 1]
-        place = np.searchsorted(self.edges, np.where(np.isnan(scores), threshold, scores))
+        threshold = self.edges[self.first_positive - 1]
+        bin_of_score = np.searchsorted(self.edges, np.where(np.isnan(scores), threshold, scores))
         if predicted is None:
-            return place
+            return bin_of_score
         return np.where(
-            predicted, np.maximum(place, self.decided), np.minimum(place, self.decided - 1)
+            predicted,
+            np.maximum(bin_of_score, self.first_positive),
+            np.minimum(bin_of_score, self.first_positive - 1),
         )
 
 
-ONLY_PREDICTED = Cells(np.zeros(1), 1, None)
-"""For estimators without scores: two cells, told apart by what is predicted."""
+PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)
+"""For estimators without scores: one bin per predicted label."""
 
 
-def make_cells(noise: Noise, persons: float, response: str, threshold: float) -> Cells:
-    """Choose as many cells as the noise has room for.
+def make_score_bins(noise: Noise, persons: float, response: str, threshold: float) -> ScoreBins:
+    """Return the bins of scores, as many as the noise level allows.
 
     Parameters
     ----------
     noise : Gaussian or Pure
-        What pays.
+        Event that pays for the noise.
     persons : float
-        How many rows there are, over how many each person may have.
+        Number of rows, divided by the maximum number of rows per person.
     response : {"predict_proba", "decision_function"}
-        What the scores are: probabilities, or any number, positive ones for the positive class.
+        Kind of score: a probability, or a number that is positive for the positive class.
     threshold : float
-        It becomes an edge.
+        Decision threshold, which becomes an edge.
 
     Examples
     --------
     >>> from fractions import Fraction
     >>> from skpublicdp.accounting import Pure
-    >>> make_cells(Pure(Fraction(1, 5)), 1040, "predict_proba", 0.5).edges.round(2)
+    >>> make_score_bins(Pure(Fraction(1, 5)), 1040, "predict_proba", 0.5).edges.round(2)
     array([0.04, 0.15, 0.31, 0.5 , 0.69, 0.85, 0.96])
     """
-    room = max(room_for(noise, persons), 1.0)
-    size = int(np.clip(2 ** round(math.log2(math.sqrt(2 * room) / 2)), FEWEST, MOST))
-    # the deviation of a share is alike in all of these cells, and they are fine near 0 and 1
-    grid = np.sin(np.arange(1, size) * np.pi / (2 * size)) ** 2
-    grid[size // 2 - 1] = 0.5
+    signal_to_noise = max(room_for(noise, persons), 1.0)
+    n_bins = int(
+        np.clip(
+            2 ** round(math.log2(math.sqrt(2 * signal_to_noise) / 2)),
+            MIN_SCORE_BINS,
+            MAX_SCORE_BINS,
+        )
+    )
+    # arcsine spacing: the standard error of a proportion is about equal in all bins
+    grid = np.sin(np.arange(1, n_bins) * np.pi / (2 * n_bins)) ** 2
+    grid[n_bins // 2 - 1] = 0.5
     edges = np.union1d(logit(grid) if response == "decision_function" else grid, threshold)
     centers = None
     if response == "predict_proba":
-        ends = np.concatenate([[0.0], edges, [1.0]])
-        centers = (ends[1:] + ends[:-1]) / 2
-    return Cells(edges, int(np.searchsorted(edges, threshold)) + 1, centers)
+        bin_ends = np.concatenate([[0.0], edges, [1.0]])
+        centers = (bin_ends[1:] + bin_ends[:-1]) / 2
+    return ScoreBins(edges, int(np.searchsorted(edges, threshold)) + 1, centers)

@@ -1,4 +1,4 @@
-"""private_scores: one release of the scores in each class."""
+"""private_scores: all metrics of a fitted classifier from one noisy contingency table."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from skpublicdp._internal.parameters import DELTA, GROUP_PARAMETERS, SPENDING_PARAMETERS
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
-from skpublicdp.metrics.counts import Tally, test_rows
-from skpublicdp.metrics.label_codes import known_labels
+from skpublicdp.metrics.counts import LabelCounter, read_scored_rows
+from skpublicdp.metrics.label_codes import public_labels
 from skpublicdp.metrics.noisy_counts import (
-    MOVED,
-    ONE,
-    check_drawable,
-    noise_for_both,
-    release_right,
-    release_table,
+    COUNT_SENSITIVITY,
+    TABLE_SENSITIVITY,
+    check_noise_scale,
+    release_contingency_table,
+    release_n_correct,
+    split_noise,
 )
-from skpublicdp.metrics.score_bins import ONLY_PREDICTED, Cells, make_cells
+from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, ScoreBins, make_score_bins
 from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.model_selection.checks import unprotected_line
 
-RESPONSES = ("predict_proba", "decision_function")
+RESPONSE_METHODS = ("predict_proba", "decision_function")
 
-ASSUMPTIONS = (
+SCORE_ASSUMPTIONS = (
     "the estimator, its labels and the number of rows are public",
     "what is predicted for a row depends on that row alone",
 )
-ELSEWHERE = "these steps, which declare no protection, were fitted on public rows only"
+UNPROTECTED_STEPS = "these steps, which declare no protection, were fitted on public rows only"
 
 
 def private_scores(
@@ -50,46 +50,47 @@ def private_scores(
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateScores:
-    """Release how well a fitted classifier does on private rows, in every way at once.
+    """Release all metrics of a fitted classifier on private rows.
 
-    Scores are cut into cells that no private row decides, rows are counted by label and cell, and
-    exact noise is added. Accuracy, ROC curve, calibration and the rest are read off the noisy
-    counts, so all of them have one price.
+    Rows are counted by label and score bin, and exact noise is added. The bins do not depend on
+    private rows. Accuracy, ROC curve, calibration and the other metrics are computed from the
+    noisy counts, so together they cost one ε.
 
     Parameters
     ----------
     estimator : classifier
-        Fitted, on other rows, and public: without privacy or with it. Pipelines are welcome.
+        Public classifier or pipeline, fitted to other rows, with or without privacy.
     X : array-like, DataFrame or streamed rows
-        Private rows, anything that the estimator predicts. Of `open_rows`, a Dask frame and the
-        like a few chunks are in memory at once, and the estimator predicts each chunk as it comes.
+        Private rows in any container that the estimator accepts. Streamed rows (`open_rows`, Dask)
+        are predicted batch by batch, with few batches in memory at once.
     y : array-like of shape (n,), or a column of the same streamed rows
-        Their labels. One that the estimator does not know counts as an error.
+        Their labels. A label that the estimator does not know counts as an error.
     epsilon : float, default=1.0
         ε > 0 of the release.
     delta : float, default=0.0
-        δ in [0, 1). With 0 the noise is discrete Laplace, which is quieter at the same ε for the
-        few counts that are released here; more takes Gaussian noise, which is cheaper in a
-        `PrivacyBudget` with a δ of its own.
+        δ in [0, 1). With 0 the noise is discrete Laplace, which is smaller at the same ε for the
+        few counts released here. A positive δ uses Gaussian noise, which costs less in a
+        `PrivacyBudget` with δ > 0.
     pos_label : label, default=None
-        Of two classes the one that scores speak for; by default the second.
+        Positive class of two classes; by default the second.
     classes : array-like, default=None
         Public set of labels, if the estimator has no `classes_`.
     response_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
-        Where scores come from; "auto" takes the first that the estimator has, "predict" none.
+        Method that returns scores. "auto" takes the first that the estimator has; "predict" uses
+        no scores.
     threshold : float, default=None
-        Score above which the estimator predicts the positive class, if that is not 0.5 for
-        probabilities or 0.
+        Score above which the estimator predicts the positive class. By default 0.5 for
+        probabilities and 0 for decision functions.
     groups : array-like of shape (n,), or a column of the same streamed rows, default=None
-        Whose row each is, for `max_rows_per_group`; this is public.
+        Person of each row, for `max_rows_per_group`. It is public.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: the first so many rows of each person count, and the
-        noise is for all of them. Intervals take a person's rows to be all alike.
+        Protects persons instead of rows: at most so many rows of each person are counted, and the
+        noise covers all of them. Intervals assume that all rows of a person are equal.
     random_state : int, Generator, RandomState or None, default=None
-        None for randomness of the operating system, which the guarantee needs; other values for
-        tests.
+        None uses randomness of the operating system, which the guarantee needs. Other values are
+        for tests.
     budget : PrivacyBudget, default=None
-        What is charged, before anything is drawn.
+        Budget to charge, before noise is drawn.
 
     Returns
     -------
@@ -109,7 +110,8 @@ def private_scores(
 
     Notes
     -----
-    The number of rows is public; how many are of a class is not. Proved in docs/proofs/scores.md.
+    The number of rows is public. The number of rows of each class is not. The proof is
+    docs/proofs/scores.md.
 
     Examples
     --------
@@ -127,10 +129,10 @@ def private_scores(
     >>> scores.privacy_.epsilon
     1.0
     """
-    check_parameters(
+    check_score_parameters(
         "private_scores",
         {
-            "response_method": [StrOptions({"auto", "predict", *RESPONSES})],
+            "response_method": [StrOptions({"auto", "predict", *RESPONSE_METHODS})],
             "threshold": [Interval(Real, None, None, closed="neither"), None],
             **GROUP_PARAMETERS,
         },
@@ -150,52 +152,61 @@ def private_scores(
         who="private_scores",
         rows_per_person=max_rows_per_group,
     )
-    assumptions = ASSUMPTIONS + unprotected_line([estimator], ELSEWHERE)
-    rows = test_rows(X, y, groups, max_rows_per_group)
-    labels = labels_of(estimator, classes)
-    response = _response(estimator, response_method, len(labels))
+    assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
+    rows = read_scored_rows(X, y, groups, max_rows_per_group)
+    labels = labels_of_estimator(estimator, classes)
+    response = _response_method(estimator, response_method, len(labels))
     has_classes = getattr(estimator, "classes_", None) is not None
-    positive = _position(pos_label, labels)
-    in_scores = _position(labels[positive], labels_of(estimator, None if has_classes else labels))
-    for_right, for_table = noise_for_both(ledger, rows.n)
-    check_drawable(for_right, ledger.for_person(ONE))
-    check_drawable(for_table, ledger.for_person(MOVED))
+    positive = _label_index(pos_label, labels)
+    positive_column = _label_index(
+        labels[positive], labels_of_estimator(estimator, None if has_classes else labels)
+    )
+    accuracy_noise, table_noise = split_noise(ledger, rows.n)
+    check_noise_scale(accuracy_noise, ledger.for_person(COUNT_SENSITIVITY))
+    check_noise_scale(table_noise, ledger.for_person(TABLE_SENSITIVITY))
     ledger.read(rows.n)
-    cells, of_cells = None, np.eye(len(labels), dtype=bool)
+    score_bins, is_right = None, np.eye(len(labels), dtype=bool)
     if len(labels) == 2:
-        cells = _cells(for_table, rows.n / ledger.rows_per_person, response, threshold)
-        is_right = np.arange(cells.size) >= cells.decided
-        of_cells = np.stack([~is_right, is_right])
-    tally = rows.count(Tally(estimator, labels, positive, in_scores, response, cells))
-    # all is read: from here on nothing fails
-    count, table = release_right(tally[:1], rows.n, for_right, ledger, rows.crowd), None
+        score_bins = _make_bins(table_noise, rows.n / ledger.rows_per_person, response, threshold)
+        predicted_positive = np.arange(score_bins.n_bins) >= score_bins.first_positive
+        is_right = np.stack([~predicted_positive, predicted_positive])
+    counts = rows.count(
+        LabelCounter(estimator, labels, positive, positive_column, response, score_bins)
+    )
+    # no step after this one can fail
+    count, table = (
+        release_n_correct(counts[:1], rows.n, accuracy_noise, ledger, rows.design_effect),
+        None,
+    )
     if len(labels) > 1:
-        counted = tally[1:].reshape(of_cells.shape)
-        table = release_table(counted, rows.n, for_table, ledger, of_cells, count)
+        table_counts = counts[1:].reshape(is_right.shape)
+        table = release_contingency_table(
+            table_counts, rows.n, table_noise, ledger, is_right, count
+        )
     return PrivateScores(
         classes=labels,
         positive=positive,
-        cells=cells,
+        score_bins=score_bins,
         count=count,
         table=table,
         privacy=ledger.receipt(assumptions=assumptions),
     )
 
 
-def check_parameters(caller: str, others: dict[str, Any], **given: Any) -> None:
-    """Check parameters as estimators do."""
-    known = {
+def check_score_parameters(caller: str, others: dict[str, Any], **given: Any) -> None:
+    """Check parameters by scikit-learn's constraints, with fractions as floats."""
+    values = {
         name: float(value)
         if isinstance(value, Rational) and not isinstance(value, Integral)
         else value
         for name, value in given.items()
     }
     constraints = SPENDING_PARAMETERS | {"delta": DELTA} | others
-    validate_parameter_constraints(constraints, known, caller_name=caller)
+    validate_parameter_constraints(constraints, values, caller_name=caller)
 
 
-def labels_of(estimator: Any, classes: Any) -> list[Any]:
-    """Return the public labels."""
+def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
+    """Return the public labels: `classes`, or else the estimator's `classes_`."""
     if classes is None:
         classes = getattr(estimator, "classes_", None)
     if classes is None:
@@ -203,24 +214,25 @@ def labels_of(estimator: Any, classes: Any) -> list[Any]:
             f"{type(estimator).__name__} must be a fitted classifier with classes_; fit it, or "
             "give its labels as classes."
         )
-    return known_labels("classes", classes)
+    return public_labels("classes", classes)
 
 
-def _response(estimator: Any, wanted: str, n_labels: int) -> str:
-    """Return the method that gives scores, or "predict"."""
-    if n_labels != 2 or wanted == "predict":
+def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
+    """Return the method that returns scores, or "predict"."""
+    if n_labels != 2 or requested == "predict":
         return "predict"
-    if wanted == "auto":
-        return next((name for name in RESPONSES if hasattr(estimator, name)), "predict")
-    if not hasattr(estimator, wanted):
+    if requested == "auto":
+        return next((name for name in RESPONSE_METHODS if hasattr(estimator, name)), "predict")
+    if not hasattr(estimator, requested):
         raise ValueError(
             f"response_method must be a method of the estimator; {type(estimator).__name__} has "
-            f"no {wanted}."
+            f"no {requested}."
         )
-    return wanted
+    return requested
 
 
-def _position(pos_label: Any, labels: list[Any]) -> int:
+def _label_index(pos_label: Any, labels: list[Any]) -> int:
+    """Return the index of the positive label, by default of the last."""
     if pos_label is None:
         return len(labels) - 1
     if pos_label not in labels:
@@ -228,11 +240,12 @@ def _position(pos_label: Any, labels: list[Any]) -> int:
     return labels.index(pos_label)
 
 
-def _cells(noise: Any, n: float, response: str, threshold: float | None) -> Cells:
+def _make_bins(noise: Any, n: float, response: str, threshold: float | None) -> ScoreBins:
+    """Return the score bins for a response method, with its default threshold."""
     if response == "predict":
-        return ONLY_PREDICTED
+        return PREDICTED_LABEL_BINS
     if threshold is None:
         threshold = 0.5 if response == "predict_proba" else 0.0
     elif response == "predict_proba" and not 0 < threshold < 1:
         raise ValueError(f"threshold must be between 0 and 1 for probabilities; got {threshold!r}.")
-    return make_cells(noise, n, response, float(threshold))
+    return make_score_bins(noise, n, response, float(threshold))

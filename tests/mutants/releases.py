@@ -94,25 +94,26 @@ MUTANTS = (
         "an accuracy without noise",
         UNPAID,
         "metrics/noisy_counts.py",
-        "    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), crowd)\n",
-        "    return NoisyCount(int(exact[0]), n, noisy, isinstance(noise, Pure), crowd)\n",
+        "    return NoisyCount(int(noisy.values[0]), n, noisy, ",
+        "    return NoisyCount(int(exact[0]), n, noisy, ",
         ("private_scores, pure",),
     ),
     Mutant(
         "a confusion matrix of rows that are added, not replaced",
         SENSITIVITY,
         "metrics/noisy_counts.py",
-        "    noisy = ledger.add_noise(flat, MOVED, noise, name=name, proof=PROOF)\n",
-        "    noisy = ledger.add_noise(flat, ONE, noise, name=name, proof=PROOF)\n",
+        "    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=PROOF)\n",
+        "    noisy = ledger.add_noise(flat, COUNT_SENSITIVITY, noise, name=name, proof=PROOF)\n",
         ("private_confusion_matrix, pure",),
     ),
     Mutant(
         "edges of a curve at quantiles of private scores",
         STRUCTURE,
         "metrics/score_release.py",
-        "        cells = _cells(for_table, rows.n / ledger.rows_per_person, response, threshold)\n",
-        """        middle = float(sorted(X[:, 0])[rows.n // 2])
-        cells = _cells(for_table, rows.n, response, min(max(middle, 0.01), 0.99))
+        "_make_bins(table_noise, rows.n / ledger.rows_per_person, response, threshold)\n",
+        """_make_bins(
+            table_noise, rows.n, response, min(max(float(sorted(X[:, 0])[rows.n // 2]), 0.01), 0.99)
+        )
 """,
         ("private_scores, pure",),
     ),
@@ -120,14 +121,14 @@ MUTANTS = (
         "a share of a label beside the table",
         LEAK,
         "metrics/score_release.py",
-        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef check_parameters",
+        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef check_score_p",
         """        privacy=ledger.receipt(
-            assumptions=(*assumptions, f"{tally[1 + len(tally) // 2 :].sum()} rows are positive")
+            assumptions=(*assumptions, f"{counts[1 + len(counts) // 2 :].sum()} rows are positive")
         ),
     )
 
 
-def check_parameters""",
+def check_score_p""",
         ("private_scores, pure",),
     ),
 )
