@@ -12,8 +12,8 @@ from typing import NamedTuple
 from skpublicdp.accounting import Draw, Either, Event, Steps
 from skpublicdp.guarantees import Certificate, excess_error, n_rounds
 from skpublicdp.hypotheses import Cover, Hypothesis
-from skpublicdp.hypotheses.base import Table
 from skpublicdp.ledger import Ledger
+from skpublicdp.typing import Integers
 
 NAME = "exponential mechanism, exact draw"
 PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
@@ -39,7 +39,7 @@ class DrawnRule(NamedTuple):
 
 def search_cover(
     cover: Cover,
-    tabulate: Callable[[Cover], Table],
+    tabulate: Callable[[Cover], Integers],
     ledger: Ledger,
     *,
     sensitivity: int,

@@ -35,7 +35,10 @@ from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
-from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
+from skpublicdp.hypotheses.base import (
+    assumptions_of_class,
+    tabulate,
+)
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import (
     DEPENDENT_ROWS,
@@ -49,6 +52,7 @@ from skpublicdp.population_guarantee import (
     with_class_assumptions,
 )
 from skpublicdp.sanitizers import QuantileSanitizer
+from skpublicdp.typing import Floats
 
 
 class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
@@ -375,7 +379,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
 
     def _sanitize(
         self, rows: LabelledRows, sanitizer: Any, bounds: Any, ledger: Ledger
-    ) -> tuple[NDArray[np.float64], bool, bool]:
+    ) -> tuple[Floats, bool, bool]:
         """Return synthetic points, whether their randomness is secure and if they are of rows."""
         # Theorem 3.3 asks for thousands of points or millions; past this number a cover only grows
         size = int(min(max(1000, 2 / self.alpha), 20_000))

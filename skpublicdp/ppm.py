@@ -34,13 +34,16 @@ from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
 from skpublicdp.guarantees.mixed import CONE_DIMENSIONS, mixed_promise
 from skpublicdp.hypotheses import Cover, HalfspaceIntersections, PublicSample
-from skpublicdp.hypotheses.base import Rows, Table, tabulate
+from skpublicdp.hypotheses.base import (
+    tabulate,
+)
 from skpublicdp.hypotheses.cones import ConeCover
-from skpublicdp.hypotheses.intersections import IntersectionCover, most_supports
+from skpublicdp.hypotheses.halfspace_sets import AffineHull
+from skpublicdp.hypotheses.intersections import IntersectionCover, max_support_points
 from skpublicdp.hypotheses.polytopes import Polytope
-from skpublicdp.hypotheses.pools import AffineHull
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
+from skpublicdp.typing import Floats, Integers
 from skpublicdp.weights import weights_of
 
 ALPHA = 0.05
@@ -298,7 +301,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         numbers = len(rows.X_private), len(rows.X_public), len(supports)
         self._warn(guarantee, doubt, *numbers, n_dimensions)
 
-        def table(cover: Cover) -> Table:
+        def table(cover: Cover) -> Integers:
             private, public = (tabulate(cover, *part, n_jobs=self.n_jobs) for part in parts)
             return weights[0] * private + weights[1] * public
 
@@ -353,14 +356,14 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _supports(self, X_public: Rows, n_dimensions: int, ledger: Ledger) -> Rows:
+    def _supports(self, X_public: Floats, n_dimensions: int, ledger: Ledger) -> Floats:
         """Return the public rows that support halfspaces, a random part where they are too many."""
-        most = most_supports(n_dimensions) if self._is_theorem() and n_dimensions else 0
+        most = max_support_points(n_dimensions) if self._is_theorem() and n_dimensions else 0
         if not most or len(X_public) <= most:
             return X_public
         return X_public[ledger.subset(len(X_public), most)]
 
-    def _cover(self, rows: MixedRows, supports: Rows) -> IntersectionCover | ConeCover:
+    def _cover(self, rows: MixedRows, supports: Floats) -> IntersectionCover | ConeCover:
         """Build the family; its first label, inside, is the public one."""
         order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
@@ -378,7 +381,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     ) -> str:
         """Return what is in the way of any promise, from public numbers only."""
         if not cover.whole:
-            if not most_supports(n_dimensions):
+            if not max_support_points(n_dimensions):
                 return f"the halfspaces of Theorem 4.6 are too many in {n_dimensions} dimensions"
             return (
                 "the halfspaces are not those of Theorem 4.6, as they are with "
@@ -395,7 +398,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         self,
         rows: MixedRows,
         cover: IntersectionCover | ConeCover,
-        supports: Rows,
+        supports: Floats,
         n_dimensions: int,
     ) -> Promise:
         n_public, n_features = rows.X_public.shape

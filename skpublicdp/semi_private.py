@@ -40,7 +40,11 @@ from skpublicdp.hypotheses import (
     HypothesisClass,
     PublicSample,
 )
-from skpublicdp.hypotheses.base import FeatureName, Table, assumptions_of_class, tabulate
+from skpublicdp.hypotheses.base import (
+    FeatureName,
+    assumptions_of_class,
+    tabulate,
+)
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import (
     DEPENDENT_ROWS,
@@ -53,6 +57,7 @@ from skpublicdp.population_guarantee import (
     warn_if_vacuous,
     with_class_assumptions,
 )
+from skpublicdp.typing import Integers
 
 
 class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEstimator):
@@ -413,7 +418,7 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         self.privacy_ = receipt
         return self
 
-    def _table(self, cover: Cover, rows: Dataset) -> Table:
+    def _table(self, cover: Cover, rows: Dataset) -> Integers:
         """Tabulate the private rows, and the labelled public ones at their weight."""
         table = rows.fold(lambda X, y: tabulate(cover, X, y), n_jobs=self.n_jobs)
         labelled = rows.learned.labelled

@@ -8,3 +8,6 @@ Floats = NDArray[np.float64]
 
 Integers = NDArray[np.int64]
 """Array of 64-bit integers, of any shape: counts, scores and draws."""
+
+Codes = NDArray[np.intp]
+"""Array of positions, of any shape: codes of labels, cells and indices of rows."""

@@ -20,7 +20,7 @@ from skpublicdp.data import binning
 from skpublicdp.data.binning import count_below, cut_points, fine_edges, snapped
 from skpublicdp.data.columns import Column
 from skpublicdp.data.sources import source
-from skpublicdp.hypotheses.joint import joint_table
+from skpublicdp.hypotheses.contingency import contingency_table
 from tests.test_boosting_privacy import PUBLIC, cells_of, every_row, grid, some_rows, some_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
@@ -240,7 +240,7 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
     )
     values = rng.integers(-256, 257, 60).astype(float)
     weights, alike = values.astype(int), np.zeros(60, dtype=int)
-    expected = joint_table(asked.above, 9, codes.T, alike, weights, 1, order)[0]
+    expected = contingency_table(asked.above, 9, codes.T, alike, weights, 1, order)[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bin_splits, "MIN_SPLITS_PER_COLUMN", {order: 0})
         patch.setattr(bin_splits, "MIN_TABLE_ROWS", {order: 0})

@@ -38,8 +38,8 @@ def test_pairs_of_splits_are_counted_as_they_are(seed, n_features, heavy, kind):
         above[split + 1] = [X[row, features[split]] > splits.thresholds[split] for row in range(n)]
     expected = [(above * (weights * (y == label))) @ above.T for label in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splits_module, "CELL_ROWS", 32)
-        patch.setattr(splits_module, "joint_table", None)  # that is for fewer splits
+        patch.setattr(splits_module, "CELL_BLOCK_ROWS", 32)
+        patch.setattr(splits_module, "contingency_table", None)  # that is for fewer splits
         np.testing.assert_array_equal(splits.tabulate(X, y, weights, 3, 2), expected)
 
 

@@ -54,6 +54,7 @@ from skpublicdp.population_guarantee import (
 )
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
+from skpublicdp.typing import Codes, Floats
 
 
 class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, BaseEstimator):
@@ -236,7 +237,7 @@ class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, 
         self.budget = budget
 
     @all_or_nothing
-    def query(self, X: Any, y: Any = None, *, groups: Any = None) -> NDArray[np.intp]:
+    def query(self, X: Any, y: Any = None, *, groups: Any = None) -> Codes:
         """Draw the rows whose labels are wanted.
 
         Parameters
@@ -403,7 +404,7 @@ class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, 
         )  # the theorem is about one row
         return plan, kept, Ledger.of(self, epsilon=total_epsilon, event=event, ticket=ticket)
 
-    def _read_labels(self, y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    def _read_labels(self, y: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
         """Return (codes, classes) of rows that all have a label."""
         codes, _, _, classes = encode_labels(y, [y[:0]], self.classes)
         # -1 among more labels than two is the mark of a row without one, as in the other learners
@@ -417,9 +418,9 @@ class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, 
     def _fit_base(
         self,
         plan: Plan,
-        rows: tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]],
+        rows: tuple[Floats, NDArray[Any], Floats],
         classes: NDArray[Any],
-        public: NDArray[np.float64] | None,
+        public: Floats | None,
         y_public: Any,
         seed: int | None,
     ) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.binner import Binner, Codes, Floats, Integers
 from skpublicdp.hypotheses.base import PublicSample
-from skpublicdp.hypotheses.joint import joint_table
+from skpublicdp.hypotheses.contingency import contingency_table
 from skpublicdp.hypotheses.splits import Predicates, one_per_partition, shown, split_prior
 from skpublicdp.hypotheses.trees import TreeCover
 
@@ -112,7 +112,7 @@ MIN_SPLITS_PER_COLUMN, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
 def joint_gradient_sums(
     asked: Predicates, order: int, codes: Codes, sizes: list[int], values: Floats
 ) -> Integers:
-    """Add up values over the rows that meet one, two or three questions, as `joint_table` does.
+    """Add up values over the rows that meet one, two or three questions at a time.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def joint_gradient_sums(
     if few or len(values) < MIN_TABLE_ROWS[order]:
         X: NDArray[Any] = codes.T
         alike, weights = np.zeros(len(values), dtype=np.intp), values.astype(np.int64)
-        found: Integers = joint_table(asked.above, len(asked), X, alike, weights, 1, order)[0]
+        found: Integers = contingency_table(asked.above, len(asked), X, alike, weights, 1, order)[0]
         return found
     # the first column is that of no question, which all rows meet
     met: list[Floats] = [np.ones((1, 1))]

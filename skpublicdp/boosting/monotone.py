@@ -17,8 +17,7 @@ from skpublicdp.boosting.binner import Binner, Codes
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.bounds import position_of
 from skpublicdp.data.columns import Schema
-from skpublicdp.hypotheses.regions import EVERYTHING, Part, inside
-from skpublicdp.hypotheses.trees import DecisionTree
+from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion, intersect_interval
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -115,7 +114,10 @@ def _ordered_leaves(
     """Yield (lower, higher) leaves."""
     asked = np.unique(tree.splits.features).tolist()
     regions = [
-        {column: inside(region.get(column, EVERYTHING), -1, sizes[column] - 1) for column in asked}
+        {
+            column: intersect_interval(region.get(column, WHOLE_LINE), -1, sizes[column] - 1)
+            for column in asked
+        }
         for region in tree.regions()
     ]
     for (a, one), (b, other) in permutations(enumerate(regions), 2):
@@ -123,13 +125,15 @@ def _ordered_leaves(
             if not directions[column]:
                 continue
             elsewhere = all(_overlap(one[c], other[c]) for c in asked if c != column)
-            known = [inside(region[column], -1, sizes[column] - 2) for region in (one, other)]
+            known = [
+                intersect_interval(region[column], -1, sizes[column] - 2) for region in (one, other)
+            ]
             if elsewhere and all(known) and known[0][0][0] + 1 < known[1][-1][1]:
                 yield (a, b) if directions[column] > 0 else (b, a)
 
 
-def _overlap(one: Part, other: Part) -> bool:
-    return any(inside(one, low, high) for low, high in other)
+def _overlap(one: IntervalUnion, other: IntervalUnion) -> bool:
+    return any(intersect_interval(one, low, high) for low, high in other)
 
 
 def project_monotone(

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -55,6 +55,7 @@ from skpublicdp.label_boost.schedules import make_plan
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.typing import Floats
 
 
 class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, BaseEstimator):
@@ -390,7 +391,7 @@ class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, Base
         event = spends(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.of(self, event=event)
 
-    def _centre(self, X_public: NDArray[np.float64] | None, bounds: Any) -> NDArray[np.float64]:
+    def _centre(self, X_public: Floats | None, bounds: Any) -> Floats:
         """Return a point that no private row decides."""
         centre = np.zeros(self.n_features_in_) if X_public is None else np.median(X_public, axis=0)
         for column, (low, high) in limits_of(bounds, feature_names(self)).items():
@@ -423,7 +424,7 @@ class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, Base
     def _fit_labeler(
         self,
         rows: LabelledRows,
-        X_public: NDArray[np.float64] | None,
+        X_public: Floats | None,
         bounds: Any,
         epsilon: float,
         seed: int | None,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.guarantees import Promise
 from skpublicdp.guarantees.label_boost import Labeller, copied, labeller_error
@@ -29,6 +28,7 @@ from skpublicdp.population_guarantee import (
     with_class_assumptions,
 )
 from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.typing import Floats
 
 MEMBERS = (
     "what a base learner makes of rows with drawn labels is known of a SemiPrivateClassifier whose "
@@ -44,7 +44,7 @@ def boosted_promise(
     base: Any,
     beta: float,
     n_given: int,
-    log_size: Callable[[Any], NDArray[np.float64]],
+    log_size: Callable[[Any], Floats],
 ) -> Promise:
     """Add up what the labellers, the base learner and sampling may cost.
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.base_learner import spends
-from skpublicdp.hypotheses.base import assumptions_of_class
+from skpublicdp.hypotheses.base import (
+    assumptions_of_class,
+)
 from skpublicdp.label_boost.plan import Plan, rounds_epsilon
 from skpublicdp.ledger import Ledger
 

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.accounting import subsampled_epsilon
 from skpublicdp.base_learner import as_parameters, spends
@@ -18,11 +17,12 @@ from skpublicdp.guarantees import n_label_boost, n_private, vc_dimension
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.label_boost.plan import Plan, Round, affordable
 from skpublicdp.label_boost.relabel import check_rows_of, log_size, most_rows
+from skpublicdp.typing import Floats
 
 Sizes = Any
 """A number of rows, or an array of them."""
 
-LogSize = Callable[[Sizes], NDArray[np.float64]]
+LogSize = Callable[[Sizes], Floats]
 """Bounds the logarithm of the number of labelings of so many rows."""
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import clone
 
@@ -17,7 +16,9 @@ from skpublicdp.cover_search import DrawnRule, search_cover
 from skpublicdp.exceptions import SlicedPublicDataWarning
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, PublicSample
-from skpublicdp.hypotheses.base import Codes, Rows, Table, tabulate
+from skpublicdp.hypotheses.base import (
+    tabulate,
+)
 from skpublicdp.hypotheses.finite import UnionCover
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Product
@@ -25,6 +26,7 @@ from skpublicdp.model_selection.candidates import Candidate, Fit
 from skpublicdp.model_selection.search_rows import SearchRows
 from skpublicdp.population_guarantee import FITTED_STEPS, excess_error_guarantee, no_guarantee
 from skpublicdp.preprocessing import PublicFit
+from skpublicdp.typing import Codes, Floats, Integers
 
 NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
 PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
@@ -46,7 +48,7 @@ class Chosen(Hypothesis):
         self.candidate = candidate
         self.inner = inner
 
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return the code of the predicted label of rows as the candidate sees them."""
         return self.inner.predict(X)
 
@@ -71,8 +73,8 @@ class Scored:
         Codes of the labels of the others.
     """
 
-    X: Rows
-    weights: Table
+    X: Floats
+    weights: Integers
     n_private: int
     y_public: Codes
 
@@ -138,12 +140,12 @@ class CandidateCover(Cover):
         """Number of members."""
         return self.cover.size
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the table of the rows with given numbers, shape (n, 1)."""
         rows = X[:, 0].astype(np.intp)
         return self.cover.tabulate(self.scored.X[rows], y, weights * self.scored.weights[rows])
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the members, less the handicap."""
         family = self.cover.family(table)
         if not self.handicap:
@@ -156,7 +158,7 @@ class CandidateCover(Cover):
         return Chosen(self.candidate, self.cover.hypothesis(inner))
 
 
-def log_mass(family: Family, rate: float) -> NDArray[np.float64]:
+def log_mass(family: Family, rate: float) -> Floats:
     """Return ln Σ prior · exp(-rate · errors) of each family of a batch, in floats.
 
     For public families only: nothing exact hangs on it.

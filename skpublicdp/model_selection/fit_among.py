@@ -14,7 +14,7 @@ from skpublicdp.accounting import Draw, Steps, exact_fraction
 from skpublicdp.base_learner import as_parameters, fit_base, spends, with_all_labels
 from skpublicdp.data.reading import check_rows
 from skpublicdp.hypotheses import PublicSample
-from skpublicdp.hypotheses.finite import Model
+from skpublicdp.hypotheses.finite import ClassifierHypothesis
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.model_selection.candidates import Candidate, Fit
@@ -135,7 +135,9 @@ def fit_among(
     for kind in kinds:
         trial = kind.fit(paid(ledger, shares.trial, f"trial: {kind.label}"))
         X = rows.features(kind.candidate(trial.position)).X
-        errors.append(int((Model(trial.learner, sample).predict(X) != rows.codes).sum()))
+        errors.append(
+            int((ClassifierHypothesis(trial.learner, sample).predict(X) != rows.codes).sum())
+        )
     name = f"choice among {len(kinds)} kinds: exponential mechanism, one exact draw"
     table = Leaf(np.array(errors, dtype=np.int64))
     chosen = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]

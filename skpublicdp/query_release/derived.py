@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.binning import Bins, count_below, cut_columns
 from skpublicdp.data.columns import Codes, Rows, Schema
-from skpublicdp.hypotheses.base import CHUNK_ROWS
+from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
 from skpublicdp.query_release.cells import before
 from skpublicdp.query_release.line import LineRelease
 from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
@@ -46,11 +46,11 @@ class Derived(ABC):
 
     def codes_of_all(self, rows: Rows, n_jobs: int | None) -> Codes:
         """Code rows in chunks and by threads, neither of which changes a code."""
-        starts = range(0, len(rows), CHUNK_ROWS)
+        starts = range(0, len(rows), TABULATION_CHUNK_ROWS)
         if len(starts) < 2:
             return self.codes(rows)
         parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(self.codes)(rows[start : start + CHUNK_ROWS]) for start in starts
+            delayed(self.codes)(rows[start : start + TABULATION_CHUNK_ROWS]) for start in starts
         )
         return np.concatenate(list(parts))
 

@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.spatial import ConvexHull, QhullError
 
-from skpublicdp.hypotheses.base import Rows
 from skpublicdp.hypotheses.splits import quantile_thresholds
 from skpublicdp.hypotheses.sweeps import draw_directions, project, scales
+from skpublicdp.typing import Codes, Floats
 
-TOLERANCE = 1e-9
+RANGE_TOLERANCE = 1e-9
 """Distances below this share of the data's range are rounding."""
 
-ROUNDING = 2.0**-47
+MAGNITUDE_TOLERANCE = 2.0**-47
 """So are distances below this share of the data's magnitude: it holds sums of some features."""
 
-BOX = 4.0
+BOX_HALF_WIDTH = 4.0
 """Half the width, in public standard deviations, of the box that outlying halfspaces cut."""
 
-PAPER_FEATURES = 3
+MAX_SUPPORTED_DIMENSIONS = 3
 """The most features for which an automatic pool is supported by the public points themselves."""
 
-MOVES = (0.4, 0.2, 0.1, 0.05)
+PERTURBATIONS = (0.4, 0.2, 0.1, 0.05)
 """How far halfspaces are first turned and moved around a released one, in standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class HalfspaceSet:
     """Closed halfspaces `normal @ x >= offset`.
 
     Parameters
@@ -44,16 +44,16 @@ class Pool:
         A row on the hyperplane is inside.
     """
 
-    normals: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    normals: Floats
+    offsets: Floats
 
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def __getitem__(self, index: slice | NDArray[np.intp]) -> Pool:
-        return Pool(self.normals[index], self.offsets[index])
+    def __getitem__(self, index: slice | Codes) -> HalfspaceSet:
+        return HalfspaceSet(self.normals[index], self.offsets[index])
 
-    def contains(self, X: Rows, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    def contains(self, X: Floats, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Tell which rows are inside which halfspaces; scoring and predicting both come here.
 
         Parameters
@@ -76,9 +76,9 @@ class Pool:
         return out
 
 
-def joined(*pools: Pool) -> Pool:
+def joined(*pools: HalfspaceSet) -> HalfspaceSet:
     """Put pools end to end."""
-    return Pool(
+    return HalfspaceSet(
         np.concatenate([pool.normals for pool in pools]),
         np.concatenate([pool.offsets for pool in pools]),
     )
@@ -98,19 +98,19 @@ class AffineHull:
         The points within the hull.
     axes : ndarray of intp, shape (n_dimensions,)
         Features that tell the points of the hull apart: a hyperplane of them cuts it in one.
-    flat : Pool
+    flat : HalfspaceSet
         Halfspaces whose intersection is the hull, up to rounding; none where it is the whole space.
     points : ndarray of float64, shape (m, n_features)
         The points.
     """
 
-    def __init__(self, points: Rows) -> None:
+    def __init__(self, points: Floats) -> None:
         varies, scale = scales(points)
         standard = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
         # a full matrix for many points would be as large as their number squared
         full = len(standard) < standard.shape[1]
         _, sizes, basis = np.linalg.svd(standard, full_matrices=full)
-        rank = int((sizes > TOLERANCE * sizes.max(initial=0)).sum())
+        rank = int((sizes > RANGE_TOLERANCE * sizes.max(initial=0)).sum())
         self.coordinates = standard @ basis[:rank].T
         self.axes = np.arange(rank)
         if 0 < rank < len(scale):
@@ -122,10 +122,11 @@ class AffineHull:
         # other rows of the hull are off it by their own rounding
         slack = np.abs(low.normals) @ self._slack()
         self.flat = joined(
-            Pool(low.normals, low.offsets - slack), Pool(high.normals, high.offsets - slack)
+            HalfspaceSet(low.normals, low.offsets - slack),
+            HalfspaceSet(high.normals, high.offsets - slack),
         )
 
-    def supported(self, *subsets: NDArray[np.intp]) -> Pool:
+    def supported(self, *subsets: Codes) -> HalfspaceSet:
         """Return one halfspace that each subset of the points supports, then their opposites.
 
         Parameters
@@ -135,7 +136,7 @@ class AffineHull:
 
         Returns
         -------
-        Pool
+        HalfspaceSet
             Where a subset supports several halfspaces one of them is taken. The points on a
             hyperplane, up to rounding, are inside its halfspace and inside the opposite one. Of
             hyperplanes through the same points one is kept.
@@ -148,7 +149,7 @@ class AffineHull:
         kept = np.sort(first)
         return joined(low[kept], high[kept])
 
-    def _normals(self, subsets: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _normals(self, subsets: Codes) -> Floats:
         """Return, in the hull's coordinates, a normal to each subset of the points."""
         chosen = self.coordinates[subsets]
         spans = chosen[:, 1:] - chosen[:, :1]
@@ -157,8 +158,8 @@ class AffineHull:
         return np.asarray(np.linalg.svd(spans, full_matrices=True)[2][:, -1])
 
     def _through(
-        self, normals: NDArray[np.float64], subsets: NDArray[np.intp]
-    ) -> tuple[Pool, Pool, NDArray[np.bool_]]:
+        self, normals: Floats, subsets: Codes
+    ) -> tuple[HalfspaceSet, HalfspaceSet, NDArray[np.bool_]]:
         """Return halfspaces, their opposites, and which points lie on the hyperplanes.
 
         Normals have length 1 and are for standardised features.
@@ -166,7 +167,7 @@ class AffineHull:
         columns = np.ascontiguousarray(self.points.T)
         slack_of = self._slack()
         # a coefficient that is nothing but rounding would clutter the rule, and move what is on it
-        normals = np.where(np.abs(normals) <= TOLERANCE, 0.0, normals) / self._scale
+        normals = np.where(np.abs(normals) <= RANGE_TOLERANCE, 0.0, normals) / self._scale
         leading = normals[np.arange(len(normals)), (normals != 0).argmax(axis=1)]
         # the sign of a singular vector depends on the library; order must not
         normals = normals * np.sign(leading)[:, None] / np.abs(normals).max(axis=1, keepdims=True)
@@ -177,16 +178,17 @@ class AffineHull:
             slack = np.abs(normal) @ slack_of
             on[index] = np.abs(projected - projected[subset].mean()) <= slack
             ends[index] = projected[on[index]].min(), projected[on[index]].max()
-        return Pool(normals, ends[:, 0]), Pool(-normals, -ends[:, 1]), on
+        return HalfspaceSet(normals, ends[:, 0]), HalfspaceSet(-normals, -ends[:, 1]), on
 
-    def _slack(self) -> NDArray[np.float64]:
+    def _slack(self) -> Floats:
         """Return by how much of each feature rounding may move a point."""
         return np.asarray(
-            TOLERANCE * np.ptp(self.points, axis=0) + ROUNDING * np.abs(self.points).max(axis=0)
+            RANGE_TOLERANCE * np.ptp(self.points, axis=0)
+            + MAGNITUDE_TOLERANCE * np.abs(self.points).max(axis=0)
         )
 
 
-def paper_pool(hull: AffineHull, fewest: int = 1) -> Pool:
+def all_supported_halfspaces(hull: AffineHull, fewest: int = 1) -> HalfspaceSet:
     """Return C_pub of Algorithm 1: halfspaces and opposites that at most d points support.
 
     Parameters
@@ -199,7 +201,7 @@ def paper_pool(hull: AffineHull, fewest: int = 1) -> Pool:
 
     Returns
     -------
-    Pool
+    HalfspaceSet
         The halfspaces.
     """
     m, d = hull.coordinates.shape
@@ -211,8 +213,8 @@ def paper_pool(hull: AffineHull, fewest: int = 1) -> Pool:
     return hull.supported(*subsets) if subsets else hull.flat[:0]
 
 
-def paper_size(m: int, d: int, fewest: int = 1) -> int:
-    """Count the halfspaces of `paper_pool` for points in general position."""
+def n_supported_halfspaces(m: int, d: int, fewest: int = 1) -> int:
+    """Count the halfspaces of `all_supported_halfspaces` for points in general position."""
     return 2 * sum(math.comb(m, size) for size in range(fewest, d + 1))
 
 
@@ -237,11 +239,13 @@ def net_size(alpha: float, d: int) -> int:
     >>> net_size(0.05, 1), net_size(0.05, 2), net_size(0.2, 2)
     (420, 1640, 110)
     """
-    return paper_size(math.ceil(d / alpha * (1 - 1e-9)), 2 if d < 3 else PAPER_FEATURES)
+    return n_supported_halfspaces(
+        math.ceil(d / alpha * (1 - 1e-9)), 2 if d < 3 else MAX_SUPPORTED_DIMENSIONS
+    )
 
 
-def drawn_pool(hull: AffineHull, rows: NDArray[np.intp], most: int) -> Pool:
-    """Draw from those halfspaces of `paper_pool` that d points support, by fixed randomness.
+def random_supported_halfspaces(hull: AffineHull, rows: Codes, most: int) -> HalfspaceSet:
+    """Draw halfspaces that d of the points support, with a fixed seed.
 
     Parameters
     ----------
@@ -254,7 +258,7 @@ def drawn_pool(hull: AffineHull, rows: NDArray[np.intp], most: int) -> Pool:
 
     Returns
     -------
-    Pool
+    HalfspaceSet
         Halfspaces and their opposites. On a line they are at evenly spaced quantiles. Elsewhere
         most are supported by d random rows. One in eight is a facet of the convex hull of a random
         part of the rows, as Observation 4.2 needs where hardly any row is mislabelled: random rows
@@ -273,20 +277,18 @@ def drawn_pool(hull: AffineHull, rows: NDArray[np.intp], most: int) -> Pool:
 
 
 def _random_subsets(
-    hull: AffineHull, rows: NDArray[np.intp], size: int, generator: np.random.Generator
-) -> NDArray[np.intp]:
+    hull: AffineHull, rows: Codes, size: int, generator: np.random.Generator
+) -> Codes:
     """Draw up to so many sets of d points, dense places more often."""
     d = hull.coordinates.shape[1]
     subsets = np.sort(generator.choice(rows, (size, d)), axis=1)
     return np.asarray(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)])
 
 
-def _facets(
-    hull: AffineHull, rows: NDArray[np.intp], size: int, generator: np.random.Generator
-) -> NDArray[np.intp]:
+def _facets(hull: AffineHull, rows: Codes, size: int, generator: np.random.Generator) -> Codes:
     """Draw facets of the convex hulls of all rows, of half of them, of a quarter and so on."""
     d = hull.coordinates.shape[1]
-    facets: list[NDArray[np.intp]] = [np.empty((0, d), dtype=np.intp)]
+    facets: list[Codes] = [np.empty((0, d), dtype=np.intp)]
     halvings = max(1, (len(rows) // (4 * d)).bit_length())
     for attempt in range(size * halvings):
         part = np.unique(generator.choice(rows, len(rows) >> attempt % halvings, replace=False))
@@ -294,11 +296,11 @@ def _facets(
             facets.append(np.sort(part[ConvexHull(hull.coordinates[part]).simplices], axis=1))
         if sum(map(len, facets)) >= size:
             break
-    found: NDArray[np.intp] = generator.permutation(np.concatenate(facets))[:size]
+    found: Codes = generator.permutation(np.concatenate(facets))[:size]
     return found
 
 
-def spread_pool(points: Rows, most: int, alpha: float) -> Pool:
+def random_halfspaces(points: Floats, most: int, alpha: float) -> HalfspaceSet:
     """Draw halfspaces all over the space, for when public points span few of the useful ones.
 
     Parameters
@@ -312,7 +314,7 @@ def spread_pool(points: Rows, most: int, alpha: float) -> Pool:
 
     Returns
     -------
-    Pool
+    HalfspaceSet
         Halfspaces and their opposites: one half along `draw_directions`, each with one threshold
         at a public quantile, the other half with isotropic normals through uniform points of a box
         around the rows, in standard deviations.
@@ -325,23 +327,25 @@ def spread_pool(points: Rows, most: int, alpha: float) -> Pool:
     for normal in inner:
         cuts = quantile_thresholds(project(normal, columns), alpha)
         at_quantiles.append(generator.choice(cuts) if len(cuts) else math.nan)
-    box = generator.uniform(-BOX, BOX, size=(most // 2 - len(inner), points.shape[1]))
+    box = generator.uniform(
+        -BOX_HALF_WIDTH, BOX_HALF_WIDTH, size=(most // 2 - len(inner), points.shape[1])
+    )
     outer = generator.normal(size=box.shape) * varies / scale
     through = points.mean(axis=0) + box * scale
     normals = np.concatenate([inner, outer])
     offsets = np.concatenate([at_quantiles, (outer * through).sum(axis=1)])
     kept = np.isfinite(offsets) & normals.any(axis=1)
     largest = np.abs(normals[kept]).max(axis=1)
-    pool = Pool(normals[kept] / largest[:, None], offsets[kept] / largest)
-    return joined(pool, Pool(-pool.normals, -pool.offsets))
+    pool = HalfspaceSet(normals[kept] / largest[:, None], offsets[kept] / largest)
+    return joined(pool, HalfspaceSet(-pool.normals, -pool.offsets))
 
 
-def pool_around(middle: Pool, points: Rows, size: int, step: int) -> Pool:
+def halfspaces_near(middle: HalfspaceSet, points: Floats, size: int, step: int) -> HalfspaceSet:
     """Draw halfspaces near some, by public rows and fixed randomness.
 
     Parameters
     ----------
-    middle : Pool
+    middle : HalfspaceSet
         Halfspaces, at least one; they are kept.
     points : ndarray of float64, shape (m, n_features)
         Public rows.
@@ -352,10 +356,10 @@ def pool_around(middle: Pool, points: Rows, size: int, step: int) -> Pool:
 
     Returns
     -------
-    Pool
+    HalfspaceSet
         Those of `middle`, then others around each of them in turn. Among standardised rows a
         hyperplane is turned about the foot of a public row on it, by adding to its normal one of
-        `MOVES` times a random direction, and moved by half as much times a normal number.
+        `PERTURBATIONS` times a random direction, and moved by half as much times a normal number.
     """
     generator = np.random.default_rng(step)  # fixed: the pool is part of the method, not random
     points = points[np.lexsort(points.T)]  # the order of rows says nothing
@@ -371,11 +375,11 @@ def pool_around(middle: Pool, points: Rows, size: int, step: int) -> Pool:
     moves = generator.normal(size=normals.shape) * varies
     moves /= np.linalg.norm(moves, axis=1, keepdims=True)
     # every member of `middle` gets all distances
-    distances = 0.5 ** (step - 1) * np.resize(np.repeat(MOVES, len(middle)), len(normals))
+    distances = 0.5 ** (step - 1) * np.resize(np.repeat(PERTURBATIONS, len(middle)), len(normals))
     normals += distances[:, None] * moves
     offsets = (normals * feet).sum(axis=1)
     offsets += distances / 2 * generator.normal(size=len(normals))
     normals /= scale
     offsets += (normals * mean).sum(axis=1)
     largest = np.abs(normals).max(axis=1)
-    return joined(middle, Pool(normals / largest[:, None], offsets / largest))
+    return joined(middle, HalfspaceSet(normals / largest[:, None], offsets / largest))

@@ -10,32 +10,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.hypotheses.base import Codes, Rows, Table
+from skpublicdp.typing import Codes, Floats, Integers
 
-BLOCK_ROWS = 1 << 14
+CONTINGENCY_BLOCK_ROWS = 1 << 14
 """Rows whose indicators are held at a time."""
 
-TABLE_BYTES = 1 << 30
+MAX_TABLE_BYTES = 1 << 30
 """A larger table is refused."""
 
-Indicators = Callable[[Rows, NDArray[np.float32]], Any]
+Indicators = Callable[[Floats, NDArray[np.float32]], Any]
 """Writes 1 where a row meets a predicate and 0 elsewhere, shape (n_predicates, n)."""
 
 
-def joint_bytes(n_predicates: int, n_classes: int, order: int) -> int:
+def contingency_bytes(n_predicates: int, n_classes: int, order: int) -> int:
     """Count the bytes of a joint table."""
     return int(8 * n_classes * (n_predicates + 1) ** order)
 
 
-def joint_table(
+def contingency_table(
     indicators: Indicators,
     n_predicates: int,
-    X: Rows,
+    X: Floats,
     y: Codes,
-    weights: Table,
+    weights: Integers,
     n_classes: int,
     order: int,
-) -> Table:
+) -> Integers:
     """Weigh the rows of each label that meet as many predicates at a time as `order` says.
 
     Parameters
@@ -61,8 +61,8 @@ def joint_table(
     table = np.zeros((n_classes, *[n_predicates + 1] * order), dtype=np.int64)
     heaviest = int(weights.max(initial=1))
     # every sum of a block stays an exact integer in the type it is added in
-    dtype: Any = np.float32 if heaviest * BLOCK_ROWS <= 1 << 24 else np.float64
-    block = max(1, min(BLOCK_ROWS, len(X), (1 << 53) // heaviest))
+    dtype: Any = np.float32 if heaviest * CONTINGENCY_BLOCK_ROWS <= 1 << 24 else np.float64
+    block = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), (1 << 53) // heaviest))
     met = np.empty((n_predicates + 1) * block, dtype=np.float32)
     by_class = np.argsort(y, kind="stable")
     edges = np.searchsorted(y[by_class], np.arange(n_classes + 1))
@@ -78,7 +78,9 @@ def joint_table(
     return _symmetric(table) if order == 3 else table
 
 
-def _add_sums(table: Table, side: NDArray[np.float32], weight: Table | None, dtype: Any) -> None:
+def _add_sums(
+    table: Integers, side: NDArray[np.float32], weight: Integers | None, dtype: Any
+) -> None:
     """Add the weight of the rows that are 1 in as many rows of `side` as the table has axes.
 
     From triples on only the entries whose first index is the least are filled.
@@ -104,7 +106,7 @@ def _add_sums(table: Table, side: NDArray[np.float32], weight: Table | None, dty
         table += left[0].sum(dtype=np.float64).astype(np.int64)
 
 
-def _symmetric(table: Table) -> Table:
+def _symmetric(table: Integers) -> Integers:
     """Copy the entries (c, i, j, k) with least i to all orders of i, j, k."""
     for least in range(table.shape[1]):
         block = table[:, least, least:, least:]
@@ -117,9 +119,9 @@ def pair_counts(
     columns: Sequence[NDArray[np.integer[Any]]],
     sizes: Sequence[int],
     y: Codes,
-    weights: Table,
+    weights: Integers,
     n_classes: int,
-) -> Iterator[tuple[int, int, Table]]:
+) -> Iterator[tuple[int, int, Integers]]:
     """Weigh the rows of each label in each pair of cells of two columns.
 
     Parameters
@@ -129,7 +131,7 @@ def pair_counts(
     sizes : sequence of int
         How many cells each column has.
     y, weights, n_classes
-        As in `joint_table`.
+        As in `contingency_table`.
 
     Yields
     ------
