@@ -365,7 +365,7 @@ def test_parameters_of_rounds_and_votes():
     def stages(**parameters):
         return [m.name for m in fitted(epsilon=8, **parameters).privacy_.mechanisms]
 
-    sums = "noisy sums of residuals over cells"
+    sums = "noisy gradient histogram"
     assert stages(method="moments").count(sums) > 2
     assert stages(method="moments", max_rounds=2).count(sums) == 2
     voting = fitted(method="votes", max_rounds=3, learning_rate=0.5)
@@ -624,7 +624,7 @@ def test_rules_count_persons():
 
     def sums(**parameters):
         clf = fitted(method="moments", epsilon=8, **parameters)
-        return [m.name for m in clf.privacy_.mechanisms].count("noisy sums of residuals over cells")
+        return [m.name for m in clf.privacy_.mechanisms].count("noisy gradient histogram")
 
     assert sums(max_rows_per_group=4, groups=groups) < sums()
 

@@ -1,11 +1,10 @@
-"""The additive model, learned from released sums and public rows alone."""
+"""Additive posterior fit: bin scores conditioned on noisy gradient histograms, round by round."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.budget_split import MISMATCH
@@ -38,50 +37,54 @@ from skpublicdp.boosting.public_labels import (
     mix_gaussians,
 )
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 SHIFT_THRESHOLD, LARGE_SHIFT_THRESHOLD = 1.6, 5.0
-"""Values of the drift statistic beyond which public rows are reweighed, or hardly trusted.
+"""Values of the shift statistic above which public rows are reweighted, or the scores are damped.
 
-With few cells it varies more: then the first is at three of its standard deviations at least.
+The statistic is a mean of squared standardised differences of bin counts, so it is about 1 without
+a shift. With few bins it varies more. The first threshold is therefore raised to three of its
+standard deviations.
 """
 
 
 class AdditiveFit:
-    """Scores of cells, round by round.
+    """Gaussian posterior of the bin scores of an additive model, updated round by round.
+
+    Each round takes a noisy gradient histogram of the current model. Everything here is a function
+    of released histograms and public rows.
 
     Parameters
     ----------
     features : Binner
-        Cells.
+        Bins of all columns.
     design : WeightedPublicRows
-        Public rows and the number of private ones.
+        Public rows and the number of private rows.
     strategy : HistogramStrategy
-        What is measured.
+        Linear combinations of bins that are measured.
     n_targets : int
-        1 for two labels, otherwise their number.
+        1 for two labels, otherwise the number of labels.
     pure : bool
-        How residuals are scaled.
+        Whether gradients are scaled for the 1-norm (pure DP) or the Euclidean norm.
     public_labels : PublicLabels, optional
-        Outcomes of public rows.
+        Targets of public rows.
 
     Attributes
     ----------
     model : AdditiveModel
-        The model so far.
-    null_model : Model
-        The model before the first round.
+        Current model.
+    null_model : AdditiveModel
+        Model before the first round.
     posteriors : list of BinPosterior
-        What is believed of each target's scores; empty before the first round.
+        Posterior of each target's scores; empty before the first round.
     drift : float or None
-        How unlike the public rows are, about 1 if they are of the same population.
+        Shift statistic of the public rows, about 1 without a covariate shift.
     drifted : bool
-        Whether that is more than chance.
+        Whether the shift is larger than chance.
     design : WeightedPublicRows
-        The public rows, reweighed if they look unlike.
+        Public rows, reweighted if there is a shift.
     overshot : bool
-        Whether a step overshot, so that no further one should be made.
+        Whether an update was taken back in part, after which no further round is useful.
     """
 
     def __init__(
@@ -109,26 +112,28 @@ class AdditiveFit:
         self._strategy = strategy
         self._total_weight = strategy.total_weight / STRATEGY_UNIT
         self._Z = strategy.apply(design.X) / STRATEGY_UNIT
-        self._expected, self._spread = self._expected_bin_counts()
+        self._expected, self._expected_variances = self._expected_bin_counts()
         self._counts: Floats | None = None
         self._count_variance = np.inf
         self._steps: list[Floats] = []
 
     @property
     def covariances(self) -> list[Floats]:
-        """What is believed of the scores of each column, shape (n_targets, n_cells, n_cells)."""
+        """Posterior covariances of each column's scores, shape (n_targets, n_bins, n_bins)."""
         columns = zip(*(posterior.covariances for posterior in self.posteriors), strict=True)
         return [np.array(column) for column in columns]
 
     def update(self, noisy: NoisyHistogram) -> None:
-        """Take in the released table of the present model."""
-        self._count(noisy)
+        """Condition the scores on the noisy histogram of the current model."""
+        self._pool_counts(noisy)
         if not self.posteriors:
-            self._begin(noisy)
+            self._fit_first(noisy)
         elif not self._line_search_back(noisy):
             updated = [
-                condition_on(posterior, self.design, released)
-                for posterior, released in zip(self.posteriors, self._releases(noisy), strict=True)
+                condition_on(posterior, self.design, statistic)
+                for posterior, statistic in zip(
+                    self.posteriors, self._statistics(noisy), strict=True
+                )
             ]
             self._steps = [
                 new.factors.mean - old.factors.mean
@@ -138,19 +143,19 @@ class AdditiveFit:
         self._set_model()
 
     def pool_first_release(self, noisy: NoisyHistogram) -> None:
-        """Take in another table of the model before the first round, and begin again."""
+        """Average the first histogram with a second one of the null model, and fit anew."""
         assert self._first is not None
-        self._count(noisy)
+        self._pool_counts(noisy)
         first = self._first
         old, new = 1 / first.variance, 1 / noisy.variance
         pooled = (old * first.sums + new * noisy.sums) / (old + new)
         self.posteriors, self._steps = [], []
         self.model = self.null_model
-        self._begin(NoisyHistogram(pooled, None, 1 / (old + new), np.inf))
+        self._fit_first(NoisyHistogram(pooled, None, 1 / (old + new), np.inf))
         self._set_model()
 
     def shrink_by_half(self) -> None:
-        """Halve all scores: they rest on public rows that look unlike the private ones."""
+        """Halve all scores, because they rest on public rows with a large covariate shift."""
         self.model = AdditiveModel(
             self.model.scores // 2, self.model.intercepts, self.model.offsets
         )
@@ -161,153 +166,172 @@ class AdditiveFit:
         self.model = AdditiveModel(integers[:, :-1], integers[:, -1], self._features.offsets)
 
     def _expected_bin_counts(self) -> tuple[Floats, Floats]:
-        """Return the counts that public rows lead to expect, and their variances."""
+        """Return the expected measured counts, from public rows, and their sampling variances."""
         n, m = self._public.n, self._public.effective_size
         shares = expected_bin_shares(self._features, self._public)
         means = self._strategy.apply(shares) / STRATEGY_UNIT
         squares = replace(self._strategy, blocks=tuple(b**2 for b in self._strategy.blocks))
-        spread = squares.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
-        for part, is_identity in zip(
+        variances = squares.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
+        for block, is_identity in zip(
             self._strategy.column_slices, self._strategy.is_identity, strict=True
         ):
-            if not is_identity:  # the counts of single cells are as good as independent
-                spread[part] -= means[part] ** 2
-        means[-1], spread[-1] = self._total_weight, 0.0  # the number of rows is public
-        return n * means, n**2 * np.maximum(spread, 0.0) / m
+            if not is_identity:  # counts of single bins are nearly independent
+                variances[block] -= means[block] ** 2
+        means[-1], variances[-1] = self._total_weight, 0.0  # the number of rows is public
+        return n * means, n**2 * np.maximum(variances, 0.0) / m
 
-    def _count(self, noisy: NoisyHistogram) -> None:
-        """Pool counts by their precision, and weigh public rows by them if they look unlike."""
+    def _pool_counts(self, noisy: NoisyHistogram) -> None:
+        """Pool the counts by precision, test for a shift and reweight the public rows if needed.
+
+        The first counts give the shift statistic. After a significant shift the weights of the
+        public rows are calibrated to the pooled counts.
+        """
         if noisy.counts is None:
             return
         n, counts = self._public.n, noisy.counts.copy()
-        free = 0
-        for part, is_identity in zip(
+        degrees = 0
+        for block, is_identity in zip(
             self._strategy.column_slices, self._strategy.is_identity, strict=True
         ):
-            free += part.stop - part.start
-            if is_identity:  # their total is public
-                counts[part] += (n - counts[part].sum()) / (part.stop - part.start)
-                free -= 1
+            degrees += block.stop - block.start
+            if is_identity:  # the counts of all bins add up to n, which is public
+                counts[block] += (n - counts[block].sum()) / (block.stop - block.start)
+                degrees -= 1
         old, new = 1 / self._count_variance, 1 / noisy.count_variance
         if self._counts is None:
-            misses = (counts - self._expected) ** 2 / (noisy.count_variance + self._spread)
-            self.drift = float(misses[:-1].sum() / max(free, 1))
-            self.drifted = self.drift > max(SHIFT_THRESHOLD, 1 + 3 * np.sqrt(2 / max(free, 1)))
+            variances = noisy.count_variance + self._expected_variances
+            squares = (counts - self._expected) ** 2 / variances
+            self.drift = float(squares[:-1].sum() / max(degrees, 1))
+            self.drifted = self.drift > max(SHIFT_THRESHOLD, 1 + 3 * np.sqrt(2 / max(degrees, 1)))
             self._counts = counts
         else:
             self._counts = (old * self._counts + new * counts) / (old + new)
         self._count_variance = 1 / (old + new)
         if self.drifted:
             variances = np.full(len(self._counts), self._count_variance)
-            told, Z = whiten_and_reduce(self._counts, variances, self._Z)
-            self.design = calibrate_weights(self._public, Z, told, 1.0)
+            whitened, Z = whiten_and_reduce(self._counts, variances, self._Z)
+            self.design = calibrate_weights(self._public, Z, whitened, 1.0)
 
     def _baseline(self) -> tuple[Floats, Floats]:
-        """Return what the present model makes of public rows: probabilities, and their `scale`."""
-        cells = self._public.X.astype(np.int64)
-        baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ cells.T)
+        """Return the current probabilities of the public rows, and their gradient scales."""
+        indicators = self._public.X.astype(np.int64)
+        baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ indicators.T)
         return baseline, gradient_scale(baseline, self._pure)
 
-    def _releases(self, noisy: NoisyHistogram) -> list[NoisyStatistic]:
-        """Describe released sums of the present model, for each target."""
-        baseline, factor = self._baseline()
+    def _statistics(self, noisy: NoisyHistogram) -> list[NoisyStatistic]:
+        """Return the whitened gradient sums of the current model, for each target."""
+        baseline, scale = self._baseline()
         variances = np.full(noisy.sums.shape[1], noisy.variance)
         sums, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
         noise = np.eye(Z.shape[1])
         return [
-            NoisyStatistic(told, noise, Z, factor, probability)
-            for told, probability in zip(sums, baseline, strict=True)
+            NoisyStatistic(total, noise, Z, scale, probability)
+            for total, probability in zip(sums, baseline, strict=True)
         ]
 
-    def _begin(self, noisy: NoisyHistogram) -> None:
-        """Centre the first sums at the shares of the labels, choose the smoothness and begin."""
+    def _fit_first(self, noisy: NoisyHistogram) -> None:
+        """Fit the first posterior: centre the sums, choose prior variances, condition.
+
+        The gradient sums of the null model are shifted to those at each target's estimated rate,
+        with the shrunk bin counts. Prior variances follow by empirical Bayes.
+        """
         self._first = noisy
         n, m = self._public.n, len(self._public.X)
         counts, count_variance = self._shrunk_bin_counts()
         blocks = prior_covariances(self._features, self.design)
-        baseline, factor = (found[..., 0] for found in self._baseline())  # all rows are alike
-        starts, releases = [], []
-        for center, sums in zip(baseline, noisy.sums / factor, strict=True):
+        # all rows have the same probability under the null model
+        baseline, scale = (values[..., 0] for values in self._baseline())
+        priors, statistics = [], []
+        for center, sums in zip(baseline, noisy.sums / scale, strict=True):
             rate = center + self._total_gradient(sums) / n
-            least = min(max(0.01, 3 / n), 0.5)
-            rate = float(np.clip(rate, least, 1 - least))
-            told, Z = whiten_and_reduce(
+            min_rate = min(max(0.01, 3 / n), 0.5)
+            rate = float(np.clip(rate, min_rate, 1 - min_rate))
+            total, Z = whiten_and_reduce(
                 sums + (center - rate) * counts,
-                noisy.variance / factor**2 + (center - rate) ** 2 * count_variance,
+                noisy.variance / scale**2 + (center - rate) ** 2 * count_variance,
                 self._Z,
             )
-            centred = NoisyStatistic(told, np.eye(len(told)), Z, np.ones(m), np.full(m, rate))
+            centred = NoisyStatistic(total, np.eye(len(total)), Z, np.ones(m), np.full(m, rate))
             theta = fit_prior_variances(blocks, self.design, centred, rate)
-            starts.append(bin_prior(blocks, theta, float(np.log(rate / (1 - rate))), self.design.X))
-            releases.append(centred)
-        self.posteriors = self._conditioned(starts, releases)
-        pairs = zip(self.posteriors, starts, strict=True)
-        self._steps = [posterior.factors.mean - start.factors.mean for posterior, start in pairs]
+            intercept = float(np.log(rate / (1 - rate)))
+            priors.append(bin_prior(blocks, theta, intercept, self.design.X))
+            statistics.append(centred)
+        self.posteriors = self._condition_priors(priors, statistics)
+        pairs = zip(self.posteriors, priors, strict=True)
+        self._steps = [posterior.factors.mean - prior.factors.mean for posterior, prior in pairs]
 
-    def _conditioned(
-        self, starts: list[BinPosterior], releases: list[NoisyStatistic]
+    def _condition_priors(
+        self, priors: list[BinPosterior], statistics: list[NoisyStatistic]
     ) -> list[BinPosterior]:
-        """Condition on a release, after public outcomes as far as it has evidence of these."""
-        trusts = POWER_PRIORS[:1] if self._public_labels is None else POWER_PRIORS
-        evidence = np.zeros(len(trusts))
-        found: list[list[GaussianPosterior]] = []
-        for target, (start, release) in enumerate(zip(starts, releases, strict=True)):
-            found.append([])
-            for place, trust in enumerate(trusts):
-                along = start.factors
-                if self._public_labels is not None and trust:
-                    X, outcomes = (
-                        start.X[self._public_labels.rows],
-                        self._public_labels.outcomes[target],
-                    )
-                    along = laplace_approximation(along, X, outcomes, trust)
-                along, told = gauss_newton_update(along, replace(self.design, X=start.X), release)
-                evidence[place] += told
-                found[-1].append(along)
-        weights = evidence_weights(evidence)
+        """Condition on public labels as a power prior, then on the statistics.
+
+        The exponents of the power prior are averaged by their marginal likelihood.
+        """
+        exponents = POWER_PRIORS[:1] if self._public_labels is None else POWER_PRIORS
+        log_evidence = np.zeros(len(exponents))
+        posteriors: list[list[GaussianPosterior]] = []
+        for target, (prior, statistic) in enumerate(zip(priors, statistics, strict=True)):
+            posteriors.append([])
+            for i, exponent in enumerate(exponents):
+                factors = prior.factors
+                if self._public_labels is not None and exponent:
+                    X = prior.X[self._public_labels.rows]
+                    y = self._public_labels.outcomes[target]
+                    factors = laplace_approximation(factors, X, y, exponent)
+                factors, log_likelihood = gauss_newton_update(
+                    factors, replace(self.design, X=prior.X), statistic
+                )
+                log_evidence[i] += log_likelihood
+                posteriors[-1].append(factors)
+        weights = evidence_weights(log_evidence)
         return [
-            replace(start, factors=mix_gaussians(posteriors, weights))
-            for start, posteriors in zip(starts, found, strict=True)
+            replace(prior, factors=mix_gaussians(components, weights))
+            for prior, components in zip(priors, posteriors, strict=True)
         ]
 
     def _total_gradient(self, sums: Floats) -> float:
-        """Estimate the sum over all rows: from the row that measures it and from each column."""
+        """Estimate the sum over all rows: from its own measurement and from each column's bins."""
         estimates, precisions = [sums[-1] / self._total_weight], [self._total_weight**2]
-        for part, is_identity in zip(
+        for block, is_identity in zip(
             self._strategy.column_slices, self._strategy.is_identity, strict=True
         ):
             if is_identity:
-                estimates.append(sums[part].sum())
-                precisions.append(1 / (part.stop - part.start))
+                estimates.append(sums[block].sum())
+                precisions.append(1 / (block.stop - block.start))
         return float(np.average(estimates, weights=precisions))
 
     def _shrunk_bin_counts(self) -> tuple[Floats, Floats]:
-        """Return counts, as released ones and public rows have it, and their variances."""
+        """Return released counts shrunk towards the expected ones, and their variances."""
         if self._counts is None:
-            return self._expected, self._spread
-        # public rows that look unlike say little of the counts
-        spread = self._spread * max(1.0, self.drift or 1.0)
-        trust = spread / (spread + self._count_variance)
-        counts = self._expected + trust * (self._counts - self._expected)
-        return counts, trust * self._count_variance
+            return self._expected, self._expected_variances
+        # with a shift, the public rows are worse predictors of the counts
+        prior_variances = self._expected_variances * max(1.0, self.drift or 1.0)
+        gain = prior_variances / (prior_variances + self._count_variance)
+        counts = self._expected + gain * (self._counts - self._expected)
+        return counts, gain * self._count_variance
 
     def _line_search_back(self, noisy: NoisyHistogram) -> bool:
-        """Undo part of the last step where what it left points backwards, and stop there."""
+        """Take back part of the last step if the new gradient along it is significantly negative.
+
+        Only with reweighted public rows, whose curvature estimate may be too small. The step
+        length is the generalised least squares estimate along the last step.
+        """
         if self.design is self._public:
             return False
         n, w = self.design.n, self.design.weights
-        for target, released in enumerate(self._releases(noisy)):
-            q = released.baseline * (1 - released.baseline)
+        for target, statistic in enumerate(self._statistics(noisy)):
+            q = statistic.baseline * (1 - statistic.baseline)
             posterior, step = self.posteriors[target], self._steps[target]
-            moved = posterior.X @ step[:-1] + step[-1]
-            towards = n * released.Z.T @ (w * q * released.scale * moved)
-            own = n * (1 + MISMATCH * n * self.design.concentration) * w * q * released.scale**2
-            S = (released.Z * own[:, None]).T @ released.Z + released.covariance
-            solved = np.linalg.solve(S, towards)
-            precision = float(towards @ solved)
-            if precision <= 0:  # nothing that is measured moved
+            change = posterior.X @ step[:-1] + step[-1]
+            direction = n * statistic.Z.T @ (w * q * statistic.scale * change)
+            sampling = n * (1 + MISMATCH * n * self.design.concentration) * w * q
+            sampling = sampling * statistic.scale**2
+            S = (statistic.Z * sampling[:, None]).T @ statistic.Z + statistic.covariance
+            solved = np.linalg.solve(S, direction)
+            precision = float(direction @ solved)
+            if precision <= 0:  # the step changed nothing that is measured
                 continue
-            slope = float(solved @ released.total) / precision
+            slope = float(solved @ statistic.total) / precision
             if slope < -2 / np.sqrt(precision):
                 mean = posterior.factors.mean - step + step / (1 - slope)
                 self.posteriors[target] = replace(

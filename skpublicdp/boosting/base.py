@@ -29,7 +29,6 @@ from skpublicdp.boosting.explain import (
 )
 from skpublicdp.boosting.fit import BoostingFit, FittedModel
 from skpublicdp.boosting.local_explanation import LocalExplanation, explain_rows
-from skpublicdp.boosting.model import Integers
 from skpublicdp.boosting.monotone import validate_monotonic_cst
 from skpublicdp.boosting.term_text import Term, describe_terms, list_terms
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
@@ -39,6 +38,7 @@ from skpublicdp.data.predicting import Rule, apply_rule
 from skpublicdp.exceptions import DriftWarning, TooFewRowsWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import NO_THEOREM, no_guarantee
+from skpublicdp.typing import Integers
 
 
 class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.binner import Binner, Codes, Floats, Integers
+from skpublicdp.boosting.binner import Binner, Codes
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.contingency import contingency_table
 from skpublicdp.hypotheses.splits import Predicates, one_per_partition, shown, split_prior
 from skpublicdp.hypotheses.trees import TreeCover
+from skpublicdp.typing import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, refine_splits
 from skpublicdp.boosting.binner import Binner, Codes, ColumnBins
-from skpublicdp.boosting.model import AdditiveModel, Integers
+from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.binning import snapped
 from skpublicdp.data.spool import store
 from skpublicdp.hypotheses.splits import Predicates
+from skpublicdp.typing import Integers
 
 CHUNK_ROWS = 1 << 17
 """Rows that are worked on at a time: with fewer, threads wait for Python more than they work."""

@@ -16,9 +16,10 @@ from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
 from skpublicdp.boosting.fit import BoostingFit, FittedModel
-from skpublicdp.boosting.model import MARGIN_UNIT, Integers
+from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.labels import Labels
 from skpublicdp.data.predicting import Rule, ScoresRows, each_row
+from skpublicdp.typing import Integers
 
 Floats = NDArray[np.float64]
 

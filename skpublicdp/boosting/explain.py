@@ -15,8 +15,7 @@ from skpublicdp.boosting.fit import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.trees import DecisionTree
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)

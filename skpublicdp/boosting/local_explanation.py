@@ -14,8 +14,7 @@ from skpublicdp.boosting.binner import Codes
 from skpublicdp.boosting.explain import Pair, Shape, Tree
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.boosting.term_text import N_TERMS_SHOWN, Term
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,9 +18,8 @@ from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.bounds import position_of
 from skpublicdp.data.columns import Schema
 from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion, intersect_interval
+from skpublicdp.typing import Floats
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Directions = NDArray[np.int8]
 
 Projection = Callable[[Floats, Floats], Floats]

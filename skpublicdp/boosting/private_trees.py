@@ -17,7 +17,6 @@ from skpublicdp.boosting.histograms import PROOF, histogram_sums
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     MAX_GRADIENT,
-    Integers,
     boosting_weights,
     gradient_scale,
     probabilities,
@@ -32,8 +31,7 @@ from skpublicdp.boosting.posterior import (
 from skpublicdp.boosting.public_labels import WarmStart, evidence_weights, mix_models
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.ledger import Ledger
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats, Integers
 
 MAX_ROW_WEIGHT = 16
 """Weight of a row that the model gets wrong: weights are from 0 to this."""

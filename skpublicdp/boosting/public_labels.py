@@ -19,8 +19,7 @@ from skpublicdp.boosting.posterior import (
     bin_prior,
     prior_covariances,
 )
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 POWER_PRIORS = (0.0, 0.1, 0.3, 1.0)
 """Powers to which the likelihood of public outcomes may be raised; evidence weighs them."""

@@ -14,8 +14,7 @@ from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_rais
 from skpublicdp.boosting.model import TARGET_LEVELS
 from skpublicdp.data.labels import Kind, Targets, check_flat, refuse_types
 from skpublicdp.exceptions import warn
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
 """So many public outcomes or more have bounds at these quantiles, fewer beyond their ends."""

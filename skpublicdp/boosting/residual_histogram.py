@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from skpublicdp.accounting import Sensitivity
@@ -15,9 +14,7 @@ from skpublicdp.boosting.histograms import PROOF
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
 from skpublicdp.ledger import Ledger
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 RESIDUAL_SHARE = Fraction(1, 25)
 """Share of the budget for the counts of residuals."""

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.boosting.explain import Pair, Shape, Tree
 from skpublicdp.boosting.model import AdditiveModel
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 N_TERMS_SHOWN = 10
 """So many columns, pairs and trees are explained in full; the others are named."""

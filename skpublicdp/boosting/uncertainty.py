@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import Codes, ColumnBins
@@ -13,8 +12,7 @@ from skpublicdp.boosting.explain import centred_deviations
 from skpublicdp.boosting.fit import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.hypotheses.trees import DecisionTree
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 SLOPE_WINDOW = 12
 """Scores are taken for a line over one of so many parts of a column's cells, on either side."""

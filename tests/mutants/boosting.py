@@ -35,8 +35,8 @@ MUTANTS = (
         "residuals of outcomes that are rounded when they are added up",
         FLOATS,
         "boosting/loss.py",
-        "        return np.rint(residuals, out=residuals), slopes\n",
-        "        return residuals, slopes\n",
+        "        return np.rint(gradients, out=gradients), hessians\n",
+        "        return gradients, hessians\n",
         (f"{REGRESSOR}, trees grown",),
     ),
     Mutant(
@@ -98,8 +98,8 @@ MUTANTS = (
         "sums without the counts beside them",
         SENSITIVITY,
         "boosting/strategy.py",
-        'int((moved + weight * cdist(columns, columns, "cityblock")).max())\n',
-        "int(moved.max())\n",
+        'int((changes + weight * cdist(columns, columns, "cityblock")).max())\n',
+        "int(changes.max())\n",
         (f"{CLASSIFIER}, pure",),
     ),
     Mutant(
