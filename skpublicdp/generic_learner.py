@@ -25,7 +25,7 @@ from skpublicdp._internal.parameters import (
 from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.decimals import written_below
 from skpublicdp.accounting.events import NOTHING
-from skpublicdp.base_learner import fit_silently, spends
+from skpublicdp.base_learner import fit_without_leaks, mechanism_event
 from skpublicdp.cover_search import NAME, DrawnRule, search_cover
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
@@ -272,7 +272,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         check_parameters(self)
         sanitizer, delta = self._sanitizer()
         epsilon = exact_fraction(self.epsilon)
-        ledger = Ledger.of(self, event=spends(epsilon, delta), delta=delta)
+        ledger = Ledger.of(self, event=mechanism_event(epsilon, delta), delta=delta)
         rows = split_labelled(
             self,
             X,
@@ -388,7 +388,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         if len(X):
             self._settle(sanitizer, bounds, ledger)
             paid = ledger.child(ledger.event, name=name, proof="its own documentation")
-            fit_silently(sanitizer, X)
+            fit_without_leaks(sanitizer, X)
             looked, secure = _checked(sanitizer, paid)
         if not looked and len(rows.X_public):
             return rows.X_public[:0], True, False

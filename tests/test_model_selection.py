@@ -27,8 +27,8 @@ from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.model_selection.family import CandidateCover, Scored, log_mass
-from skpublicdp.model_selection.fit_among import shares_of
+from skpublicdp.model_selection.family import CandidateCover, CandidateRows, log_partition_function
+from skpublicdp.model_selection.fit_among import split_budget
 from tests.helpers import public_sample
 from tests.kit import Tape
 
@@ -68,7 +68,7 @@ def test_it_says_where_nothing_is_promised():
             warnings.simplefilter("always", TooFewRowsWarning)
             search = SemiPrivateSearchCV(SemiPrivateClassifier(), DEPTHS, random_state=0)
             search.fit(X[rows], XOR[rows], X_public=PUBLIC)
-        said = [str(one.message) for one in caught if "guarantee_ is 1" in str(one.message)]
+        said = [str(one.message) for one in caught if "No accuracy bound" in str(one.message)]
         assert (search.guarantee_ == 1) is bool(said)
         assert len(said) <= 1
         assert bool(said) or not least
@@ -256,7 +256,7 @@ class TestKinds:
     def test_shares(self, n, kinds, share):
         ledger = Ledger(Fraction(3, 2), Fraction(1, 10**9), 0)
         ledger.read(n)
-        parts = shares_of(ledger, kinds, share)
+        parts = split_budget(ledger, kinds, share)
         for place, whole in enumerate((ledger.epsilon, ledger.delta)):
             trials = kinds * parts.trial[place]
             assert trials + parts.choice[place] + parts.fit[place] == whole
@@ -304,7 +304,7 @@ FAMILIES = [
 def test_log_mass_is_that_of_the_listed_members(family):
     members = Choice(LEAVES, family.prior) if family is FAMILIES[-1] else family
     listed = sum(prior * np.exp(-0.3 * errors) for _, errors, prior in members.members())
-    assert float(log_mass(family, 0.3)) == pytest.approx(np.log(listed))
+    assert float(log_partition_function(family, 0.3)) == pytest.approx(np.log(listed))
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_rule_of_one_candidate_refines_no_other():
     public = public_sample(RNG.normal(size=(100, 4)))
     cover = Halfspaces(directions=20, rounds=2).build_cover(public, alpha=0.1, beta=0.1)
     weights = np.ones(100, dtype=np.int64)
-    scored = Scored(public.X, weights, 100, np.zeros(0, dtype=np.intp))
+    scored = CandidateRows(public.X, weights, 100, np.zeros(0, dtype=np.intp))
     one, other = (CandidateCover(cover, place, scored) for place in (0, 1))
     rule = one.hypothesis(5)
     assert rule.candidate == 0

@@ -27,15 +27,15 @@ from skpublicdp.accounting import exact_fraction
 from skpublicdp.active.plan import Plan, make_plan
 from skpublicdp.active.receipts import PROOF, assumptions_of, stage_of
 from skpublicdp.base_learner import (
-    DelegatesToBase,
-    as_parameters,
+    BaseDelegatingClassifier,
+    add_row_per_label,
     check_base,
     check_classes,
+    epsilon_delta,
     fit_base,
-    is_seeded,
+    is_repeatable,
+    mechanism_event,
     n_rows,
-    spends,
-    with_all_labels,
 )
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import public_labels
@@ -57,7 +57,9 @@ from skpublicdp.tickets import new_ticket
 from skpublicdp.typing import Codes, Floats
 
 
-class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, BaseEstimator):
+class SubsamplingActiveLearner(
+    HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
+):
     """Private classifier that asks for a few labels in a large pool of private rows.
 
     `query` draws the rows whose labels are wanted, `fit` takes the labels and runs a private base
@@ -355,7 +357,7 @@ class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, 
                 *assumptions_of(self, plan, queried=pending is not None),
                 *assumed_of(X_public),
             ),
-            secure=not is_seeded(self.estimator_),
+            secure=not is_repeatable(self.estimator_),
         )
         # with the rows asked for in sight, the smaller epsilon would not hold
         for name in ("_pending", "_ticket", "queried_indices_"):
@@ -400,7 +402,7 @@ class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, 
         )
         total_epsilon = k * plan.epsilon
         event = (
-            plan.event if k == 1 else spends(total_epsilon, delta)
+            plan.event if k == 1 else mechanism_event(total_epsilon, delta)
         )  # the theorem is about one row
         return plan, kept, Ledger.of(self, epsilon=total_epsilon, event=event, ticket=ticket)
 
@@ -425,9 +427,9 @@ class SubsamplingActiveLearner(HTMLReprMixin, DelegatesToBase, ClassifierMixin, 
         seed: int | None,
     ) -> Any:
         X, y, X_other = rows
-        base, (epsilon, delta) = self._base(), as_parameters(plan.base)
+        base, (epsilon, delta) = self._base(), epsilon_delta(plan.base)
         centre = np.zeros(X.shape[1]) if public is None else np.median(public, axis=0)
-        X, y = with_all_labels(base, X, y, classes, centre)
+        X, y = add_row_per_label(base, X, y, classes, centre)
         return fit_base(
             base,
             epsilon,

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from skpublicdp.accounting import Event, Pure, Subsampled, basic_price, exact_fraction
 from skpublicdp.accounting.amplification import base_delta, base_epsilon, subsample_size
-from skpublicdp.base_learner import spends
+from skpublicdp.base_learner import mechanism_event
 from skpublicdp.ledger import Ledger
 from skpublicdp.typing import Codes
 
@@ -107,6 +107,6 @@ def make_plan(
             f"delta must be less than the share of the pool that is drawn, {float(rate):.4g}; "
             f"got {float(delta):g}."
         )
-    event = spends(given, exact_fraction(share))
+    event = mechanism_event(given, exact_fraction(share))
     promised = epsilon if base is None else spent
     return Plan(pool, asked, drawn, roles, event, whole(event), promised)

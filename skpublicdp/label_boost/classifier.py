@@ -24,14 +24,14 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.base_learner import (
-    DelegatesToBase,
-    as_parameters,
+    BaseDelegatingClassifier,
+    add_row_per_label,
     check_base,
     check_classes,
+    epsilon_delta,
     fit_base,
-    is_seeded,
-    spends,
-    with_all_labels,
+    is_repeatable,
+    mechanism_event,
 )
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
@@ -58,7 +58,7 @@ from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
 
 
-class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, BaseEstimator):
+class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator):
     """Private classifier from few labelled and many unlabelled rows, all of them private.
 
     A private learner that needs more rows than are labelled gets them: a rule that is drawn from
@@ -329,7 +329,7 @@ class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, Base
                 raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
             labelled, others = ledger.split(2)  # no row is seen by both
             labelled.child(Pure(ledger.epsilon), name=LABELER, proof=DRAW_PROOF)
-            budget, n_rounds = as_parameters(spends(epsilon, delta)), 1
+            budget, n_rounds = epsilon_delta(mechanism_event(epsilon, delta)), 1
             labeler = self._fit_labeler(rows, public, bounds, budget[0], seeds[0])
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
             others.child(ledger.event, name=base_stage(base), proof=BASE_PROOF)
@@ -345,7 +345,7 @@ class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, Base
         # of the rows as they were given, y says publicly which labels occur
         if X_base is not rows.X_labelled or self.classes is not None:
             centre = self._centre(public, bounds)
-            X_base, y_base = with_all_labels(base, X_base, y_base, rows.classes, centre)
+            X_base, y_base = add_row_per_label(base, X_base, y_base, rows.classes, centre)
         fitted = fit_base(
             base,
             budget[0],
@@ -377,7 +377,7 @@ class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, Base
             del self.labeler_
         self.privacy_ = ledger.receipt(
             assumptions=(*assumptions_of(self), *assumed_of(X_public)),
-            secure=not is_seeded(self.estimator_),
+            secure=not is_repeatable(self.estimator_),
         )
         return self
 
@@ -388,7 +388,7 @@ class LabelBoostClassifier(HTMLReprMixin, DelegatesToBase, ClassifierMixin, Base
         return self.estimator
 
     def _ledger(self) -> Ledger:
-        event = spends(exact_fraction(self.epsilon), exact_fraction(self.delta))
+        event = mechanism_event(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.of(self, event=event)
 
     def _centre(self, X_public: Floats | None, bounds: Any) -> Floats:

@@ -1,4 +1,4 @@
-"""Candidates of several kinds: a share of ε tries them and chooses, the rest fits the chosen."""
+"""Choice among candidates of several kinds: private trials, one draw, and the final fit."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import numpy as np
 from sklearn.base import clone
 
 from skpublicdp.accounting import Draw, Steps, exact_fraction
-from skpublicdp.base_learner import as_parameters, fit_base, spends, with_all_labels
+from skpublicdp.base_learner import add_row_per_label, epsilon_delta, fit_base, mechanism_event
 from skpublicdp.data.reading import check_rows
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.finite import ClassifierHypothesis
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.model_selection.candidates import Candidate, Fit
-from skpublicdp.model_selection.family import FamilyFit
+from skpublicdp.model_selection.candidates import Candidate, FittedCandidate
+from skpublicdp.model_selection.family import CandidateFamily
 from skpublicdp.model_selection.search_rows import SearchRows
 
 PROOF = "docs/proofs/search.md"
-ALPHA, BETA = 0.005, 0.05
-"""What the choice may lose, and how often; more than that takes goes to the trials."""
+MAX_CHOICE_LOSS, CHOICE_FAILURE = 0.005, 0.05
+"""Target excess error of the choice and its failure probability; further ε goes to trials."""
 
 
-class OneFit:
-    """A candidate that is no member of a family.
+class SingleCandidate:
+    """A candidate that is fitted on its own.
 
     Parameters
     ----------
     position : int
-        Place of the candidate in the search.
+        Index of the candidate in the search.
     candidate : Candidate
         The candidate.
     rows : SearchRows
@@ -46,22 +46,24 @@ class OneFit:
 
     @property
     def label(self) -> str:
-        """What it is, for the receipt."""
+        """Name in the receipt."""
         return type(self._candidate.learner).__name__
 
     def candidate(self, position: int) -> Candidate:
-        """Return the candidate at a place of the search."""
+        """Return the candidate with an index of the search."""
         return self._candidate
 
-    def fit(self, ledger: Ledger) -> Fit:
-        """Fit with all of a ledger's budget."""
+    def fit(self, ledger: Ledger) -> FittedCandidate:
+        """Fit with the whole budget of a ledger."""
         rows, learner, X = self._rows, self._candidate.learner, self._features.X
         y, X_public = rows.y, self._features.X_public
         if "classes" not in learner.get_params(deep=False):
             X = check_rows(clone(learner), X, reset=True)
             centre = np.zeros(X.shape[1]) if X_public is None else np.median(X_public, axis=0)
-            X, y = with_all_labels(learner, X, y, rows.classes, centre)
-        epsilon, delta = as_parameters(spends(*ledger.per_row(ledger.epsilon, ledger.delta)))
+            X, y = add_row_per_label(learner, X, y, rows.classes, centre)
+        epsilon, delta = epsilon_delta(
+            mechanism_event(*ledger.per_row(ledger.epsilon, ledger.delta))
+        )
         fitted = fit_base(
             learner,
             epsilon,
@@ -73,20 +75,20 @@ class OneFit:
             X_public=X_public,
             y_public=rows.y_public,
         )
-        return Fit(self.positions[0], fitted)
+        return FittedCandidate(self.positions[0], fitted)
 
 
-class Shares(NamedTuple):
-    """How the budget of a search among kinds is parted; all are ε and δ.
+class BudgetSplit(NamedTuple):
+    """Split of the budget of a search among kinds, as pairs (ε, δ).
 
     Attributes
     ----------
     trial
-        Of each trial.
+        Budget of each trial.
     choice
-        Of the choice; its δ is 0.
+        Budget of the choice, with δ = 0.
     fit
-        Of the last fit.
+        Budget of the final fit.
     """
 
     trial: tuple[Fraction, Fraction]
@@ -94,58 +96,65 @@ class Shares(NamedTuple):
     fit: tuple[Fraction, Fraction]
 
 
-def shares_of(ledger: Ledger, kinds: int, share: float) -> Shares:
-    """Part what a ledger holds, with a share of it for trials and choice.
+def split_budget(ledger: Ledger, kinds: int, share: float) -> BudgetSplit:
+    """Split the budget of a ledger; trials and choice together get `share` of it.
 
-    The choice gets as much as a trial, but no more than it takes to lose at most `ALPHA` of the
-    rows, with probability 1 - `BETA`, by the bound for one draw.
+    The choice gets as much as a trial, but no more than an excess error of `MAX_CHOICE_LOSS` needs
+    with probability 1 - `CHOICE_FAILURE`, by the utility bound of the exponential mechanism.
     """
-    part = exact_fraction(share)
-    most = ledger.epsilon * part / (kinds + 1)
+    search_share = exact_fraction(share)
+    max_choice = ledger.epsilon * search_share / (kinds + 1)
     rows = max(ledger.n_private // ledger.rows_per_person, 1)
-    choice = min(most, exact_fraction(2 * math.log(kinds / BETA) / (ALPHA * rows)))
-    trial = (ledger.epsilon * part - choice) / kinds, ledger.delta * part / kinds
-    left = ledger.epsilon * (1 - part), ledger.delta * (1 - part)
-    return Shares(trial, (choice, Fraction(0)), left)
+    choice = min(
+        max_choice, exact_fraction(2 * math.log(kinds / CHOICE_FAILURE) / (MAX_CHOICE_LOSS * rows))
+    )
+    trial = (ledger.epsilon * search_share - choice) / kinds, ledger.delta * search_share / kinds
+    fit = ledger.epsilon * (1 - search_share), ledger.delta * (1 - search_share)
+    return BudgetSplit(trial, (choice, Fraction(0)), fit)
 
 
 def fit_among(
-    kinds: Sequence[FamilyFit | OneFit], rows: SearchRows, ledger: Ledger, share: float
-) -> Fit:
-    """Try each kind with a small part of the budget, draw one by its errors, and fit that.
+    kinds: Sequence[CandidateFamily | SingleCandidate],
+    rows: SearchRows,
+    ledger: Ledger,
+    share: float,
+) -> FittedCandidate:
+    """Fit each kind in a trial, draw one kind by the errors of its trial, and fit it again.
 
     Parameters
     ----------
     kinds : sequence
-        At least one; a single one gets all of the budget.
+        At least one kind. A single kind gets the whole budget.
     rows : SearchRows
-        Rows; all of them are used every time, and the parts of the budget add up.
+        All rows are used in every step, so the parts of the budget add up.
     ledger : Ledger
-        Pays.
+        Ledger of the search.
     share : float
         Share of the budget for trials and choice.
     """
     if len(kinds) == 1:
-        return kinds[0].fit(paid(ledger, (ledger.epsilon, ledger.delta), kinds[0].label))
-    shares = shares_of(ledger, len(kinds), share)
-    draw = Draw(shares.choice[0])
-    ledger.plan(Steps((*[spends(*shares.trial)] * len(kinds), draw, spends(*shares.fit))))
+        return kinds[0].fit(ledger_share(ledger, (ledger.epsilon, ledger.delta), kinds[0].label))
+    split = split_budget(ledger, len(kinds), share)
+    draw = Draw(split.choice[0])
+    ledger.plan(
+        Steps((*[mechanism_event(*split.trial)] * len(kinds), draw, mechanism_event(*split.fit)))
+    )
     sample = PublicSample(np.zeros((0, 1)), rows.classes, ("row",))
     errors = []
     for kind in kinds:
-        trial = kind.fit(paid(ledger, shares.trial, f"trial: {kind.label}"))
+        trial = kind.fit(ledger_share(ledger, split.trial, f"trial: {kind.label}"))
         X = rows.features(kind.candidate(trial.position)).X
         errors.append(
             int((ClassifierHypothesis(trial.learner, sample).predict(X) != rows.codes).sum())
         )
     name = f"choice among {len(kinds)} kinds: exponential mechanism, one exact draw"
     table = Leaf(np.array(errors, dtype=np.int64))
-    chosen = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]
-    return chosen.fit(paid(ledger, shares.fit, f"fit: {chosen.label}"))
+    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]
+    return chosen_kind.fit(ledger_share(ledger, split.fit, f"fit: {chosen_kind.label}"))
 
 
-def paid(ledger: Ledger, price: tuple[Fraction, Fraction], name: str) -> Ledger:
-    """Return a ledger that holds a part of (ε, δ)."""
-    part = ledger.child(spends(*price), name=name, proof=PROOF)
-    part.epsilon, part.delta = price
-    return part
+def ledger_share(ledger: Ledger, price: tuple[Fraction, Fraction], name: str) -> Ledger:
+    """Return a sub-ledger with a part of (ε, δ)."""
+    sub_ledger = ledger.child(mechanism_event(*price), name=name, proof=PROOF)
+    sub_ledger.epsilon, sub_ledger.delta = price
+    return sub_ledger

@@ -1,4 +1,4 @@
-"""Labelled public rows first: what they rule out is not tried, and costs nothing."""
+"""Screening of candidates by cross-validation on labelled public rows, which costs no ε."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from skpublicdp.data.masks import take
 from skpublicdp.model_selection.candidates import Candidate
 from skpublicdp.model_selection.search_rows import SearchRows
 
-LEVEL = 0.05
-"""Probability with which public rows may rule out the candidate that is the best on them."""
+SCREENING_LEVEL = 0.05
+"""Family-wise level of the sign tests: the chance of excluding an equally good candidate."""
 
-LARGEST_EPSILON = 1 << 20
+MAX_SCREENING_EPSILON = 1 << 20
 
 
-def not_ruled_out(
+def screen_candidates(
     candidates: Sequence[Candidate],
     rows: SearchRows,
     epsilon: float,
@@ -34,50 +34,50 @@ def not_ruled_out(
     cv: int,
     n_jobs: int | None,
 ) -> list[int]:
-    """Return the places of the candidates that labelled public rows do not rule out.
+    """Return the indices of the candidates that labelled public rows do not exclude.
 
-    Each candidate is cross-validated on them as if they were private, with an ε as many times
-    larger as they are fewer: what it learns from n rows at ε hangs on their product. Those are
-    ruled out that a sign test finds worse than the one with the fewest mistakes.
+    Each candidate is cross-validated on the public rows as if they were private. Its ε is scaled
+    so that n ε stays the same, since accuracy depends on this product. A candidate is excluded
+    if a sign test finds it worse than the candidate with the fewest errors.
     """
-    everyone = list(range(len(candidates)))
+    all_indices = list(range(len(candidates)))
     m = len(rows.labelled)
     folds = min(cv, m)
-    if len(candidates) < 2 or folds < 2 or 0.5**m > LEVEL / (len(candidates) - 1):
-        return everyone  # no outcome of the tests could rule one out
-    scaled = min(epsilon * max(1.0, len(rows) / (m - math.ceil(m / folds))), LARGEST_EPSILON)
-    order = KFold(folds, shuffle=True, random_state=0)
-    splits = list(order.split(np.zeros((m, 1))))
-    tried = [(one.learner, rows.features(one).X_public) for one in candidates]
+    if len(candidates) < 2 or folds < 2 or 0.5**m > SCREENING_LEVEL / (len(candidates) - 1):
+        return all_indices  # no outcome of the tests can be significant
+    scaled = min(epsilon * max(1.0, len(rows) / (m - math.ceil(m / folds))), MAX_SCREENING_EPSILON)
+    folding = KFold(folds, shuffle=True, random_state=0)
+    splits = list(folding.split(np.zeros((m, 1))))
+    learners = [(candidate.learner, rows.features(candidate).X_public) for candidate in candidates]
     labelled, classes = rows.labelled, rows.classes
     labels = classes[rows.public_codes]
-    found, failure = call_silently(
+    results, failure = call_silently(
         Parallel(n_jobs=n_jobs),
         [
-            # public things alone travel to other processes
-            delayed(_mistakes)(learner, X, labelled, labels, classes, split, scaled, delta)
-            for learner, X in tried
+            # only public data are sent to other processes
+            delayed(_public_mistakes)(learner, X, labelled, labels, classes, split, scaled, delta)
+            for learner, X in learners
             for split in splits
         ],
     )
     if failure is not None:
-        return everyone
-    per_fold = np.array(found).reshape(len(candidates), len(splits), -1)
+        return all_indices
+    per_fold = np.array(results).reshape(len(candidates), len(splits), -1)
     mistakes: NDArray[np.bool_] = np.logical_or.reduce(per_fold, axis=1)
     best = int(mistakes.sum(axis=1).argmin())
-    level = LEVEL / (len(candidates) - 1)
-    return [other for other in everyone if not _worse(mistakes[other], mistakes[best], level)]
+    level = SCREENING_LEVEL / (len(candidates) - 1)
+    return [index for index in all_indices if not _is_worse(mistakes[index], mistakes[best], level)]
 
 
-def _worse(mine: NDArray[np.bool_], best: NDArray[np.bool_], level: float) -> bool:
-    """Tell whether mistakes are clearly more than others on the same rows, by a sign test."""
-    more, fewer = int((mine & ~best).sum()), int((best & ~mine).sum())
-    if more <= fewer:
+def _is_worse(mistakes: NDArray[np.bool_], best_mistakes: NDArray[np.bool_], level: float) -> bool:
+    """Indicate whether a candidate has significantly more errors than the best, by a sign test."""
+    n_more, n_fewer = int((mistakes & ~best_mistakes).sum()), int((best_mistakes & ~mistakes).sum())
+    if n_more <= n_fewer:
         return False
-    return bool(binomtest(more, more + fewer, alternative="greater").pvalue <= level)
+    return bool(binomtest(n_more, n_more + n_fewer, alternative="greater").pvalue <= level)
 
 
-def _mistakes(
+def _public_mistakes(
     learner: Any,
     X_public: Any,
     labelled: NDArray[np.intp],
@@ -87,7 +87,7 @@ def _mistakes(
     epsilon: float,
     delta: float,
 ) -> NDArray[np.bool_]:
-    """Tell which labelled public rows of a test fold are mistaken, False elsewhere."""
+    """Return a mask of the labelled public rows of a test fold that are misclassified."""
     train, test = split
     model = fit_base(
         clone(learner),

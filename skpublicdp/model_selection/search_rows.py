@@ -1,4 +1,4 @@
-"""The door of a search: rows as they were given, parted, and as each candidate's steps see them."""
+"""Inputs of a search: validated, split by role, and transformed by each candidate's steps."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from skpublicdp.data.labels import (
 )
 from skpublicdp.data.masks import check_index, check_mask, kept_rows, take
 from skpublicdp.data.reading import as_numbers, read_public, read_table
-from skpublicdp.model_selection.candidates import Candidate, has_function
+from skpublicdp.model_selection.candidates import Candidate, has_row_function
 from skpublicdp.preprocessing import PublicFit, stacked
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
-class Features:
-    """Rows as the learner of a candidate gets them.
+class TransformedRows:
+    """Rows transformed by the steps before a learner.
 
     Attributes
     ----------
     steps : list
         Fitted steps before the learner, with their names.
     X
-        Private rows that count.
+        Private rows, at most `max_rows_per_group` per person.
     X_public
         All public rows, or None.
     """
@@ -46,12 +46,12 @@ class Features:
 
 
 class SearchRows:
-    """What `fit` was given.
+    """Validated inputs of `fit`.
 
     Parameters
     ----------
     search : estimator
-        Its `classes` and `max_rows_per_group` are heeded.
+        The search, with its `classes` and `max_rows_per_group`.
     X, y, X_public, y_public, is_public, groups
         As in the estimators.
 
@@ -60,17 +60,17 @@ class SearchRows:
     classes : ndarray
         The sorted labels.
     y : ndarray
-        Labels of the private rows that count.
+        Labels of the private rows.
     codes : ndarray of intp
         Their codes.
     y_public : ndarray or None
-        Labels of all public rows, -1 where there is none.
+        Labels of all public rows, -1 for unlabelled rows.
     labelled, public_codes : ndarray of intp
-        Which public rows have a label, and its code.
+        Indices of the labelled public rows, and their label codes.
     n_public : int
         Number of public rows.
     described : bool
-        Whether separate ones were written from a description.
+        Whether separate public rows were written from a description.
     """
 
     def __init__(
@@ -90,73 +90,75 @@ class SearchRows:
         table = read_table(search, X, reset=True, numeric=False)
         check_index(X, is_public=is_public, groups=groups)
         public = read_public(search, table, X_public, numeric=False)
-        # a list has no type but that of its values
+        # a list has no declared dtype
         X = table.native if hasattr(X, "shape") else as_numbers(table)
-        typed = public is None or hasattr(X_public, "shape")
-        self._X_public = None if public is None else public.native if typed else as_numbers(public)
+        is_typed = public is None or hasattr(X_public, "shape")
+        self._X_public = (
+            None if public is None else public.native if is_typed else as_numbers(public)
+        )
         self._X = X
         self._mask = check_mask(is_public, n_rows(X))
         self._y = label_column(y)
         check_length(self._y, n_rows(X))
         if self._mask.all():
             raise ValueError("X must hold at least one private row; is_public marks every row.")
-        given = [self._y[self._mask]]
+        known_labels = [self._y[self._mask]]
         if y_public is not None:
             if X_public is None:
                 raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-            given.append(label_column(y_public, name="y_public"))
-            if len(given[1]) != n_rows(X_public):
+            known_labels.append(label_column(y_public, name="y_public"))
+            if len(known_labels[1]) != n_rows(X_public):
                 raise ValueError(
                     "y_public must hold one label per row of X_public; "
-                    f"got {len(given[1])} labels for {n_rows(X_public)} rows."
+                    f"got {len(known_labels[1])} labels for {n_rows(X_public)} rows."
                 )
-        kept = kept_rows(search, groups, ~self._mask)
-        self._kept = np.flatnonzero(kept)
-        encoded = encode_labels(self._y[kept], given, search.classes)
-        self.codes, self.public_codes, marked, self.classes = encoded
+        is_counted = kept_rows(search, groups, ~self._mask)
+        self._kept = np.flatnonzero(is_counted)
+        encoded = encode_labels(self._y[is_counted], known_labels, search.classes)
+        self.codes, self.public_codes, is_labelled, self.classes = encoded
         self.y = self.classes[self.codes]
         self.described = bool(assumed_of(X_public))
         self.n_public = int(self._mask.sum()) + (0 if X_public is None else n_rows(X_public))
-        self.labelled = np.flatnonzero(marked)
+        self.labelled = np.flatnonzero(is_labelled)
         self.y_public = self._public_labels()
-        self._views: dict[tuple[Any, ...], Features] = {}
+        self._views: dict[tuple[Any, ...], TransformedRows] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def _public_labels(self) -> NDArray[Any] | None:
         if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
-            # there is no mark for those without a label
+            # -1 is a label here, so unlabelled rows cannot be marked
             self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
         if not len(self.labelled):
             return None
         kind = self.classes.dtype.kind
-        mark = str(UNLABELLED) if kind in "OU" else UNLABELLED
-        labels = np.full(self.n_public, mark, dtype=object)
+        unlabelled_mark = str(UNLABELLED) if kind in "OU" else UNLABELLED
+        labels = np.full(self.n_public, unlabelled_mark, dtype=object)
         labels[self.labelled] = self.classes[self.public_codes]
         return labels
 
-    def features(self, candidate: Candidate) -> Features:
-        """Fit the steps before a learner to the public rows, and transform all rows by them."""
+    def features(self, candidate: Candidate) -> TransformedRows:
+        """Return the rows transformed by steps that are fitted to the public rows (cached)."""
         if candidate.features not in self._views:
             self._views[candidate.features] = self._transformed(candidate)
         return self._views[candidate.features]
 
     def check_steps(self, candidate: Candidate) -> None:
-        """Refuse a function that computes a row from others, as far as public rows show it.
+        """Refuse a function that computes a row from other rows, tested on the public rows.
 
-        Private rows are not looked at, so a search that is refused here has spent nothing.
+        No private row is read, so a refused search has spent nothing.
 
         Raises
         ------
         ValueError
-            If a step is seen to do so.
+            If the result of a step for a row depends on other rows.
         """
-        if self.n_public < 2 or not any(has_function(step) for _, step in candidate.steps):
+        if self.n_public < 2 or not any(has_row_function(step) for _, step in candidate.steps):
             return
-        marked = np.flatnonzero(self._mask)
-        parts = [take(self._X, marked)] if len(marked) else []
-        labels = self._y[marked] if self._X_public is None else None
+        public_indices = np.flatnonzero(self._mask)
+        parts = [take(self._X, public_indices)] if len(public_indices) else []
+        labels = self._y[public_indices] if self._X_public is None else None
         if self._X_public is not None:
             parts.append(self._X_public)
         rows, error = call_silently(stacked, parts)
@@ -165,9 +167,9 @@ class SearchRows:
             if isinstance(step, PublicFit) and error is None:
                 mask = np.ones(self.n_public, dtype=bool)
                 _, error = call_silently(fitted.fit, rows, labels, is_public=mask)
-            if error is not None:  # the search itself meets it, and says it
+            if error is not None:  # the search raises the same error later
                 return
-            if has_function(step) and couples_rows(fitted.transform, rows, self.n_public, take):
+            if has_row_function(step) and couples_rows(fitted.transform, rows, self.n_public, take):
                 raise ValueError(
                     f"every step before the learner must treat each row on its own, and the result "
                     f"of step {name!r} for a public row depends on other public rows; if it uses "
@@ -175,7 +177,7 @@ class SearchRows:
                 )
             rows, error = call_silently(fitted.transform, rows)
 
-    def _transformed(self, candidate: Candidate) -> Features:
+    def _transformed(self, candidate: Candidate) -> TransformedRows:
         X, X_public = self._X, self._X_public
         steps = []
         for name, step in candidate.steps:
@@ -187,13 +189,11 @@ class SearchRows:
             refusal = ValueError(
                 f"step {name!r} failed to transform the rows, and what it says of them is withheld."
             )
-            X = call_or_raise(
-                fitted.transform, X, error=refusal
-            )  # it may warn of a row, and quote it
+            X = call_or_raise(fitted.transform, X, error=refusal)  # its warnings may quote a row
             X_public = None if X_public is None else fitted.transform(X_public)
             steps.append((name, fitted))
         public = [take(X, np.flatnonzero(self._mask))] if self._mask.any() else []
         if X_public is not None:
             public.append(X_public)
-        kept = X if len(self._kept) == n_rows(X) else take(X, self._kept)
-        return Features(steps, kept, stacked(public) if public else None)
+        private_rows = X if len(self._kept) == n_rows(X) else take(X, self._kept)
+        return TransformedRows(steps, private_rows, stacked(public) if public else None)

@@ -173,9 +173,9 @@ MUTANTS = (
         "a choice by exact errors",
         UNPAID,
         "model_selection/fit_among.py",
-        "    chosen = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]\n",
+        "    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]\n",
         """    ledger.draw(table, draw, 1, name=name, proof=PROOF)
-    chosen = kinds[int(np.argmin(errors))]
+    chosen_kind = kinds[int(np.argmin(errors))]
 """,
         ("SemiPrivateSearchCV, boosting",),
     ),
