@@ -41,12 +41,12 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.cells import before
-from skpublicdp.query_release.fit import Drift
-from skpublicdp.query_release.line import release_line
-from skpublicdp.query_release.marginal_rows import rows_with_tables
-from skpublicdp.query_release.marginal_tables import cells
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.cdf.grid import before
+from skpublicdp.query_release.cdf.posterior import Drift
+from skpublicdp.query_release.cdf.release import release_line
+from skpublicdp.query_release.marginals.count import cells
+from skpublicdp.query_release.marginals.release import release_marginals
+from skpublicdp.query_release.synthetic import rows_with_tables
 
 WORTH_IT = 0.01
 """Ratios nearer to 1 than this say that a number is free."""
@@ -279,65 +279,65 @@ HALF, QUARTER, EIGHTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)
 
 QUERY_RELEASE = (
     # the cells of a column
-    Tuned("cells", "PADDING", "line", {"0.025": 0.025, "0.1": 0.1}),
+    Tuned("cdf.grid", "PADDING", "line", {"0.025": 0.025, "0.1": 0.1}),
     Tuned("spending", "PER_CELL", "line", {"2": 2, "8": 8}),
-    Tuned("line", "FEWEST_CELLS", "little", {"2": 2, "32": 32}),
-    Tuned("line", "MOST_CELLS", "line", {"350": 350, "1400": 1400}),
-    Tuned("line", "MOST_PURE", "line, pure", {"128": 128, "512": 512}),
+    Tuned("cdf.release", "FEWEST_CELLS", "little", {"2": 2, "32": 32}),
+    Tuned("cdf.release", "MOST_CELLS", "line", {"350": 350, "1400": 1400}),
+    Tuned("cdf.release", "MOST_PURE", "line, pure", {"128": 128, "512": 512}),
     # closer looks
-    Tuned("refine", "ASIDE", "line", {"1/8": EIGHTH, "1/2": HALF}),
-    Tuned("refine", "ASIDE", "line, pure", {"1/8": EIGHTH, "1/2": HALF}),
-    Tuned("refine", "A_LOOK", "line", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
-    Tuned("refine", "rows_to_tell", "line", {"off": lambda *_: np.inf}),
-    Tuned("refine", "LIGHTEST", "line", {"2^-12": 2.0**-12, "2^-14": 2.0**-14}),
+    Tuned("cdf.adaptive_grid", "ASIDE", "line", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("cdf.adaptive_grid", "ASIDE", "line, pure", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("cdf.adaptive_grid", "A_LOOK", "line", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("cdf.adaptive_grid", "rows_to_tell", "line", {"off": lambda *_: np.inf}),
+    Tuned("cdf.adaptive_grid", "LIGHTEST", "line", {"2^-12": 2.0**-12, "2^-14": 2.0**-14}),
     # the fit of a column
-    Tuned("fit", "WAVES", "line", {"4": waves(4), "16": waves(16)}),
-    Tuned("fit", "COARSE", "line", {"60": 60, "240": 240}),
-    Tuned("fit", "SHARE_WIDE", "line", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
-    Tuned("fit", "SLACK_OF_BARS", "line", {"0": 0.0, "4": 4.0}),
-    Tuned("fit", "ROUNDS", "line", {"2": 2, "8": 8}),
-    Tuned("fit", "LARGEST_STEP", "line", {"0.75": 0.75, "3": 3.0}),
-    Tuned("fit", "CLEAR_GAIN", "little", {"0": 0.0, "1": 1.0, "4": 4.0}),
-    Tuned("drift", "SIZES", "line", {"2 to a power of ten": COARSE}),
+    Tuned("cdf.posterior", "WAVES", "line", {"4": waves(4), "16": waves(16)}),
+    Tuned("cdf.posterior", "COARSE", "line", {"60": 60, "240": 240}),
+    Tuned("cdf.posterior", "SHARE_WIDE", "line", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
+    Tuned("cdf.posterior", "SLACK_OF_BARS", "line", {"0": 0.0, "4": 4.0}),
+    Tuned("cdf.posterior", "ROUNDS", "line", {"2": 2, "8": 8}),
+    Tuned("cdf.posterior", "LARGEST_STEP", "line", {"0.75": 0.75, "3": 3.0}),
+    Tuned("cdf.posterior", "CLEAR_GAIN", "little", {"0": 0.0, "1": 1.0, "4": 4.0}),
+    Tuned("effective_sizes", "SIZES", "line", {"2 to a power of ten": COARSE}),
     # tables
-    Tuned("drift", "SIZES", "custom", {"2 to a power of ten": COARSE}),
-    Tuned("marginal_dispersion", "SCALES", "tables", {"2 to a power of ten": COARSE[:, None]}),
-    Tuned("marginals", "MOST_FIRST", "tables", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
-    Tuned("marginals", "MOST_FIRST", "tables, pure", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
-    Tuned("marginals", "LEAST_FIRST", "tables, precise", {"1/8": EIGHTH, "1/2": HALF}),
-    Tuned("marginals", "plan_shares", "tables", EVEN),
-    Tuned("marginal_dispersion", "SIMPLE", "tables", {"even": np.full((30, 1), 1 / 30)}),
-    Tuned("marginal_dispersion", "PRIOR_CELLS", "tables", {"2.5": 2.5, "10": 10.0}),
-    Tuned("marginal_dispersion", "TELLING", "tables", {"off": -1.0}),
-    Tuned("marginal_estimate", "FAR", "tables", {"2": 2.0, "5": 5.0, "off": np.inf}),
-    Tuned("marginal_estimate", "FAR", "tables, pure", {"2": 2.0, "5": 5.0, "off": np.inf}),
-    Tuned("marginal_model", "DOMINANT", "tables, precise", {"0.3": 0.3, "0.7": 0.7, "off": 2.0}),
-    Tuned("marginal_model", "CLEAR", "tables, precise", {"0.1": 0.1, "1": 1.0}),
-    Tuned("marginal_model", "COMMON", "tables, precise", {"0.01": 0.01, "0.3": 0.3}),
+    Tuned("effective_sizes", "SIZES", "custom", {"2 to a power of ten": COARSE}),
+    Tuned("marginals.shrinkage", "SCALES", "tables", {"2 to a power of ten": COARSE[:, None]}),
+    Tuned("marginals.release", "MOST_FIRST", "tables", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("marginals.release", "MOST_FIRST", "tables, pure", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("marginals.release", "LEAST_FIRST", "tables, precise", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("marginals.release", "plan_shares", "tables", EVEN),
+    Tuned("marginals.shrinkage", "SIMPLE", "tables", {"even": np.full((30, 1), 1 / 30)}),
+    Tuned("marginals.shrinkage", "PRIOR_CELLS", "tables", {"2.5": 2.5, "10": 10.0}),
+    Tuned("marginals.shrinkage", "TELLING", "tables", {"off": -1.0}),
+    Tuned("marginals.table", "FAR", "tables", {"2": 2.0, "5": 5.0, "off": np.inf}),
+    Tuned("marginals.table", "FAR", "tables, pure", {"2": 2.0, "5": 5.0, "off": np.inf}),
+    Tuned("marginals.model", "DOMINANT", "tables, precise", {"0.3": 0.3, "0.7": 0.7, "off": 2.0}),
+    Tuned("marginals.model", "CLEAR", "tables, precise", {"0.1": 0.1, "1": 1.0}),
+    Tuned("marginals.model", "COMMON", "tables, precise", {"0.01": 0.01, "0.3": 0.3}),
     # intervals of tables
-    Tuned("drift", "NO_DRIFT_PRIOR", "tables", {"0.5": 0.5}),
-    Tuned("drift", "SMALLEST_DRIFT", "tables", {"0.001": 1e-3, "0.03": 0.03}),
-    Tuned("marginal_scales", "MEDIAN_SCALES", "tables", {"a tenth": TENTH}),
-    Tuned("marginal_scales", "POPULATION_SPREAD", "tables", {"1": 1.0, "4": 4.0}),
-    Tuned("marginal_scales", "TABLE_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
-    Tuned("marginal_scales", "CELL_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
-    Tuned("marginal_scales", "NO_DEVIATIONS", "tables", {"0": 1e-12, "0.3": 0.3}),
-    Tuned("marginal_scales", "TEMPERATURE", "tables", {"1/8": 0.125, "1": 1.0}),
-    Tuned("marginal_scales", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
-    Tuned("marginal_intervals", "SPARED", "tables", {"1/100": 0.01, "1/2": 0.5}),
+    Tuned("effective_sizes", "NO_DRIFT_PRIOR", "tables", {"0.5": 0.5}),
+    Tuned("effective_sizes", "SMALLEST_DRIFT", "tables", {"0.001": 1e-3, "0.03": 0.03}),
+    Tuned("marginals.scales", "MEDIAN_SCALES", "tables", {"a tenth": TENTH}),
+    Tuned("marginals.scales", "POPULATION_SPREAD", "tables", {"1": 1.0, "4": 4.0}),
+    Tuned("marginals.scales", "TABLE_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
+    Tuned("marginals.scales", "CELL_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
+    Tuned("marginals.scales", "NO_DEVIATIONS", "tables", {"0": 1e-12, "0.3": 0.3}),
+    Tuned("marginals.scales", "TEMPERATURE", "tables", {"1/8": 0.125, "1": 1.0}),
+    Tuned("marginals.scales", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
+    Tuned("marginals.intervals", "SPARED", "tables", {"1/100": 0.01, "1/2": 0.5}),
     Tuned("binned_columns", "LEAST_PROBABILITY", "columns", {"0": 0.0, "0.2": 0.2}),
-    Tuned("marginal_plan", "BINS", "tables", {"12": 12, "48": 48}),
-    Tuned("marginal_plan", "STEPS", "tables", {"30": 30, "600": 600}),
+    Tuned("marginals.allocation", "BINS", "tables", {"12": 12, "48": 48}),
+    Tuned("marginals.allocation", "STEPS", "tables", {"30": 30, "600": 600}),
     # rows, and what is answered from them
-    Tuned("marginal_rows", "DRAWN", "boxes", {"25000": 25_000, "100000": 100_000}),
-    Tuned("marginal_rows", "SWEEPS", "rows", {"30": (3, 30), "120": (3, 120)}),
-    Tuned("marginal_rows", "FULL_SWEEPS", "rows", {"1": 1, "60": 60}),
-    Tuned("derived", "FEWEST_BINS", "boxes", {"2": 2, "8": 8}),
+    Tuned("synthetic", "DRAWN", "boxes", {"25000": 25_000, "100000": 100_000}),
+    Tuned("synthetic", "SWEEPS", "rows", {"30": (3, 30), "120": (3, 120)}),
+    Tuned("synthetic", "FULL_SWEEPS", "rows", {"1": 1, "60": 60}),
+    Tuned("discretize", "FEWEST_BINS", "boxes", {"2": 2, "8": 8}),
     Tuned("spending", "PER_CELL", "boxes", {"2": 2, "8": 8}),
     # private multiplicative weights
-    Tuned("regions", "MOST_HALFSPACES", "pmw", {"200": 200, "800": 800}),
-    Tuned("regions", "TRIALS", "pmw", {"1": 1, "32": 32}),
-    Tuned("grids", "MOST_CELLS", "pmw", {"512": 512, "2048": 2048}),
+    Tuned("queries.geometric", "MOST_HALFSPACES", "pmw", {"200": 200, "800": 800}),
+    Tuned("queries.geometric", "TRIALS", "pmw", {"1": 1, "32": 32}),
+    Tuned("pmw.grid_cover", "MOST_CELLS", "pmw", {"512": 512, "2048": 2048}),
 )
 
 PARTS = {

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 from skpublicdp.accounting import zcdp_rho
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.line import release_line
+from skpublicdp.query_release.cdf.release import release_line
 
 COLUMNS = ("lognormal", "bimodal", "fnlwgt", "hours-per-week")
 SYNTHETIC = COLUMNS[:2]

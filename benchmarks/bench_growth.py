@@ -28,7 +28,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.probes import probes
+from skpublicdp.query_release.holdout_queries import probes
 
 POINTS = 10.0 ** np.arange(1, 9)
 MOST_ROWS = 100_000

@@ -20,8 +20,8 @@ import pandas as pd
 
 from skpublicdp.accounting import zcdp_rho
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.marginal_tables import cells, marginal_tables
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.marginals.count import cells, marginal_tables
+from skpublicdp.query_release.marginals.release import release_marginals
 
 EPSILONS = (0.1, 0.5, 1.0)
 N_MARGINALS = 64

@@ -12,7 +12,7 @@ from skpublicdp.label_boost.halfplanes import Halfplanes
 from skpublicdp.label_boost.relabel import check_rows_of, dichotomies, log_size, most_rows
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.selection import probabilities
-from skpublicdp.query_release.dichotomies import Divisions
+from skpublicdp.query_release.pmw.halfspace_cover import Divisions
 
 CLASSES = np.arange(2)
 

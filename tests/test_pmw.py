@@ -25,10 +25,10 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release import multiplicative_weights as pmw
-from skpublicdp.query_release.arrangements import Listed
-from skpublicdp.query_release.dichotomies import Divisions
-from skpublicdp.query_release.grids import Axis, Columns, Grid
+from skpublicdp.query_release.pmw import rounds as pmw
+from skpublicdp.query_release.pmw.cover import Listed
+from skpublicdp.query_release.pmw.grid_cover import Axis, Columns, Grid
+from skpublicdp.query_release.pmw.halfspace_cover import Divisions
 from tests.helpers import FALSE_ALARM
 from tests.kit import Tape, by_release, every_run, exp_above, worst_ratio
 

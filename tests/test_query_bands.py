@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, dlaplace, norm
 
-from skpublicdp.query_release.bands import share_bounds
+from skpublicdp.query_release.binomial_intervals import share_bounds
 
 REACH = 4000
 NOISE = np.arange(-REACH, REACH + 1)

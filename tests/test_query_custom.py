@@ -15,8 +15,8 @@ from skpublicdp.audit import verify_privacy
 from skpublicdp.data.door import read
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import CustomQueries, MarginalQueries, StumpQueries
-from skpublicdp.query_release.custom import _posterior, release_answers
-from skpublicdp.query_release.unseen import completed, with_lacking
+from skpublicdp.query_release.completion import completed, with_lacking
+from skpublicdp.query_release.query_list import _posterior, release_answers
 
 RNG = np.random.default_rng(0)
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtri
 
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.line import release_line
+from skpublicdp.query_release.cdf.release import release_line
 
 pytestmark = pytest.mark.once
 

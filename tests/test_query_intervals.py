@@ -16,11 +16,11 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.drift import certain_size, effective_sizes
-from skpublicdp.query_release.line import release_line
-from skpublicdp.query_release.marginal_dispersion import Cells
-from skpublicdp.query_release.marginal_intervals import Components, NoisyFractions, capped
-from skpublicdp.query_release.marginal_scales import LOG_SIZES, cell_scales, table_scales
+from skpublicdp.query_release.cdf.release import release_line
+from skpublicdp.query_release.effective_sizes import certain_size, effective_sizes
+from skpublicdp.query_release.marginals.intervals import Components, NoisyFractions, capped
+from skpublicdp.query_release.marginals.scales import LOG_SIZES, cell_scales, table_scales
+from skpublicdp.query_release.marginals.shrinkage import Cells
 from tests.helpers import FALSE_ALARM
 
 BANDS = (0.0005, 0.002, 0.005, 0.02, 0.1, 1.0)

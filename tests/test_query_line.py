@@ -28,8 +28,8 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.cells import Sorted, build_line
-from skpublicdp.query_release.fit import (
+from skpublicdp.query_release.cdf.grid import Sorted, build_line
+from skpublicdp.query_release.cdf.posterior import (
     NO_DRIFT,
     Drift,
     Look,
@@ -38,8 +38,8 @@ from skpublicdp.query_release.fit import (
     path_length,
     widening,
 )
-from skpublicdp.query_release.line import fit_line, guess_at_edges, release_line
-from skpublicdp.query_release.prefix import (
+from skpublicdp.query_release.cdf.release import fit_line, guess_at_edges, release_line
+from skpublicdp.query_release.cdf.strategies import (
     hierarchy_strategy,
     histogram_strategy,
     measure,

@@ -10,14 +10,14 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.drift import likely_worth
-from skpublicdp.query_release.marginal_dispersion import SCALES, Cells, shrink
-from skpublicdp.query_release.marginal_estimate import Freed, Table
-from skpublicdp.query_release.marginal_model import MarginalModel, _agreed, closure
-from skpublicdp.query_release.marginal_plan import plan_shares
-from skpublicdp.query_release.marginal_solver import meet_margins, weigh
-from skpublicdp.query_release.marginal_tables import cells
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.effective_sizes import likely_worth
+from skpublicdp.query_release.marginals.allocation import plan_shares
+from skpublicdp.query_release.marginals.count import cells
+from skpublicdp.query_release.marginals.ipf import meet_margins, weigh
+from skpublicdp.query_release.marginals.model import MarginalModel, _agreed, closure
+from skpublicdp.query_release.marginals.release import release_marginals
+from skpublicdp.query_release.marginals.shrinkage import SCALES, Cells, shrink
+from skpublicdp.query_release.marginals.table import Freed, Table
 from tests.helpers import FALSE_ALARM
 
 SHAPES = [(2, 2), (2, 3), (4, 2), (2, 2, 2), (2, 3, 2)]

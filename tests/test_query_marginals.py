@@ -10,12 +10,12 @@ from scipy.stats import binom, norm
 
 from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.bands import share_bounds
-from skpublicdp.query_release.marginal_model import closure
-from skpublicdp.query_release.marginal_rows import rows_with_tables
-from skpublicdp.query_release.marginal_tables import cells, check_workload, marginal_tables
-from skpublicdp.query_release.marginals import MarginalRelease, release_marginals
-from skpublicdp.query_release.weighted import spread_over
+from skpublicdp.query_release.binomial_intervals import share_bounds
+from skpublicdp.query_release.marginals.count import cells, check_workload, marginal_tables
+from skpublicdp.query_release.marginals.model import closure
+from skpublicdp.query_release.marginals.release import MarginalRelease, release_marginals
+from skpublicdp.query_release.synthetic import rows_with_tables
+from skpublicdp.query_release.weighted_rows import spread_over
 from tests.helpers import FALSE_ALARM
 from tests.kit import Tape
 
@@ -428,7 +428,7 @@ class TestRows:
             assert np.abs(found - wanted).sum() < 0.02
 
     def test_cells_that_no_row_shows_are_reached(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.query_release.marginal_rows.DRAWN", 10)
+        monkeypatch.setattr("skpublicdp.query_release.synthetic.DRAWN", 10)
         fractions, public = self.tables(), population(3, 0)
         rows, weights = rows_with_tables(fractions, PAIRS, SIZES, public, 3.0)
         assert weights.min() > 0

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cells import Sorted, before, build_line
-from skpublicdp.query_release.line import release_line
-from skpublicdp.query_release.refine import (
+from skpublicdp.query_release.cdf.adaptive_grid import (
     ASIDE,
     ONE_PIECE,
     Pieces,
@@ -18,6 +16,8 @@ from skpublicdp.query_release.refine import (
     look_closer,
     onto_simplex,
 )
+from skpublicdp.query_release.cdf.grid import Sorted, before, build_line
+from skpublicdp.query_release.cdf.release import release_line
 from skpublicdp.query_release.spending import all_noise
 from tests.kit import Tape
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release import PAPQueryRelease
-from skpublicdp.query_release.queries import IntervalQueries, ThresholdQueries
+from skpublicdp.query_release.queries.base import IntervalQueries, ThresholdQueries
 
 Floats = NDArray[np.float64]
 

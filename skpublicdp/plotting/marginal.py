@@ -15,7 +15,7 @@ from skpublicdp.data.reading import read_table
 from skpublicdp.plotting.cdf import Floats, released_label
 from skpublicdp.plotting.style import PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release import PAPQueryRelease
-from skpublicdp.query_release.listed import MarginalQueries
+from skpublicdp.query_release.queries.marginal import MarginalQueries
 
 BINS = 16
 """Most bins of a numeric column, where the release has none of its own."""

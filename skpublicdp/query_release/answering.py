@@ -21,12 +21,12 @@ from skpublicdp.data.reading import read_table
 from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.ledger import public_seed
 from skpublicdp.query_release.binned_columns import BinnedColumn
-from skpublicdp.query_release.cells import before
-from skpublicdp.query_release.line import LineRelease
-from skpublicdp.query_release.listed import MarginalQueries
-from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
-from skpublicdp.query_release.released import Released
-from skpublicdp.query_release.weighted import WeightedRows
+from skpublicdp.query_release.cdf.grid import before
+from skpublicdp.query_release.cdf.release import LineRelease
+from skpublicdp.query_release.fitted_release import Released
+from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
+from skpublicdp.query_release.queries.marginal import MarginalQueries
+from skpublicdp.query_release.weighted_rows import WeightedRows
 
 MEAN_POINTS = 10_000
 """Quantiles that a mean is taken over."""

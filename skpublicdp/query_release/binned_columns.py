@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skpublicdp.query_release.cells import Curve, before
-from skpublicdp.query_release.marginal_intervals import (
+from skpublicdp.query_release.cdf.grid import Curve, before
+from skpublicdp.query_release.marginals.intervals import (
     LEAST_BASE,
     SMALLEST,
     Components,
@@ -18,7 +18,7 @@ from skpublicdp.query_release.marginal_intervals import (
     TablePosterior,
     capped,
 )
-from skpublicdp.query_release.weighted import WeightedRows
+from skpublicdp.query_release.weighted_rows import WeightedRows
 
 Floats = NDArray[np.float64]
 

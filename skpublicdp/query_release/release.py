@@ -24,11 +24,12 @@ from skpublicdp.data.description import assumed_of
 from skpublicdp.data.door import read
 from skpublicdp.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
 from skpublicdp.query_release.answering import Answering
-from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
-from skpublicdp.query_release.methods import METHODS
-from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
+from skpublicdp.query_release.completion import with_lacking
+from skpublicdp.query_release.method_choice import METHODS
+from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
+from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import open_ledger
-from skpublicdp.query_release.unseen import with_lacking
 
 
 class PAPQueryRelease(Answering):

@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "noise without an entry",
         CHARGE,
-        "query_release/marginals.py",
+        "query_release/marginals/release.py",
         "            found = paid.add_noise(counts[place], TABLE, part, name=name, proof=PROOF)\n",
         """            from skpublicdp.accounting import Measurement
 

@@ -6,7 +6,7 @@ MUTANTS = (
     Mutant(
         "one cell moved for two",
         SENSITIVITY,
-        "query_release/marginals.py",
+        "query_release/marginals/release.py",
         "TABLE = Sensitivity(2, 2)\n",
         "TABLE = Sensitivity(1, 1)\n",
         ("PAPQueryRelease, marginals, pure",),
@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         "many queries as if a row met one",
         SENSITIVITY,
-        "query_release/custom.py",
+        "query_release/query_list.py",
         "all_noise(ledger), Sensitivity(n_queries, n_queries)\n",
         "all_noise(ledger), Sensitivity(1, 1)\n",
         ("PAPQueryRelease, custom, pure",),
@@ -22,7 +22,7 @@ MUTANTS = (
     Mutant(
         "noise scaled by how many queries some row meets",
         SENSITIVITY,
-        "query_release/custom.py",
+        "query_release/query_list.py",
         "all_noise(ledger), Sensitivity(n_queries, n_queries)\n",
         "all_noise(ledger), Sensitivity(*[int(np.count_nonzero(counts)) or 1] * 2)\n",
         ("PAPQueryRelease, custom, pure",),
@@ -30,7 +30,7 @@ MUTANTS = (
     Mutant(
         "a column whose type the values of others decide",
         SENSITIVITY,
-        "query_release/listed.py",
+        "query_release/queries/custom.py",
         "self._schema.decode_alone(X) if",
         "self._schema.decode(X) if",
         ("PAPQueryRelease, custom of a frame",),
@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         "blocks of cells that are not counted",
         SENSITIVITY,
-        "query_release/prefix.py",
+        "query_release/cdf/strategies.py",
         "np.concatenate([cells, blocks]), Sensitivity(4, 4))\n",
         "np.concatenate([cells, blocks]), Sensitivity(2, 2))\n",
         ("PAPQueryRelease, thresholds, pure",),
@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         "cells cut where exact counts are large",
         UNPAID,
-        "query_release/line.py",
+        "query_release/cdf/release.py",
         "        masses = np.diff(prefix, prepend=0.0, append=1.0)\n        line, spent",
         """        masses = np.diff(prefix, prepend=0.0, append=1.0)
         masses = line.tabulate(private) / n
@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "weights fitted to exact counts",
         UNPAID,
-        "query_release/marginals.py",
+        "query_release/marginals/release.py",
         "            values, variance = found.values / n_private, found.variance / n_private**2\n",
         "            values, variance = counts[place] / n_private, found.variance / n_private**2\n",
         ("PAPQueryRelease, marginals, pure",),
@@ -64,7 +64,7 @@ MUTANTS = (
     Mutant(
         "steps as long as the exact error",
         UNPAID,
-        "query_release/multiplicative_weights.py",
+        "query_release/pmw/rounds.py",
         "        logs += (plan.rate if too_low else -plan.rate) * arrangement.row(query)\n",
         """        step = plan.rate * abs(lacking[query]) / n
         logs += (step if too_low else -step) * arrangement.row(query)
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         "rounds until the exact error is small",
         UNPAID,
-        "query_release/multiplicative_weights.py",
+        "query_release/pmw/rounds.py",
         "        lacking = counts - expected\n",
         """        lacking = counts - expected
         if np.abs(lacking).max() < 0.1 * n:
@@ -85,7 +85,7 @@ MUTANTS = (
     Mutant(
         "a cover of private rows for the rounds",
         STRUCTURE,
-        "query_release/pmw.py",
+        "query_release/pmw/release.py",
         "    arrangement = bound.arrange(X_public)\n",
         "    arrangement = bound.arrange(np.concatenate([X_public, rows.in_memory()[0]]))\n",
         ("PAPQueryRelease, thresholds, pmw",),

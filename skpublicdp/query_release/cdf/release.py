@@ -13,8 +13,9 @@ from scipy.stats import norm
 
 from skpublicdp.accounting import Gaussian
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cells import Counted, Curve, Line, Sorted, before, build_line
-from skpublicdp.query_release.fit import (
+from skpublicdp.query_release.cdf.adaptive_grid import A_LOOK, ASIDE, look_closer, rows_to_tell
+from skpublicdp.query_release.cdf.grid import Counted, Curve, Line, Sorted, before, build_line
+from skpublicdp.query_release.cdf.posterior import (
     NO_DRIFT,
     Drift,
     Guess,
@@ -26,14 +27,13 @@ from skpublicdp.query_release.fit import (
     posterior,
     widening,
 )
-from skpublicdp.query_release.prefix import (
+from skpublicdp.query_release.cdf.strategies import (
     check_drawable,
     hierarchy_strategy,
     histogram_strategy,
     measure,
     prefix_strategy,
 )
-from skpublicdp.query_release.refine import A_LOOK, ASIDE, look_closer, rows_to_tell
 from skpublicdp.query_release.spending import PER_CELL, all_noise, part_of, room_for
 
 Floats = NDArray[np.float64]

@@ -12,13 +12,14 @@ from scipy.stats import norm
 
 from skpublicdp.data.columns import Codes, Rows
 from skpublicdp.exceptions import UnmeasuredWarning, warn
-from skpublicdp.query_release.derived import Binned, Derived, Lined
-from skpublicdp.query_release.line import LineRelease
-from skpublicdp.query_release.listed import ANY, CustomQueries, MarginalQueries
-from skpublicdp.query_release.marginal_rows import rake, rows_with_tables
-from skpublicdp.query_release.marginals import MarginalRelease
-from skpublicdp.query_release.queries import QueryClass
-from skpublicdp.query_release.weighted import WeightedRows, spread_over
+from skpublicdp.query_release.cdf.release import LineRelease
+from skpublicdp.query_release.discretize import Binned, Derived, Lined
+from skpublicdp.query_release.marginals.release import MarginalRelease
+from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.query_release.queries.marginal import ANY, MarginalQueries
+from skpublicdp.query_release.synthetic import rake, rows_with_tables
+from skpublicdp.query_release.weighted_rows import WeightedRows, spread_over
 
 Floats = NDArray[np.float64]
 

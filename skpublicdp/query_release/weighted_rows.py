@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.columns import Codes, Rows
-from skpublicdp.query_release.queries import QueryClass
+from skpublicdp.query_release.queries.base import QueryClass
 
 Floats = NDArray[np.float64]
 

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.query_release.drift import (
+from skpublicdp.query_release.effective_sizes import (
     EffectiveSizes,
     certain_size,
     effective_sizes,
     likely_worth,
 )
-from skpublicdp.query_release.marginal_dispersion import Cells, shrink
-from skpublicdp.query_release.marginal_estimate import NOTHING, Freed, Table, largest_shares
-from skpublicdp.query_release.marginal_intervals import TablePosterior, table_posteriors
-from skpublicdp.query_release.marginal_solver import TINY, Floats, meet_margins, weigh
-from skpublicdp.query_release.marginal_tables import Columns, cells
+from skpublicdp.query_release.marginals.count import Columns, cells
+from skpublicdp.query_release.marginals.intervals import TablePosterior, table_posteriors
+from skpublicdp.query_release.marginals.ipf import TINY, Floats, meet_margins, weigh
+from skpublicdp.query_release.marginals.shrinkage import Cells, shrink
+from skpublicdp.query_release.marginals.table import NOTHING, Freed, Table, largest_shares
 
 LEAST_OPEN = 1e-6
 """Margins never tell all of a cell."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skpublicdp.data.binning import Bins
 from skpublicdp.data.columns import Codes, Column, Schema, is_missing
 from skpublicdp.data.frames import Table, is_frame
-from skpublicdp.query_release.queries import flat_queries
+from skpublicdp.query_release.queries.base import flat_queries
 
 Objects = NDArray[np.object_]
 

@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from skpublicdp.accounting import Measurement
-from skpublicdp.query_release.drift import SIZES
-from skpublicdp.query_release.prefix import Strategy
+from skpublicdp.query_release.cdf.strategies import Strategy
+from skpublicdp.query_release.effective_sizes import SIZES
 
 Floats = NDArray[np.float64]
 

@@ -8,9 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.columns import Rows
-from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
-from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
-from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
+from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
+from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.query_release.queries.geometric import (
+    HalfspaceQueries,
+    RectangleQueries,
+    StumpQueries,
+)
+from skpublicdp.query_release.queries.marginal import MarginalQueries
 
 PROBES = 256
 

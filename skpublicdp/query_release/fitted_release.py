@@ -13,14 +13,14 @@ from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import Dataset
 from skpublicdp.guarantees import Promise
 from skpublicdp.population_guarantee import no_guarantee
+from skpublicdp.query_release.answers import TableAnswers
 from skpublicdp.query_release.binned_columns import BinnedColumn
-from skpublicdp.query_release.cells import before
-from skpublicdp.query_release.line import LineRelease
-from skpublicdp.query_release.listed import MarginalQueries
-from skpublicdp.query_release.probes import probes
-from skpublicdp.query_release.queries import QueryClass
-from skpublicdp.query_release.table_answers import TableAnswers
-from skpublicdp.query_release.weighted import WeightedRows
+from skpublicdp.query_release.cdf.grid import before
+from skpublicdp.query_release.cdf.release import LineRelease
+from skpublicdp.query_release.holdout_queries import probes
+from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.queries.marginal import MarginalQueries
+from skpublicdp.query_release.weighted_rows import WeightedRows
 
 UNPROVED = no_guarantee(
     'only of method="pmw" is the largest error of all answers known, and intervals tell of others'

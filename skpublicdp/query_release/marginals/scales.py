@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from skpublicdp.query_release.drift import SIZES
-from skpublicdp.query_release.marginal_dispersion import LEARNERS, Cells, log_likelihood
+from skpublicdp.query_release.effective_sizes import SIZES
+from skpublicdp.query_release.marginals.shrinkage import LEARNERS, Cells, log_likelihood
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp.data.columns import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.arrangements import BLOCK, Arrangement, Places
-from skpublicdp.query_release.grids import Grid
+from skpublicdp.query_release.pmw.cover import BLOCK, Arrangement, Places
+from skpublicdp.query_release.pmw.grid_cover import Grid
 
 Rows = NDArray[np.float64]
 Answers = NDArray[np.bool_]

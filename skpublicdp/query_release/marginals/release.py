@@ -18,12 +18,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
 from skpublicdp.ledger import Ledger, drawable
-from skpublicdp.query_release.marginal_estimate import Table
-from skpublicdp.query_release.marginal_intervals import NoisyFractions, TablePosterior
-from skpublicdp.query_release.marginal_model import MarginalModel
-from skpublicdp.query_release.marginal_plan import plan_shares
-from skpublicdp.query_release.marginal_solver import Floats
-from skpublicdp.query_release.marginal_tables import (
+from skpublicdp.query_release.marginals.allocation import plan_shares
+from skpublicdp.query_release.marginals.count import (
     Columns,
     Integers,
     check_codes,
@@ -31,6 +27,10 @@ from skpublicdp.query_release.marginal_tables import (
     check_workload,
     marginal_tables,
 )
+from skpublicdp.query_release.marginals.intervals import NoisyFractions, TablePosterior
+from skpublicdp.query_release.marginals.ipf import Floats
+from skpublicdp.query_release.marginals.model import MarginalModel
+from skpublicdp.query_release.marginals.table import Table
 from skpublicdp.query_release.spending import Noise, all_noise, noise_on, part_of
 
 MOST_FIRST = Fraction(1, 2)

@@ -20,7 +20,7 @@ from skpublicdp.accounting import Draw, Steps, zcdp_rho
 from skpublicdp.guarantees.release import best_rounds, rounds_error
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.query_release.arrangements import Arrangement
+from skpublicdp.query_release.pmw.cover import Arrangement
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import cuts_radius
-from skpublicdp.query_release.arrangements import Arrangement, Floats, Places, Rows
+from skpublicdp.query_release.pmw.cover import Arrangement, Floats, Places, Rows
 
 LARGEST_COVER = 1 << 20
 """The most boxes of a cover: a few arrays of so many numbers are held."""

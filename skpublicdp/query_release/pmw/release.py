@@ -14,11 +14,11 @@ from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.guarantees.release import least_rounds_error, n_rounds_release, release_sampling
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
-from skpublicdp.query_release.arrangements import Arrangement
-from skpublicdp.query_release.multiplicative_weights import Plan, plan_rounds, play
-from skpublicdp.query_release.queries import QueryClass
-from skpublicdp.query_release.released import Released, bind
-from skpublicdp.query_release.weighted import WeightedRows
+from skpublicdp.query_release.fitted_release import Released, bind
+from skpublicdp.query_release.pmw.cover import Arrangement
+from skpublicdp.query_release.pmw.rounds import Plan, plan_rounds, play
+from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.weighted_rows import WeightedRows
 
 Floats = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Sensitivity, noise_of
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cells import Counted, Curve, Line, before
-from skpublicdp.query_release.prefix import PROOF
+from skpublicdp.query_release.cdf.grid import Counted, Curve, Line, before
+from skpublicdp.query_release.cdf.strategies import PROOF
 from skpublicdp.query_release.spending import PER_CELL, Noise, noise_on, part_of
 
 Floats = NDArray[np.float64]

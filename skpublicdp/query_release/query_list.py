@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity
 from skpublicdp.ledger import Ledger, drawable
-from skpublicdp.query_release.drift import likely_worth
-from skpublicdp.query_release.marginals import MarginalRelease, Measured
+from skpublicdp.query_release.effective_sizes import likely_worth
+from skpublicdp.query_release.marginals.release import MarginalRelease, Measured
 from skpublicdp.query_release.spending import all_noise, noise_on
 
 Floats = NDArray[np.float64]

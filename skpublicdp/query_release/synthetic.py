@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from skpublicdp.query_release.marginal_solver import Floats
-from skpublicdp.query_release.marginal_tables import Columns, Integers, cells
+from skpublicdp.query_release.marginals.count import Columns, Integers, cells
+from skpublicdp.query_release.marginals.ipf import Floats
 
 DRAWN = 50_000
 """Rows that are drawn; weights make up for what so few cannot show."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skpublicdp.query_release.drift import SIZES
+from skpublicdp.query_release.effective_sizes import SIZES
 
 Floats = NDArray[np.float64]
 

@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from skpublicdp.data.binning import Bins, count_below, cut_columns
 from skpublicdp.data.columns import Codes, Rows, Schema
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
-from skpublicdp.query_release.cells import before
-from skpublicdp.query_release.line import LineRelease
-from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
-from skpublicdp.query_release.marginal_tables import marginal_tables
-from skpublicdp.query_release.queries import QueryClass
-from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
+from skpublicdp.query_release.cdf.grid import before
+from skpublicdp.query_release.cdf.release import LineRelease
+from skpublicdp.query_release.marginals.count import marginal_tables
+from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.query_release.queries.geometric import (
+    HalfspaceQueries,
+    RectangleQueries,
+    StumpQueries,
+)
+from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import PER_CELL
 
 Floats = NDArray[np.float64]

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from skpublicdp.query_release.bands import share_bounds
-from skpublicdp.query_release.drift import SIZES, EffectiveSizes
-from skpublicdp.query_release.marginal_dispersion import Cells
-from skpublicdp.query_release.marginal_estimate import Table
-from skpublicdp.query_release.marginal_scales import cell_scales, table_scales
-from skpublicdp.query_release.marginal_tables import Columns
+from skpublicdp.query_release.binomial_intervals import share_bounds
+from skpublicdp.query_release.effective_sizes import SIZES, EffectiveSizes
+from skpublicdp.query_release.marginals.count import Columns
+from skpublicdp.query_release.marginals.scales import cell_scales, table_scales
+from skpublicdp.query_release.marginals.shrinkage import Cells
+from skpublicdp.query_release.marginals.table import Table
 
 Floats = NDArray[np.float64]
 

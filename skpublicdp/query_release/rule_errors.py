@@ -12,7 +12,7 @@ from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.population_guarantee import cover_error
-from skpublicdp.query_release.listed import CustomQueries
+from skpublicdp.query_release.queries.custom import CustomQueries
 
 MOST_RULES = 1 << 12
 """More rules are refused: each is a query."""

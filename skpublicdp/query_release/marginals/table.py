@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpublicdp.query_release.marginal_solver import TINY, Floats
-from skpublicdp.query_release.marginal_tables import Columns
+from skpublicdp.query_release.marginals.count import Columns
+from skpublicdp.query_release.marginals.ipf import TINY, Floats
 
 NOTHING = 1e-12
 """Precision of a fraction of which nothing was measured."""

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 from skpublicdp.data.columns import Codes, Rows
 from skpublicdp.data.door import Dataset, Numbers
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.custom import release_answers
-from skpublicdp.query_release.derived import (
+from skpublicdp.query_release.answers import ColumnAnswers, TableAnswers
+from skpublicdp.query_release.cdf.release import LineRelease, release_line
+from skpublicdp.query_release.cdf.strategies import check_drawable
+from skpublicdp.query_release.completion import completed
+from skpublicdp.query_release.discretize import (
     Binned,
     Derived,
     Lined,
@@ -23,19 +26,16 @@ from skpublicdp.query_release.derived import (
     needs_lines,
     tables_over_lines,
 )
-from skpublicdp.query_release.line import LineRelease, release_line
-from skpublicdp.query_release.listed import CustomQueries
-from skpublicdp.query_release.marginal_model import closure
-from skpublicdp.query_release.marginals import PROOF, MarginalRelease, release_tables
-from skpublicdp.query_release.pmw import release_pmw
-from skpublicdp.query_release.prefix import check_drawable
-from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
-from skpublicdp.query_release.regions import StumpQueries
-from skpublicdp.query_release.released import Released, bind
+from skpublicdp.query_release.fitted_release import Released, bind
+from skpublicdp.query_release.marginals.model import closure
+from skpublicdp.query_release.marginals.release import PROOF, MarginalRelease, release_tables
+from skpublicdp.query_release.pmw.release import release_pmw
+from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
+from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.query_release.queries.geometric import StumpQueries
+from skpublicdp.query_release.query_list import release_answers
 from skpublicdp.query_release.spending import all_noise, noise_on, part_of, room_for
-from skpublicdp.query_release.table_answers import ColumnAnswers, TableAnswers
-from skpublicdp.query_release.unseen import completed
-from skpublicdp.query_release.weighted import WeightedRows
+from skpublicdp.query_release.weighted_rows import WeightedRows
 
 
 def release_auto(

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.columns import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.arrangements import Listed, Places
-from skpublicdp.query_release.asking import check_known
-from skpublicdp.query_release.dichotomies import Divisions, line_arrangement_points
-from skpublicdp.query_release.grids import MOST_CELLS, Axis, Columns
-from skpublicdp.query_release.queries import Answers, BoxQueries, QueryClass, Rows
+from skpublicdp.query_release.pmw.cover import Listed, Places
+from skpublicdp.query_release.pmw.grid_cover import MOST_CELLS, Axis, Columns
+from skpublicdp.query_release.pmw.halfspace_cover import Divisions, line_arrangement_points
+from skpublicdp.query_release.queries.base import Answers, BoxQueries, QueryClass, Rows
+from skpublicdp.query_release.queries.cell_queries import check_known
 
 MOST_HALFSPACES = 400
 """In the plane they make 18000 cells."""

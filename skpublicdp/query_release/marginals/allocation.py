@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 
-from skpublicdp.query_release.marginal_model import MarginalModel
-from skpublicdp.query_release.marginal_solver import Floats
+from skpublicdp.query_release.marginals.ipf import Floats
+from skpublicdp.query_release.marginals.model import MarginalModel
 
 BINS = 24
 """Cells of a table are planned for in so many groups of like variances."""
