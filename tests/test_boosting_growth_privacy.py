@@ -207,11 +207,11 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
             clf, seen = watched(*args, **kwargs)
         (grown,) = ended
         # margins that private rows have are those of the model
-        codes = grown._cells.codes(slice(None))
+        codes = grown._data.codes(slice(None))
         np.testing.assert_array_equal(grown._margins, clf._model.raw_predict(codes))
         X = np.concatenate(encoded)
         encoded.clear()
-        np.testing.assert_array_equal(codes, grown._cells.binner.encoded_codes(X))
+        np.testing.assert_array_equal(codes, grown._data.binner.encoded_codes(X))
         trees.append([len(tree.scores[0]) for tree in clf.trees_])
         return clf, seen + pickle.dumps(steps)
 
@@ -294,8 +294,8 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
         self.drift, self.drifted = (9.0, True) if unlike else (1.0, False)
         self.overshot = next(rounds) == stop
 
-    def visited(self, which, budget):
-        found = copy.copy(update_term(self, which, budget))
+    def updated(self, term, budget):
+        found = copy.copy(update_term(self, term, budget))
         found.gain = next(explained)
         return found
 
@@ -304,7 +304,7 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
         patch.setattr(
             BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
         )
-        patch.setattr(NewtonBooster, "update_term", visited)
+        patch.setattr(NewtonBooster, "update_term", updated)
         if worth is not None:
             patch.setattr(BinSplitter, "is_affordable", lambda *args: worth)
         fitted(X, y, n_classes=n_classes, **{"public": PUBLIC[:25], **parameters})

@@ -106,9 +106,9 @@ def test_growth_on_some_rows_and_then_on_more_pays_for_what_a_row_moves(name, mo
     sizes = []
     update_term = newton_boosting.NewtonBooster.update_term
 
-    def noted(self, which, budget):
-        sizes.append(self._cells.rows.n)
-        return update_term(self, which, budget)
+    def noted(self, term, budget):
+        sizes.append(self._data.rows.n)
+        return update_term(self, term, budget)
 
     monkeypatch.setattr(fit, "subsample_size", lambda noise, cells: 16)
     monkeypatch.setattr(newton_boosting.NewtonBooster, "update_term", noted)

@@ -1,4 +1,7 @@
-"""Releases in stages: shares of labels, looks, and rounds of sums that make an additive fit."""
+"""Steps that release noisy statistics: class balance, covariate shift, and gradient histograms.
+
+`BoostingFit` runs them in an order that it chooses by public numbers and released values.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.additive import LARGE_SHIFT_THRESHOLD, AdditiveFit
@@ -47,31 +49,34 @@ from skpublicdp.boosting.strategy import (
 )
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.ledger import Ledger, drawable
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 
 class FitSteps:
-    """Releases what a fit is made of; each is listed in the ledger.
+    """Binned data, the ledger, and the releases that all ways to fit share.
 
     Parameters
     ----------
-    rows : TrainingData
+    training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Pays.
+        Pays for every release.
     max_rounds : int, optional
-        Most rounds of sums, or number of trees that vote; chosen by rule otherwise.
+        Maximum number of boosting rounds, or number of voting trees; a rule chooses it otherwise.
     learning_rate : float, optional
-        What a vote adds on either side of the margin; chosen by rule otherwise.
+        Margin that a voting tree adds or subtracts, times two; a rule chooses it otherwise.
     directions : ndarray of int8, shape (n_columns,), optional
-        Monotone constraints, for one target.
+        Monotone constraints. Only models of one target can have them.
+
+    Attributes
+    ----------
+    data : BinnedData
+        The rows in the current bins.
     """
 
     def __init__(
         self,
-        rows: TrainingData,
+        training: TrainingData,
         ledger: Ledger,
         *,
         max_rounds: int | None = None,
@@ -79,33 +84,36 @@ class FitSteps:
         directions: Directions | None = None,
     ) -> None:
         self._directions = directions
-        self._training, self._n = rows, rows.rows.n
-        self._all_rows = rows.rows  # even where stages run on some of them
-        self._n_targets = 1 if rows.classes is None or len(rows.classes) == 2 else len(rows.classes)
+        self._training, self._n = training, training.rows.n
+        self._all_rows = training.rows  # kept while most steps use a subsample
+        classes = training.classes
+        self._n_targets = 1 if classes is None or len(classes) == 2 else len(classes)
         self._ledger = ledger
-        self._n_persons = self._n / ledger.rows_per_person  # as many as count for a draw
+        # the exponential mechanism pays for persons, not for rows
+        self._n_persons = self._n / ledger.rows_per_person
         self._max_rounds = max_rounds
         self._learning_rate = learning_rate
-        self._budget = self._full_budget  # of the stages that follow, which may be less
+        self._budget = self._full_budget  # of the steps that follow; some ways to fit lower it
         self._bin(N_BINS)
 
     def _bin(self, max_bins: int, weights: Floats | None = None) -> None:
+        """Bin all rows, and list the splits and trees that the bins allow."""
         self.data = self._training.bin(max_bins, weights)
-        features, codes = self.data.binner, self.data.public_codes
-        self._splits = candidate_splits(features, codes)
+        binner, codes = self.data.binner, self.data.public_codes
+        self._splits = candidate_splits(binner, codes)
         labels = np.arange(2) if self._training.classes is None else self._training.classes
-        self._cover = tree_cover(self._splits, codes, features.names, labels, depth=2)
+        self._cover = tree_cover(self._splits, codes, binner.names, labels, depth=2)
         self._log_n_trees = math.log(self._cover.size)
 
     @property
     def _full_budget(self) -> StageBudget:
-        """The budget of all sums; of outcomes, a share is kept for residuals."""
-        kept = RESIDUAL_SHARE if self._training.classes is None else Fraction(0)
-        return make_stage_budget(self._ledger, trees=False).fraction(1 - kept)
+        """Budget of the whole fit, without the residual histogram of a regression."""
+        reserved = RESIDUAL_SHARE if self._training.classes is None else Fraction(0)
+        return make_stage_budget(self._ledger, trees=False).fraction(1 - reserved)
 
     @property
     def _column_sensitivity(self) -> Sensitivity:
-        """How far a person moves one count for each column."""
+        """Sensitivity of one count for each column, for one person."""
         return self._ledger.for_person(count_sensitivity(len(self._training.rows.columns)))
 
     @property
@@ -115,166 +123,182 @@ class FitSteps:
         return SQUARED if self._training.classes is None else LOGISTIC
 
     def _fit_rounds(
-        self, left: Fraction, class_balance: float, *, stop: bool
+        self, share: Fraction, class_balance: float, *, stop: bool
     ) -> tuple[AdditiveFit, HistogramStrategy, ShiftEstimate | None, Fraction]:
-        """Look at the columns, then release sums in rounds, with a share of the budget.
+        """Estimate the covariate shift, then fit an additive model to noisy histograms in rounds.
+
+        Parameters
+        ----------
+        share : Fraction
+            Share of the budget that shift test and histograms may spend together.
+        class_balance : float
+            4 p (1 - p) for two labels, from 0 to 1.
+        stop : bool
+            Whether to stop after a round that finds the public rows unusable.
 
         Returns
         -------
         AdditiveFit
-            What was learned; damped if the public rows are of no use.
-        Strategy
-            What was measured.
+            The fitted model; its scores are halved if the public rows are unusable.
+        HistogramStrategy
+            Linear combinations of bins that each histogram measured.
         ShiftEstimate or None
-            What was seen.
+            Result of the shift test; ``None`` if it was skipped.
         Fraction
-            The share that is left: all but the first round's if public rows are of no use, and
-            `stop` says to end there.
+            Unspent share of the budget.
         """
         n, pure, design = self._n, self._budget.pure, self._weighted_public_rows()
-        look = None
-        cells = identity_strategy(self.data.binner, design.X, pure=pure)
-        if (
-            n_rounds(n * class_balance, design.effective_size, self._noise_variance(cells))
-            <= MAX_ROUNDS_WITH_SHIFT_TEST
-        ):
-            look, share = self._estimate_shift(left * MAX_SHIFT_FRACTION)
-            left -= share
-        bins = N_BINS_UNBALANCED if class_balance < BALANCED else N_BINS
-        weights = None if look is None else look.weights
-        if bins != N_BINS or weights is not None:
-            self._bin(bins, weights)
+        shift = None
+        identity = identity_strategy(self.data.binner, design.X, pure=pure)
+        rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(identity))
+        if rounds <= MAX_ROUNDS_WITH_SHIFT_TEST:
+            shift, spent = self._estimate_shift(share * MAX_SHIFT_FRACTION)
+            share -= spent
+        max_bins = N_BINS_UNBALANCED if class_balance < BALANCED else N_BINS
+        weights = None if shift is None else shift.weights
+        if max_bins != N_BINS or weights is not None:
+            self._bin(max_bins, weights)
         design = self._weighted_public_rows(weights)
-        features, X_public = self.data.binner, design.X
-        measured = identity_strategy(features, X_public, pure=pure)
+        binner, X_public = self.data.binner, design.X
+        strategy = identity_strategy(binner, X_public, pure=pure)
         if not pure and class_balance >= BALANCED:
-            measured = optimised_strategy(
-                features,
+            strategy = optimised_strategy(
+                binner,
                 design.weights @ X_public,
-                prior_covariances(features, design),
-                self._noise_variance(measured),
+                prior_covariances(binner, design),
+                self._noise_variance(strategy),
                 n * class_balance / 4,
                 n * class_balance / 4 * (1 + MISMATCH * n * design.concentration),
             )
         fit = AdditiveFit(
-            features,
+            binner,
             design,
-            measured,
+            strategy,
             self._n_targets,
             pure=pure,
             public_labels=self._training.public_labels,
         )
-        rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(measured))
+        rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(strategy))
         rounds = min(rounds, self._max_rounds or MAX_ROUNDS)
-        share = left
-        for number, part in enumerate(round_shares(rounds, pure=pure)):
-            again = rounds == 1 and number > 0
-            self._run_round(fit, measured, self._budget.fraction(share * part), again=again)
-            left -= share * part
+        histogram_share = share
+        for number, fraction in enumerate(round_shares(rounds, pure=pure)):
+            repeats_first = rounds == 1 and number > 0
+            round_budget = self._budget.fraction(histogram_share * fraction)
+            self._run_round(fit, strategy, round_budget, repeats_first=repeats_first)
+            share -= histogram_share * fraction
             if stop and self._public_rows_unusable(fit):
                 fit.shrink_by_half()
                 break
             if fit.overshot:
                 break
-        return fit, measured, look, left
+        return fit, strategy, shift, share
 
     @staticmethod
     def _public_rows_unusable(fit: AdditiveFit) -> bool:
-        """Tell whether the public rows are of no use."""
+        """Indicate whether the drift statistic exceeds what reweighting can correct."""
         return fit.drifted and fit.drift is not None and fit.drift > LARGE_SHIFT_THRESHOLD
 
     def _weighted_public_rows(self, weights: Floats | None = None) -> WeightedPublicRows:
-        """Return the public rows as they are cut now."""
+        """Return the public rows in the current bins, with equal weights by default."""
         X = self.data.binner.indicators(self.data.public_codes)
         weights = np.full(len(X), 1 / len(X)) if weights is None else weights
         return WeightedPublicRows(X, weights, self._n)
 
-    def _estimate_shift(self, most: Fraction) -> tuple[ShiftEstimate | None, Fraction]:
-        """Compare public rows with private ones, and if they look unlike once more when weighed.
+    def _estimate_shift(self, max_share: Fraction) -> tuple[ShiftEstimate | None, Fraction]:
+        """Test for covariate shift; after a positive test, estimate the weights a second time.
 
         Parameters
         ----------
-        most : Fraction
-            The largest share of the budget that may be spent.
+        max_share : Fraction
+            Largest share of the budget that may be spent.
 
         Returns
         -------
         ShiftEstimate or None
-            The first drift and the last weights; ``None`` if no look was made.
+            Drift of the first test and weights of the last one; ``None`` if none was affordable.
         Fraction
-            The share of the budget that was spent.
+            Share of the budget that was spent.
         """
         design = self._weighted_public_rows()
-        moved = self._ledger.for_person(
-            count_sensitivity(len(median_split_indicators(self.data.binner, design)))
-        )
-        share = shift_share(self._budget, self._n, moved)
-        if share is None or share > most:
+        n_counts = len(median_split_indicators(self.data.binner, design))
+        sensitivity = self._ledger.for_person(count_sensitivity(n_counts))
+        share = shift_share(self._budget, self._n, sensitivity)
+        if share is None or share > max_share:
             return None, Fraction(0)
-        first, spent = self._shift_from_noisy_counts(design, share, MIN_SHIFT_EVIDENCE), 2 * share
-        if first.weights is None or spent > most:
+        first = self._shift_from_noisy_counts(design, share, MIN_SHIFT_EVIDENCE)
+        spent = 2 * share
+        if first.weights is None or spent > max_share:
             return first, share
         self.data = self._training.bin(N_BINS, first.weights)
-        second = self._shift_from_noisy_counts(
-            self._weighted_public_rows(first.weights), share, 0.0
-        )
+        reweighted = self._weighted_public_rows(first.weights)
+        second = self._shift_from_noisy_counts(reweighted, share, 0.0)
         weights = first.weights if second.weights is None else second.weights
         return ShiftEstimate(first.drift, weights, drifted=True), spent
 
     def _shift_from_noisy_counts(
-        self, design: WeightedPublicRows, share: Fraction, unlikely: float
+        self, design: WeightedPublicRows, share: Fraction, min_evidence: float
     ) -> ShiftEstimate:
-        """Count the rows in a half of each column, and compare them with public rows."""
-        cells = self.data
-        chosen = median_split_indicators(cells.binner, design)
-        none, offsets = np.empty((0, 0)), cells.binner.offsets
-        rows = cells.rows.sum_over_chunks(lambda at: histogram_sums(none, cells.codes(at), offsets))
+        """Release the number of private rows in one half of each column, and estimate the shift."""
+        data = self.data
+        indicators = median_split_indicators(data.binner, design)
+        no_gradients, offsets = np.empty((0, 0)), data.binner.offsets
+        bin_counts = data.rows.sum_over_chunks(
+            lambda rows: histogram_sums(no_gradients, data.codes(rows), offsets)
+        )[-1]
         counts = self._ledger.add_noise(
-            chosen @ rows[-1],
-            count_sensitivity(len(chosen)),
+            indicators @ bin_counts,
+            count_sensitivity(len(indicators)),
             self._budget.fraction(share).event,
             name="noisy counts of halves of columns",
             proof=PROOF,
         )
-        T = shift_features(cells.binner, design.X, self._training.X_public)
-        return estimate_shift(design, chosen, T, counts.values, counts.variance, unlikely)
+        features = shift_features(data.binner, design.X, self._training.X_public)
+        return estimate_shift(
+            design, indicators, features, counts.values, counts.variance, min_evidence
+        )
 
     def _noise_can_be_drawn(self) -> bool:
-        """Tell whether the noise of the smallest release is within what can be drawn."""
-        columns = len(self._training.rows.columns) + 1
+        """Indicate whether the sampler can draw the noise of the smallest possible histogram."""
+        n_columns = len(self._training.rows.columns) + 1
         # a column moves by less than 4 MAX_GRADIENT STRATEGY_UNIT, counts included
-        most = 4 * MAX_GRADIENT * STRATEGY_UNIT
-        moved = self._ledger.for_person(Sensitivity(columns * most, columns * most**2))
-        return drawable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, moved)
+        max_change = 4 * MAX_GRADIENT * STRATEGY_UNIT
+        sensitivity = self._ledger.for_person(
+            Sensitivity(n_columns * max_change, n_columns * max_change**2)
+        )
+        return drawable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, sensitivity)
 
-    def _noise_variance(self, measured: HistogramStrategy) -> float:
-        """Return the variance of the noise of one release that takes the whole budget."""
-        moved = self._ledger.for_person(measured.sensitivity(counts=False))
-        return self._budget.variance(moved) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
+    def _noise_variance(self, strategy: HistogramStrategy) -> float:
+        """Return the noise variance of one histogram that takes the whole budget, in rows²."""
+        sensitivity = self._ledger.for_person(strategy.sensitivity(counts=False))
+        return self._budget.variance(sensitivity) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
 
     def _noisy_class_balance(self, budget: StageBudget) -> float:
-        """Release how many rows have each label; 1 if two labels are equally common, else less."""
-        one = self._n_targets == 1
-        # of outcomes their sum, in units in which each is an integer
+        """Release the number of rows of each label; return 1 for equal shares, else less.
+
+        The value is 4 p (1 - p) for two labels, and 2 (1 - Σ p²), at most 1, for more. For a
+        regression p is the mean target.
+        """
+        is_single = self._n_targets == 1
+        # targets of a regression are multiples of 1 / TARGET_LEVELS, so their sum is an integer
         unit = TARGET_LEVELS if self._training.classes is None else 1
 
-        def counted(at: slice) -> Integers:
-            y = self._training.rows.y[at]
-            if one:
+        def count_chunk(rows: slice) -> Integers:
+            y = self._training.rows.y[rows]
+            if is_single:
                 return np.array([np.rint(unit * y).sum(dtype=np.int64)])
             return np.bincount(y, minlength=self._n_targets)
 
         counts = self._ledger.add_noise(
-            self._training.rows.sum_over_chunks(counted),
-            # of more than two labels one has a row less, another one a row more
-            Sensitivity(unit, unit**2) if one else Sensitivity(2, 2),
+            self._training.rows.sum_over_chunks(count_chunk),
+            # with more than two labels one count loses a row and another one gains it
+            Sensitivity(unit, unit**2) if is_single else Sensitivity(2, 2),
             budget.event,
             name="noisy counts of the labels" if unit == 1 else "noisy sum of the outcomes",
             proof=PROOF,
         ).values
         n = self._n
         shares = np.clip(counts / (unit * n), min(3 / n, 0.5), max(1 - 3 / n, 0.5))
-        if one:
+        if is_single:
             return float(4 * shares[0] * (1 - shares[0]))
         shares = shares / shares.sum()
         return min(1.0, float(2 * (1 - shares @ shares)))
@@ -282,19 +306,24 @@ class FitSteps:
     def _run_round(
         self,
         fit: AdditiveFit,
-        measured: HistogramStrategy,
+        strategy: HistogramStrategy,
         budget: StageBudget,
         *,
-        again: bool = False,
+        repeats_first: bool = False,
     ) -> None:
-        """Release the residuals that the model leaves, or again those of none; learn from them."""
-        pure, model = budget.pure, fit.null_model if again else fit.model
-        table = gradient_histogram(model, self.data, pure=pure)
-        counts = not pure or fit.drift is None  # with Laplace noise they cost
-        noisy = measure(table, measured, budget.event, self._ledger, counts=counts)
-        (fit.pool_first_release if again else fit.update)(noisy)
+        """Release the gradient histogram of the current model and update the fit.
+
+        With `repeats_first` the histogram of the initial model is released again, and pooled with
+        the first one.
+        """
+        pure, model = budget.pure, fit.null_model if repeats_first else fit.model
+        histogram = gradient_histogram(model, self.data, pure=pure)
+        # counts are free with Gaussian noise; with Laplace noise they cost, so once is enough
+        counts = not pure or fit.drift is None
+        noisy = measure(histogram, strategy, budget.event, self._ledger, counts=counts)
+        (fit.pool_first_release if repeats_first else fit.update)(noisy)
 
 
-def count_sensitivity(size: int) -> Sensitivity:
-    """Return how far one row moves so many counts, each by one at most."""
-    return Sensitivity(size, size)
+def count_sensitivity(n_counts: int) -> Sensitivity:
+    """Return the sensitivity of `n_counts` counts, if one row moves each by at most 1."""
+    return Sensitivity(n_counts, n_counts)

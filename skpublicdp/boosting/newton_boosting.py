@@ -1,7 +1,7 @@
-"""Growth: what a first fit leaves of the budget goes to visits of blocks, columns and drawn trees.
+"""Newton boosting of binned columns and interaction trees, one term at a time, on noisy sums.
 
-Every step is noise, or a draw that is accounted as noise: what is asked next, and whether anything
-is, may depend on all that was released (docs/proofs/moments.md).
+Every step is Gaussian or Laplace noise, or a draw that is accounted as such. Which term is updated
+next, and whether any, may therefore depend on all released values (docs/proofs/moments.md).
 """
 
 from __future__ import annotations
@@ -33,86 +33,89 @@ from skpublicdp.boosting.term_posterior import (
 )
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.ledger import Ledger, drawable
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 MAX_INTERACTION_TREES = 30
+"""Maximum number of trees of each depth."""
 
 LAST_PASSES_SHARE = Fraction(1, 4)
-"""Share of the budget that trees leave for visits."""
+"""Share of the budget that is reserved for the passes after the trees."""
 
 TREE_SAMPLE_ROWS = 1 << 17
-"""A tree is drawn on so many rows at most, evenly spread; each tree on the next ones."""
+"""A tree is drawn on a random sample of at most so many rows, to bound the time."""
 
 MAX_SPLITS_OF_DEPTH = {2: 600, 3: 48}
-"""How many questions trees of a depth may ask: tables grow with a power of that."""
+"""Maximum number of candidate splits of trees of a depth; tables grow with a power of it."""
 
 
 class NewtonBooster:
-    """Scores of cells and leaves, visited one block at a time.
+    """Boosts terms one at a time: the scores of one column's bins, or of one tree's leaves.
+
+    An update releases noisy sums of gradients and hessians over the bins of a term, takes a Newton
+    step to the posterior mean of its scores, and moves the margins of all rows.
 
     Parameters
     ----------
     model : AdditiveModel
-        Where to begin.
-    cells : BinnedData
-        Private and public rows as cells.
+        Initial scores.
+    data : BinnedData
+        Private and public rows as bins.
     margins : ndarray of int32, shape (n_targets, n)
-        Those of the private rows, which move along with the scores.
+        Margins of the private rows; updated in place.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, of sum 1.
     n_public : float
-        How many public rows of equal weight say as much; 0 if they are a mere reference.
+        Effective number of public rows; 0 if they are only a reference grid.
     loss : Loss
-        What is fitted.
+        Gradients and hessians.
     ledger : Ledger
-        Pays.
-    sampling : float
-        Variance of a residual beside its slope.
+        Pays for every release.
+    gradient_variance : float
+        Variance of a row's gradient, as a multiple of its hessian.
     """
 
     def __init__(
         self,
         model: AdditiveModel,
-        cells: BinnedData,
+        data: BinnedData,
         margins: NDArray[np.int32],
         row_weights: Floats,
         n_public: float,
         loss: Loss,
         ledger: Ledger,
-        sampling: float,
+        gradient_variance: float,
     ) -> None:
-        self._model, self._cells, self._margins = model, cells, margins
+        self._model, self._data, self._margins = model, data, margins
         self._row_weights, self._n_public = row_weights, n_public
-        self._loss, self._ledger, self._sampling = loss, ledger, sampling
-        self._public_margins = model.raw_predict(cells.public_codes)
+        self._loss, self._ledger, self._gradient_variance = loss, ledger, gradient_variance
+        self._public_margins = model.raw_predict(data.public_codes)
         self._trees: list[DecisionTree] = []
+        # three parallel lists, columns first and then trees
         self._terms: list[TermPosterior] = []
-        # the cell of each row, for each block
-        self._bin_of_row: list[Callable[[slice], Codes]] = []
-        self._bin_of_public_row: list[Codes] = []
-        starts = cells.binner.offsets
-        for position, feature in enumerate(cells.binner.columns):
-            line = cells.public_codes[position]
-            kernel = np.eye(feature.size)
-            scores = model.scores[:, starts[position] : starts[position + 1]] / MARGIN_UNIT
+        self._bins_of_rows: list[Callable[[slice], Codes]] = []
+        self._bins_of_public_rows: list[Codes] = []
+        offsets = data.binner.offsets
+        for position, bins in enumerate(data.binner.columns):
+            public_bins = data.public_codes[position]
+            kernel = np.eye(bins.size)
+            scores = model.scores[:, offsets[position] : offsets[position + 1]] / MARGIN_UNIT
             guess = scores.copy()
-            if not feature.column.categorical:
-                ranks = self._ranks(line, feature.size - 1)
+            if not bins.column.categorical:
+                ranks = self._bin_ranks(public_bins, bins.size - 1)
                 kernel = smoothing_prior(ranks)
-                for of_target in guess:  # the last cell is for missing values
-                    of_target[:-1] = piecewise_linear_guess(of_target[:-1], ranks)
-            self._add(kernel, scores, guess, partial(cells.codes_of_column, position), line)
+                for target_guess in guess:  # the last bin is for missing values
+                    target_guess[:-1] = piecewise_linear_guess(target_guess[:-1], ranks)
+            bins_of_rows = partial(data.codes_of_column, position)
+            self._add_term(kernel, scores, guess, bins_of_rows, public_bins)
         self._n_columns = len(self._terms)
 
     @property
     def model(self) -> AdditiveModel:
-        """The model so far."""
-        return self._so_far()
+        """The current model."""
+        return self._current_model()
 
-    def _so_far(self) -> AdditiveModel:
-        scores = [_integers(block) for block in self._terms]
+    def _current_model(self) -> AdditiveModel:
+        scores = [_integer_scores(term) for term in self._terms]
         return replace(
             self._model,
             scores=np.hstack(scores[: self._n_columns]),
@@ -122,161 +125,173 @@ class NewtonBooster:
 
     @property
     def covariances(self) -> list[Floats]:
-        """What is believed of the scores of each block, columns first, (n_targets, size, size)."""
-        return [block.covariance for block in self._terms]
+        """Posterior covariance of each term's scores, columns first, (n_targets, size, size)."""
+        return [term.covariance for term in self._terms]
 
     def fit(
         self,
         budget: StageBudget,
-        effective: float,
-        asked: BinSplits | None,
-        most: int | None,
-        whole: BinnedData | None = None,
+        effective_rows: float,
+        splits: BinSplits | None,
+        max_passes: int | None,
+        all_data: BinnedData | None = None,
     ) -> None:
-        """Spend a budget.
+        """Spend a budget: one pass over the columns, then trees, then passes over all terms.
 
         Parameters
         ----------
         budget : StageBudget
-            All of it.
-        effective : float
-            How many rows with even labels would say as much.
-        asked : Questions, optional
-            What trees may ask; without it none is drawn.
-        most : int, optional
-            Most sweeps over all columns.
-        whole : BinnedData, optional
-            Rows of the last sweep over columns, if there are more of them than so far.
+            Budget of all updates and draws.
+        effective_rows : float
+            Number of rows with balanced labels that carry as much information.
+        splits : BinSplits, optional
+            Candidate splits of interaction trees; ``None`` for a model without trees.
+        max_passes : int, optional
+            Maximum number of passes over all columns.
+        all_data : BinnedData, optional
+            All rows, for the last pass over the columns; the other passes use a subsample.
         """
-        # after trees there is one more sweep at least
-        sweeps = max(min(N_PASSES, most or N_PASSES), 1 if asked is None else 2)
+        # trees are followed by at least one pass
+        n_passes = max(min(N_PASSES, max_passes or N_PASSES), 1 if splits is None else 2)
         order = np.random.default_rng(0)
-        left, first = Fraction(1), Fraction(1, sweeps)
-        if sweeps == 1:
-            self._use_all_rows(whole)
-        for which in order.permutation(self._n_columns).tolist():
-            self.update_term(which, budget.fraction(first / self._n_columns))
-        left -= first
-        if asked is not None:
-            persons = effective / self._ledger.rows_per_person
-            for cover in self._tree_covers(asked):
-                left = self._grow_trees(budget, left, persons, cover)
-        for more in range(sweeps - 1, 0, -1):
-            widened = more == 1 and whole is not None
-            for block in self._terms[: self._n_columns] if widened else ():
-                block.reset_statistics()  # sums to come are of more rows
-            shares, now = self._allocate(budget.fraction(left), more), left / more
-            left -= now
-            visited = [w for w in order.permutation(len(self._terms)).tolist() if shares[w]]
-            if widened:
-                # a leaf has so many rows that more hardly help: only columns see them all
-                for which in (w for w in visited if w >= self._n_columns):
-                    self.update_term(which, budget.fraction(now * shares[which]))
-                self._use_all_rows(whole)
-                visited = [w for w in visited if w < self._n_columns]
-            for which in visited:
-                self.update_term(which, budget.fraction(now * shares[which]))
+        share, first_pass = Fraction(1), Fraction(1, n_passes)
+        if n_passes == 1:
+            self._use_all_rows(all_data)
+        for term in order.permutation(self._n_columns).tolist():
+            self.update_term(term, budget.fraction(first_pass / self._n_columns))
+        share -= first_pass
+        if splits is not None:
+            persons = effective_rows / self._ledger.rows_per_person
+            for cover in self._tree_covers(splits):
+                share = self._add_trees(budget, share, persons, cover)
+        for passes_left in range(n_passes - 1, 0, -1):
+            is_last_on_all_rows = passes_left == 1 and all_data is not None
+            for posterior in self._terms[: self._n_columns] if is_last_on_all_rows else ():
+                posterior.reset_statistics()  # sums over all rows are on another scale
+            allocation = self._allocate(budget.fraction(share), passes_left)
+            pass_share = share / passes_left
+            share -= pass_share
+            terms = [t for t in order.permutation(len(self._terms)).tolist() if allocation[t]]
+            if is_last_on_all_rows:
+                # leaves hold so many rows that sampling error is negligible: keep the subsample
+                for term in (t for t in terms if t >= self._n_columns):
+                    self.update_term(term, budget.fraction(pass_share * allocation[term]))
+                self._use_all_rows(all_data)
+                terms = [t for t in terms if t < self._n_columns]
+            for term in terms:
+                self.update_term(term, budget.fraction(pass_share * allocation[term]))
 
-    def _allocate(self, budget: StageBudget, sweeps: int) -> list[Fraction]:
-        """Part a budget for so many sweeps, all alike, among the blocks."""
-        moved = self._ledger.for_person(self._loss.sensitivity)
-        finest, equal = ALLOCATION_STEPS, budget.fraction(Fraction(1, sweeps * len(self._terms)))
-        while finest > 1 and not drawable(equal.fraction(Fraction(1, finest)).event, moved):
-            finest //= 2
-        units = allocation_grid(len(self._terms), finest)
-        visits = units / units[-1] / sweeps
-        precisions = sweeps * (visits**2 if budget.pure else visits) * (2 * MAX_GRADIENT) ** 2
-        precisions /= budget.variance(moved)
-        return neyman_allocation(
-            np.array([block.expected_loss(precisions) for block in self._terms]), units
-        )
+    def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
+        """Return each term's share of a pass, by Neyman allocation over equal passes."""
+        sensitivity = self._ledger.for_person(self._loss.sensitivity)
+        steps, equal = ALLOCATION_STEPS, budget.fraction(Fraction(1, n_passes * len(self._terms)))
+        while steps > 1 and not drawable(equal.fraction(Fraction(1, steps)).event, sensitivity):
+            steps //= 2
+        units = allocation_grid(len(self._terms), steps)
+        shares = units / units[-1] / n_passes
+        precisions = n_passes * (shares**2 if budget.pure else shares) * (2 * MAX_GRADIENT) ** 2
+        precisions /= budget.variance(sensitivity)
+        losses = np.array([term.expected_loss(precisions) for term in self._terms])
+        return neyman_allocation(losses, units)
 
-    def _use_all_rows(self, whole: BinnedData | None) -> None:
-        """Go on with all rows."""
-        if whole is None:
+    def _use_all_rows(self, all_data: BinnedData | None) -> None:
+        """Replace the subsample by all rows, with margins of the current model."""
+        if all_data is None:
             return
-        self._cells, self._margins = whole, whole.margins(self._so_far())
-        self._bin_of_row = [
-            *(partial(whole.codes_of_column, position) for position in range(self._n_columns)),
-            *(whole.leaf_indexer(tree.splits) for tree in self._trees),
+        self._data, self._margins = all_data, all_data.margins(self._current_model())
+        self._bins_of_rows = [
+            *(partial(all_data.codes_of_column, position) for position in range(self._n_columns)),
+            *(all_data.leaf_indexer(tree.splits) for tree in self._trees),
         ]
 
-    def update_term(self, which: int, budget: StageBudget) -> TermPosterior:
-        """Release the sums of a block, and move its scores."""
-        block, line = self._terms[which], self._bin_of_row[which]
-        size = block.scores.shape[1]
-        rows, margins = self._cells.rows, self._margins
+    def update_term(self, term: int, budget: StageBudget) -> TermPosterior:
+        """Release the gradient and hessian sums of a term, and take a Newton step on its scores.
 
-        def of_chunk(at: slice) -> Integers:
-            return sum_packed(
-                line(at), size, self._loss.packed_gradient_hessian(margins[:, at], rows.y[at])
-            )
+        Margins of private and public rows follow the change of the scores.
+        """
+        posterior, bins_of_rows = self._terms[term], self._bins_of_rows[term]
+        size = posterior.scores.shape[1]
+        rows, margins = self._data.rows, self._margins
+
+        def sum_chunk(chunk: slice) -> Integers:
+            packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            return sum_packed(bins_of_rows(chunk), size, packed)
 
         measured = self._ledger.add_noise(
-            rows.sum_over_chunks(of_chunk),
+            rows.sum_over_chunks(sum_chunk),
             self._loss.sensitivity,
             budget.event,
             name="noisy sums of residuals and slopes over cells",
             proof=PROOF,
         )
-        sums, slopes = measured.values / (2 * MAX_GRADIENT)
-        before = _integers(block)
+        gradients, hessians = measured.values / (2 * MAX_GRADIENT)
+        before = _integer_scores(posterior)
         variance = measured.variance / (2 * MAX_GRADIENT) ** 2
-        block.update(sums, slopes, variance, self._expected(which, size), self._sampling)
-        change = _integers(block) - before
-        self._cells.add_scores(margins, change, line)
-        self._public_margins += change[:, self._bin_of_public_row[which]]
-        return block
+        expected = self._expected_hessians(term, size)
+        posterior.update(gradients, hessians, variance, expected, self._gradient_variance)
+        change = _integer_scores(posterior) - before
+        self._data.add_scores(margins, change, bins_of_rows)
+        self._public_margins += change[:, self._bins_of_public_rows[term]]
+        return posterior
 
-    def _expected(self, which: int, size: int) -> Floats:
-        """Return the sums of slopes that public rows lead to expect, a third of a row besides."""
-        _, slopes = self._loss.gradient_hessian(self._public_margins)
-        weighed, line = (
-            self._row_weights * slopes / (2 * MAX_GRADIENT),
-            self._bin_of_public_row[which],
+    def _expected_hessians(self, term: int, size: int) -> Floats:
+        """Return the hessian sums that the public rows predict, (n_targets, size).
+
+        A pseudo-count of 0.3 rows is added to every bin.
+        """
+        _, hessians = self._loss.gradient_hessian(self._public_margins)
+        weighted, bins = (
+            self._row_weights * hessians / (2 * MAX_GRADIENT),
+            self._bins_of_public_rows[term],
         )
-        found = np.array([np.bincount(line, of_target, minlength=size) for of_target in weighed])
-        found += 0.3 / max(self._n_public, 1.0) * weighed.sum(axis=1, keepdims=True) + 1e-9
-        return self._cells.rows.n * found
+        sums = np.array([np.bincount(bins, target, minlength=size) for target in weighted])
+        sums += 0.3 / max(self._n_public, 1.0) * weighted.sum(axis=1, keepdims=True) + 1e-9
+        return self._data.rows.n * sums
 
-    def _grow_trees(
-        self, budget: StageBudget, left: Fraction, persons: float, cover: TreeCover
+    def _add_trees(
+        self, budget: StageBudget, share: Fraction, persons: float, cover: TreeCover
     ) -> Fraction:
-        """Draw trees until one explains nothing; return what is left of the budget."""
-        n = self._cells.rows.n
-        rows = min(n, TREE_SAMPLE_ROWS)
-        share = tree_share(budget, persons * rows / n, cover.size)
-        if share is None:
-            return left
+        """Add trees until one has no positive gain; return the share of the budget that is left.
+
+        The draw takes x of the budget, as `tree_share` says, and the update of the leaves x / 3.
+        """
+        n = self._data.rows.n
+        n_rows = min(n, TREE_SAMPLE_ROWS)
+        draw_share = tree_share(budget, persons * n_rows / n, cover.size)
+        if draw_share is None:
+            return share
         for _ in range(MAX_INTERACTION_TREES):
-            if left - share * Fraction(4, 3) < LAST_PASSES_SHARE:
+            if share - draw_share * Fraction(4, 3) < LAST_PASSES_SHARE:
                 break
-            # at random: fixed places hold other rows where a table is sorted by a value
-            chosen = np.arange(n) if rows == n else self._ledger.subset(n, rows)
-            tree = self._draw(cover, budget.fraction(share), chosen)
+            # a random set: neighbouring tables need not have their rows in the same places
+            sample = np.arange(n) if n_rows == n else self._ledger.subset(n, n_rows)
+            tree = self._draw(cover, budget.fraction(draw_share), sample)
             self._trees.append(tree)
-            none = np.zeros((self._loss.n_targets, len(tree.leaves)))
-            public_line = apply_tree(tree.splits, self._cells.public_codes)
-            line = self._cells.leaf_indexer(tree.splits)
-            self._add(np.eye(len(tree.leaves)), none, none, line, public_line)
-            block = self.update_term(len(self._terms) - 1, budget.fraction(share / 3))
-            left -= share * Fraction(4, 3)
-            if block.gain <= 0:
+            zeros = np.zeros((self._loss.n_targets, len(tree.leaves)))
+            public_leaves = apply_tree(tree.splits, self._data.public_codes)
+            leaf_of_row = self._data.leaf_indexer(tree.splits)
+            self._add_term(np.eye(len(tree.leaves)), zeros, zeros, leaf_of_row, public_leaves)
+            posterior = self.update_term(len(self._terms) - 1, budget.fraction(draw_share / 3))
+            share -= draw_share * Fraction(4, 3)
+            if posterior.gain <= 0:
                 break
-        return left
+        return share
 
     def _draw(
-        self, cover: TreeCover, budget: StageBudget, chosen: NDArray[np.intp]
+        self, cover: TreeCover, budget: StageBudget, sample: NDArray[np.intp]
     ) -> DecisionTree:
-        """Draw a tree with large sums of residuals in its leaves, each towards its label."""
-        residuals, _ = self._loss.gradient_hessian(
-            self._margins[:, chosen], self._cells.rows.y[chosen]
+        """Draw a tree by the exponential mechanism; its score is the gradient sum in its leaves.
+
+        Each leaf counts the gradients of its own label.
+        """
+        gradients, _ = self._loss.gradient_hessian(
+            self._margins[:, sample], self._data.rows.y[sample]
         )
-        codes, sizes = self._cells.codes(chosen), self._cells.binner.sizes
+        codes, sizes = self._data.codes(sample), self._data.binner.sizes
         table = np.array(
             [
-                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, line)
-                for line in residuals
+                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, target)
+                for target in gradients
             ]
         )
         if len(table) == 1:
@@ -284,50 +299,54 @@ class NewtonBooster:
         path = self._ledger.draw(
             cover.family(table),
             budget.draw_as_gaussian,
-            # a row counts for a label by the residuals of all others: its own, and how far their
-            # sum is from 0, each being rounded
-            2 * (MAX_GRADIENT + len(residuals)),
+            # a row counts for a label by the gradients of all other labels: its own gradient, and
+            # the rounding errors of the others
+            2 * (MAX_GRADIENT + len(gradients)),
             name="exponential mechanism, exact draw of a tree",
             proof="docs/proofs/selection.md",
         )
         return cover.hypothesis(path)
 
-    def _tree_covers(self, asked: BinSplits) -> Iterator[TreeCover]:
-        """Yield trees of each depth, with the questions that part the public rows most evenly."""
-        if not len(asked):
+    def _tree_covers(self, splits: BinSplits) -> Iterator[TreeCover]:
+        """Yield the trees of each depth, on the splits that divide the public rows most evenly."""
+        if not len(splits):
             return
-        features, codes = self._cells.binner, self._cells.public_codes
+        binner, codes = self._data.binner, self._data.public_codes
         labels = np.arange(max(self._loss.n_targets, 2))
-        prior = tree_cover(asked, codes, features.names, labels, 2).prior
-        for depth, most in MAX_SPLITS_OF_DEPTH.items():
-            few = np.sort(np.argsort(-prior, kind="stable")[:most])
-            yield tree_cover(asked[few], codes, features.names, labels, depth)
+        prior = tree_cover(splits, codes, binner.names, labels, 2).prior
+        for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
+            most_even = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
+            yield tree_cover(splits[most_even], codes, binner.names, labels, depth)
 
-    def _add(
+    def _add_term(
         self,
         kernel: Floats,
         scores: Floats,
         guess: Floats,
-        line: Callable[[slice], Codes],
-        public_line: Codes,
+        bins_of_rows: Callable[[slice], Codes],
+        public_bins: Codes,
     ) -> None:
+        """Append a term with its prior; `public_bins` are the bins of the public rows."""
         size = len(kernel)
-        rows = np.bincount(public_line, self._row_weights, minlength=size) * self._n_public
-        stretch = self._loss.hessian_factor
-        self._terms.append(TermPosterior(kernel, scores, guess, rows.astype(np.float64), stretch))
-        self._bin_of_row.append(line)
-        self._bin_of_public_row.append(public_line)
+        public_rows = np.bincount(public_bins, self._row_weights, minlength=size) * self._n_public
+        factor = self._loss.hessian_factor
+        self._terms.append(
+            TermPosterior(kernel, scores, guess, public_rows.astype(np.float64), factor)
+        )
+        self._bins_of_rows.append(bins_of_rows)
+        self._bins_of_public_rows.append(public_bins)
 
-    def _ranks(self, public_line: Codes, bins: int) -> Floats:
-        """Return where cells lie: half by public mass, half by their number.
+    def _bin_ranks(self, public_bins: Codes, n_bins: int) -> Floats:
+        """Return positions of bins in [0, 1]: the mean of mass rank and index rank.
 
-        By mass alone all others would be neighbours of a cell that has nearly all rows.
+        By mass alone a bin with nearly all rows would have all others as close neighbours.
         """
-        mass = np.bincount(public_line, self._row_weights, minlength=bins + 1)[:bins]
+        mass = np.bincount(public_bins, self._row_weights, minlength=n_bins + 1)[:n_bins]
         mass = mass / max(mass.sum(), 1e-9)
-        ranks: Floats = (np.cumsum(mass) - mass / 2 + (np.arange(bins) + 0.5) / bins) / 2
+        ranks: Floats = (np.cumsum(mass) - mass / 2 + (np.arange(n_bins) + 0.5) / n_bins) / 2
         return ranks
 
 
-def _integers(block: TermPosterior) -> Integers:
-    return np.rint(MARGIN_UNIT * block.scores).astype(np.int64)
+def _integer_scores(term: TermPosterior) -> Integers:
+    """Return the scores in units of 1 / MARGIN_UNIT, as margins add them up."""
+    return np.rint(MARGIN_UNIT * term.scores).astype(np.int64)

@@ -243,11 +243,11 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             groups=groups,
         )
         assert rows.outcome_bounds is not None
-        assert learned.residuals is not None
+        assert learned.residual_counts is not None
         low, high = self.outcome_bounds_ = rows.outcome_bounds
         # a margin of 0 is in the middle
         self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
-        self._shares = residual_fractions(learned.residuals, rows.rows.n)
+        self._shares = residual_fractions(learned.residual_counts, rows.rows.n)
         self._spread = PredictionVariance(learned, (high - low) / 4)
         public = self._spread.variances(learned.data.public_codes, rows.X_public)
         self._average_variance = float(public.mean())

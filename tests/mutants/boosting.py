@@ -62,7 +62,7 @@ MUTANTS = (
 """,
         """            proof=PROOF,
         ).values
-        counts = self._training.rows.sum_over_chunks(counted)
+        counts = self._training.rows.sum_over_chunks(count_chunk)
         n = self._n
 """,
         (f"{CLASSIFIER}, rounds",),
@@ -71,8 +71,8 @@ MUTANTS = (
         "drift by exact counts",
         UNPAID,
         "boosting/fit_steps.py",
-        "return estimate_shift(design, chosen, T, counts.values, counts.variance, unlikely)\n",
-        "return estimate_shift(design, chosen, T, chosen @ rows[-1], counts.variance, unlikely)\n",
+        "design, indicators, features, counts.values, counts.variance",
+        "design, indicators, features, indicators @ bin_counts, counts.variance",
         (f"{CLASSIFIER}, drift",),
     ),
     Mutant(
@@ -114,7 +114,7 @@ MUTANTS = (
         "a grown tree by a row's own residual alone",
         SENSITIVITY,
         "boosting/newton_boosting.py",
-        "            2 * (MAX_GRADIENT + len(residuals)),\n",
+        "            2 * (MAX_GRADIENT + len(gradients)),\n",
         "            MAX_GRADIENT // 2,\n",
         (f"{CLASSIFIER}, trees grown",),
     ),
@@ -122,19 +122,19 @@ MUTANTS = (
         "rows thinned out by their values",
         STRUCTURE,
         "boosting/fit.py",
-        "self._all_rows.take(self._ledger.subset(self._n, few))\n",
-        "self._all_rows.take(np.argsort(self._all_rows.columns[0], kind='stable')[:few])\n",
+        "self._all_rows.take(self._ledger.subset(self._n, n_rows))\n",
+        "self._all_rows.take(np.argsort(self._all_rows.columns[0], kind='stable')[:n_rows])\n",
         (f"{CLASSIFIER}, some rows",),
     ),
     Mutant(
         "growth that ends when an exact sum is small",
         UNPAID,
         "boosting/newton_boosting.py",
-        "            if block.gain <= 0:\n                break\n        return left\n",
-        """            residuals, _ = self._loss.gradient_hessian(self._margins, self._cells.rows.y)
+        "            if posterior.gain <= 0:\n                break\n        return share\n",
+        """            residuals, _ = self._loss.gradient_hessian(self._margins, self._data.rows.y)
             if abs(residuals.sum()) < residuals.shape[1]:
                 break
-        return left
+        return share
 """,
         (f"{CLASSIFIER}, trees grown",),
     ),
