@@ -407,7 +407,7 @@ def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
             if feature.column.categorical:
                 cuts = feature.cuts
             size = feature.size + len(cuts) - len(feature.cuts)
-            features.append(ColumnBins(feature.column, cuts, size, feature.own))
+            features.append(ColumnBins(feature.column, cuts, size, feature.bin_of_category))
         finer = Binner(tuple(features))
     old, new = coarse.encoded_codes(X), finer.encoded_codes(X)
     scores = rng.integers(-99, 99, (2, coarse.offsets[-1]))
@@ -449,7 +449,7 @@ def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
     public[:, 2] = rng.integers(0, 3, 300)  # numbers of few values are left alone
     y = (np.abs(X[:, 0] - 0.3) < 0.15).astype(int)
     halves = halving(X, y, public, Ledger(30, 1e-6, 0), StageBudget(Fraction(100), pure=False))
-    before = halves.cells
+    before = halves.data
     assert halves.is_affordable(20_000)
     assert not halves.is_affordable(20)
     with Tape() as tape:
@@ -471,7 +471,7 @@ def test_halves_are_summed_row_by_row():
     X[:5, 0] = np.nan
     y, margins = rng.integers(0, 2, 5000), rng.integers(-3000, 3000, (1, 5000))
     halves = halving(X, y, public, Ledger(30, 1e-6, 0), StageBudget(Fraction(1), pure=False))
-    cells = halves.cells
+    cells = halves.data
     between, cuts = halves._candidate_cuts, []
 
     def noted(*args):

@@ -1,4 +1,4 @@
-"""Cells of numbers that are cut in two where released sums say that the halves differ."""
+"""Adaptive bins: numeric bins are split where noisy gradient sums of their halves differ."""
 
 from __future__ import annotations
 
@@ -19,141 +19,173 @@ from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.binning import snapped
 from skpublicdp.ledger import Ledger
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 SPLIT_LEVELS = 6
-"""How often each cell may be cut in two."""
+"""Number of levels: a bin can be split into up to 2^6."""
 
 BIN_SPLIT_SHARE = Fraction(8, 100)
 """Share of the budget for all levels."""
 
 ROWS_PER_SPLIT_NOISE = 1500
-"""Halves are looked at if the noise of a sum is at most one over so many of the rows."""
+"""Bins are split if there are so many rows for each row of noise in the sum of one half."""
 
 MAX_P_VALUE = 0.008
-"""A cut stays if halves alike would differ so much with a probability below this."""
+"""A split is kept if a chi-squared test of equal halves has a p-value below this."""
 
 
 class BinSplitter:
-    """Cuts the cells of numeric columns in two, level by level.
+    """Splits the bins of numeric columns in two, level by level.
 
     Parameters
     ----------
-    rows : TrainingData
+    training : TrainingData
         Private and public rows.
-    cells : BinnedData
-        The same as cells.
+    data : BinnedData
+        The same rows in the initial bins.
     loss : Loss
-        What is fitted.
+        Gradients and hessians.
     ledger : Ledger
-        Pays.
+        Pays for every release.
     budget : StageBudget
-        Of which a level takes a part.
-    sampling : float
-        Variance of a residual beside its slope.
+        Budget of Newton boosting; all levels together take `BIN_SPLIT_SHARE` of it.
+    gradient_variance : float
+        Variance of a row's gradient, as a multiple of its hessian.
+
+    Attributes
+    ----------
+    data : BinnedData
+        The rows in the current bins.
     """
 
     def __init__(
         self,
-        rows: TrainingData,
-        cells: BinnedData,
+        training: TrainingData,
+        data: BinnedData,
         loss: Loss,
         ledger: Ledger,
         budget: StageBudget,
-        sampling: float,
+        gradient_variance: float,
     ) -> None:
-        self.cells = cells
-        self._rows, self._loss, self._ledger, self._sampling = rows, loss, ledger, sampling
-        self._level = budget.fraction(BIN_SPLIT_SHARE / SPLIT_LEVELS)
+        self.data = data
+        self._training, self._loss, self._ledger = training, loss, ledger
+        self._gradient_variance = gradient_variance
+        self._level_budget = budget.fraction(BIN_SPLIT_SHARE / SPLIT_LEVELS)
+        X_public = training.X_public
         self._columns = [
             position
-            for position, feature in enumerate(cells.binner.columns)
-            # numbers of fewer values are codes rather than amounts
-            if not feature.column.categorical
-            and len(np.unique(rows.X_public[:, position])) > N_BINS
+            for position, bins in enumerate(data.binner.columns)
+            # columns of few distinct values are codes rather than quantities
+            if not bins.column.categorical and len(np.unique(X_public[:, position])) > N_BINS
         ]
-        columns = len(self._columns)
-        self._moved = Sensitivity(
-            columns * loss.sensitivity.absolute, columns * loss.sensitivity.squared
+        n_columns = len(self._columns)
+        self._sensitivity = Sensitivity(
+            n_columns * loss.sensitivity.absolute, n_columns * loss.sensitivity.squared
         )
 
-    def is_affordable(self, effective: float) -> bool:
-        """Tell whether the noise is small beside so many rows."""
+    def is_affordable(self, effective_rows: float) -> bool:
+        """Indicate whether the noise of one level is small relative to the number of rows."""
         if not self._columns:
             return False
-        variance = self._level.variance(self._ledger.for_person(self._moved))
-        return effective * 2 * MAX_GRADIENT >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
+        variance = self._level_budget.variance(self._ledger.for_person(self._sensitivity))
+        return effective_rows * 2 * MAX_GRADIENT >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
 
     def split(self, margins: NDArray[np.int32]) -> BinnedData:
-        """Spend all levels, and return the cells that came of it, for rows of such margins."""
-        places = np.random.default_rng(0)
+        """Run all levels, and return the rows in the final bins.
+
+        Parameters
+        ----------
+        margins : ndarray of int32, shape (n_targets, n)
+            Margins of the private rows.
+        """
+        generator = np.random.default_rng(0)  # public: it chooses where bins are cut
         for _ in range(SPLIT_LEVELS):
-            cuts = {position: self._candidate_cuts(position, places) for position in self._columns}
+            cuts = {column: self._candidate_cuts(column, generator) for column in self._columns}
             measured = self._ledger.add_noise(
                 self._half_sums(cuts, margins),
-                self._moved,
-                self._level.event,
+                self._sensitivity,
+                self._level_budget.event,
                 name="noisy sums of residuals and slopes over halves of cells",
                 proof=PROOF,
             )
             noise = measured.variance / (2 * MAX_GRADIENT) ** 2
-            self._cut(cuts, measured.values / (2 * MAX_GRADIENT), noise)
-        return self.cells
+            self._keep_significant(cuts, measured.values / (2 * MAX_GRADIENT), noise)
+        return self.data
 
-    def _candidate_cuts(self, position: int, places: np.random.Generator) -> Floats:
-        """Return the fine cut nearest to a public random place in each cell.
+    def _candidate_cuts(self, column: int, generator: np.random.Generator) -> Floats:
+        """Return one cut inside each bin, shape (n_bins - 1,), at a random place.
 
-        The outer cells end with the public rows.
+        It is the fine cut nearest to that place. The outermost bins end at the smallest and largest
+        public value.
         """
-        cuts, public = self.cells.binner.columns[position].cuts, self._rows.X_public[:, position]
-        known = public[np.isfinite(public)]
+        cuts, values = self.data.binner.columns[column].cuts, self._training.X_public[:, column]
+        finite = values[np.isfinite(values)]
         edges = np.concatenate(
-            [np.minimum(known.min(), cuts[:1]), cuts, np.maximum(known.max(), cuts[-1:])]
+            [np.minimum(finite.min(), cuts[:1]), cuts, np.maximum(finite.max(), cuts[-1:])]
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            inside = edges[:-1] + places.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
-        return snapped(self.cells.rows.fine_binner.columns[position].cuts, inside)
+            places = edges[:-1] + generator.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
+        return snapped(self.data.rows.fine_binner.columns[column].cuts, places)
 
     def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
-        """Add up residuals and slopes over both halves of each cell."""
-        rows, halves = self.cells.rows, []
-        for position, between in cuts.items():
-            # a fine cell is above a place if it begins there
-            begins = np.append(-np.inf, rows.fine_binner.columns[position].cuts)
-            line = self.cells.bin_of_fine_bin[position].astype(np.intp)
-            line *= 2
-            line[:-1] += begins >= np.append(between, np.inf)[line[:-1] // 2]
-            halves.append(line.astype(np.min_scalar_type(line[-1] + 1)))
+        """Sum gradients and hessians over both halves of every bin.
 
-        def of_chunk(at: slice) -> Integers:
-            packed = self._loss.packed_gradient_hessian(margins[:, at], rows.y[at])
-            found = [
-                sum_packed(np.take(line, rows.columns[position][at]), int(line[-1]) + 2, packed)
-                for position, line in zip(cuts, halves, strict=True)
+        Returns
+        -------
+        ndarray of int64, shape (2 * n_targets, n_halves)
+            Gradients of all targets, then hessians. The halves of a bin are neighbours.
+        """
+        rows, half_of_fine_bin = self.data.rows, []
+        for column, candidates in cuts.items():
+            # a fine bin belongs to the upper half if it begins at or above the cut
+            fine_starts = np.append(-np.inf, rows.fine_binner.columns[column].cuts)
+            halves = self.data.bin_of_fine_bin[column].astype(np.intp)
+            halves *= 2
+            halves[:-1] += fine_starts >= np.append(candidates, np.inf)[halves[:-1] // 2]
+            half_of_fine_bin.append(halves.astype(np.min_scalar_type(halves[-1] + 1)))
+
+        def sum_chunk(chunk: slice) -> Integers:
+            packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            sums = [
+                sum_packed(
+                    np.take(halves, rows.columns[column][chunk]), int(halves[-1]) + 2, packed
+                )
+                for column, halves in zip(cuts, half_of_fine_bin, strict=True)
             ]
-            return np.concatenate(found, axis=2)
+            return np.concatenate(sums, axis=2)
 
-        table: Integers = rows.sum_over_chunks(of_chunk)
+        table: Integers = rows.sum_over_chunks(sum_chunk)
         return table.reshape(-1, table.shape[-1])
 
-    def _cut(self, cuts: dict[int, Floats], noisy: Floats, noise: float) -> None:
-        """Keep the cuts whose halves differ."""
-        features = list(self.cells.binner.columns)
-        targets = self._loss.n_targets
+    def _keep_significant(self, cuts: dict[int, Floats], sums: Floats, noise: float) -> None:
+        """Split the bins whose halves differ in mean gradient, by a chi-squared test.
+
+        Parameters
+        ----------
+        cuts : dict of int to ndarray
+            Candidate cuts of each column.
+        sums : ndarray of float64, shape (2 * n_targets, n_halves)
+            Noisy sums, as `_half_sums` orders them.
+        noise : float
+            Variance of their noise.
+        """
+        columns = list(self.data.binner.columns)
+        n_targets = self._loss.n_targets
         start = 0
-        for position, between in cuts.items():
-            feature, size = features[position], len(between) + 1
-            halves = noisy[:, start : start + 2 * size].reshape(2, targets, size, 2)
+        for position, candidates in cuts.items():
+            bins, size = columns[position], len(candidates) + 1
+            halves = sums[:, start : start + 2 * size].reshape(2, n_targets, size, 2)
             start += 2 * size
             H = np.maximum(halves[1], 0.05)
-            variance = ((noise + self._sampling * H) / H**2).sum(axis=-1)
+            variance = ((noise + self._gradient_variance * H) / H**2).sum(axis=-1)
             difference = (halves[0] / H) @ [1, -1]
-            kept = chi2.sf((difference**2 / variance).sum(axis=0), targets) < MAX_P_VALUE
-            kept[-1] = False  # missing values have no halves
-            # neighbouring floats have nothing between them, and infinite ones no middle
-            kept[:-1] &= np.isfinite(between) & ~np.isin(between, feature.cuts)
-            found = np.union1d(feature.cuts, between[kept[:-1]])
-            features[position] = ColumnBins(feature.column, found, len(found) + 2, feature.own)
-        self.cells = self._rows.with_bins(Binner(tuple(features)))
+            statistic = (difference**2 / variance).sum(axis=0)
+            is_kept = chi2.sf(statistic, n_targets) < MAX_P_VALUE
+            is_kept[-1] = False  # the bin of missing values cannot be split
+            # bins between neighbouring floats or up to infinity have no place inside
+            is_kept[:-1] &= np.isfinite(candidates) & ~np.isin(candidates, bins.cuts)
+            new_cuts = np.union1d(bins.cuts, candidates[is_kept[:-1]])
+            columns[position] = ColumnBins(
+                bins.column, new_cuts, len(new_cuts) + 2, bins.bin_of_category
+            )
+        self.data = self._training.with_bins(Binner(tuple(columns)))

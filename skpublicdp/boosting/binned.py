@@ -1,4 +1,4 @@
-"""Rows as small integers, coded once; and the only loop over them."""
+"""Binned data: rows as small integer bin codes, encoded once, and the only loop over them."""
 
 from __future__ import annotations
 
@@ -22,99 +22,100 @@ from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.typing import Integers
 
 CHUNK_ROWS = 1 << 17
-"""Rows that are worked on at a time: with fewer, threads wait for Python more than they work."""
+"""Rows of a chunk. With fewer, the overhead of Python exceeds the work of a thread."""
 
 MAX_MEMORY_BYTES = 1 << 27
-"""Bytes that are held in memory for rows; what comes then goes to temporary files."""
+"""Memory for rows; arrays beyond it are memory-mapped temporary files."""
 
 SPANS_PER_THREAD = 8
-"""Parts of the rows for each thread: enough that none waits long for the last."""
+"""Spans of rows for each thread, so that no thread idles for long at the end."""
 
 RowIndex = slice | NDArray[np.intp]
-"""Which rows."""
+"""Selects rows."""
 
 
 def encode_rows(
-    grid: Binner, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
+    fine_binner: Binner, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
 ) -> tuple[list[Codes], NDArray[Any]]:
-    """Return the fine cells of encoded rows, column by column, and `y`, each as small as it is."""
-    lines = zip(grid.columns, X.T, strict=True)
-    return [feature.encoded_codes(values) for feature, values in lines], y.astype(dtype)
+    """Return the fine bins of encoded rows, one array for each column, and `y` as `dtype`."""
+    pairs = zip(fine_binner.columns, X.T, strict=True)
+    return [bins.encoded_codes(values) for bins, values in pairs], y.astype(dtype)
 
 
 class FineBinnedRows:
-    """Private or public rows: the fine cell of each column, and what is to be learned.
+    """Private or public rows: the fine bin of each column, and the target.
 
     Parameters
     ----------
-    grid : Binner
-        The fine cells: columns are never cut elsewhere.
+    fine_binner : Binner
+        The fine bins. All later bins are unions of them.
     n : int
         Number of rows.
     dtype : dtype
-        That of `y`.
+        Type of `y`.
     n_jobs : int, optional
-        Number of joblib threads; nothing else depends on it.
+        Number of joblib threads. Results do not depend on it.
     bytes_used : int, default=0
-        Bytes that others hold in memory already.
+        Memory that is in use already.
 
     Attributes
     ----------
     columns : list of ndarray of uint8 or uint16, shape (n,)
-        Fine cells.
+        Fine bins.
     y : ndarray, shape (n,)
-        Codes of labels, or outcomes.
+        Codes of labels, or targets of a regression from 0 to 1.
     """
 
     def __init__(
         self,
-        grid: Binner,
+        fine_binner: Binner,
         n: int,
         dtype: DTypeLike,
         n_jobs: int | None = None,
         bytes_used: int = 0,
     ) -> None:
-        self.fine_binner, self.n, self.n_jobs = grid, n, n_jobs
+        self.fine_binner, self.n, self.n_jobs = fine_binner, n, n_jobs
         self._bytes_used = bytes_used
-        self.columns = [self.allocate((n,), feature.dtype) for feature in grid.columns]
+        self.columns = [self.allocate((n,), bins.dtype) for bins in fine_binner.columns]
         self.y = self.allocate((n,), dtype)
 
     @classmethod
     def from_encoded(
         cls,
-        grid: Binner,
+        fine_binner: Binner,
         chunks: Iterable[tuple[NDArray[Any], NDArray[Any]]],
         n: int,
         dtype: DTypeLike,
     ) -> FineBinnedRows:
-        """Code chunks of encoded rows, otherwise as `of`."""
-        return cls.from_codes(grid, (encode_rows(grid, dtype, X, y) for X, y in chunks), n, dtype)
+        """Bin chunks of encoded rows; see `from_codes`."""
+        codes = (encode_rows(fine_binner, dtype, X, y) for X, y in chunks)
+        return cls.from_codes(fine_binner, codes, n, dtype)
 
     @classmethod
     def from_codes(
         cls,
-        grid: Binner,
+        fine_binner: Binner,
         chunks: Iterable[tuple[list[Codes], NDArray[Any]]],
         n: int,
         dtype: DTypeLike,
         n_jobs: int | None = None,
     ) -> FineBinnedRows:
-        """Keep chunks of coded rows, each with its `y`: the same rows whatever the chunks are.
+        """Concatenate chunks of binned rows. The result does not depend on the chunk sizes.
 
         Parameters
         ----------
-        grid : Binner
-            The fine cells.
+        fine_binner : Binner
+            The fine bins.
         chunks : iterable of (list of ndarray, shape (k,), ndarray, shape (k,))
-            All rows, `n` together, as `coded` returns them.
+            Fine bins and `y` of all `n` rows, as `encode_rows` returns them.
         n : int
             Number of rows.
         dtype : dtype
-            That of `y`.
+            Type of `y`.
         n_jobs : int, optional
             Number of joblib threads.
         """
-        rows, end = cls(grid, n, dtype, n_jobs), 0
+        rows, end = cls(fine_binner, n, dtype, n_jobs), 0
         for columns, y in chunks:
             start, end = end, end + len(y)
             if end > n:
@@ -123,59 +124,55 @@ class FineBinnedRows:
             for column, codes in zip(rows.columns, columns, strict=True):
                 column[start:end] = codes
         if end != n:
-            raise ValueError(
-                f"X must hold {n} rows in all its chunks together, as was said before."
-            )
+            raise ValueError(f"X must hold {n} rows in all chunks together, as on the first pass.")
         return rows
 
-    def take(self, chosen: NDArray[np.intp]) -> FineBinnedRows:
-        """Return the rows at some positions."""
-        found = FineBinnedRows(
-            self.fine_binner, len(chosen), self.y.dtype, self.n_jobs, self._bytes_used
-        )
-        for few, column in zip([*found.columns, found.y], [*self.columns, self.y], strict=True):
-            np.take(column, chosen, out=few)
-        return found
+    def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:
+        """Return the rows at given indices."""
+        n_rows, dtype = len(indices), self.y.dtype
+        subset = FineBinnedRows(self.fine_binner, n_rows, dtype, self.n_jobs, self._bytes_used)
+        pairs = zip([*subset.columns, subset.y], [*self.columns, self.y], strict=True)
+        for target, source in pairs:
+            np.take(source, indices, out=target)
+        return subset
 
     def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array with room for something of each row, in memory while that is little."""
-        found = store(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
-        self._bytes_used += found.nbytes
-        return found
+        """Return an uninitialised array, in memory as long as `MAX_MEMORY_BYTES` allows it."""
+        array = store(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
+        self._bytes_used += array.nbytes
+        return array
 
     def sum_over_chunks(self, f: Callable[[slice], Any]) -> Any:
-        """Return the sum of ``f(chunk)`` over all chunks of rows."""
+        """Return the sum of ``f(chunk)`` over all chunks of rows, by several threads."""
 
-        def over(start: int, stop: int) -> Any:
-            found = f(slice(start, min(start + CHUNK_ROWS, stop)))
-            for at in range(start + CHUNK_ROWS, stop, CHUNK_ROWS):
-                found = found + f(slice(at, min(at + CHUNK_ROWS, stop)))
-            return found
+        def sum_span(start: int, stop: int) -> Any:
+            total = f(slice(start, min(start + CHUNK_ROWS, stop)))
+            for first in range(start + CHUNK_ROWS, stop, CHUNK_ROWS):
+                total = total + f(slice(first, min(first + CHUNK_ROWS, stop)))
+            return total
 
-        chunks = -(-self.n // CHUNK_ROWS)
-        jobs = min(effective_n_jobs(self.n_jobs), chunks)
-        if jobs < 2:
-            return over(0, self.n)
-        ends = [
-            CHUNK_ROWS * end
-            for end in np.linspace(0, chunks, SPANS_PER_THREAD * jobs + 1, dtype=int)
-        ]
-        # not joblib's Parallel, which takes as long to begin as a million rows do
-        with ThreadPoolExecutor(jobs) as pool:
+        n_chunks = -(-self.n // CHUNK_ROWS)
+        n_threads = min(effective_n_jobs(self.n_jobs), n_chunks)
+        if n_threads < 2:
+            return sum_span(0, self.n)
+        bounds = np.linspace(0, n_chunks, SPANS_PER_THREAD * n_threads + 1, dtype=int)
+        ends = [CHUNK_ROWS * bound for bound in bounds]
+        # joblib.Parallel takes as long to start as a million rows take to sum
+        with ThreadPoolExecutor(n_threads) as pool:
             spans = [(low, min(high, self.n)) for low, high in pairwise(ends) if low < high]
-            return sum(pool.map(over, *zip(*spans, strict=True)), np.int64(0))
+            return sum(pool.map(sum_span, *zip(*spans, strict=True)), np.int64(0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class BinnedData:
-    """Columns cut into cells, each of which is made of fine ones.
+    """Private and public rows in bins that are unions of fine bins.
 
     Attributes
     ----------
-    features : Binner
-        The cells.
+    binner : Binner
+        The bins.
     rows, public : FineBinnedRows
-        The rows that are learned from, and the public ones.
+        The training rows, and the public rows.
     """
 
     binner: Binner
@@ -184,75 +181,93 @@ class BinnedData:
 
     @classmethod
     def from_fine_bins(
-        cls, features: Binner, rows: FineBinnedRows, public: FineBinnedRows
+        cls, binner: Binner, rows: FineBinnedRows, public: FineBinnedRows
     ) -> BinnedData:
-        """Cut columns at the fine cuts nearest to those of `features`."""
-        moved = []
-        for feature, fine in zip(features.columns, rows.fine_binner.columns, strict=True):
-            cuts = np.unique(snapped(fine.cuts, feature.cuts))
+        """Return the rows in the given bins, with every cut moved to the nearest fine cut."""
+        snapped_columns = []
+        for bins, fine in zip(binner.columns, rows.fine_binner.columns, strict=True):
+            cuts = np.unique(snapped(fine.cuts, bins.cuts))
             cuts = cuts[~np.isnan(cuts)]
-            size = feature.size + len(cuts) - len(feature.cuts)
-            moved.append(ColumnBins(feature.column, cuts, size, feature.own))
-        return cls(Binner(tuple(moved)), rows, public)
+            size = bins.size + len(cuts) - len(bins.cuts)
+            snapped_columns.append(ColumnBins(bins.column, cuts, size, bins.bin_of_category))
+        return cls(Binner(tuple(snapped_columns)), rows, public)
 
     @cached_property
     def bin_of_fine_bin(self) -> list[Codes]:
-        """The cell of each fine cell, column by column."""
+        """Bin of each fine bin, one array for each column."""
         pairs = zip(self.binner.columns, self.rows.fine_binner.columns, strict=True)
-        return [feature.coarse_bins(fine) for feature, fine in pairs]
+        return [bins.coarse_bins(fine) for bins, fine in pairs]
 
     @cached_property
     def public_codes(self) -> Codes:
-        """The cells of public rows, shape (n_columns, m)."""
+        """Bins of the public rows, shape (n_columns, m)."""
         return self._codes(self.public, slice(None))
 
-    def codes(self, at: RowIndex) -> Codes:
-        """Return the cells of some of the rows that are learned from, shape (n_columns, k)."""
-        return self._codes(self.rows, at)
+    def codes(self, index: RowIndex) -> Codes:
+        """Return the bins of selected training rows, shape (n_columns, k)."""
+        return self._codes(self.rows, index)
 
-    def _codes(self, rows: FineBinnedRows, at: RowIndex) -> Codes:
-        lines = zip(self.bin_of_fine_bin, rows.columns, strict=True)
-        return np.array([np.take(cells, column[at]) for cells, column in lines])
+    def _codes(self, rows: FineBinnedRows, index: RowIndex) -> Codes:
+        pairs = zip(self.bin_of_fine_bin, rows.columns, strict=True)
+        return np.array([np.take(bins, column[index]) for bins, column in pairs])
 
-    def codes_of_column(self, position: int, at: slice) -> Codes:
-        """Return the cells of some of the rows that are learned from, of one column."""
-        return np.take(self.bin_of_fine_bin[position], self.rows.columns[position][at])
+    def codes_of_column(self, column: int, index: slice) -> Codes:
+        """Return the bins of one column of selected training rows, shape (k,)."""
+        return np.take(self.bin_of_fine_bin[column], self.rows.columns[column][index])
 
-    def leaf_indexer(self, asked: Predicates) -> Callable[[slice], Codes]:
-        """Return what says which leaf of a tree rows end in, its questions being asked of these."""
-        assert isinstance(asked, BinSplits)
-        fine = refine_splits(asked, self.binner, self.rows.fine_binner)
-        return lambda at: apply_tree(fine, [column[at] for column in self.rows.columns])
+    def leaf_indexer(self, splits: Predicates) -> Callable[[slice], Codes]:
+        """Return a function from selected training rows to their leaves in a tree.
+
+        Parameters
+        ----------
+        splits : BinSplits
+            Splits of the tree's nodes, breadth first, on the bins here.
+        """
+        assert isinstance(splits, BinSplits)
+        fine_splits = refine_splits(splits, self.binner, self.rows.fine_binner)
+        return lambda index: apply_tree(
+            fine_splits, [column[index] for column in self.rows.columns]
+        )
 
     def add_scores(
-        self, margins: NDArray[np.int32], scores: Integers, line: Callable[[slice], Codes]
+        self, margins: NDArray[np.int32], scores: Integers, bins_of_rows: Callable[[slice], Codes]
     ) -> None:
-        """Add to margins of all rows the score of each one's cell in a line of these."""
+        """Add the score of each row's bin to the margins, in place.
+
+        Parameters
+        ----------
+        margins : ndarray of int32, shape (n_targets, n)
+            Margins of all training rows.
+        scores : ndarray of int64, shape (n_targets, n_bins)
+            What is added in each bin.
+        bins_of_rows : callable
+            Returns the bins of a slice of the rows.
+        """
         change = scores.astype(np.int32)
 
-        def moved(at: slice) -> int:
-            margins[:, at] += np.take(change, line(at), axis=1)
+        def add_chunk(chunk: slice) -> int:
+            margins[:, chunk] += np.take(change, bins_of_rows(chunk), axis=1)
             return 0
 
-        self.rows.sum_over_chunks(moved)
+        self.rows.sum_over_chunks(add_chunk)
 
     def margins(self, model: AdditiveModel) -> NDArray[np.int32]:
-        """Return the margins of all rows, shape (n_targets, n): of 32 bits, whatever overflows."""
-        found = self.rows.allocate((len(model.intercepts), self.rows.n), np.int32)
-        parts = zip(model.offsets[:-1], self.bin_of_fine_bin, strict=True)
-        # by fine cell, so that each value is looked up once
-        tables = [model.scores[:, start + cells].astype(np.int32) for start, cells in parts]
-        leaf_indexer = [self.leaf_indexer(tree.splits) for tree in model.trees]
+        """Return the margins of all training rows, (n_targets, n); overflow wraps around."""
+        result = self.rows.allocate((len(model.intercepts), self.rows.n), np.int32)
+        pairs = zip(model.offsets[:-1], self.bin_of_fine_bin, strict=True)
+        # scores by fine bin, so that each code is looked up once
+        tables = [model.scores[:, start + bins].astype(np.int32) for start, bins in pairs]
+        leaf_indexers = [self.leaf_indexer(tree.splits) for tree in model.trees]
         leaf_scores = [scores.astype(np.int32) for scores in model.leaf_scores]
 
-        def fill(at: slice) -> int:
-            margins = found[:, at]
+        def fill_chunk(chunk: slice) -> int:
+            margins = result[:, chunk]
             margins[:] = model.intercepts[:, None]
             for table, column in zip(tables, self.rows.columns, strict=True):
-                margins += np.take(table, column[at], axis=1)
-            for scores, line in zip(leaf_scores, leaf_indexer, strict=True):
-                margins += np.take(scores, line(at), axis=1)
+                margins += np.take(table, column[chunk], axis=1)
+            for scores, leaf_of_row in zip(leaf_scores, leaf_indexers, strict=True):
+                margins += np.take(scores, leaf_of_row(chunk), axis=1)
             return 0
 
-        self.rows.sum_over_chunks(fill)
-        return found
+        self.rows.sum_over_chunks(fill_chunk)
+        return result

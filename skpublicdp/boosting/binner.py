@@ -1,4 +1,4 @@
-"""The public feature map: each column cut into cells, at places that only public rows choose."""
+"""Binning: cut points and categories of all columns, from public rows alone."""
 
 from __future__ import annotations
 
@@ -15,46 +15,49 @@ from skpublicdp.data.binning import cut_points, fine_edges
 from skpublicdp.data.columns import MISSING, OTHER, Column, Schema
 from skpublicdp.data.edges import Edges
 from skpublicdp.data.frames import Table
+from skpublicdp.typing import Floats, Integers
 
 Codes = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
+"""Bins of rows, as integers of the smallest type that holds them."""
 
 MAX_CATEGORIES = 64
-"""Of a column of more categories, so many with the most public rows have cells of their own."""
+"""Maximum number of categories with a bin of their own: those with the most public rows."""
+
+MAX_FINE_BINS = 32
+"""Maximum number of quantile bins of a numeric column in Newton boosting."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnBins:
-    """One column, cut into cells.
+    """Bins of one column. The last bin is for missing values.
 
     Attributes
     ----------
     column : Column
-        Where it is from.
+        The column in the schema.
     cuts : ndarray of float64
-        Of a numeric column: a value's cell is the number of cuts below it. Empty otherwise.
+        Increasing cut points of a numeric column: a value's bin is the number of cuts below it.
+        Empty for a categorical column.
     size : int
-        Number of cells. The last one is for missing values; of a categorical column, the one
-        before it is for categories that no public row has, and for those that few have.
-    own : ndarray of int16
-        Of a categorical column: the cell of each code of `column`. Empty otherwise.
+        Number of bins. The last but one bin of a categorical column is for rare categories, and
+        for those without a public row.
+    bin_of_category : ndarray of int16
+        Bin of each code of a categorical column. Empty for a numeric column.
     """
 
     column: Column
     cuts: Floats
     size: int
-    own: Codes
+    bin_of_category: Codes
 
     def codes(self, values: NDArray[Any]) -> Codes:
-        """Return the cell of each value; each on its own."""
+        """Return the bin of each value. Each depends on its own value alone."""
         return self.encoded_codes(self.column.plain(values))
 
     def encoded_codes(self, encoded: NDArray[Any]) -> Codes:
-        """Return the cell of each encoded value; each on its own."""
+        """Return the bin of each encoded value. Each depends on its own value alone."""
         if self.column.categorical:
-            return np.take(self.own, encoded.astype(np.intp)).astype(self.dtype)
+            return np.take(self.bin_of_category, encoded.astype(np.intp)).astype(self.dtype)
         return self._edges.below(encoded).astype(self.dtype, copy=False)
 
     @cached_property
@@ -66,25 +69,25 @@ class ColumnBins:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The smallest type that holds its cells."""
+        """Smallest integer type that holds the bins."""
         return np.min_scalar_type(self.size - 1)
 
-    def coarse_bins(self, finer: ColumnBins) -> Codes:
-        """Return the cell that has each of the finer cells, whose cuts include all of these."""
+    def coarse_bins(self, fine: ColumnBins) -> Codes:
+        """Return the bin that contains each fine bin, if the fine cuts include all cuts here."""
         if self.column.categorical:
             return np.arange(self.size).astype(self.dtype)
-        # a finer cell is in the one that has its upper end
-        ends = np.searchsorted(self.cuts, np.append(finer.cuts, np.inf))
-        ends[-1] = len(self.cuts)
-        return np.append(ends, self.size - 1).astype(self.dtype)
+        # a fine bin lies in the bin that contains its upper end
+        coarse = np.searchsorted(self.cuts, np.append(fine.cuts, np.inf))
+        coarse[-1] = len(self.cuts)
+        return np.append(coarse, self.size - 1).astype(self.dtype)
 
     @property
     def labels(self) -> list[str]:
-        """The cells in words."""
+        """The bins as text."""
         if self.column.categorical:
             names = [*map(str, self.column.values.tolist())]
-            kept = np.flatnonzero(self.own[: len(names)] < self.size - 2)
-            return [*(names[code] for code in kept), OTHER, MISSING]
+            has_bin = np.flatnonzero(self.bin_of_category[: len(names)] < self.size - 2)
+            return [*(names[code] for code in has_bin), OTHER, MISSING]
         ends = [self.column.text(cut) for cut in self.cuts]
         if not ends:
             return ["any", MISSING]
@@ -94,12 +97,12 @@ class ColumnBins:
 
 @dataclass(frozen=True, eq=False)
 class Binner:
-    """Cells of all columns.
+    """Bins of all columns. Maps rows to integer bin codes.
 
     Attributes
     ----------
     columns : tuple of ColumnBins
-        One per column.
+        One for each column.
     """
 
     columns: tuple[ColumnBins, ...]
@@ -107,134 +110,121 @@ class Binner:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(feature.column.name for feature in self.columns)
+        return tuple(bins.column.name for bins in self.columns)
 
     @property
     def sizes(self) -> list[int]:
-        """Number of cells of each column."""
-        return [feature.size for feature in self.columns]
+        """Number of bins of each column."""
+        return [bins.size for bins in self.columns]
 
     @property
     def offsets(self) -> NDArray[np.intp]:
-        """Where the cells of each column begin among all cells, and their number at the end."""
+        """Index of each column's first bin among all bins, and the number of all bins."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
 
     def codes(self, X: Table) -> Codes:
-        """Return the cells of rows.
+        """Return the bins of rows, shape (n_columns, n).
 
         Parameters
         ----------
-        X : Table, shape (n, n_features)
+        X : Table, shape (n, n_columns)
             Rows.
-
-        Returns
-        -------
-        ndarray of int, shape (n_features, n)
-            One line per column.
         """
         codes = np.empty((len(self.columns), X.shape[0]), dtype=self.dtype)
-        for position, feature in enumerate(self.columns):
-            codes[position] = X.codes(position, feature.codes)
+        for position, bins in enumerate(self.columns):
+            codes[position] = X.codes(position, bins.codes)
         return codes
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The smallest type that holds the cells of any column."""
+        """Smallest integer type that holds the bins of any column."""
         return np.min_scalar_type(max(self.sizes) - 1)
 
     def encoded_codes(self, rows: Floats) -> Codes:
-        """Return the cells of encoded rows, shape (n_features, n)."""
-        lines = zip(self.columns, rows.T, strict=True)
-        return np.array([feature.encoded_codes(line) for feature, line in lines])
+        """Return the bins of encoded rows, shape (n_columns, n)."""
+        pairs = zip(self.columns, rows.T, strict=True)
+        return np.array([bins.encoded_codes(values) for bins, values in pairs])
 
     def indicators(self, codes: Codes) -> Floats:
-        """Return one 0/1 column per cell, shape (n, n_cells)."""
+        """Return the one-hot matrix of bins, shape (n, n_bins)."""
         design = np.zeros((codes.shape[1], int(self.offsets[-1])))
         rows = np.arange(codes.shape[1])
-        for line, start in zip(codes, self.offsets, strict=False):
-            design[rows, start + line] = 1
+        for column_codes, start in zip(codes, self.offsets, strict=False):
+            design[rows, start + column_codes] = 1
         return design
 
 
-MAX_FINE_BINS = 32
-"""Most quantile cells of a column of numbers where there is growth."""
+def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
+    """Return finer bins of the numeric columns, at weighted quantiles of the public rows.
 
-
-def refine_bins(features: Binner, X_public: Floats, weights: Floats) -> Binner:
-    """Cut numeric columns further.
+    Columns in which ties leave too few bins are also cut at quantiles of the distinct values.
 
     Parameters
     ----------
-    features : Binner
-        The cells so far.
-    X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows; missing numbers are NaN.
+    binner : Binner
+        Current bins; their cuts are kept.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows. Missing numbers are NaN.
     weights : ndarray of float64, shape (m,)
         Weights of the public rows.
-
-    Returns
-    -------
-    Binner
-        Cells within these, at quantiles, and where one value has most rows at quantiles of the
-        distinct values, too.
     """
-    finer = []
-    for feature, values in zip(features.columns, X_public.T, strict=True):
-        known = ~np.isnan(values)
-        if feature.column.categorical or not known.any():
-            finer.append(feature)
+    refined = []
+    for bins, values in zip(binner.columns, X_public.T, strict=True):
+        is_known = ~np.isnan(values)
+        if bins.column.categorical or not is_known.any():
+            refined.append(bins)
             continue
-        cuts = np.union1d(feature.cuts, cut_points(values[known], MAX_FINE_BINS, weights[known]))
+        quantiles = cut_points(values[is_known], MAX_FINE_BINS, weights[is_known])
+        cuts = np.union1d(bins.cuts, quantiles)
         if len(cuts) < 0.7 * MAX_FINE_BINS:
-            cuts = np.union1d(cuts, cut_points(np.unique(values[known]), MAX_FINE_BINS // 2))
-        finer.append(ColumnBins(feature.column, cuts, len(cuts) + 2, feature.own))
-    return Binner(tuple(finer))
+            cuts = np.union1d(cuts, cut_points(np.unique(values[is_known]), MAX_FINE_BINS // 2))
+        refined.append(ColumnBins(bins.column, cuts, len(cuts) + 2, bins.bin_of_category))
+    return Binner(tuple(refined))
 
 
-def refine_scores(scores: Integers, features: Binner, finer: Binner) -> Integers:
-    """Return the scores of cells that were cut further, shape (n_targets, n_cells)."""
-    pairs = zip(features.offsets, features.columns, finer.columns, strict=False)
-    return np.hstack([scores[:, start + old.coarse_bins(new)] for start, old, new in pairs])
+def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
+    """Return the scores of the fine bins, each that of its coarse bin, (n_targets, n_fine_bins)."""
+    triples = zip(coarse.offsets, coarse.columns, fine.columns, strict=False)
+    return np.hstack([scores[:, start + old.coarse_bins(new)] for start, old, new in triples])
 
 
 def make_binner(
-    schema: Schema, X_public: Floats, max_bins: int | None, weights: Floats | None = None
+    schema: Schema,
+    X_public: Floats,
+    max_bins: int | None,
+    weights: Floats | None = None,
 ) -> Binner:
-    """Cut columns at quantiles of the public rows, or wherever they may be cut later.
+    """Choose the bins of all columns from public rows: weighted quantiles, or common categories.
 
     Parameters
     ----------
     schema : Schema
         The columns, from public rows.
-    X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows; missing numbers are NaN.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows. Missing numbers are NaN.
     max_bins : int or None
-        Most cells of a numeric column, that for missing values aside; ``None`` for all there may
-        ever be.
+        Maximum number of bins of a numeric column, without the bin of missing values. ``None``
+        gives the fine bins: every later cut is moved to the nearest of their cuts.
     weights : ndarray of float64, shape (m,), optional
-        Weights of the public rows, if they count differently.
-
-    Returns
-    -------
-    Binner
-        The cells.
+        Weights of the public rows.
     """
-    features = []
+    columns = []
     for column, values in zip(schema.columns, X_public.T, strict=True):
         if column.categorical:
             counts = np.bincount(values.astype(np.intp), minlength=column.n_categories)
             counts = counts[: len(column.values)]
             common = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
-            own = np.full(column.n_categories, len(common), dtype=np.int16)
-            own[common] = np.arange(len(common))
-            own[-1] = len(common) + 1
-            features.append(ColumnBins(column, np.empty(0), len(common) + 2, own))
+            bin_of_category = np.full(column.n_categories, len(common), dtype=np.int16)
+            bin_of_category[common] = np.arange(len(common))
+            bin_of_category[-1] = len(common) + 1
+            columns.append(ColumnBins(column, np.empty(0), len(common) + 2, bin_of_category))
         else:
-            known = ~np.isnan(values)
+            is_known = ~np.isnan(values)
+            known = values[is_known]
             if max_bins is None:
-                cuts = fine_edges(values[known], integral=column.integral, few=N_BINS)
+                cuts = fine_edges(known, integral=column.integral, few=N_BINS)
             else:
-                mass = None if weights is None else weights[known]
-                cuts = cut_points(values[known], max_bins, mass) if known.any() else np.empty(0)
-            features.append(ColumnBins(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
-    return Binner(tuple(features))
+                mass = None if weights is None else weights[is_known]
+                cuts = cut_points(known, max_bins, mass) if is_known.any() else np.empty(0)
+            columns.append(ColumnBins(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
+    return Binner(tuple(columns))

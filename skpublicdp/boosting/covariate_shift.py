@@ -1,110 +1,108 @@
-"""A first look: how many rows lie in one half of each column, and what that says of public rows."""
+"""Covariate shift: noisy counts compare public and private rows, and public rows are reweighted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve
 from scipy.optimize import minimize
 from scipy.stats import rankdata
 
 from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.posterior import WeightedPublicRows, row_space, whiten_and_reduce
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 MIN_SHIFT_EVIDENCE = 2.0
-"""Logarithm of the evidence beyond which public rows are taken to be of another population."""
+"""Public rows are reweighted if the log marginal likelihood ratio for a shift exceeds this."""
 
 MIN_EFFECTIVE_FRACTION = 0.1
-"""Least share of the public rows that must count: beyond, no weights make them alike."""
+"""Weights are rejected if the effective sample size falls below this fraction of the rows."""
 
 TILT_VARIANCES = np.geomspace(0.003, 30, 25)
-"""By how much the logarithms of weights may vary, as variances; evidence chooses."""
+"""Grid of prior variances of the log weights' coefficients; the one of most evidence is used."""
 
 
-def median_split_indicators(features: Binner, design: WeightedPublicRows) -> Integers:
-    """Choose the half of each column's cells that has the share of rows next to one half.
+def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integers:
+    """Return one set of bins for each column that holds about half of the public rows.
 
     Parameters
     ----------
-    features : Binner
-        The cells. Those of numbers are taken in order, those of categories the most common first.
+    binner : Binner
+        Bins of numeric columns are taken in order, categories by decreasing frequency.
     design : WeightedPublicRows
         Public rows.
 
     Returns
     -------
-    ndarray of int64, shape (n_halves, n_cells)
-        1 for each cell in the half of a column. Columns in which all public rows have the same cell
-        are left out.
+    ndarray of int64, shape (n_splits, n_bins)
+        1 for each bin in the lower half of a column. Columns that are constant in the public rows
+        have no split.
     """
-    chosen, shares = [], design.weights @ design.X
-    for start, feature in zip(features.offsets, features.columns, strict=False):
-        share = shares[start : start + feature.size]
-        order = np.arange(feature.size)
-        if feature.column.categorical:
-            order = np.argsort(-share, kind="stable")
-        order = order[share[order] > 0]
+    splits, bin_shares = [], design.weights @ design.X
+    for start, bins in zip(binner.offsets, binner.columns, strict=False):
+        shares = bin_shares[start : start + bins.size]
+        order = np.arange(bins.size)
+        if bins.column.categorical:
+            order = np.argsort(-shares, kind="stable")
+        order = order[shares[order] > 0]
         if len(order) < 2:
             continue
-        below = np.cumsum(share[order[:-1]])
-        half = np.zeros(len(shares), dtype=np.int64)
-        half[start + order[: 1 + int(np.argmin(np.abs(below - 0.5)))]] = 1
-        chosen.append(half)
-    return np.array(chosen, dtype=np.int64).reshape(len(chosen), len(shares))
+        cumulative = np.cumsum(shares[order[:-1]])
+        indicator = np.zeros(len(bin_shares), dtype=np.int64)
+        indicator[start + order[: 1 + int(np.argmin(np.abs(cumulative - 0.5)))]] = 1
+        splits.append(indicator)
+    return np.array(splits, dtype=np.int64).reshape(len(splits), len(bin_shares))
 
 
-def shift_features(features: Binner, X: Floats, X_public: Floats) -> Floats:
-    """Return what the log-odds of a row's being public may depend on, linearly.
+def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
+    """Return features of a log-linear model of the density ratio of private to public rows.
 
-    Numbers count by the log-odds of their rank, which grow without end in both tails; categories
-    and missing values by themselves.
+    A numeric column has the logit of the rank, which is unbounded in both tails, and an indicator
+    of missing values. A categorical column has one indicator for each category.
 
     Parameters
     ----------
-    features : Binner
-        The cells.
-    X : ndarray of float64, shape (m, n_cells)
-        Cells of the public rows, 0 and 1.
+    binner : Binner
+        The bins.
+    X : ndarray of float64, shape (m, n_bins)
+        Bin indicators of the public rows.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows.
 
     Returns
     -------
-    ndarray of float64, shape (m, n_tendencies)
-        Columns of numbers have two, the second for missing ones.
+    ndarray of float64, shape (m, n_features)
     """
-    found = []
-    for start, stop, feature, values in zip(
-        features.offsets, features.offsets[1:], features.columns, X_public.T, strict=False
+    features = []
+    for start, stop, bins, values in zip(
+        binner.offsets, binner.offsets[1:], binner.columns, X_public.T, strict=False
     ):
-        if feature.column.categorical:
-            found.append(X[:, start:stop])
+        if bins.column.categorical:
+            features.append(X[:, start:stop])
             continue
-        known = ~np.isnan(values)
-        line = np.zeros(len(values))
-        rank = (rankdata(values[known]) - 0.5) / max(int(known.sum()), 1)
-        line[known] = np.log(rank / (1 - rank))
-        found += [line[:, None], X[:, stop - 1 : stop]]
-    return np.hstack(found)
+        is_known = ~np.isnan(values)
+        logits = np.zeros(len(values))
+        ranks = (rankdata(values[is_known]) - 0.5) / max(int(is_known.sum()), 1)
+        logits[is_known] = np.log(ranks / (1 - ranks))
+        features += [logits[:, None], X[:, stop - 1 : stop]]
+    return np.hstack(features)
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftEstimate:
-    """What counts of halves say of public rows.
+    """Result of a test for covariate shift of the public rows.
 
     Attributes
     ----------
     drift : float
-        How unlike the public rows are, about 1 if they are of the same population.
+        Drift statistic: mean squared deviation of the counts in standard errors. About 1 if both
+        samples are of one population.
     weights : ndarray of float64, shape (m,), or None
-        Weights of sum 1 with which they look alike; ``None`` if they do so anyway, or if none do.
+        Importance weights of the public rows, of sum 1; ``None`` if there is no significant shift,
+        or if no acceptable weights correct it.
     drifted : bool
-        Whether they are taken to be of another population.
+        Whether the shift is significant.
     """
 
     drift: float
@@ -114,102 +112,99 @@ class ShiftEstimate:
 
 def estimate_shift(
     design: WeightedPublicRows,
-    chosen: Integers,
-    T: Floats,
+    indicators: Integers,
+    features: Floats,
     counts: Integers,
     variance: float,
-    unlikely: float,
+    min_evidence: float,
 ) -> ShiftEstimate:
-    """Compare the halves of private rows with those of public ones, and weigh these if need be.
+    """Test whether the private rows have other column distributions, and reweight public rows.
 
-    Weights are multiplied by exp(T a) for a normal a, of the variance that has the most evidence,
-    and among them the likeliest is taken.
+    Weights are multiplied by exp(features @ a) with a ~ N(0, s). The variance s maximises the
+    marginal likelihood of a Gaussian approximation, and a is the posterior mode.
 
     Parameters
     ----------
     design : WeightedPublicRows
-        Public rows, weighed as they are so far.
-    chosen : ndarray of int64, shape (n_halves, n_cells)
-        The halves.
-    T : ndarray of float64, shape (m, n_tendencies)
-        What weights may depend on.
-    counts : ndarray of int64, shape (n_halves,)
-        Private rows in each half, with noise.
+        Public rows with their current weights.
+    indicators : ndarray of int64, shape (n_splits, n_bins)
+        `median_split_indicators`.
+    features : ndarray of float64, shape (m, n_features)
+        `shift_features`.
+    counts : ndarray of int64, shape (n_splits,)
+        Noisy numbers of private rows in each lower half.
     variance : float
-        Variance of the noise.
-    unlikely : float
-        Logarithm of the evidence beyond which rows are weighed.
-
-    Returns
-    -------
-    ShiftEstimate
-        The drift and the weights.
+        Variance of their noise.
+    min_evidence : float
+        Log marginal likelihood ratio above which rows are reweighted.
     """
-    Z = design.X @ chosen.T
+    Z = design.X @ indicators.T
     n, weights = design.n, design.weights
-    # the private rows as a sample, and the public ones
+    # sampling variance of the private rows and of the public ones
     sampling = design.concentration + 1 / n
     noise = np.full(len(counts), variance / n**2)
-    chances = sampling * (weights @ (Z - weights @ Z) ** 2) + noise
-    drift = float(((counts / n - weights @ Z) ** 2 / chances).mean())
+    variances = sampling * (weights @ (Z - weights @ Z) ** 2) + noise
+    drift = float(((counts / n - weights @ Z) ** 2 / variances).mean())
 
     shares, Z = whiten_and_reduce(counts / n, noise, Z)
-    _, T = row_space(T - weights @ T)
+    _, features = row_space(features - weights @ features)
     centred = Z - weights @ Z
     spread = (centred * weights[:, None]).T @ centred
-    chance = sampling * spread + np.eye(len(shares))
-    miss = shares - weights @ Z
+    covariance = sampling * spread + np.eye(len(shares))
+    deviation = shares - weights @ Z
 
-    # Gaussian evidence for shifts of covariance s M Mᵀ over that for none, in the axes of both
-    root = np.linalg.cholesky(chance)
-    moved = (centred * weights[:, None]).T @ T
-    likely = np.linalg.solve(root, moved)
-    values, axes = np.linalg.eigh(likely @ likely.T)
-    along = (axes.T @ np.linalg.solve(root, miss)) ** 2
+    # log marginal likelihood ratio of shifts with covariance s M Mᵀ, in their common eigenbasis
+    root = np.linalg.cholesky(covariance)
+    M = (centred * weights[:, None]).T @ features
+    whitened = np.linalg.solve(root, M)
+    values, vectors = np.linalg.eigh(whitened @ whitened.T)
+    squares = (vectors.T @ np.linalg.solve(root, deviation)) ** 2
     ratios = TILT_VARIANCES[:, None] * np.maximum(values, 0.0)
-    evidence = (along * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
-    best = int(np.argmax(evidence))
-    if evidence[best] <= unlikely:
+    log_evidence = (squares * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
+    best = int(np.argmax(log_evidence))
+    if log_evidence[best] <= min_evidence:
         return ShiftEstimate(drift, None, drifted=False)
 
-    scaled, factor = np.sqrt(TILT_VARIANCES[best]) * T, cho_factor(chance)
+    scaled, factor = np.sqrt(TILT_VARIANCES[best]) * features, cho_factor(covariance)
 
     def tilted(a: Floats) -> Floats:
-        exponent = scaled @ a
-        unnormalised = weights * np.exp(exponent - exponent.max())
+        exponents = scaled @ a
+        unnormalised = weights * np.exp(exponents - exponents.max())
         normalised: Floats = unnormalised / unnormalised.sum()
         return normalised
 
-    def loss(a: Floats) -> tuple[float, Floats]:
+    def negative_log_posterior(a: Floats) -> tuple[float, Floats]:
         w = tilted(a)
-        left = w @ Z - shares
-        pull = cho_solve(factor, left)
-        slope = scaled.T @ (w * (Z @ pull - w @ (Z @ pull)))
-        return float(left @ pull + a @ a) / 2, slope + a
+        residuals = w @ Z - shares
+        solved = cho_solve(factor, residuals)
+        gradient = scaled.T @ (w * (Z @ solved - w @ (Z @ solved)))
+        return float(residuals @ solved + a @ a) / 2, gradient + a
 
-    found = tilted(minimize(loss, np.zeros(T.shape[1]), jac=True, method="L-BFGS-B").x)
-    found = np.maximum(found, 1e-100)  # logarithms of weights are taken later
-    found /= found.sum()
-    few = 1 / (found @ found) < MIN_EFFECTIVE_FRACTION * len(found)
-    return ShiftEstimate(drift, None if few else found, drifted=True)
+    start = np.zeros(features.shape[1])
+    mode = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B").x
+    new_weights = np.maximum(tilted(mode), 1e-100)  # their logarithms are taken later
+    new_weights /= new_weights.sum()
+    effective_size = 1 / (new_weights @ new_weights)
+    is_rejected = effective_size < MIN_EFFECTIVE_FRACTION * len(new_weights)
+    return ShiftEstimate(drift, None if is_rejected else new_weights, drifted=True)
 
 
-def expected_bin_shares(features: Binner, design: WeightedPublicRows) -> Floats:
-    """Return the share of rows the public ones lead to expect in each cell.
+def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
+    """Return the share of private rows in each bin that the public rows predict, (n_bins,).
 
-    Categories that no public row has get the share that Good and Turing estimate from those that
-    one public row has: max(f, 1/2) / m, f of them being seen once.
+    Categories without a public row share the Good-Turing estimate max(f, 1/2) / m, if f categories
+    have a single public row.
     """
     counts = design.X.sum(axis=0)
     m = len(design.X)
     shares = design.weights @ design.X
-    for start, feature in zip(features.offsets, features.columns, strict=False):
-        if feature.column.categorical:
-            known = slice(start, start + feature.size - 2)
-            once = int((counts[known] == 1).sum())
-            unseen = max(once, 0.5) / m
-            shares[start : start + feature.size] *= 1 - unseen
-            shares[start + feature.size - 2] = unseen
+    for start, bins in zip(binner.offsets, binner.columns, strict=False):
+        if bins.column.categorical:
+            listed = slice(start, start + bins.size - 2)
+            n_singletons = int((counts[listed] == 1).sum())
+            unseen = max(n_singletons, 0.5) / m
+            shares[start : start + bins.size] *= 1 - unseen
+            shares[start + bins.size - 2] = unseen
     expected: Floats = shares
     return expected
 
@@ -217,31 +212,31 @@ def expected_bin_shares(features: Binner, design: WeightedPublicRows) -> Floats:
 def calibrate_weights(
     design: WeightedPublicRows, Z: Floats, counts: Floats, variance: float
 ) -> WeightedPublicRows:
-    """Reweigh public rows towards released counts.
+    """Reweight public rows towards released counts (entropy balancing, Hainmueller 2012).
 
-    Minimises m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the dual,
-    whose optimum has log(w / u) linear in what is counted. u are the weights so far, and m is as
-    many rows of equal weight as say as much.
+    Minimises m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the dual.
+    Here u are the current weights and m is the effective number of public rows. The solution has
+    log(w / u) linear in Z.
 
     Parameters
     ----------
     design : WeightedPublicRows
         Public rows.
     Z : ndarray of float64, shape (m, n_measured)
-        What each of them adds to a count.
+        Contribution of each public row to the counts.
     counts : ndarray of float64, shape (n_measured,)
-        Counts of private rows, with noise.
+        Noisy counts of private rows.
     variance : float
-        Variance of the noise.
+        Variance of their noise.
     """
     n, m = design.n, design.effective_size
-    base = np.log(design.weights)
+    log_weights = np.log(design.weights)
     dual = np.zeros(len(counts))
 
     def evaluate(dual: Floats) -> tuple[float, Floats]:
-        exponent = n * (Z @ dual) / m + base
-        top = exponent.max()
-        weights = np.exp(exponent - top)
+        exponents = n * (Z @ dual) / m + log_weights
+        top = exponents.max()
+        weights = np.exp(exponents - top)
         total = weights.sum()
         value = m * (top + np.log(total)) - dual @ counts + variance * (dual @ dual) / 2
         return float(value), weights / total
@@ -249,20 +244,20 @@ def calibrate_weights(
     value, weights = evaluate(dual)
     for _ in range(50):
         mean = Z.T @ weights
-        slope = n * mean - counts + variance * dual
+        gradient = n * mean - counts + variance * dual
         hessian = n**2 / m * ((Z * weights[:, None]).T @ Z - np.outer(mean, mean))
         hessian[np.diag_indices_from(hessian)] += variance
-        step = solve(hessian, slope, assume_a="pos")
-        decrease = float(slope @ step)
+        step = solve(hessian, gradient, assume_a="pos")
+        decrease = float(gradient @ step)
         if decrease < 1e-8:
             break
-        size = 1.0
-        while size > 1e-6:
-            trial, trial_weights = evaluate(dual - size * step)
-            if trial <= value - size * decrease / 4:
+        step_size = 1.0
+        while step_size > 1e-6:
+            trial, trial_weights = evaluate(dual - step_size * step)
+            if trial <= value - step_size * decrease / 4:
                 break
-            size /= 2
+            step_size /= 2
         else:
             break
-        dual, value, weights = dual - size * step, trial, trial_weights
+        dual, value, weights = dual - step_size * step, trial, trial_weights
     return WeightedPublicRows(design.X, weights, n)

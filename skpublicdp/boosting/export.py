@@ -82,7 +82,7 @@ def _column_to_json(feature: ColumnBins) -> dict[str, Any]:
             "origin": column.origin,
             "cuts": feature.cuts.tolist(),
         }
-    codes = zip(column.values.tolist(), feature.own.tolist(), strict=False)
+    codes = zip(column.values.tolist(), feature.bin_of_category.tolist(), strict=False)
     kept = [value for value, cell in codes if cell < feature.size - 2]
     return {"name": column.name, "kind": "category", "categories": kept}
 

@@ -1,41 +1,41 @@
-"""A budget parted among blocks: more where noise costs more (Neyman's allocation)."""
+"""Neyman allocation: split a budget so that the sum of expected losses is minimal."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 ALLOCATION_STEPS = 32
-"""Whoever gets anything gets one over so many of an equal share, if its noise can be drawn."""
+"""The smallest nonzero allocation is 1/32 of an equal share, if its noise can be drawn."""
 
 
-def allocation_grid(size: int, finest: int = ALLOCATION_STEPS) -> Integers:
-    """Return what one of so many may get, 0 first: the whole is `size` times `finest` units."""
-    whole = size * finest
-    powers = 1 << np.arange(whole.bit_length())
-    return np.concatenate([[0], powers[powers < whole], [whole]])
+def allocation_grid(n_items: int, steps: int = ALLOCATION_STEPS) -> Integers:
+    """Return the allocations an item can get: 0, powers of 2, and all n_items * steps units."""
+    total = n_items * steps
+    powers = 1 << np.arange(total.bit_length())
+    return np.concatenate([[0], powers[powers < total], [total]])
 
 
-def neyman_allocation(risks: Floats, units: Integers) -> list[Fraction]:
-    """Part a whole so that risks add up to least.
+def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
+    """Allocate a total so that the sum of expected losses is minimal (Neyman 1934).
+
+    The steepest segments of the lower convex hulls are served first. That is optimal if the losses
+    are convex, and linear between the grid points.
 
     Parameters
     ----------
-    risks : ndarray of float64, shape (size, n_amounts)
-        What each loses with each of the amounts.
-    units : ndarray of int64, shape (n_amounts,)
-        The `amounts`, of which the last is the whole.
+    losses : ndarray of float64, shape (n_items, n_allocations)
+        Expected loss of each item with each allocation.
+    units : ndarray of int64, shape (n_allocations,)
+        The allocations, as `allocation_grid` returns them; the last one is the total.
 
     Returns
     -------
     list of Fraction
-        The shares, of sum 1: the steepest pieces of the lower convex hulls, which is best if risks
-        are convex, and linear between amounts.
+        Share of each item, of sum 1.
 
     Examples
     --------
@@ -45,25 +45,27 @@ def neyman_allocation(risks: Floats, units: Integers) -> list[Fraction]:
     >>> [str(share) for share in neyman_allocation(np.array([noise, 9 * noise]), units)]
     ['1/4', '3/4']
     """
-    size = len(risks)
-    pieces = [piece for which in range(size) for piece in _falls(units, risks[which], which)]
-    found, left = np.zeros(size, dtype=np.int64), int(units[-1])
-    for _, which, length in sorted(pieces):
-        found[which] += min(length, left)
-        left -= min(length, left)
-    found += left // size  # something is left where nothing depends on it
-    found[0] += left % size
-    return [Fraction(int(share), int(units[-1])) for share in found]
+    n_items = len(losses)
+    segments = [
+        segment for item in range(n_items) for segment in _hull_segments(units, losses[item], item)
+    ]
+    allocation, remaining = np.zeros(n_items, dtype=np.int64), int(units[-1])
+    for _, item, length in sorted(segments):
+        allocation[item] += min(length, remaining)
+        remaining -= min(length, remaining)
+    allocation += remaining // n_items  # units that no item profits from
+    allocation[0] += remaining % n_items
+    return [Fraction(int(share), int(units[-1])) for share in allocation]
 
 
-def _falls(units: Integers, risks: Floats, which: int) -> list[tuple[float, int, int]]:
-    """Return slope, owner and length of the falling pieces of a lower convex hull."""
-    pieces, here = [], 0
-    while here < len(units) - 1:
-        slopes = (risks[here + 1 :] - risks[here]) / (units[here + 1 :] - units[here])
+def _hull_segments(units: Integers, losses: Floats, item: int) -> list[tuple[float, int, int]]:
+    """Return (slope, item, length) of the decreasing segments of the lower convex hull."""
+    segments, start = [], 0
+    while start < len(units) - 1:
+        slopes = (losses[start + 1 :] - losses[start]) / (units[start + 1 :] - units[start])
         step = int(np.argmin(slopes))
         if slopes[step] >= 0:
             break
-        pieces.append((float(slopes[step]), which, int(units[here + step + 1] - units[here])))
-        here += step + 1
-    return pieces
+        segments.append((float(slopes[step]), item, int(units[start + step + 1] - units[start])))
+        start += step + 1
+    return segments

@@ -1,4 +1,4 @@
-"""The door of boosting: labels or outcomes, and mixed columns as cells."""
+"""Training data: the inputs of `fit`, validated, encoded, and split into private and public."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.data.columns import Rows, Schema
 from skpublicdp.data.door import read
 from skpublicdp.data.labels import Kind, Labels, Targets
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class TrainingData:
-    """Rows as they come through the door.
+    """Private and public rows of one fit.
 
     Attributes
     ----------
     schema : Schema
         The columns, from public rows.
     rows : FineBinnedRows
-        Rows that are learned from, with the codes of their labels: private ones, then perhaps
-        public ones with a label.
+        Training rows with their targets: the private rows, and labelled public rows if these are
+        trained on like private ones.
     X_public
-        Encoded public rows, filled up where they say too little; or a reference.
+        Encoded public rows, completed where they do not determine a column; or a reference grid
+        if there are no public rows.
     n_private, n_public : int
-        Number of private and of true public rows.
+        Number of private rows, and of public rows that were given.
     classes : ndarray or None
-        The sorted labels; ``None`` if `y` holds outcomes from 0 to 1, multiples of
-        1 / TARGET_LEVELS.
+        Sorted labels. ``None`` for a regression, whose targets are multiples of 1 / TARGET_LEVELS
+        from 0 to 1.
     outcome_bounds : tuple of float, or None
-        What outcomes of 0 and 1 were.
+        Outcomes that the targets 0 and 1 stand for.
     assumptions : tuple of str
-        What is taken for granted of the columns, for the receipt.
+        Assumptions about the columns, for the receipt.
     public_labels : PublicLabels, optional
-        Labels or outcomes of public rows.
+        Labels or targets of public rows.
     """
 
     schema: Schema
@@ -59,19 +59,18 @@ class TrainingData:
 
     @cached_property
     def public(self) -> FineBinnedRows:
-        """The public rows; nothing is learned from these."""
+        """The public rows in fine bins, without targets."""
         m = len(self.X_public)
-        return FineBinnedRows.from_encoded(
-            self.rows.fine_binner, [(self.X_public, np.zeros(m))], m, np.uint8
-        )
+        chunks = [(self.X_public, np.zeros(m))]
+        return FineBinnedRows.from_encoded(self.rows.fine_binner, chunks, m, np.uint8)
 
     def bin(self, max_bins: int, weights: Floats | None = None) -> BinnedData:
-        """Cut the columns into cells, by public rows alone, which may be weighed."""
+        """Choose bins by the public rows, which may be weighted, and return all rows in them."""
         return self.with_bins(make_binner(self.schema, self.X_public, max_bins, weights))
 
-    def with_bins(self, features: Binner) -> BinnedData:
-        """Return the rows as given cells, or the nearest there may be."""
-        return BinnedData.from_fine_bins(features, self.rows, self.public)
+    def with_bins(self, binner: Binner) -> BinnedData:
+        """Return all rows in the given bins, with cuts moved to the nearest fine cuts."""
+        return BinnedData.from_fine_bins(binner, self.rows, self.public)
 
 
 def read_training_data(
@@ -86,13 +85,21 @@ def read_training_data(
     groups: Any = None,
     together: bool = False,
 ) -> TrainingData:
-    """Check what `fit` was given, part private from public rows and describe the columns.
+    """Validate the inputs of `fit`, split private from public rows, and encode columns and target.
 
-    What `y` holds is a `kind` of thing: labels unless said otherwise. With `together` public rows
-    with one of two labels are learned from like private ones.
+    Parameters
+    ----------
+    estimator : SemiPrivateBoosting
+        Has the parameters.
+    X, y, X_public, y_public, is_public, groups
+        As in `fit`.
+    kind : Kind, optional
+        Type of the target; labels by default.
+    together : bool
+        Whether public rows with one of two labels are training rows, like private ones.
     """
     kind = kind or Labels(estimator.classes, least=2)
-    data = read(
+    dataset = read(
         estimator,
         X,
         y,
@@ -105,37 +112,40 @@ def read_training_data(
         stand_in=True,
         least=N_BINS,
     )
-    schema, found = data.schema, data.targets
-    assert found is not None
-    encoded = data.X_public
-    grid = make_binner(schema, encoded, None)
-    dtype = (
-        found.private.dtype if found.classes is None else np.min_scalar_type(len(found.classes) - 1)
-    )
-    coders = [feature.codes for feature in grid.columns]
-    chunks, n = data.codes(coders, dtype, estimator.n_jobs), data.n_private
-    if together and found.classes is not None and len(found.classes) == 2:
-        chunks = chain(chunks, [encode_rows(grid, dtype, data.X_labelled, found.labelled)])
-        n += len(found.labelled)
+    schema, targets = dataset.schema, dataset.targets
+    assert targets is not None
+    classes, encoded = targets.classes, dataset.X_public
+    fine_binner = make_binner(schema, encoded, None)
+    dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
+    encoders = [bins.codes for bins in fine_binner.columns]
+    chunks, n = dataset.codes(encoders, dtype, estimator.n_jobs), dataset.n_private
+    if together and classes is not None and len(classes) == 2:
+        labelled = encode_rows(fine_binner, dtype, dataset.X_labelled, targets.labelled)
+        chunks = chain(chunks, [labelled])
+        n += len(targets.labelled)
     return TrainingData(
         schema=schema,
-        rows=FineBinnedRows.from_codes(grid, chunks, n, dtype, estimator.n_jobs),
+        rows=FineBinnedRows.from_codes(fine_binner, chunks, n, dtype, estimator.n_jobs),
         X_public=encoded,
-        n_private=data.n_private,
-        n_public=data.n_public,
-        classes=found.classes,
-        outcome_bounds=found.bounds,
-        assumptions=data.assumptions,
-        public_labels=_public_labels(found, data.made_up),
+        n_private=dataset.n_private,
+        n_public=dataset.n_public,
+        classes=classes,
+        outcome_bounds=targets.bounds,
+        assumptions=dataset.assumptions,
+        public_labels=_public_labels(targets, dataset.made_up),
     )
 
 
-def _public_labels(targets: Targets, made_up: NDArray[np.bool_]) -> PublicLabels | None:
+def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLabels | None:
+    """Return the labels of public rows, one-hot for more than two classes.
+
+    Rows with an imputed value are left out: their label was not observed with that value.
+    """
     rows = np.flatnonzero(targets.which)
-    kept = ~made_up[rows]  # an outcome says nothing of a value that it did not come with
-    if not kept.any():
+    is_observed = ~is_imputed[rows]
+    if not is_observed.any():
         return None
-    y = targets.labelled[kept].astype(np.float64)[None]
+    y = targets.labelled[is_observed].astype(np.float64)[None]
     if targets.classes is not None and len(targets.classes) > 2:
         y = (y == np.arange(len(targets.classes))[:, None]).astype(np.float64)
-    return PublicLabels(rows[kept], y)
+    return PublicLabels(rows[is_observed], y)
