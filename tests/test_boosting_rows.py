@@ -268,7 +268,9 @@ def test_leaves_are_those_of_the_tree(depth):
 def test_finer_cells_have_the_same_leaves():
     coarse, fine = grid(5, 4), grid(5, 4)
     moved = tuple(
-        ColumnBins(f.column, np.unique(np.r_[f.cuts, f.cuts + 0.25]), 2 * f.size - 2, f.own)
+        ColumnBins(
+            f.column, np.unique(np.r_[f.cuts, f.cuts + 0.25]), 2 * f.size - 2, f.bin_of_category
+        )
         for f in fine.columns
     )
     X = np.random.default_rng(0).uniform(-1, 5, (200, 2))
