@@ -46,7 +46,7 @@ from skpublicdp.boosting.term_posterior import (
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.columns import Column
 from skpublicdp.ledger import Ledger, drawable
-from tests.kit import Tape
+from tests.kit import Recorder
 
 # Losses: what one row adds to the cell that it is in
 
@@ -452,7 +452,7 @@ def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
     before = halves.data
     assert halves.is_affordable(20_000)
     assert not halves.is_affordable(20)
-    with Tape() as tape:
+    with Recorder() as tape:
         after = halves.split(np.zeros((1, 20_000), dtype=np.int32))
     assert len(tape.uses) == SPLIT_LEVELS
     cells_are(after, X, public)
@@ -479,7 +479,7 @@ def test_halves_are_summed_row_by_row():
         return cuts[-1]
 
     halves._candidate_cuts = noted
-    with Tape() as tape:
+    with Recorder() as tape:
         found = halves.split(margins)
     assert found.binner.sizes != cells.binner.sizes  # small noise cuts here and there
     total = np.vstack([part.sum(axis=1) for part in LOGISTIC.gradient_hessian(margins, y)])

@@ -25,7 +25,7 @@ from skpublicdp.boosting.newton_boosting import NewtonBooster
 from skpublicdp.data.door import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_boosting_privacy import (
     PUBLIC,
     allowed,
@@ -76,7 +76,7 @@ def test_no_row_moves_a_visit_by_more_than_the_noise_is_for(name):
     pure = name.endswith("pure")
     closest = 0.0
     for model in some_models(FEATURES, loss.n_targets):
-        with Tape() as tape:
+        with Recorder() as tape:
             budget = StageBudget(Fraction(1), pure)
             for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0 if pure else 1e-6, 0)):
                 grown.update_term(0, budget)
@@ -99,7 +99,7 @@ def test_no_row_moves_what_a_tree_explains_by_more_than_its_draw_is_for(name, de
     # of models with scores no margin is certain, and every residual is as long as can be
     for model in itertools.islice(some_models(FEATURES, loss.n_targets), 3):
         explained = []
-        with Tape(itertools.repeat(())) as tape, pytest.MonkeyPatch.context() as patch:
+        with Recorder(itertools.repeat(())) as tape, pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(cover), "hypothesis", lambda self, path: None)
             for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0, 0)):
                 grown._draw(cover, StageBudget(Fraction(1), pure=True), np.arange(1))
@@ -129,7 +129,7 @@ def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
         labels = np.arange(max(2, loss.n_targets))
         cover = tree_cover(candidate_splits(FEATURES, public), public, ("a", "b"), labels, depth)
         chosen = rng.permutation(700)[:500]
-        with Tape() as tape:
+        with Recorder() as tape:
             tree = grown._draw(cover, StageBudget(Fraction(9), pure=True), chosen)
         residuals, _ = loss.gradient_hessian(model.raw_predict(codes[:, chosen]), y[chosen])
         if loss.n_targets == 1:
@@ -299,7 +299,7 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
         found.gain = next(explained)
         return found
 
-    with pytest.MonkeyPatch.context() as patch, Tape() as tape:
+    with pytest.MonkeyPatch.context() as patch, Recorder() as tape:
         patch.setattr(AdditiveFit, "update", learned)
         patch.setattr(
             BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
@@ -391,14 +391,14 @@ def test_trees_are_drawn_on_random_rows_whatever_order_these_are_in():
             "update_term",
             lambda self, *args: SimpleNamespace(gain=9.0 if update_term(self, *args) else 0.0),
         )
-        with Tape() as tape:
+        with Recorder() as tape:
             fitted(X, y, epsilon=4000)
         places = np.argsort(order)
         outcomes = [
             np.sort(places[use.outcome]) if use.kind == "subset" else use.outcome
             for use in tape.uses
         ]
-        with Tape(outcomes) as again:
+        with Recorder(outcomes) as again:
             fitted(X[order], y[order], epsilon=4000)
     subsets = tape.uses_of("subset")
     assert len(subsets) > 3

@@ -40,7 +40,7 @@ from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.binning import cut_points
 from skpublicdp.exceptions import DriftWarning
 from skpublicdp.ledger import Ledger
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_boosting_privacy import grid
 
 LOOK = "noisy counts of halves of columns"
@@ -299,7 +299,7 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         )
 
     monkeypatch.setattr(fit_steps, "estimate_shift", compared)
-    with Tape() as tape:
+    with Recorder() as tape:
         look, spent = fit._estimate_shift(Fraction(1))
     share = shift_share(fit._budget, len(X), Sensitivity(4, 4))
     looks = 2 if found else 1
@@ -329,7 +329,7 @@ def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
     )
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
     fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.of(clf))
-    with Tape() as tape:
+    with Recorder() as tape:
         fit.fit_additive(trees=True)
     # a draw of a plan counts as ε² / 4
     amounts = [use.cost**2 / 4 if use.kind == "draw" else use.event.mu_squared for use in tape.uses]

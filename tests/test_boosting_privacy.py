@@ -60,7 +60,7 @@ from skpublicdp.data.columns import Column
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
 from tests.helpers import assert_private
-from tests.kit import Tape
+from tests.kit import Recorder
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning"),
@@ -167,7 +167,7 @@ def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(pure, n_classes, co
     for strategy in strategies(features, pure):
         most = 0
         for model in some_models(features, targets):
-            with Tape() as tape:
+            with Recorder() as tape:
                 for row in range(len(y)):
                     table = gradient_histogram(
                         model, cells_of(features, codes[:, [row]], y[[row]]), pure=pure
@@ -196,7 +196,7 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
     for cell_by_cell, strategy in zip((True, False), strategies(features, pure), strict=False):
         most = 0
         for model in itertools.islice(some_models(features, 1), 2):
-            with Tape() as tape:
+            with Recorder() as tape:
                 for rows in map(list, everybody):
                     cells = cells_of(features, codes[:, rows], y[rows])
                     table = gradient_histogram(model, cells, pure=pure)
@@ -256,7 +256,7 @@ def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
     for seed, model in enumerate(some_models(features, targets)):
         tree = some_tree(features, n_classes, seed)
         monkeypatch.setattr(PrivateTreeBooster, "_draw", lambda self, drawn, tree=tree: tree)
-        with Tape() as tape:
+        with Recorder() as tape:
             for row in range(len(y)):
                 cells = cells_of(features, codes[:, [row]], y[[row]], codes)
                 begin = [
@@ -403,7 +403,7 @@ def neighbours_compared(n=60, watch=None, **options):
     """Compare a fit with those of neighbours under the same outputs; return it and its uses."""
     n_classes, k, watch = options.get("n_classes", 2), options.get("k"), watch or watched
     X, y = some_rows(1, n, n_classes, options.get("gap", 0.0))
-    with Tape() as tape:
+    with Recorder() as tape:
         one, seen = watch(X, y, **options)
     generator = np.random.default_rng(2)
     odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
@@ -413,7 +413,7 @@ def neighbours_compared(n=60, watch=None, **options):
         other_X[replaced], other_y[replaced] = new, (y[replaced] + 1) % n_classes
         if position == len(odd_ones) - 1:
             other_y = y
-        with Tape(tape.outcomes) as other_tape:
+        with Recorder(tape.outcomes) as other_tape:
             _, also_seen = watch(other_X, other_y, **options)
         assert len(other_tape.uses) == len(tape.uses)
         assert also_seen == seen
@@ -472,7 +472,7 @@ def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parame
         self.drift, self.drifted = drift, drift > 1.6
         self.overshot = next(rounds) == stop
 
-    with monkeypatch.context() as patch, Tape() as tape:
+    with monkeypatch.context() as patch, Recorder() as tape:
         patch.setattr(fit_steps, "estimate_shift", compared)
         patch.setattr(AdditiveFit, "update", learned)
         patch.setattr(
@@ -557,7 +557,7 @@ def test_no_branch_costs_more_than_a_budget_is_charged(monkeypatch, accountant):
 # Pure fits so small that every outcome's exact probability is known
 
 
-class Listening(Tape):
+class Listening(Recorder):
     """Notes what is drawn from, and how."""
 
     def __init__(self, outcomes=None):

@@ -24,7 +24,7 @@ from skpublicdp.boosting.residual_histogram import (
 )
 from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, UnknownCategoriesWarning
 from skpublicdp.plotting import ShapeDisplay
-from tests.kit import Tape
+from tests.kit import Recorder
 
 matplotlib.use("Agg")
 
@@ -384,7 +384,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     options = CONFIGURATIONS[name]
     k, gap = options.get("k"), options.get("gap", 0.0)
     X, y = few(1, gap=gap)
-    with Tape() as tape:
+    with Recorder() as tape:
         _, seen = watched(X, y, **options)
     assert (options["epsilon"] > 100) == any("slopes" in use.name for use in tape.uses)
     assert affordable(tape.uses, options["epsilon"], options.get("delta", 1e-6))
@@ -401,7 +401,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
         other_X[replaced], other_y[replaced] = new, outcome
         if position == 2:  # the outcome alone
             other_X = X
-        with Tape(tape.outcomes) as other_tape:
+        with Recorder(tape.outcomes) as other_tape:
             _, also_seen = watched(other_X, other_y, **options)
         assert also_seen == seen
         for use, again in zip(tape.uses, other_tape.uses, strict=True):

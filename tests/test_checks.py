@@ -51,7 +51,7 @@ from skpublicdp.coupling import couples_rows
 from skpublicdp.data.masks import take
 from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds, Union
 from skpublicdp.model_selection import SemiPrivateSearchCV, check_pipeline
-from tests.kit import Tape
+from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))
@@ -200,9 +200,9 @@ def replayed(wrapper, labels, read):
     """Fit to neighbours with the same private outcomes, and read something off both."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Tape() as tape:
+        with Recorder() as tape:
             one = read(wrapper().fit(ROWS, labels[0]))
-        with Tape(tape.outcomes):
+        with Recorder(tape.outcomes):
             return one, read(wrapper().fit(ROWS, labels[1]))
 
 

@@ -26,7 +26,7 @@ from skpublicdp.data.frames import Table
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
-from tests.kit import Tape
+from tests.kit import Recorder
 
 SIGNALLING = np.array([0x7FF0000000000001], dtype=np.uint64).view(np.float64)
 SIGNALLING_32 = np.array([0x7F800001], dtype=np.uint32).view(np.float32)
@@ -125,11 +125,11 @@ def same(fit, *data_sets, state="warn"):
 
     `fit` takes a data set and returns all that somebody may see of it.
     """
-    with Tape() as tape:
+    with Recorder() as tape:
         first, expected, error = observed(lambda: fit(data_sets[0]))
     assert error is None
     for data in data_sets[1:]:
-        with Tape(tape.outcomes):
+        with Recorder(tape.outcomes):
             seen, said, error = observed(lambda data=data: fit(data), state)
         assert error is None
         assert said == expected
@@ -299,10 +299,10 @@ class TestCustomQueries:
 
         odd = PRIVATE_TWO.copy()
         odd[-1] = 7, 11
-        with Tape(), warnings.catch_warnings():
+        with Recorder(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain = observed(lambda: self.fit(loud, method=method))[1:]
-        with Tape():
+        with Recorder():
             assert observed(lambda: self.fit(loud, odd, method), state)[1:] == plain
         assert plain[1] is None
 

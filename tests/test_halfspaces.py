@@ -32,7 +32,7 @@ from tests.helpers import (
     outcome_probabilities,
     public_sample,
 )
-from tests.kit import Tape
+from tests.kit import Recorder
 
 LINE = np.arange(6.0)[:, None]
 GRIDS = {
@@ -431,7 +431,7 @@ class TestRounds:
 
     @pytest.mark.parametrize("rounds", [1, 2, 3])
     def test_the_draws_together_spend_the_budget(self, rounds):
-        with Tape() as tape:
+        with Recorder() as tape:
             self.fitted(rounds, epsilon=0.7)
         assert len(tape.uses) == rounds
         assert sum(use.cost for use in tape.uses) == Fraction(7, 10)

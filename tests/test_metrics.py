@@ -41,14 +41,14 @@ from skpublicdp.metrics.estimates import balanced_accuracy_kernel, roc_auc_kerne
 from skpublicdp.metrics.noisy_counts import NoisyTable, nearest_nonnegative
 from skpublicdp.metrics.score_intervals import ratio_interval
 from tests.helpers import FALSE_ALARM
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_budget_fits import Untouchable
 from tests.test_guard import LoudNumber, LoudText
 
 RNG = np.random.default_rng(0)
 
 
-class Silent(Tape):
+class Silent(Recorder):
     """No noise is added, so that what is released is exact."""
 
     def noisy(self, event, spread, table, sample, ledger):
@@ -233,10 +233,10 @@ class TestRows:
         odd = (loud | {"nan": np.nan, "na": pd.NA, "list": [1]})[kind]
         X = np.array([[0.2], [0.9], [0.7]])
         y = np.array(["no", "yes", "yes"], dtype=object)
-        with Tape() as tape:
+        with Recorder() as tape:
             first = private_scores(Scored(), X, y, random_state=0)
         y[2] = odd
-        with Tape(tape.outcomes) as other:
+        with Recorder(tape.outcomes) as other:
             second = private_scores(Scored(), X, list(y), random_state=0)
         assert pickle.dumps(first) == pickle.dumps(second)
         assert other.uses[0].answer == [2]
@@ -404,14 +404,14 @@ class TestMathematics:
     def test_the_noise_of_sums(self):
         """Weights of the noise are found by moving one released number at a time."""
         X, y = np.linspace(0, 1, 12)[:, None], ["no", "yes"] * 6
-        with Tape() as tape:
+        with Recorder() as tape:
             base = private_scores(Scored(), X, y, random_state=0)._table.counts
         right, table = tape.uses
         moves = []
         for at in range(len(table.outcome) + 1):
             outcomes = [right.outcome.copy(), table.outcome.copy()]
             outcomes[at > 0][max(at - 1, 0)] += 1
-            with Tape(outcomes):
+            with Recorder(outcomes):
                 moved = private_scores(Scored(), X, y, random_state=0)._table
             moves.append((moved.counts - base).ravel())
         moves = np.array(moves)

@@ -30,7 +30,7 @@ from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.model_selection.family import CandidateCover, CandidateRows, log_partition_function
 from skpublicdp.model_selection.fit_among import split_budget
 from tests.helpers import public_sample
-from tests.kit import Tape
+from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)
 N = 2000
@@ -111,7 +111,7 @@ def test_feature_maps_are_candidates_too():
         "clf__hypotheses__max_depth": [2],
     }
     pipeline.set_params(clf__hypotheses=DecisionTrees())
-    with Tape() as tape:
+    with Recorder() as tape:
         search = searched(grid, estimator=pipeline)
     assert len(tape.uses) == 1
     assert search.best_params_["map"] != lose
@@ -175,7 +175,7 @@ class TestPublicRowsFirst:
         search = searched(DEPTHS, data={"y_public": labels})
         assert search.chosen_by_ == "public rows"
         assert search.best_index_ == 1
-        with Tape() as tape:
+        with Recorder() as tape:
             searched(DEPTHS, data={"y_public": labels})
         family = tape.uses_of("draw")[-1].answer  # of the last fit: of the trees alone
         assert not isinstance(family, OneOf)
@@ -248,7 +248,7 @@ class TestKinds:
 
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
     def test_a_lone_candidate_has_all_of_the_budget(self):
-        with Tape() as tape:
+        with Recorder() as tape:
             searched({"alpha": [0.3]}, estimator=GenericLearnerClassifier(bounds=(-3, 3)))
         assert sum(use.cost for use in tape.uses_of("draw")) == 1
 
@@ -270,7 +270,7 @@ class TestKinds:
 def test_public_weights_are_a_prior_and_move_no_mass_between_candidates():
     """However much public rows weigh, what they say of rules says nothing of the setting."""
     labels = np.where(np.arange(100) % 3 > 0, "a", "b")  # no rule is good on them
-    with Tape() as tape:
+    with Recorder() as tape:
         searched(
             {"public_weight": [0, 1, 7]},
             estimator=SemiPrivateClassifier(Stumps()),
@@ -358,7 +358,7 @@ def test_it_may_be_a_base_learner_of_itself():
 
 
 def test_persons_are_protected_by_a_larger_sensitivity():
-    with Tape() as tape:
+    with Recorder() as tape:
         search = searched(
             DEPTHS, data={"groups": np.arange(N) // 4}, max_rows_per_group=4, epsilon=1
         )

@@ -30,7 +30,7 @@ from skpublicdp.query_release.pmw.cover import Listed
 from skpublicdp.query_release.pmw.grid_cover import Axis, Columns, Grid
 from skpublicdp.query_release.pmw.halfspace_cover import Divisions
 from tests.helpers import FALSE_ALARM
-from tests.kit import Tape, by_release, every_run, exp_above, worst_ratio
+from tests.kit import Recorder, enumerate_runs, exp_above, index_by_release, worst_ratio
 
 INF = np.inf
 # class, public rows
@@ -239,11 +239,11 @@ def test_exact_privacy_over_all_neighbours(kind, epsilon):
     plan, released = pmw.Plan(2, epsilon / 2, 0.7, 1.0), {}
     for rows in itertools.combinations_with_replacement(range(len(values)), 2):
         counts = count(arrangement, np.array([values[row] for row in rows]))
-        runs = every_run(
+        runs = enumerate_runs(
             lambda counts=counts: pmw.play(counts, 2, arrangement, plan, Ledger(epsilon, 0, 0))
         )
         assert len(runs) == (2 * len(counts)) ** 2
-        released[rows] = by_release(runs)
+        released[rows] = index_by_release(runs)
     ratios = [
         worst_ratio(released[rows], released[other], epsilon)
         for rows, other in itertools.permutations(released, 2)
@@ -257,7 +257,7 @@ def test_play_draws_what_the_plan_says():
     arrangement = ThresholdQueries().arrange(np.arange(4.0)[:, None])
     ledger = Ledger(1, 1e-6, 0)
     plan = pmw.plan_rounds(1000, 5, math.log(4), ledger=ledger, beta=0.05)
-    with Tape() as tape:
+    with Recorder() as tape:
         counts = arrangement.answers(np.array([400, 300, 200, 100]))
         weights = pmw.play(counts, 1000, arrangement, plan, ledger)
     drawn = [(use.kind, use.event, use.sensitivity) for use in tape.uses]

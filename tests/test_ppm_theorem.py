@@ -26,7 +26,7 @@ from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.halfspace_sets import n_supported_halfspaces
 from skpublicdp.hypotheses.intersections import max_pool_size, max_support_points
 from tests.helpers import FALSE_ALARM, public_sample
-from tests.kit import by_release, every_run, worst_ratio
+from tests.kit import enumerate_runs, index_by_release, worst_ratio
 
 pytestmark = pytest.mark.once
 
@@ -304,8 +304,8 @@ class TestSupports:
             X = np.vstack([public, private[index][None]])
             model = clone(THEOREM).set_params(epsilon=0.7)
             mask = np.arange(5) < 4
-            runs = every_run(lambda: model.fit(X, [0, 0, 1, 0, label], is_public=mask))  # noqa: B023
-            found[index, label] = by_release(
+            runs = enumerate_runs(lambda: model.fit(X, [0, 0, 1, 0, label], is_public=mask))  # noqa: B023
+            found[index, label] = index_by_release(
                 runs, lambda run: tuple(map(repr, [use.outcome for use in run.uses]))
             )
         for one, other in itertools.permutations(found.values(), 2):

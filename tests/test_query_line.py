@@ -45,7 +45,7 @@ from skpublicdp.query_release.cdf.strategies import (
     measure,
     prefix_strategy,
 )
-from tests.kit import Tape
+from tests.kit import Recorder
 
 BUDGET = Fraction(1, 50)
 GAUSSIAN = 1.0, 1e-6
@@ -149,7 +149,7 @@ def test_the_coefficients_are_a_square_root_of_prefix_sums():
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_what_is_spent_is_what_was_asked_for(name):
-    with Tape() as tape:
+    with Recorder() as tape:
         release(name)
         release(name, PURE)
     gaussian = [use for use in tape.uses if use.gaussian]
@@ -253,9 +253,9 @@ def test_cells_end_where_public_rows_are_rare(n_public):
 @pytest.mark.parametrize("name", ["drift", "hours", "no public rows"])
 def test_the_same_noisy_integers_give_the_same_release(name, trust, budget):
     x, x_public, bounds = RELEASES[name]
-    with Tape() as tape:
+    with Recorder() as tape:
         one = release(name, budget, trust=trust)
-    with Tape(tape.outcomes) as again:
+    with Recorder(tape.outcomes) as again:
         ledger = Ledger(*budget, 0)
         other = release_line(
             np.full(len(x), 5.0), x_public, bounds=bounds, ledger=ledger, trust=trust
@@ -266,7 +266,7 @@ def test_the_same_noisy_integers_give_the_same_release(name, trust, budget):
 
 def test_what_is_measured_is_the_product():
     strategy, counts = prefix_strategy(20, BUDGET), np.arange(20)
-    with Tape() as tape:
+    with Recorder() as tape:
         found = measure(strategy, counts, Gaussian(BUDGET), Ledger(1, 1e-6, 3))
     (use,) = tape.uses
     assert np.array_equal(use.answer, strategy.matrix @ counts)

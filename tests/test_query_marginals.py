@@ -17,7 +17,7 @@ from skpublicdp.query_release.marginals.release import MarginalRelease, release_
 from skpublicdp.query_release.synthetic import rows_with_tables
 from skpublicdp.query_release.weighted_rows import spread_over
 from tests.helpers import FALSE_ALARM
-from tests.kit import Tape
+from tests.kit import Recorder
 
 SIZES = (4, 3, 5, 2)
 PAIRS = tuple(itertools.combinations(range(4), 2))
@@ -124,11 +124,11 @@ class TestPrivacy:
     def test_neighbours_with_the_same_noisy_tables(self, public, workload, delta):
         """They are asked for the same, for what it costs, and all else is equal byte by byte."""
         arguments = {"workload": workload, "sizes": TINY_SIZES, "epsilon": 2.0}
-        with Tape() as tape:
+        with Recorder() as tape:
             released = pickle.dumps(release(TINY, public, delta=delta, **arguments))
         moved = {use.name: np.zeros(2) for use in tape.uses}
         for rows in neighbours(TINY):
-            with Tape(tape.outcomes) as again:
+            with Recorder(tape.outcomes) as again:
                 other = release(rows, public, delta=delta, **arguments)
             assert pickle.dumps(other) == released
             for use, same in zip(tape.uses, again.uses, strict=True):
@@ -144,7 +144,7 @@ class TestPrivacy:
     def test_noise_costs_the_whole_budget(self, public, workload, delta):
         for epsilon in (0.01, 0.3, 2.0):
             ledger = Ledger(epsilon, delta, 0)
-            with Tape() as tape:
+            with Recorder() as tape:
                 release_marginals(TINY, public, TINY_SIZES, workload, ledger=ledger)
             whole = gaussian_mu_squared(epsilon, delta) if delta else Fraction(str(epsilon))
             drawn = sum(use.cost for use in tape.uses)
@@ -159,7 +159,7 @@ class TestPrivacy:
     def test_persons_have_more_noise(self, public, workload, delta):
         spreads = []
         for k in (None, 3):
-            with Tape() as tape:
+            with Recorder() as tape:
                 release(
                     TINY, public, workload, TINY_SIZES, delta=delta, rows_per_person=k, trust=1.0
                 )
@@ -186,7 +186,7 @@ def test_the_first_round_has_noise_as_large_as_the_sampling_error(delta, epsilon
     else:  # variance 2 (2 d / ε)² on each of d = 4 columns
         n_measured = 4
         expected = min(np.sqrt(128 / n) / epsilon, 0.5)
-    with Tape() as tape:
+    with Recorder() as tape:
         ledger = Ledger(epsilon, delta, 0)
         release_marginals(population(n, 0), population(0, 1), SIZES, PAIRS, ledger=ledger)
     costs = [float(use.cost) for use in tape.uses]
@@ -198,9 +198,9 @@ def test_the_first_round_has_noise_as_large_as_the_sampling_error(delta, epsilon
 def test_only_noisy_tables_matter(delta, n_public):
     """Other private rows with the same noisy tables give the same release, bit by bit."""
     public = population(n_public, 1)
-    with Tape() as tape:
+    with Recorder() as tape:
         one = release(population(3000, 0), public, delta=delta)
-    with Tape(tape.outcomes) as again:
+    with Recorder(tape.outcomes) as again:
         two = release(population(3000, 5), public, delta=delta)
     assert any((a.answer != b.answer).any() for a, b in zip(tape.uses, again.uses, strict=True))
     assert pickle.dumps(one) == pickle.dumps(two)

@@ -19,7 +19,7 @@ from skpublicdp.query_release.cdf.adaptive_grid import (
 from skpublicdp.query_release.cdf.grid import Sorted, before, build_line
 from skpublicdp.query_release.cdf.release import release_line
 from skpublicdp.query_release.spending import all_noise
-from tests.kit import Tape
+from tests.kit import Recorder
 
 BUDGETS = {"gaussian": (1.0, 1e-6), "pure": (1.0, 0)}
 
@@ -108,7 +108,7 @@ def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
     noise = all_noise(Ledger(10_000, delta))
 
     def answers(rows, outcomes=None):
-        with Tape(outcomes) as tape:
+        with Recorder(outcomes) as tape:
             look_closer(
                 line,
                 masses,
@@ -148,7 +148,7 @@ def test_the_counts_are_those_of_the_pieces(n):
     generator = np.random.default_rng(n)
     x = generator.choice(DOMAIN, n)
     line = build_line(np.empty(0), 0.0, 3.0, 5)
-    with Tape() as tape:
+    with Recorder() as tape:
         masses = np.ones(len(line.edges) + 1)
         ledger = Ledger(10_000, 1e-6, 0)
         look_closer(line, masses, Sorted(x, line.low, line.high), all_noise(ledger), ledger, 16)
@@ -175,11 +175,11 @@ def heavy(n=20_000, seed=0):
 def test_the_same_released_values_give_the_same_looks_and_the_same_release(budget, n_public):
     x, bounds, budget = heavy(), (-100, 300), (30, budget[1])
     public = np.random.default_rng(1).normal(50, 20, n_public)
-    with Tape() as tape:
+    with Recorder() as tape:
         one = release_line(x, public, bounds=bounds, ledger=Ledger(*budget, 0))
     assert len(looks(tape)) >= 2
     for others in (np.full(len(x), 5.0), np.append(x[1:], 299.0)):
-        with Tape(tape.outcomes) as again:
+        with Recorder(tape.outcomes) as again:
             other = release_line(others, public, bounds=bounds, ledger=Ledger(*budget, 0))
         for use, same in zip(tape.uses, again.uses, strict=True):
             assert (use.name, use.event, use.spread) == (same.name, same.event, same.spread)
@@ -192,7 +192,7 @@ def test_the_same_released_values_give_the_same_looks_and_the_same_release(budge
 def test_little_budget_is_not_spent_on_looks():
     x = np.random.default_rng(0).normal(size=500)
     for budget, uses in (((0.1, 1e-6), 1), ((0.1, 0), 1), ((0.2, 1e-6), 2)):
-        with Tape() as tape:
+        with Recorder() as tape:
             release_line(x, x[:200], bounds=(-6, 6), ledger=Ledger(*budget, 1))
         assert len(tape.uses) == uses
 

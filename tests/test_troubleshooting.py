@@ -22,12 +22,12 @@ GAP = "…"
 
 # what only code of one's own around the inside, or a fault of the package, can meet: the
 # section "Faults of the package" is the entry of all of them
-FAULTS = {"AssertionError", "TooManyWaysError", "UnlikeError"}
+FAULTS = {"AssertionError", "TooManyOutcomesError", "IncomparableError"}
 INSIDE = {
     "accounting/capacity.py",
     "accounting/plans.py",
     "audit/sensitivity.py",
-    "audit/prices.py",
+    "audit/event_loss.py",
     "label_boost/halfplanes.py",
     "mechanisms/families.py",
     "mechanisms/selection.py",

@@ -1,4 +1,4 @@
-"""What counts of right and wrong guesses prove: exact binomial bounds."""
+"""Lower bounds on ε from counts of correct guesses, by exact binomial tests."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 from scipy.stats import beta as beta_distribution
 from scipy.stats import binom
 
-LARGEST_EPSILON = 50.0
-"""Where the search for an ε ends; no attack on fewer than e^50 rows can show as much."""
+MAX_EPSILON = 50.0
+"""Upper end of the search for ε. No attack on fewer than e^50 rows can prove more."""
 
 
 def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]:
-    """Return ends between which a share lies, with probability at least `level`.
+    """Return the Clopper-Pearson confidence interval of a proportion.
 
     Parameters
     ----------
@@ -45,20 +45,22 @@ def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]
     return float(low), float(high)
 
 
-def least_epsilon(right: int, guesses: int, pairs: int, delta: float, failure: float) -> float:
-    """Return the least ε at which so many right guesses are not rarer than `failure`."""
-    low, high = 0.0, LARGEST_EPSILON
-    if _chance(right, guesses, pairs, low, delta) >= failure:
+def epsilon_lower_bound(
+    right: int, guesses: int, pairs: int, delta: float, failure: float
+) -> float:
+    """Return the smallest ε at which so many correct guesses have probability >= `failure`."""
+    low, high = 0.0, MAX_EPSILON
+    if _guess_probability(right, guesses, pairs, low, delta) >= failure:
         return low
     for _ in range(60):
         middle = (low + high) / 2
-        refuted = _chance(right, guesses, pairs, middle, delta) < failure
+        refuted = _guess_probability(right, guesses, pairs, middle, delta) < failure
         low, high = (middle, high) if refuted else (low, middle)
     return low  # refuted itself, and with it every smaller ε
 
 
-def _chance(right: int, guesses: int, pairs: int, epsilon: float, delta: float) -> float:
-    """Bound how likely so many right guesses are (Steinke et al. 2023, Theorems 5.1 and 5.2)."""
+def _guess_probability(right: int, guesses: int, pairs: int, epsilon: float, delta: float) -> float:
+    """Bound the probability of so many correct guesses (Steinke et al. 2023, Thms 5.1, 5.2)."""
     q = 1 / (1 + math.exp(-epsilon))
     tail = float(binom.sf(right - 1, guesses, q))
     if not delta or not right:

@@ -1,4 +1,4 @@
-"""All that can be seen of a fitted object, as plain tuples that can be compared."""
+"""Canonical form of everything observable of a fit, for exact comparison."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import numpy as np
 
 from skpublicdp.budget import PrivacyBudget
 
-ANSWERS = ("predict", "predict_proba", "decision_function", "transform", "sample")
-"""What is asked of every fitted object that can answer it."""
+OBSERVED_METHODS = ("predict", "predict_proba", "decision_function", "transform", "sample")
+"""Methods that are called on every fitted object that has them."""
 
-PLACES = {
+OBSERVATION_NAMES = {
     "object": "estimator",
     "error": "the error of fit",
     "warnings": "the warnings of fit",
@@ -28,13 +28,13 @@ PLACES = {
     "look": "look(estimator)",
     "sample": "estimator.sample(5)",
 }
-"""Names of the parts of `Sight.shown` in findings; the others are methods applied to rows."""
+"""Names of the parts of `Observation.shown` in findings; the others are methods applied to rows."""
 
-PLAIN = (type(None), bool, int, str, bytes, complex)
+SCALAR_TYPES = (type(None), bool, int, str, bytes, complex)
 
 
-def contents(thing: Any) -> Any:
-    """Return all that an object holds, as nested tuples whose first entry is a type's name.
+def canonical_form(thing: Any) -> Any:
+    """Return the state of an object as nested tuples that begin with a type name.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def difference(one: Any, other: Any, path: str = "") -> str:
 
 
 def difference_seen(one: Any, other: Any) -> str:
-    """Return where two fits differ first, as `Sight.shown` has them, in words.
+    """Return where two fits differ first, as `Observation.shown` has them, in words.
 
     Examples
     --------
@@ -96,7 +96,9 @@ def difference_seen(one: Any, other: Any) -> str:
     for name, part in seen.items():
         if name in also_seen and part != also_seen[name]:
             place = name.strip("'")
-            return difference(part, also_seen[name], PLACES.get(place, f"estimator.{place}(X)"))
+            return difference(
+                part, also_seen[name], OBSERVATION_NAMES.get(place, f"estimator.{place}(X)")
+            )
     return difference(one, other, "what is seen")
 
 
@@ -141,7 +143,7 @@ def _short(value: Any) -> str:
 
 
 class _Reader:
-    """Reads an object once, however often it is held."""
+    """Reads each object once, however often it is referenced."""
 
     def __init__(self) -> None:
         self._known: dict[int, Any] = {}
@@ -149,7 +151,7 @@ class _Reader:
 
     def read(self, thing: Any) -> Any:
         kind = type(thing).__name__
-        if isinstance(thing, PLAIN) and type(thing).__module__ == "builtins":
+        if isinstance(thing, SCALAR_TYPES) and type(thing).__module__ == "builtins":
             return kind, thing
         if type(thing) is float:
             return kind, thing.hex()  # so that what is not a number is equal to itself
@@ -189,7 +191,7 @@ class _Reader:
         return self._named(parts)
 
     def _reduced(self, thing: Any) -> dict[str, Any]:
-        """Return what a pickle would hold."""
+        """Return the state that a pickle would contain."""
         try:
             reduced = thing.__reduce_ex__(4)
         except TypeError:  # a lock or an iterator
@@ -202,16 +204,16 @@ class _Reader:
         return tuple((name, self.read(value)) for name, value in parts.items())
 
 
-class Sight:
-    """What a fit shows: what it stores, answers, prints, warns of and fails with."""
+class Observation:
+    """Everything a fit reveals: attributes, answers, printed text, warnings, logs and errors."""
 
     def __init__(self) -> None:
         self.shown: dict[str, Any] = {}
         self.failure: BaseException | None = None
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Note warnings, errors, printed text and log records."""
+    def recording_output(self) -> Iterator[None]:
+        """Record warnings, errors, printed text and log records."""
         printed, records = io.StringIO(), _Records()
         root = logging.getLogger()
         root.addHandler(records)
@@ -232,13 +234,13 @@ class Sight:
         self.shown["warnings"] = [(each.category.__name__, str(each.message)) for each in caught]
         self.shown["printed"] = printed.getvalue() + "\n".join(records.texts)
 
-    def look_at(self, fitted: Any, X: Any, look: Callable[[Any], Any] | None) -> None:
-        """Note what a fitted object holds, prints as and answers."""
+    def record(self, fitted: Any, X: Any, look: Callable[[Any], Any] | None) -> None:
+        """Record the attributes, the representation and the answers of a fitted object."""
         html = getattr(type(fitted), "_repr_html_", None)
         own = html is not None and not getattr(html, "__module__", "sklearn").startswith("sklearn")
         printed = (repr(fitted), html(fitted) if html and own else "")
         self.shown["repr"] = [re.sub("0x[0-9a-f]+", "", each) for each in printed]  # addresses
-        for name in ANSWERS:
+        for name in OBSERVED_METHODS:
             if callable(ask := getattr(fitted, name, None)):
                 try:
                     self.shown[name] = ask(5 if name == "sample" else X)
@@ -255,5 +257,5 @@ class _Records(logging.Handler):
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the text."""
+        """Keep the text of a record."""
         self.texts.append(record.getMessage())

@@ -1,8 +1,8 @@
-"""A tape between fits and their randomness: it notes what ledgers are asked, and may dictate.
+"""Record and replay of mechanism calls: a recorder between a fit and its ledger.
 
-What depends on private rows leaves an estimator through `Ledger` alone. So if what leaves it is
-dictated, the fits of neighbouring data sets must be equal in all else: the record and replay of
-Cebere, Erb, Desfontaines, Bellet and Fitzsimons (2026, arXiv 2602.17454).
+Private answers leave an estimator through `Ledger` alone. So if these answers are replayed, the
+fits of neighbouring data sets must agree in everything else (Cebere, Erb, Desfontaines, Bellet and
+Fitzsimons 2026, arXiv 2602.17454).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from skpublicdp.accounting import Event, Gaussian, Sensitivity
 from skpublicdp.ledger import Ledger
 
-VERBS = ("draw", "add_noise", "subset", "order", "indices", "uniform_below")
-SAMPLERS = ("_sample_member", "_sample_noise")
+LEDGER_METHODS = ("draw", "add_noise", "subset", "order", "indices", "uniform_below")
+LEDGER_SAMPLERS = ("_sample_member", "_sample_noise")
 
 
 @dataclass(frozen=True, eq=False)
-class Use:
-    """One thing that a ledger was asked for.
+class MechanismCall:
+    """One call of a mechanism through the ledger.
 
-    kind is "draw", "noise", "subset", "order", "indices", "uniform" or "seed"; `answer` is what the
-    private rows say (a family, or exact integers; sizes for random choices), `outcome` what came
-    out. An event that is missing was not paid for. The ledger's event is for so many rows of a
-    person. What a draw gives is secret where one theorem pays for all of the fit.
+    `kind` is "draw", "noise", "subset", "order", "indices", "uniform" or "seed". `answer` is the
+    exact input (a family, integers, or the sizes of a random choice), `outcome` the output. A
+    missing event means that nothing was paid. The event covers `rows_per_person` rows of a person.
+    A draw is `secret` if one theorem pays for the whole fit, so that the draw is not released.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Use:
 
     @property
     def cost(self) -> Fraction:
-        """ε of a draw and of Laplace noise, μ² of Gaussian noise, from what was done; else none."""
+        """ε of a draw or of Laplace noise, μ² of Gaussian noise, computed from the call; else 0."""
         if self.kind == "draw":
             assert self.epsilon is not None
             return self.epsilon
@@ -62,7 +62,7 @@ class Use:
 
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Give an attribute another value for a while."""
+    """Replace an attribute within a context."""
     true = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -71,20 +71,20 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, true)
 
 
-class Tape:
-    """Notes all that is drawn in its context; with outcomes, these come out instead, in order.
+class Recorder:
+    """Context that records all mechanism calls, or replays given outcomes in order.
 
-    It holds for all ledgers of the process, and for one thread.
+    It patches all ledgers of the process, for a single thread.
 
     Parameters
     ----------
     outcomes : iterable, optional
-        What comes out, as an earlier tape noted it.
+        Outcomes to replay, as recorded before.
 
     Attributes
     ----------
     uses : list of Use
-        What ledgers were asked for, in order.
+        The recorded calls, in order.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Tape:
     >>> from skpublicdp.accounting import Draw
     >>> from skpublicdp.ledger import Ledger
     >>> from skpublicdp.mechanisms.families import Leaf
-    >>> with Tape([2]) as tape:
+    >>> with Recorder([2]) as tape:
     ...     family = Leaf(np.array([0, 1, 40]))
     ...     Ledger(1).draw(family, Draw(Fraction(1)), 1, name="a draw", proof="")
     2
@@ -102,18 +102,18 @@ class Tape:
     """
 
     def __init__(self, outcomes: Iterable[Any] | None = None) -> None:
-        self.uses: list[Use] = []
+        self.uses: list[MechanismCall] = []
         self._dictated = None if outcomes is None else iter(outcomes)
         self._patches = ExitStack()
         self._asked: dict[str, Any] = {}
 
     @property
     def outcomes(self) -> list[Any]:
-        """What came out, in order."""
+        """Outcomes of the calls, in order."""
         return [use.outcome for use in self.uses]
 
-    def uses_of(self, kind: str) -> list[Use]:
-        """Return the uses of one kind."""
+    def uses_of(self, kind: str) -> list[MechanismCall]:
+        """Return the calls of one kind."""
         return [use for use in self.uses if use.kind == kind]
 
     def __enter__(self) -> Any:
@@ -126,7 +126,7 @@ class Tape:
 
     def _replacements(self) -> dict[str, Callable[..., Any]]:
         tape = self
-        true = {name: getattr(Ledger, name) for name in (*VERBS, *SAMPLERS)}
+        true = {name: getattr(Ledger, name) for name in (*LEDGER_METHODS, *LEDGER_SAMPLERS)}
 
         def draw(
             self: Ledger, family: Any, event: Any, sensitivity: Any, *, name: str, proof: str
@@ -144,7 +144,7 @@ class Tape:
         def sample_member(self: Ledger, family: Any, epsilon: Any, sensitivity: Any) -> Any:
             path = tape.member(family, epsilon, sensitivity, true["_sample_member"], self)
             tape._asked |= {"sensitivity": sensitivity, "epsilon": epsilon}
-            # all that the fit spends, by one theorem: what is drawn on the way is not released
+            # one event pays for the whole fit: its draws are not released
             whole = self._left is None and self._plan == self._root._plan
             tape._asked |= {"rows_per_person": self.rows_per_person, "secret": whole}
             tape.note("draw", family, path)
@@ -181,25 +181,25 @@ class Tape:
         }
 
     def note(self, kind: str, answer: Any, outcome: Any) -> None:
-        """Write down one use."""
+        """Record one call."""
         asked = self._asked if kind in ("draw", "noise") else {}
-        self.uses.append(Use(kind, answer, outcome, **asked))
+        self.uses.append(MechanismCall(kind, answer, outcome, **asked))
         self._asked = {}
 
-    # what a subclass may change
+    # hooks for subclasses
 
     def member(self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any) -> Any:
-        """Return what a draw gives."""
+        """Return the drawn member."""
         if self._dictated is not None:
             return next(self._dictated)
         return sample(ledger, family, epsilon, sensitivity)
 
     def spread(self, spread: Any) -> Any:
-        """Return the spread that noise is drawn with."""
+        """Return the scale of the noise."""
         return spread
 
     def noisy(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
-        """Return integers with noise."""
+        """Return the table with noise."""
         if self._dictated is not None:
             return next(self._dictated)
         return table + sample(ledger, event, spread, table)
@@ -209,5 +209,5 @@ class Tape:
         return next(self._dictated) if self._dictated is not None else sample(ledger, bound)
 
     def choice(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
-        """Return chosen positions."""
+        """Return the chosen positions."""
         return next(self._dictated) if self._dictated is not None else sample(ledger, *sizes)

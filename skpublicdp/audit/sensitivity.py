@@ -1,4 +1,4 @@
-"""How far a row moves what is asked of a ledger, and what that loses."""
+"""Observed sensitivity of mechanism calls between neighbours, and their privacy loss."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from skpublicdp.accounting import Draw, Gaussian, Pure
-from skpublicdp.audit.losses import Losses
-from skpublicdp.audit.recorder import Use
+from skpublicdp.audit.privacy_loss import PrivacyLosses
+from skpublicdp.audit.recorder import MechanismCall
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Product
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ROUNDED = Fraction(1, 1 << 20)
-"""How much larger noise may be than what is paid for, of rounding: shares of it."""
+NOISE_SCALE_TOLERANCE = Fraction(1, 1 << 20)
+"""Relative tolerance of the noise scale, for rounding."""
 
 
-class UnlikeError(Exception):
-    """Two families differ in more than their error counts."""
+class IncomparableError(Exception):
+    """Raised if two families differ in more than their error counts."""
 
 
 def error_range(one: Family, other: Family) -> tuple[Integers, Integers]:
-    """Return the least and the largest change of any member's errors, over the batch.
+    """Return the smallest and the largest change of any member's errors.
 
     Raises
     ------
-    UnlikeError
+    IncomparableError
         If the members or their prior weights differ.
 
     Examples
@@ -41,16 +41,16 @@ def error_range(one: Family, other: Family) -> tuple[Integers, Integers]:
     [-1, 2]
     """
     if type(one) is not type(other) or one.batch != other.batch:
-        raise UnlikeError("families of different forms")
+        raise IncomparableError("families of different forms")
     match one, other:
         case Leaf(mine), Leaf(yours):
             if mine.shape != yours.shape:
-                raise UnlikeError(f"{mine.shape[-1]} and {yours.shape[-1]} members")
+                raise IncomparableError(f"{mine.shape[-1]} and {yours.shape[-1]} members")
             moved = mine - yours
             return moved.min(axis=-1), moved.max(axis=-1)
         case Product(factors), Product(others):
             if len(factors) != len(others):
-                raise UnlikeError(f"products of {len(factors)} and {len(others)} factors")
+                raise IncomparableError(f"products of {len(factors)} and {len(others)} factors")
             ends = [error_range(*both) for both in zip(factors, others, strict=True)]
             return sum(low for low, _ in ends), sum(high for _, high in ends)  # type: ignore
         case Choice(mine, prior), Choice(yours, also):
@@ -60,7 +60,7 @@ def error_range(one: Family, other: Family) -> tuple[Integers, Integers]:
         case OneOf(mine, prior), OneOf(yours, also):
             _check_weights(prior, also)
             if len(mine) != len(yours):
-                raise UnlikeError(f"{len(mine)} and {len(yours)} kinds of members")
+                raise IncomparableError(f"{len(mine)} and {len(yours)} kinds of members")
             ends = [error_range(*both) for both in zip(mine, yours, strict=True)]
             return (
                 np.min([low for low, _ in ends], axis=0),
@@ -74,10 +74,10 @@ def error_range(one: Family, other: Family) -> tuple[Integers, Integers]:
 
 def _check_weights(one: Any, other: Any) -> None:
     if (one is None) != (other is None) or (one is not None and list(one) != list(other)):
-        raise UnlikeError("members of different prior weights")
+        raise IncomparableError("members of different prior weights")
 
 
-def log_mass(family: Family, rate: float) -> Floats:
+def log_partition_function(family: Family, rate: float) -> Floats:
     """Return ln Σ prior e^(-rate errors) over the members, of the whole batch.
 
     Examples
@@ -89,14 +89,18 @@ def log_mass(family: Family, rate: float) -> Floats:
         case Leaf(errors):
             return np.asarray(logsumexp(-rate * errors, axis=-1))
         case Product(factors):
-            return np.asarray(sum(log_mass(factor, rate) for factor in factors))
+            return np.asarray(sum(log_partition_function(factor, rate) for factor in factors))
         case Choice(options, prior):
-            return np.asarray(logsumexp(log_mass(options, rate), axis=-1, b=_weights(prior)))
+            return np.asarray(
+                logsumexp(log_partition_function(options, rate), axis=-1, b=_weights(prior))
+            )
         case OneOf(options, prior):
-            masses = np.stack([log_mass(option, rate) for option in options], axis=-1)
+            masses = np.stack([log_partition_function(option, rate) for option in options], axis=-1)
             return np.asarray(logsumexp(masses, axis=-1, b=_weights(prior)))
         case Lazy():
-            return np.concatenate([log_mass(chunk, rate) for chunk in family.chunks()])
+            return np.concatenate(
+                [log_partition_function(chunk, rate) for chunk in family.chunks()]
+            )
     raise TypeError(f"unknown family {type(family).__name__}")
 
 
@@ -124,8 +128,8 @@ def member_errors(family: Family, path: Any) -> int:
     raise TypeError(f"unknown family {type(family).__name__}")
 
 
-def log_noise(use: Use, noise: Integers) -> float:
-    """Return the logarithm of the probability of noise, to a constant that noise does not change.
+def log_noise(use: MechanismCall, noise: Integers) -> float:
+    """Return the log probability of noise, up to a constant.
 
     Discrete Laplace noise, or Gaussian noise that is rounded.
     """
@@ -138,12 +142,12 @@ def log_noise(use: Use, noise: Integers) -> float:
     return float((ends[0] + np.log(-np.expm1(ends[1] - ends[0]))).sum())
 
 
-def add_loss(losses: Losses, mine: Use, yours: Use) -> float:
+def add_loss(losses: PrivacyLosses, mine: MechanismCall, yours: MechanismCall) -> float:
     """Add what one use loses, whose answers two data sets give, and return the share it may.
 
     Parameters
     ----------
-    losses : Losses
+    losses : PrivacyLosses
         Added to.
     mine, yours : Use
         What was asked of the ledger.
@@ -159,14 +163,18 @@ def add_loss(losses: Losses, mine: Use, yours: Use) -> float:
         rate = float(mine.epsilon / (2 * Fraction(mine.sensitivity)))
         if low == high:
             return 0.0
-        turn = float(log_mass(yours.answer, rate) - log_mass(mine.answer, rate))
+        turn = float(
+            log_partition_function(yours.answer, rate) - log_partition_function(mine.answer, rate)
+        )
         losses.ends.append((turn - rate * high, turn - rate * low))
         return _share(rate * (high - low), getattr(mine.event, "epsilon", 0))
     if mine.kind != "noise":
         return 0.0
     assert mine.spread is not None
     if mine.answer.shape != yours.answer.shape:
-        raise UnlikeError(f"noise on {mine.answer.shape} and on {yours.answer.shape} integers")
+        raise IncomparableError(
+            f"noise on {mine.answer.shape} and on {yours.answer.shape} integers"
+        )
     moved = [abs(step) for step in (mine.answer - yours.answer).ravel().tolist()]
     spread = float(mine.spread)
     if mine.gaussian:
@@ -185,8 +193,8 @@ def _share(moved: float, paid: Any) -> float:
     return moved / float(paid) if paid else math.inf
 
 
-def faults_of_entry(use: Use) -> str:
-    """Say what is wrong between an entry of the ledger and what was done for it, or nothing."""
+def faults_of_entry(use: MechanismCall) -> str:
+    """Return the mismatch between a ledger entry and its mechanism call, or ""."""
     if use.kind not in ("draw", "noise"):
         return ""
     if use.event is None:
@@ -204,7 +212,7 @@ def faults_of_entry(use: Use) -> str:
             paid = use.event.epsilon
         else:
             return f"was noise, and its entry is {use.event}"
-        done, more = use.cost, ROUNDED
+        done, more = use.cost, NOISE_SCALE_TOLERANCE
     assert done is not None
     if done > paid:
         return f"cost {float(done):g}, and its entry says {float(paid):g}"

@@ -1,4 +1,4 @@
-"""All ways in which draws can fall out, with their exact probabilities."""
+"""Enumeration of all outcomes of the draws of a fit, with bounds of their probabilities."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.recorder import Tape
+from skpublicdp.audit.recorder import Recorder
 from skpublicdp.mechanisms.powers import exp_minus
 from skpublicdp.mechanisms.selection import probabilities
 
 PRECISION = 96
-"""Binary digits of bounds."""
+"""Precision of probability bounds, in binary digits."""
 
 
-class TooManyWaysError(ValueError):
-    """There are more ways than may be tried."""
+class TooManyOutcomesError(ValueError):
+    """Raised if there are more combinations of outcomes than allowed."""
 
 
-class Run(Tape):
-    """Plays one way in which draws can fall out, with bounds of its exact probability.
+class EnumeratedRun(Recorder):
+    """Replays one combination of outcomes, with bounds of its exact probability.
 
     Of noise the outcome is dictated, and the exact integers are kept: see `worst_ratio`.
     """
@@ -43,7 +43,7 @@ class Run(Tape):
         self._prefix = prefix
 
     def play(self, bounds: dict[Any, tuple[Fraction, Fraction]]) -> Any:
-        """Take one of several outcomes, whose probabilities have these bounds."""
+        """Return the next outcome of the combination, given bounds of all probabilities."""
         place = len(self.taken)
         if place < len(self._prefix):
             outcome = self._prefix[place]
@@ -66,7 +66,7 @@ class Run(Tape):
         return self.play(bounds)
 
     def noisy(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
-        """Return the same, whatever the rows are."""
+        """Return the same noisy table for all rows."""
         return np.full_like(table, self.NOISY)
 
     def uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
@@ -88,33 +88,33 @@ class Run(Tape):
 
     def _limit(self, ways: int) -> None:
         if ways > self.MOST:
-            raise TooManyWaysError(f"No more than {self.MOST} outcomes can be listed.")
+            raise TooManyOutcomesError(f"No more than {self.MOST} outcomes can be listed.")
 
 
 @lru_cache(maxsize=4096)
 def _listed(pickled: bytes) -> dict[Any, tuple[Fraction, Fraction]]:
-    """Neighbours ask for the same probabilities again and again."""
+    """Return the cached probability bounds of all members of a pickled family."""
     family, epsilon, sensitivity = pickle.loads(pickled)
     return probabilities(family, epsilon, sensitivity, precision=PRECISION)
 
 
-def every_run(
-    code: Callable[[], Any], kind: Callable[..., Any] = Run, most: float = math.inf
+def enumerate_runs(
+    code: Callable[[], Any], kind: Callable[..., Any] = EnumeratedRun, most: float = math.inf
 ) -> list[Any]:
-    """Run code once for each way in which its draws can fall out.
+    """Run code once for each combination of outcomes of its draws.
 
     Parameters
     ----------
     code : callable
         Fits; what it returns is kept as `result`.
     kind : type
-        `Run` or a subclass.
+        `EnumeratedRun` or a subclass.
     most : int, optional
         How many runs there may be.
 
     Returns
     -------
-    list of Run
+    list of EnumeratedRun
         Whose probabilities add up to 1.
 
     Raises
@@ -130,17 +130,17 @@ def every_run(
         prefixes += run.left
         runs.append(run)
         if len(runs) + len(prefixes) > most:
-            raise TooManyWaysError(f"There are more than {most:g} ways.")
+            raise TooManyOutcomesError(f"There are more than {most:g} ways.")
     assert 1 - Fraction(1, 10**9) < sum(run.lower for run in runs) <= 1
     return runs
 
 
-def _of_draws(run: Run) -> Any:
+def _of_draws(run: EnumeratedRun) -> Any:
     return tuple(use.outcome for use in run.uses_of("draw"))
 
 
-def by_release(runs: list[Any], released: Callable[[Any], Any] = _of_draws) -> dict[Any, Any]:
-    """Name runs by what they release, noise aside; no two may release the same."""
+def index_by_release(runs: list[Any], released: Callable[[Any], Any] = _of_draws) -> dict[Any, Any]:
+    """Index runs by what they release, without noise. No two runs may release the same."""
     named = {released(run): run for run in runs}
     assert len(named) == len(runs)
     return named
@@ -173,7 +173,7 @@ def worst_ratio(one: dict[Any, Any], other: dict[Any, Any], epsilon: Any) -> Fra
 
 
 def exp_above(x: Fraction) -> Fraction:
-    """Return an upper bound of e^x, hardly above it."""
+    """Return a tight rational upper bound of e^x."""
     if x > 0:
         return Fraction(1 << PRECISION, exp_minus(x, PRECISION)[0])
     return Fraction(exp_minus(-x, PRECISION)[1], 1 << PRECISION)

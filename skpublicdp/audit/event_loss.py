@@ -1,4 +1,4 @@
-"""What a receipt's event loses at least, by the formulas of `losses` alone."""
+"""Lower bound on the privacy loss of a receipt's event, independent of `accounting` on purpose."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skpublicdp.accounting import (
     Steps,
     Subsampled,
 )
-from skpublicdp.audit.losses import Losses
+from skpublicdp.audit.privacy_loss import PrivacyLosses
 
-MOST_CASES = 64
-"""Combinations of options that are looked at."""
+MAX_OPTION_CASES = 64
+"""Maximum number of combinations of options that are evaluated."""
 
 
-def least_losses(event: Event, pure: bool) -> list[Losses]:
-    """Return losses that mechanisms with this event have, one for each way its options fall out.
+def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
+    """Return the losses of mechanisms with this event, one for each combination of its options.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def least_losses(event: Event, pure: bool) -> list[Losses]:
 
     Returns
     -------
-    list of Losses
+    list of PrivacyLosses
         What is claimed must be no less than each.
 
     Examples
@@ -44,34 +44,36 @@ def least_losses(event: Event, pure: bool) -> list[Losses]:
     """
     match event:
         case Pure(epsilon) | Approximate(epsilon, _):
-            return [Losses([(-float(epsilon), float(epsilon))] if epsilon else [])]
+            return [PrivacyLosses([(-float(epsilon), float(epsilon))] if epsilon else [])]
         case Draw(epsilon):
             most = float(epsilon) if pure else float(epsilon) / 2
-            return [Losses([(-most, most)])]
+            return [PrivacyLosses([(-most, most)])]
         case Gaussian(mu_squared):
-            return [Losses([], float(mu_squared))]
+            return [PrivacyLosses([], float(mu_squared))]
         case Subsampled(rate, base, _):
             return [
-                Losses(
+                PrivacyLosses(
                     [(-_amplified(rate, high), _amplified(rate, high)) for _, high in each.ends],
                     float(rate) ** 2 * each.mu_squared,
                 )
-                for each in least_losses(base, pure=True)
+                for each in smallest_losses(base, pure=True)
             ]
         case Either(options):
-            return [each for option in options for each in least_losses(option, pure)][:MOST_CASES]
+            return [each for option in options for each in smallest_losses(option, pure)][
+                :MAX_OPTION_CASES
+            ]
         case Steps(parts):
-            ways = itertools.product(*(least_losses(part, pure) for part in parts))
+            ways = itertools.product(*(smallest_losses(part, pure) for part in parts))
             return [
-                Losses(
+                PrivacyLosses(
                     [end for each in way for end in each.ends],
                     sum(each.mu_squared for each in way),
                 )
-                for way in itertools.islice(ways, MOST_CASES)
+                for way in itertools.islice(ways, MAX_OPTION_CASES)
             ]
     raise TypeError(f"unknown event {type(event).__name__}")
 
 
 def _amplified(rate: object, epsilon: float) -> float:
-    """Return the ε on a random subset (Balle, Barthe and Gaboardi 2018, Theorem 9)."""
+    """Return the ε amplified by subsampling (Balle, Barthe and Gaboardi 2018, Theorem 9)."""
     return math.log1p(float(rate) * math.expm1(epsilon))  # type: ignore[arg-type]

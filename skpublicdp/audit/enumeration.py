@@ -1,4 +1,4 @@
-"""All ways in which draws can fall out, over all data sets and neighbours."""
+"""Verification by enumeration of all outcomes, over all data sets and their neighbours."""
 
 from __future__ import annotations
 
@@ -9,68 +9,70 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.data_sets import Chosen
-from skpublicdp.audit.losses import Losses
+from skpublicdp.audit.data_sets import PersonKinds
+from skpublicdp.audit.enumerated_runs import enumerate_runs
 from skpublicdp.audit.observe import difference_seen
-from skpublicdp.audit.runs import every_run
-from skpublicdp.audit.sensitivity import UnlikeError
-from skpublicdp.audit.verification import ALL, DRAWS
+from skpublicdp.audit.observed_fit import EnumeratedFit
+from skpublicdp.audit.privacy_loss import PrivacyLosses
+from skpublicdp.audit.sensitivity import IncomparableError
+from skpublicdp.audit.verification import ALL_DRAWS, ALL_OUTCOMES
 from skpublicdp.audit.verifier import Verifier
-from skpublicdp.audit.watch import WatchedRun
 
 
-class AllOutcomes(Verifier):
-    """Compares the exact probabilities of all that can be seen."""
+class OutcomeEnumerator(Verifier):
+    """Compares the exact probabilities of everything observable."""
 
     def _enumerate(self) -> None:
         most = self._max_fits / self._domain.size
-        known: dict[Chosen, list[Any]] = {}
+        known: dict[PersonKinds, list[Any]] = {}
         for chosen in self._domain:
-            known[chosen] = every_run(partial(self._fit, chosen), WatchedRun, most)
+            known[chosen] = enumerate_runs(partial(self._fit, chosen), EnumeratedFit, most)
         runs = [run for of_one in known.values() for run in of_one]
         noisy = any(use.kind == "noise" for run in runs for use in run.uses)
-        self._witness = DRAWS if noisy else ALL
+        self._witness = ALL_DRAWS if noisy else ALL_OUTCOMES
         self._n_sets = len(known)
         for run in runs:
             self._check(run, run.result)
-        shares = {chosen: _by_sight(of_one) for chosen, of_one in known.items()}
+        shares = {chosen: _probability_of_shown(of_one) for chosen, of_one in known.items()}
         taken = {chosen: {run.taken: run for run in of_one} for chosen, of_one in known.items()}
         for one in known:
             for neighbour in self._domain.neighbours(one):
                 other = self._domain.named(neighbour)
                 if one < other:
                     self._n_pairs += 1
-                    self._move(taken[one], taken[other], noisy)
+                    self._compare_calls(taken[one], taken[other], noisy)
                     if not noisy:
-                        self._compare(shares[one], shares[other], taken[one], taken[other])
+                        self._compare_probabilities(
+                            shares[one], shares[other], taken[one], taken[other]
+                        )
 
-    def _move(self, one: dict[Any, Any], other: dict[Any, Any], noisy: bool) -> None:
-        """Compare what draws that fell out alike were asked of."""
+    def _compare_calls(self, one: dict[Any, Any], other: dict[Any, Any], noisy: bool) -> None:
+        """Compare the calls of two data sets, for runs with equal outcomes."""
         for key, run in one.items():
             if key not in other:
                 if noisy:
-                    self._told_apart("a draw has members that a neighbour's has not")
+                    self._distinguishable("a draw has members that a neighbour's has not")
                 continue
             match = other[key]
             if noisy:
                 if run.result.shown != match.result.shown:
                     where = difference_seen(run.result.shown, match.result.shown)
-                    self._told_apart(f"neighbouring data sets can be told apart by {where}")
-                noise = Losses()
+                    self._distinguishable(f"neighbouring data sets can be told apart by {where}")
+                noise = PrivacyLosses()
                 try:
                     self._add(noise, run.uses_of("noise"), match.uses_of("noise"))
-                except UnlikeError as error:
-                    self._told_apart(str(error))
+                except IncomparableError as error:
+                    self._distinguishable(str(error))
                 ratio = max(run.upper / match.lower, match.upper / run.lower)
                 lost = sum(high for _, high in noise.ends) + math.log(ratio)
                 self._attained = max(self._attained, lost)
-        with contextlib.suppress(UnlikeError):  # probabilities, and replay, say what to think of it
+        with contextlib.suppress(IncomparableError):  # the probabilities and the replay report it
             run = next(iter(one.values()))
             if run.taken in other:
-                self._add(Losses(), run.uses, other[run.taken].uses)
+                self._add(PrivacyLosses(), run.uses, other[run.taken].uses)
 
-    def _compare(self, one: Any, other: Any, mine: Any, yours: Any) -> None:
-        """Compare the probabilities of all that can be seen."""
+    def _compare_probabilities(self, one: Any, other: Any, mine: Any, yours: Any) -> None:
+        """Compare the probabilities of everything observable."""
         if one.keys() != other.keys():
             why = "an outcome is possible with one of two neighbours alone"
             for key, run in mine.items():
@@ -78,7 +80,7 @@ class AllOutcomes(Verifier):
                     where = difference_seen(run.result.shown, yours[key].result.shown)
                     why = f"neighbouring data sets can be told apart by {where}"
                     break
-            self._told_apart(why)
+            self._distinguishable(why)
             return
         assert self._claimed is not None
         epsilon, delta = self._claimed
@@ -93,8 +95,8 @@ class AllOutcomes(Verifier):
                 self._attained = max(self._attained, _epsilon_at(a, b, delta))
 
 
-def _by_sight(runs: list[Any]) -> dict[bytes, list[Any]]:
-    """Add up the probabilities of runs that show the same."""
+def _probability_of_shown(runs: list[Any]) -> dict[bytes, list[Any]]:
+    """Return bounds on the probability of each distinct observation."""
     shares: dict[bytes, list[Any]] = {}
     for run in runs:
         ends = shares.setdefault(run.result.digest, [0, 0])

@@ -1,4 +1,4 @@
-"""Privacy of what was measured, by formulas of its own: nothing of `accounting` is used.
+"""Composition of measured privacy losses, independent of `accounting` on purpose.
 
 A step whose privacy loss lies between two ends is dominated by the one that has no loss but the
 ends: δ is a mean of a convex function of e^(-loss), whose mean is 1. Gaussian steps add up their
@@ -17,8 +17,8 @@ from scipy.special import log_ndtr, ndtr
 
 Floats = NDArray[np.float64]
 
-MOST_ATOMS = 1 << 12
-"""Beyond, losses are rounded up to a grid."""
+MAX_LOSS_ATOMS = 1 << 12
+"""Maximum number of exact atoms. With more, privacy losses are rounded up to a grid."""
 
 
 def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
@@ -37,8 +37,8 @@ def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
 
 
 @dataclass
-class Losses:
-    """What steps lose together, each step given all that was released before.
+class PrivacyLosses:
+    """Privacy losses of several steps, each given the outputs of the steps before.
 
     Attributes
     ----------
@@ -51,26 +51,26 @@ class Losses:
     ends: list[tuple[float, float]] = field(default_factory=list)
     mu_squared: float = 0.0
 
-    def turned(self) -> Losses:
-        """Return the losses with the two data sets in each other's place."""
-        return Losses([(-high, -low) for low, high in self.ends], self.mu_squared)
+    def swapped(self) -> PrivacyLosses:
+        """Return the losses with the two data sets exchanged."""
+        return PrivacyLosses([(-high, -low) for low, high in self.ends], self.mu_squared)
 
     def key(self) -> tuple[object, ...]:
-        """Return what tells them apart, hardly rounded."""
+        """Return a hashable key of the losses, rounded slightly."""
         rounded = ((round(low, 12), round(high, 12)) for low, high in self.ends)
         moved = sorted(pair for pair in rounded if pair != (0.0, 0.0))
         return round(self.mu_squared, 12), *moved
 
     def epsilon(self, delta: float) -> float:
-        """Return the least ε at some δ."""
-        return max(_epsilon(self, delta), _epsilon(self.turned(), delta))
+        """Return the smallest ε at a given δ."""
+        return max(_epsilon(self, delta), _epsilon(self.swapped(), delta))
 
     def delta(self, epsilon: float) -> float:
-        """Return the least δ at some ε."""
-        return max(_delta(self, epsilon), _delta(self.turned(), epsilon))
+        """Return the smallest δ at a given ε."""
+        return max(_delta(self, epsilon), _delta(self.swapped(), epsilon))
 
 
-def _epsilon(losses: Losses, delta: float) -> float:
+def _epsilon(losses: PrivacyLosses, delta: float) -> float:
     if not delta:
         return math.inf if losses.mu_squared else sum(high for _, high in losses.ends)
     atoms, low, high = _atoms(losses.ends), 0.0, 1.0
@@ -83,7 +83,7 @@ def _epsilon(losses: Losses, delta: float) -> float:
     return high if high > 1e-15 else 0.0
 
 
-def _delta(losses: Losses, epsilon: float) -> float:
+def _delta(losses: PrivacyLosses, epsilon: float) -> float:
     return _delta_of(_atoms(losses.ends), math.sqrt(losses.mu_squared), epsilon)
 
 
@@ -93,7 +93,7 @@ def _delta_of(atoms: tuple[Floats, Floats], mu: float, epsilon: float) -> float:
 
 
 def _atoms(ends: Iterable[tuple[float, float]]) -> tuple[Floats, Floats]:
-    """Return the losses and their probabilities where each step has its ends alone."""
+    """Return the atoms of the privacy loss if each step takes one of its two extreme losses."""
     values: Floats = np.zeros(1)
     chances: Floats = np.ones(1)
     for low, high in ends:
@@ -102,8 +102,8 @@ def _atoms(ends: Iterable[tuple[float, float]]) -> tuple[Floats, Floats]:
         top = math.expm1(-low) / (math.exp(-low) - math.exp(-high))
         values = np.concatenate([values + low, values + high])
         chances = np.concatenate([chances * (1 - top), chances * top])
-        if len(values) > MOST_ATOMS:
-            step = (values.max() - values.min()) / (MOST_ATOMS // 4)
+        if len(values) > MAX_LOSS_ATOMS:
+            step = (values.max() - values.min()) / (MAX_LOSS_ATOMS // 4)
             places = np.ceil((values - values.min()) / step).astype(np.int64)
             values = values.min() + step * np.arange(places.max() + 1)
             chances = np.bincount(places, chances).astype(np.float64)

@@ -1,4 +1,4 @@
-"""One fit under watch: what it asked of ledgers, where its randomness came from, what it shows."""
+"""Observed fits: mechanism calls, sources of randomness and everything that a fit reveals."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 import skpublicdp.ledger as ledgers
-from skpublicdp.audit.observe import Sight, contents
-from skpublicdp.audit.recorder import Tape, replaced
-from skpublicdp.audit.runs import Run, TooManyWaysError
+from skpublicdp.audit.enumerated_runs import EnumeratedRun, TooManyOutcomesError
+from skpublicdp.audit.observe import Observation, canonical_form
+from skpublicdp.audit.recorder import Recorder, replaced
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.randomness import SecureBits, SeededBits
 
-WORD = 64
+BITS_PER_WORD = 64
 
 
-class WatchedBits:
-    """Repeatable bits, of which it is known who asked for them."""
+class RecordedBits:
+    """Repeatable random bits whose requests are counted."""
 
-    def __init__(self, watching: Watching, secure: bool, number: int) -> None:
+    def __init__(self, recording_output: FitRecorder, secure: bool, number: int) -> None:
         self.secure = secure
-        self._watching = watching
+        self._watching = recording_output
         self._generator = np.random.Generator(np.random.PCG64([20, number]))
 
     def bits(self, count: int) -> int:
@@ -39,17 +39,17 @@ class WatchedBits:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return that many integers uniform on ``range(2**64)``."""
-        self._watching.n_bits += WORD * count
+        self._watching.n_bits += BITS_PER_WORD * count
         return np.frombuffer(self._generator.bytes(8 * count), dtype="<u8").astype(np.uint64)
 
-    def __deepcopy__(self, memo: object) -> WatchedBits:
-        """Tell of it: copies give the same bits again."""
+    def __deepcopy__(self, memo: object) -> RecordedBits:
+        """Report the copy as a fault, since copies repeat the same bits."""
         self._watching.faults.append("the source of randomness was copied")
         return self
 
 
-class Watching(Tape):
-    """A tape that also knows where random bits come from, and when a budget is charged."""
+class FitRecorder(Recorder):
+    """Recorder that also checks the source of random bits and the order of budget charges."""
 
     def __init__(self, *args: Any, budget: Any = None) -> None:
         super().__init__(*args)
@@ -72,9 +72,9 @@ class Watching(Tape):
         if _global_states() != self._globals:
             self.faults.append("a global random generator was used")
 
-    def _source(self, random_state: Any = None) -> WatchedBits:
+    def _source(self, random_state: Any = None) -> RecordedBits:
         self.states.append(random_state)
-        return WatchedBits(self, random_state is None, len(self.states))
+        return RecordedBits(self, random_state is None, len(self.states))
 
     def _stray(self, kind: Any, name: str) -> Callable[..., Any]:
         true = getattr(kind, name)
@@ -96,7 +96,7 @@ class Watching(Tape):
         return {**super()._replacements(), "seed": seed}
 
     def note(self, kind: str, answer: Any, outcome: Any) -> None:
-        """Write down one use, with the bits it took."""
+        """Record one call with its number of random bits."""
         if self._budget is not None and kind in ("draw", "noise") and not self._budget.ledger:
             self.faults.append(f"{self._asked.get('name', 'a draw')}: drawn before it was charged")
         super().note(kind, answer, outcome)
@@ -104,16 +104,16 @@ class Watching(Tape):
         self._seen = self.n_bits
 
 
-class Noiseless(Watching):
-    """Noise is left away: what follows then depends on the rows as much as it ever can."""
+class NoiselessRecorder(FitRecorder):
+    """Recorder without noise, so that later steps depend on the rows as much as possible."""
 
     def noisy(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
         """Return the exact integers."""
         return table.copy()
 
 
-class WatchedRun(Watching, Run):
-    """One way in which draws can fall out, under watch."""
+class EnumeratedFit(FitRecorder, EnumeratedRun):
+    """One enumerated combination of outcomes, with the checks of `FitRecorder`."""
 
 
 def _global_states() -> tuple[object, ...]:
@@ -122,17 +122,17 @@ def _global_states() -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Attempt:
-    """One fit, seen from outside.
+class ObservedFit:
+    """Everything observable of one fit.
 
     Attributes
     ----------
     shown : tuple
-        All that can be seen, see `contents`.
+        Everything observable, as `canonical_form` returns it.
     receipt : PrivacyReceipt or None
-        What it says was spent.
+        Receipt of the fit.
     failure : Exception or None
-        What it failed with.
+        Exception raised by the fit.
     """
 
     shown: Any
@@ -141,7 +141,7 @@ class Attempt:
 
     @property
     def digest(self) -> bytes:
-        """Tell what is shown from everything else."""
+        """Hash of what is shown."""
         return sha256(pickle.dumps(self.shown)).digest()
 
 
@@ -151,14 +151,16 @@ def fit_once(
     given: dict[str, Any],
     X_new: Any,
     look: Callable[[Any], Any] | None,
-) -> Attempt:
-    """Fit once, and look at all there is to be seen."""
-    sight, estimator, given = Sight(), None, copy.deepcopy(given)
-    with sight.watching():
+) -> ObservedFit:
+    """Fit once and record everything observable."""
+    sight, estimator, given = Observation(), None, copy.deepcopy(given)
+    with sight.recording_output():
         estimator = make_estimator()
         estimator.fit(**rows, **given)
-        sight.look_at(estimator, X_new, look)
-    if isinstance(sight.failure, TooManyWaysError):
+        sight.record(estimator, X_new, look)
+    if isinstance(sight.failure, TooManyOutcomesError):
         raise sight.failure
-    sight.shown["arguments"] = given  # public rows could be written to as well
-    return Attempt(contents(sight.shown), getattr(estimator, "privacy_", None), sight.failure)
+    sight.shown["arguments"] = given  # fit could modify public rows
+    return ObservedFit(
+        canonical_form(sight.shown), getattr(estimator, "privacy_", None), sight.failure
+    )
