@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.reading import read_table
+from skpublicdp.data.validation import read_table
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.decimals import written_below
-from skpublicdp.data.containers import height
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.containers import count_given_rows
+from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -118,7 +118,7 @@ def mechanism_event(epsilon: Fraction, delta: Fraction) -> Event:
 
 def n_rows(X: Any) -> int:
     """Return the number of rows of a container, which is public, or 0 if it has no rows."""
-    return height(X)
+    return count_given_rows(X)
 
 
 def epsilon_delta(event: Event) -> tuple[float, float]:

@@ -29,9 +29,9 @@ from skpublicdp.base_learner import fit_without_leaks, mechanism_event
 from skpublicdp.cover_search import NAME, DrawnRule, search_cover
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.labelled import LabelledRows, split_labelled
-from skpublicdp.data.reading import check_rows, feature_names
+from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.reference import reference_sample
+from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
@@ -273,7 +273,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         sanitizer, delta = self._sanitizer()
         epsilon = exact_fraction(self.epsilon)
         ledger = Ledger.of(self, event=mechanism_event(epsilon, delta), delta=delta)
-        rows = split_labelled(
+        rows = read_partially_labelled(
             self,
             X,
             y,

@@ -27,9 +27,9 @@ from skpublicdp._internal.parameters import (
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.cover_search import search_cover
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.mixed import MixedRows, split_by_status
-from skpublicdp.data.reading import check_rows, feature_names
+from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
 from skpublicdp.data.reference import warn_no_public
+from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
 from skpublicdp.guarantees.mixed import CONE_DIMENSIONS, mixed_promise
@@ -274,7 +274,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
-        rows = split_by_status(
+        rows = read_label_status(
             self,
             X,
             y,

@@ -25,12 +25,12 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
 from skpublicdp.cover_search import DrawnRule, search_cover
-from skpublicdp.data.columns import Column
+from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import Dataset, read
-from skpublicdp.data.labels import Labels
-from skpublicdp.data.predicting import Rule, ScoresRows, each_row
+from skpublicdp.data.fit_inputs import Dataset, read_fit_inputs
+from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
+from skpublicdp.data.schema import Column
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import (
     Cover,
@@ -60,7 +60,7 @@ from skpublicdp.population_guarantee import (
 from skpublicdp.typing import Integers
 
 
-class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEstimator):
+class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier, helped by public rows.
 
     Public rows, labelled or not, choose a finite cover of a hypothesis class; one exact draw of
@@ -271,7 +271,7 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         ledger.read(rows.n_private, rows.n_public)
         cover = self._cover(rows)
 
-        scored = rows.n_private + int(self.public_weight) * len(rows.learned.labelled)
+        scored = rows.n_private + int(self.public_weight) * len(rows.targets.public)
         drawn = search_cover(
             cover,
             lambda cover: self._table(cover, rows),
@@ -308,7 +308,7 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         ndarray, shape (n,)
             A label of `classes_` for each row.
         """
-        return each_row(self, X, self._rule(), numeric=True)
+        return predict_batches(self, X, self._rule(), numeric=True)
 
     def _rule(self) -> Rule:
         check_is_fitted(self)
@@ -330,11 +330,11 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         is_public: Any = None,
         groups: Any = None,
     ) -> Dataset:
-        return read(
+        return read_fit_inputs(
             self,
             X,
             y,
-            Labels(self.classes),
+            LabelReader(self.classes),
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
@@ -370,7 +370,7 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         doubt = self._doubt(cover, rows, described, rows_per_person)
         if doubt is not None:
             return no_guarantee(doubt)
-        weight, labelled = int(self.public_weight), len(rows.learned.labelled)
+        weight, labelled = int(self.public_weight), len(rows.targets.public)
         growth = None
         if weight and labelled and n_classes <= 2 and hasattr(hypotheses, "growth"):
             growth = hypotheses.growth(2 * labelled, self.n_features_in_)
@@ -393,11 +393,11 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
         """Return what is in the way of any promise, or None."""
         if rows_per_person > 1:
             return DEPENDENT_ROWS
-        if cover.cuts is not None and not cover.cuts.per_rule and not len(rows.learned.labelled):
+        if cover.cuts is not None and not cover.cuts.per_rule and not len(rows.targets.public):
             return None  # the class is its own cover, whatever the public rows are
         if not rows.n_public:
             return NO_PUBLIC_ROWS
-        if rows.made_up.any():
+        if rows.is_synthetic.any():
             return SYNTHETIC_VALUES
         return WRITTEN_FROM_DESCRIPTION if described else None
 
@@ -421,7 +421,7 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
     def _table(self, cover: Cover, rows: Dataset) -> Integers:
         """Tabulate the private rows, and the labelled public ones at their weight."""
         table = rows.fold(lambda X, y: tabulate(cover, X, y), n_jobs=self.n_jobs)
-        labelled = rows.learned.labelled
+        labelled = rows.targets.public
         if self.public_weight and len(labelled):
             table = table + int(self.public_weight) * tabulate(
                 cover, rows.X_labelled, labelled, n_jobs=self.n_jobs
@@ -436,7 +436,7 @@ class SemiPrivateClassifier(HTMLReprMixin, ScoresRows, ClassifierMixin, BaseEsti
             size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_rows(rows.schema, rows.bounded, size)
         names = tuple(
-            FeatureName(column.name, column.text) if column.counted else column.name
+            FeatureName(column.name, column.format) if column.has_offset else column.name
             for column in rows.schema.columns
         )
         return PublicSample(X_public, rows.classes, names)

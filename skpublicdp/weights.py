@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.data.mixed import MixedRows
+from skpublicdp.data.labelled_inputs import MixedRows
 
 LARGEST_DENOMINATOR = 16
 """Ratios of weights are rounded to fractions of this denominator, to keep scores small integers."""

@@ -44,7 +44,7 @@ from skpublicdp.boosting.term_posterior import (
     smoothing_prior,
 )
 from skpublicdp.boosting.training_data import TrainingData
-from skpublicdp.data.columns import Column
+from skpublicdp.data.schema import Column
 from skpublicdp.ledger import Ledger, drawable
 from tests.kit import Recorder
 

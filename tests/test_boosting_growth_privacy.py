@@ -22,7 +22,7 @@ from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.newton_boosting import NewtonBooster
-from skpublicdp.data.door import Dataset
+from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
 from tests.kit import Recorder
@@ -223,7 +223,7 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         return encode_rows(grid, dtype, X, y)
 
     def noting_private(self, *args):
-        encoded.append(self.in_memory()[0])
+        encoded.append(self.to_arrays()[0])
         return codes(self, *args)
 
     codes = Dataset.codes

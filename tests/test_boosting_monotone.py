@@ -23,8 +23,8 @@ from skpublicdp.boosting.monotone import (
     project_monotone,
     validate_monotonic_cst,
 )
-from skpublicdp.data.columns import build_schema
-from skpublicdp.data.frames import Table
+from skpublicdp.data.schema import build_schema
+from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.trees import DecisionTree
 from tests.test_boosting_privacy import grid

@@ -56,7 +56,7 @@ from skpublicdp.boosting.strategy import (
     identity_strategy,
     optimised_strategy,
 )
-from skpublicdp.data.columns import Column
+from skpublicdp.data.schema import Column
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
 from tests.helpers import assert_private

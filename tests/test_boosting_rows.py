@@ -18,8 +18,8 @@ from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss, sum_pac
 from skpublicdp.boosting.model import MAX_MARGIN, TARGET_LEVELS
 from skpublicdp.data import binning
 from skpublicdp.data.binning import count_below, cut_points, fine_edges, snapped
-from skpublicdp.data.columns import Column
-from skpublicdp.data.sources import source
+from skpublicdp.data.schema import Column
+from skpublicdp.data.sources import row_source
 from skpublicdp.hypotheses.contingency import contingency_table
 from tests.test_boosting_privacy import PUBLIC, cells_of, every_row, grid, some_rows, some_tree
 
@@ -73,8 +73,8 @@ def test_the_model_is_the_same_bit_for_bit(name, monkeypatch):
         if size == 1 and name != "two":
             continue
         monkeypatch.setattr(module, "CHUNK_ROWS", size)
-        monkeypatch.setattr(source, "rows_per_chunk", lambda columns, size=size: size)
-        monkeypatch.setattr(source, "FEWEST", 1)
+        monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns, size=size: size)
+        monkeypatch.setattr(row_source, "MIN_CHUNK_ROWS", 1)
         assert fit(n_jobs) == whole
     monkeypatch.setattr(module, "MAX_MEMORY_BYTES", 0)  # codes and margins in files
     assert fit() == whole

@@ -48,7 +48,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.coupling import couples_rows
-from skpublicdp.data.masks import take
+from skpublicdp.data.tables import take_rows
 from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds, Union
 from skpublicdp.model_selection import SemiPrivateSearchCV, check_pipeline
 from tests.kit import Recorder
@@ -449,7 +449,7 @@ class TestCouplingIsTriedOnPublicRows:
         ],
     )
     def test_functions_of_several_rows(self, function, rows):
-        assert couples_rows(function, rows, len(rows), take)
+        assert couples_rows(function, rows, len(rows), take_rows)
 
     @pytest.mark.parametrize(
         "function",
@@ -466,10 +466,10 @@ class TestCouplingIsTriedOnPublicRows:
         ],
     )
     def test_functions_of_one_row(self, function):
-        assert not couples_rows(function, PUBLIC, len(PUBLIC), take)
+        assert not couples_rows(function, PUBLIC, len(PUBLIC), take_rows)
 
     def test_one_row_shows_nothing(self):
-        assert not couples_rows(scale, PUBLIC[:1], 1, take)
+        assert not couples_rows(scale, PUBLIC[:1], 1, take_rows)
 
 
 PRIVATE_ROWS = RNG.normal(size=(500, 1))

@@ -21,7 +21,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.data.labelled import split_labelled
+from skpublicdp.data.labelled_inputs import read_partially_labelled
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.sanitizers import QuantileSanitizer, quantile_sanitizer
 from skpublicdp.sanitizers.candidates import Candidates
@@ -222,7 +222,7 @@ class TestRows:
         who = ["A", "B", "A", "A", "C", "B", "A", "B"]
         labelled = np.isin(np.arange(8), [2, 3, 4, 6])  # of A three, and one of C
         learner = GenericLearnerClassifier(max_rows_per_group=2)
-        rows = split_labelled(
+        rows = read_partially_labelled(
             learner, np.arange(8)[:, None], np.arange(8), is_labelled=labelled, groups=who
         )
         assert rows.X_labelled[:, 0].tolist() == [2, 3, 4]

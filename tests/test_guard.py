@@ -21,8 +21,8 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp._internal.redaction import call_or_raise
-from skpublicdp.data.columns import build_schema
-from skpublicdp.data.frames import Table
+from skpublicdp.data.schema import build_schema
+from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer

@@ -16,7 +16,7 @@ import pytest
 from scipy.optimize import linprog
 
 from skpublicdp.accounting import subsampled_epsilon
-from skpublicdp.data.labelled import LabelledRows
+from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.hypotheses import Halfspaces, Rectangles, Stumps, Thresholds
 from skpublicdp.label_boost.plan import Plan, Round, affordable, relabelled_epsilon, rounds_epsilon
 from skpublicdp.label_boost.procedure import boosted_rows

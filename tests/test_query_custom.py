@@ -12,7 +12,7 @@ import pytest
 from skpublicdp import PAPQueryRelease, PrivacyBudget
 from skpublicdp.accounting import Gaussian, Pure
 from skpublicdp.audit import verify_privacy
-from skpublicdp.data.door import read
+from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import CustomQueries, MarginalQueries, StumpQueries
 from skpublicdp.query_release.completion import completed, with_lacking
@@ -331,7 +331,7 @@ def test_rows_are_drawn_with_labels():
 def rows_of(X, X_public, bounds=None):
     release = PAPQueryRelease(bounds=bounds)
     X_public, lacking = with_lacking(X, X_public, bounds)
-    return completed(read(release, X, X_public=X_public, clamp=True), lacking)
+    return completed(read_fit_inputs(release, X, X_public=X_public, clamp=True), lacking)
 
 
 def test_completions_are_all_declared_values():

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from skpublicdp._internal.threads import RefCountedContext, one_blas_thread
 from skpublicdp.boosting import fit, newton_boosting
-from skpublicdp.data.columns import Column
-from skpublicdp.data.frames import Table
+from skpublicdp.data.schema import Column
+from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import splits as splits_module
 from skpublicdp.hypotheses.splits import Splits
 from tests import test_boosting_growth_privacy as whole_fits
@@ -93,7 +93,7 @@ def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
         asked.append(len(words))
         return column.encode(words)
 
-    codes = Table(LIBRARIES[library]({"c": values})).codes(0, noted)
+    codes = Table(LIBRARIES[library]({"c": values})).map_distinct(0, noted)
     one_by_one = [column.encode(np.array([value, None], dtype=object)[:1])[0] for value in values]
     assert codes.dtype == np.float64
     np.testing.assert_array_equal(codes, one_by_one)

@@ -38,11 +38,12 @@ from skpublicdp.base_learner import (
     n_rows,
 )
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import public_labels
-from skpublicdp.data.labelled import public_numbers
+from skpublicdp.data.fit_inputs import public_labels
+from skpublicdp.data.labelled_inputs import read_public_numbers
 from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
-from skpublicdp.data.masks import kept_rows, take
-from skpublicdp.data.reading import as_numbers, check_rows, read_table
+from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.tables import take_rows
+from skpublicdp.data.validation import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import (
@@ -311,7 +312,7 @@ class SubsamplingActiveLearner(
         ticket = None if pending is None else self._ticket
         plan, kept, ledger = self._open(X, groups, ticket)
         table = read_table(self, X, reset=True, numeric=True)
-        apart = public_numbers(self, table, X_public)
+        apart = read_public_numbers(self, table, X_public)
         public = apart if len(apart) else None
         X = as_numbers(table)
         check_length(y, len(X))
@@ -327,7 +328,7 @@ class SubsamplingActiveLearner(
                 )
             asked = np.searchsorted(pool, self.queried_indices_)
             # a label that was not asked for must not even choose the type of the others
-            codes, classes = self._read_labels(label_column(take(y, pool[asked])))
+            codes, classes = self._read_labels(label_column(take_rows(y, pool[asked])))
         else:
             codes, classes = self._read_labels(label_column(y)[kept])
             codes = codes[asked]
@@ -386,7 +387,7 @@ class SubsamplingActiveLearner(
         base, k = self._base(), self.max_rows_per_group or 1
         check_base(base)
         # check_rows has a word for those that hold no row
-        kept = kept_rows(self, groups, np.ones(max(n_rows(X), 1), dtype=bool))
+        kept = cap_rows_per_group(self, groups, np.ones(max(n_rows(X), 1), dtype=bool))
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         epsilon_row, delta_row = Ledger(1, rows_per_person=k).per_row(epsilon, delta)
         plan = make_plan(

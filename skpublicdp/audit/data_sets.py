@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.data.frames import is_frame
-from skpublicdp.data.sources import native
+from skpublicdp.data.tables import is_frame, pick_rows
 
 PersonKinds = tuple[int, ...]
 """Kind of the person at each position of a data set."""
@@ -98,5 +97,5 @@ class Domain:
 
 
 def _taken(values: Any, places: list[int]) -> Any:
-    taken = native.pick_rows(values, np.array(places, dtype=np.intp))
+    taken = pick_rows(values, np.array(places, dtype=np.intp))
     return taken.reset_index(drop=True) if hasattr(taken, "iloc") else taken

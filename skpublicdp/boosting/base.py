@@ -32,9 +32,9 @@ from skpublicdp.boosting.local_explanation import LocalExplanation, explain_rows
 from skpublicdp.boosting.monotone import validate_monotonic_cst
 from skpublicdp.boosting.term_text import Term, describe_terms, list_terms
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
-from skpublicdp.data.columns import Column
-from skpublicdp.data.labels import Kind
-from skpublicdp.data.predicting import Rule, apply_rule
+from skpublicdp.data.batch_predict import Rule, apply_rule
+from skpublicdp.data.labels import TargetReader
+from skpublicdp.data.schema import Column
 from skpublicdp.exceptions import DriftWarning, TooFewRowsWarning, warn
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import NO_THEOREM, no_guarantee
@@ -69,7 +69,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
 
     def _learn(
         self,
-        kind: Kind,
+        kind: TargetReader,
         stages: Callable[[BoostingFit], FittedModel],
         X: Any,
         y: Any,

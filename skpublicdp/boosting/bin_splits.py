@@ -203,7 +203,7 @@ def candidate_splits(features: Binner, codes: Codes) -> BinSplits:
                 asked.append((position, code, code, f"is {label}", f"is not {label}"))
         else:
             for code, cut in enumerate(feature.cuts.tolist()):
-                text = column.text(cut) if column.counted else shown(cut)
+                text = column.format(cut) if column.has_offset else shown(cut)
                 asked.append((position, code + 1, missing - 1, f"> {text}", f"<= {text}"))
         asked.append((position, missing, missing, "is missing", "is known"))
     listed = BinSplits(

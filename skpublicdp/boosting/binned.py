@@ -17,7 +17,7 @@ from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, refine_splits
 from skpublicdp.boosting.binner import Binner, Codes, ColumnBins
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.binning import snapped
-from skpublicdp.data.spool import store
+from skpublicdp.data.scratch import scratch_array
 from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.typing import Integers
 
@@ -138,7 +138,7 @@ class FineBinnedRows:
 
     def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return an uninitialised array, in memory as long as `MAX_MEMORY_BYTES` allows it."""
-        array = store(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
+        array = scratch_array(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
         self._bytes_used += array.nbytes
         return array
 

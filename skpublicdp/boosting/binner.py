@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.data.binning import cut_points, fine_edges
-from skpublicdp.data.columns import MISSING, OTHER, Column, Schema
-from skpublicdp.data.edges import Edges
-from skpublicdp.data.frames import Table
+from skpublicdp.data.bucket_search import SortedEdges
+from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
+from skpublicdp.data.tables import Table
 from skpublicdp.typing import Floats, Integers
 
 Codes = NDArray[np.integer[Any]]
@@ -52,17 +52,17 @@ class ColumnBins:
 
     def codes(self, values: NDArray[Any]) -> Codes:
         """Return the bin of each value. Each depends on its own value alone."""
-        return self.encoded_codes(self.column.plain(values))
+        return self.encoded_codes(self.column.as_numeric(values))
 
     def encoded_codes(self, encoded: NDArray[Any]) -> Codes:
         """Return the bin of each encoded value. Each depends on its own value alone."""
         if self.column.categorical:
             return np.take(self.bin_of_category, encoded.astype(np.intp)).astype(self.dtype)
-        return self._edges.below(encoded).astype(self.dtype, copy=False)
+        return self._edges.count_below(encoded).astype(self.dtype, copy=False)
 
     @cached_property
-    def _edges(self) -> Edges:
-        return Edges(self.cuts, self.size - 1)
+    def _edges(self) -> SortedEdges:
+        return SortedEdges(self.cuts, self.size - 1)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_edges"}
@@ -88,7 +88,7 @@ class ColumnBins:
             names = [*map(str, self.column.values.tolist())]
             has_bin = np.flatnonzero(self.bin_of_category[: len(names)] < self.size - 2)
             return [*(names[code] for code in has_bin), OTHER, MISSING]
-        ends = [self.column.text(cut) for cut in self.cuts]
+        ends = [self.column.format(cut) for cut in self.cuts]
         if not ends:
             return ["any", MISSING]
         inner = [f"{low} to {high}" for low, high in pairwise(ends)]
@@ -132,7 +132,7 @@ class Binner:
         """
         codes = np.empty((len(self.columns), X.shape[0]), dtype=self.dtype)
         for position, bins in enumerate(self.columns):
-            codes[position] = X.codes(position, bins.codes)
+            codes[position] = X.map_distinct(position, bins.codes)
         return codes
 
     @property

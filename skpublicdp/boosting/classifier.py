@@ -17,14 +17,14 @@ from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
 from skpublicdp.boosting.fit import BoostingFit, FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
-from skpublicdp.data.labels import Labels
-from skpublicdp.data.predicting import Rule, ScoresRows, each_row
+from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
+from skpublicdp.data.labels import LabelReader
 from skpublicdp.typing import Integers
 
 Floats = NDArray[np.float64]
 
 
-class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoosting):
+class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPrivateBoosting):
     """Private boosting on tables of numbers and categories, with scores for each label.
 
     Public rows, labelled or not, cut the columns into cells. A first look compares each column with
@@ -240,7 +240,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         """
         known = "" if self.classes is not None else " and the set of labels in y"
         rows, _ = self._learn(
-            Labels(self.classes, least=2),
+            LabelReader(self.classes, least=2),
             self._stages,
             X,
             y,
@@ -278,7 +278,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
             Of the second label; where there are more than two, a margin for each whose softmax is
             its probability.
         """
-        return each_row(self, X, self._of_margins(_log_odds))
+        return predict_batches(self, X, self._of_margins(_log_odds))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each label.
@@ -295,7 +295,9 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         """
         check_is_fitted(self)
         mean = self._loss.mean
-        return each_row(self, X, self._of_margins(lambda margins: _probabilities(mean(margins))))
+        return predict_batches(
+            self, X, self._of_margins(lambda margins: _probabilities(mean(margins)))
+        )
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
@@ -310,7 +312,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         ndarray, shape (n,)
             The likeliest of `classes_` for each row.
         """
-        return each_row(self, X, self._rule())
+        return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
         check_is_fitted(self)

@@ -75,11 +75,11 @@ def model_to_json(estimator: Any, **of_target: Any) -> str:
 def _column_to_json(feature: ColumnBins) -> dict[str, Any]:
     column = feature.column
     if not column.categorical:
-        kind = "date" if column.dated else "number"
+        kind = "date" if column.is_datetime else "number"
         return {
             "name": column.name,
             "kind": kind,
-            "origin": column.origin,
+            "origin": column.offset,
             "cuts": feature.cuts.tolist(),
         }
     codes = zip(column.values.tolist(), feature.bin_of_category.tolist(), strict=False)

@@ -16,7 +16,7 @@ from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import Binner, Codes
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.bounds import position_of
-from skpublicdp.data.columns import Schema
+from skpublicdp.data.schema import Schema
 from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion, intersect_interval
 from skpublicdp.typing import Floats
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
 from skpublicdp.boosting.model import TARGET_LEVELS
-from skpublicdp.data.labels import Kind, Targets, check_flat, refuse_types
+from skpublicdp.data.labels import TargetReader, Targets, check_flat, refuse_types
 from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
 
@@ -21,7 +21,7 @@ MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
 
 
 @dataclass(frozen=True)
-class RegressionTarget(Kind):
+class RegressionTarget(TargetReader):
     """Numbers, clipped to bounds; without bounds to those of public ones."""
 
     bounds: ArrayLike | None
@@ -54,7 +54,7 @@ class RegressionTarget(Kind):
         codes = _to_levels(private, low, high), _to_levels(labelled, low, high)
         return Targets(*codes, which, bounds=(low, high))
 
-    def seen(self, y: Floats) -> Floats:
+    def distinct(self, y: Floats) -> Floats:
         """Return none: bounds are declared or public."""
         return y[:0]
 

@@ -21,8 +21,8 @@ from skpublicdp.boosting.export import model_to_json
 from skpublicdp.boosting.regression_target import RegressionTarget
 from skpublicdp.boosting.residual_histogram import residual_fractions, residual_quantiles
 from skpublicdp.boosting.uncertainty import PredictionVariance
-from skpublicdp.data.frames import Table
-from skpublicdp.data.predicting import Rule, ScoresRows, each_row
+from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
+from skpublicdp.data.tables import Table
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -35,7 +35,7 @@ _checked: Callable[[_Method], _Method] = validate_params(
 )
 
 
-class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosting):
+class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPrivateBoosting):
     """Private boosting of a numeric outcome on tables of numbers and categories.
 
     Outcomes are clipped to public bounds. Public rows, with or without outcomes, cut the columns
@@ -266,7 +266,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         ndarray of float64, shape (n,)
             Within `outcome_bounds_`.
         """
-        return each_row(self, X, self._rule())
+        return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
         check_is_fitted(self)
@@ -313,7 +313,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
 
         def around(table: Table) -> NDArray[np.float64]:
             coders = [partial(column.encode, clamp=False) for column in columns]
-            rows = np.array([table.codes(i, coder) for i, coder in enumerate(coders)]).T
+            rows = np.array([table.map_distinct(i, coder) for i, coder in enumerate(coders)]).T
             codes = features.encoded_codes(rows)
             variances = spread.variances(codes, rows)
             means = low + (high - low) * mean(model.raw_predict(codes))[0]
@@ -324,7 +324,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             clipped: NDArray[np.float64] = np.clip(inside, low, high)
             return clipped
 
-        return each_row(self, X, around)
+        return predict_batches(self, X, around)
 
     def explain(self) -> str:
         """Put the model into words.

@@ -14,9 +14,9 @@ from skpublicdp.boosting.binned import BinnedData, FineBinnedRows, encode_rows
 from skpublicdp.boosting.binner import Binner, make_binner
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.public_labels import PublicLabels
-from skpublicdp.data.columns import Rows, Schema
-from skpublicdp.data.door import read
-from skpublicdp.data.labels import Kind, Labels, Targets
+from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.labels import LabelReader, TargetReader, Targets
+from skpublicdp.data.schema import Rows, Schema
 from skpublicdp.typing import Floats
 
 
@@ -77,7 +77,7 @@ def read_training_data(
     estimator: Any,
     X: Any,
     y: Any,
-    kind: Kind | None = None,
+    kind: TargetReader | None = None,
     *,
     X_public: Any = None,
     y_public: Any = None,
@@ -98,8 +98,8 @@ def read_training_data(
     together : bool
         Whether public rows with one of two labels are training rows, like private ones.
     """
-    kind = kind or Labels(estimator.classes, least=2)
-    dataset = read(
+    kind = kind or LabelReader(estimator.classes, least=2)
+    dataset = read_fit_inputs(
         estimator,
         X,
         y,
@@ -120,9 +120,9 @@ def read_training_data(
     encoders = [bins.codes for bins in fine_binner.columns]
     chunks, n = dataset.codes(encoders, dtype, estimator.n_jobs), dataset.n_private
     if together and classes is not None and len(classes) == 2:
-        labelled = encode_rows(fine_binner, dtype, dataset.X_labelled, targets.labelled)
+        labelled = encode_rows(fine_binner, dtype, dataset.X_labelled, targets.public)
         chunks = chain(chunks, [labelled])
-        n += len(targets.labelled)
+        n += len(targets.public)
     return TrainingData(
         schema=schema,
         rows=FineBinnedRows.from_codes(fine_binner, chunks, n, dtype, estimator.n_jobs),
@@ -132,7 +132,7 @@ def read_training_data(
         classes=classes,
         outcome_bounds=targets.bounds,
         assumptions=dataset.assumptions,
-        public_labels=_public_labels(targets, dataset.made_up),
+        public_labels=_public_labels(targets, dataset.is_synthetic),
     )
 
 
@@ -141,11 +141,11 @@ def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLab
 
     Rows with an imputed value are left out: their label was not observed with that value.
     """
-    rows = np.flatnonzero(targets.which)
+    rows = np.flatnonzero(targets.has_target)
     is_observed = ~is_imputed[rows]
     if not is_observed.any():
         return None
-    y = targets.labelled[is_observed].astype(np.float64)[None]
+    y = targets.public[is_observed].astype(np.float64)[None]
     if targets.classes is not None and len(targets.classes) > 2:
         y = (y == np.arange(len(targets.classes))[:, None]).astype(np.float64)
     return PublicLabels(rows[is_observed], y)

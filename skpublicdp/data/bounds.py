@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
-from skpublicdp.data.frames import DATE, ColumnType
+from skpublicdp.data.tables import DATE, ColumnType
 
 
 def limits_of(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
@@ -225,13 +226,13 @@ class Targets:
     """
 
     private: NDArray[Any]
-    labelled: NDArray[Any]
-    which: NDArray[np.bool_]
+    public: NDArray[Any]
+    has_target: NDArray[np.bool_]
     classes: NDArray[Any] | None = None
     bounds: tuple[float, float] | None = None
 
 
-class Kind(ABC):
+class TargetReader(ABC):
     """Reads `y` as one kind of thing."""
 
     @abstractmethod
@@ -243,7 +244,7 @@ class Kind(ABC):
         """Return what is to be learned, from parts that `column` read."""
 
     @abstractmethod
-    def seen(self, y: NDArray[Any]) -> NDArray[Any]:
+    def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
         """Return those of a chunk that `targets` has to see before it can read all."""
 
     @abstractmethod
@@ -252,7 +253,7 @@ class Kind(ABC):
 
 
 @dataclass(frozen=True)
-class Labels(Kind):
+class LabelReader(TargetReader):
     """Labels, all of them in `classes` if these are given.
 
     Parameters
@@ -287,10 +288,54 @@ class Labels(Kind):
             )
         return found
 
-    def seen(self, y: NDArray[Any]) -> NDArray[Any]:
+    def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
         """Return the set of labels."""
         return np.unique(y)
 
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
         """Return the codes of labels."""
         return encode_labels(y, [y[:0]], targets.classes)[0]
+
+
+def distinct_targets(kind: TargetReader, y: Any) -> NDArray[Any]:
+    """Return what `kind` has to see of a chunk of `y` before it can read all."""
+    series = _countable(y)
+    return kind.distinct(kind.column(y if series is None else series.unique().to_native()))
+
+
+def encode_targets(kind: TargetReader, y: Any, targets: Targets) -> NDArray[Any]:
+    """Return a chunk of `y` as `targets` has its private part."""
+    if targets.classes is not None and not len(y):
+        return np.empty(0, dtype=np.intp)  # no labels are of no kind
+    series = None if targets.classes is None else _countable(y)
+    if series is None:
+        return kind.encode(kind.column(y), targets)
+    if series.dtype.is_integer() and not series.null_count():
+        return _codes_of_integers(kind, np.asarray(series.to_numpy()), targets)
+    labels = series.unique()
+    codes = kind.encode(kind.column(labels.to_native()), targets)
+    listed = labels.to_list()
+    found = series.replace_strict(listed, codes.tolist(), return_dtype=nw.Int64).to_numpy()
+    return np.asarray(found, dtype=np.intp)
+
+
+def _codes_of_integers(kind: TargetReader, y: NDArray[Any], targets: Targets) -> NDArray[np.intp]:
+    low, high = int(y.min()), int(y.max())
+    if high - low > len(y):
+        return np.asarray(kind.encode(kind.column(y), targets), dtype=np.intp)
+    places = y.astype(np.int64) - low if y.dtype.itemsize < 8 else (y - y.dtype.type(low))
+    places = places.astype(np.intp, copy=False)
+    occur = np.flatnonzero(np.bincount(places))
+    codes = np.zeros(high - low + 1, dtype=np.intp)
+    codes[occur] = kind.encode(kind.column((occur + low).astype(y.dtype)), targets)
+    found: NDArray[np.intp] = np.take(codes, places)
+    return found
+
+
+def _countable(y: Any) -> Any:
+    """Return a series whose library finds equal values much faster than Python does."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if not isinstance(series, nw.Series) or not len(series):
+        return None
+    quick = series.dtype in (nw.String, nw.Boolean) or series.dtype.is_integer()
+    return series if quick else None

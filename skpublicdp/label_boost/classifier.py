@@ -35,8 +35,8 @@ from skpublicdp.base_learner import (
 )
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.labelled import LabelledRows, split_labelled
-from skpublicdp.data.reading import feature_names
+from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.procedure import boosted_rows
@@ -305,7 +305,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         base = self._base()
         check_base(base)
         ledger = self._ledger()
-        rows = split_labelled(
+        rows = read_partially_labelled(
             self,
             X,
             y,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpublicdp.data.labelled import LabelledRows
+from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.relabel import relabel

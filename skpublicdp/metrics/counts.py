@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.masks import kept_rows, take
-from skpublicdp.data.rows import Chunk, RowSource, as_rows, is_rows
+from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
+from skpublicdp.data.tables import take_rows
 from skpublicdp.metrics.label_codes import (
     call_estimator,
     check_lengths,
@@ -73,27 +74,27 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
             "groups and max_rows_per_group must be given together: whose row each is, and how many "
             "rows of one person count."
         )
-    source = as_rows(X, y) if is_rows(X) else None
+    source = as_rows(X, y) if is_streamed(X) else None
     n = check_lengths(X=X, y=y) if source is None else source.n_rows
     if not n:
         raise ValueError("X must hold at least one row; got none.")
     if max_rows is None:
         return ScoredRows(source, X, y, n, 1.0)
     persons = groups
-    if source is not None and is_rows(groups):
+    if source is not None and is_streamed(groups):
         labelled = as_rows(source, groups)
-        labelled.need_order("Groups")
+        labelled.check_ordered("Groups")
         persons = np.concatenate(list(labelled.map_labels(np.asarray)))
-    is_counted = kept_rows(_GroupCap(max_rows), persons, np.ones(n, dtype=bool))
+    is_counted = cap_rows_per_group(_GroupCap(max_rows), persons, np.ones(n, dtype=bool))
     # not numpy.unique: names of several types have no order
     sizes = np.array(list(Counter(np.asarray(persons)[is_counted].tolist()).values()))
     design_effect = float((sizes**2).sum() / sizes.sum())
     if source is not None:
         return ScoredRows(
-            source.keeping(is_counted), None, None, int(is_counted.sum()), design_effect
+            source.with_mask(is_counted), None, None, int(is_counted.sum()), design_effect
         )
     rows = np.flatnonzero(is_counted)
-    return ScoredRows(None, take(X, rows), take(y, rows), len(rows), design_effect)
+    return ScoredRows(None, take_rows(X, rows), take_rows(y, rows), len(rows), design_effect)
 
 
 read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # no test either

@@ -231,11 +231,11 @@ class CandidateFamily:
             # masked rows are separated by now, and cross-validation cannot have sliced them
             warnings.simplefilter("ignore", SlicedPublicDataWarning)
             rows = learner._read(features.X, self._rows.y, features.X_public, self._rows.y_public)
-        X_private, _ = rows.in_memory()
+        X_private, _ = rows.to_arrays()
         X = np.concatenate([X_private, rows.X_labelled])
         counts = [len(X_private), len(rows.X_labelled)]
         weights = np.repeat(np.array([1, int(learner.public_weight)]), counts)
-        scored = CandidateRows(X, weights.astype(np.int64), len(X_private), rows.targets.labelled)
+        scored = CandidateRows(X, weights.astype(np.int64), len(X_private), rows.targets.public)
         return learner, rows, learner._cover(rows), scored
 
     def fit(self, ledger: Ledger) -> FittedCandidate:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from skpublicdp.accounting import Draw, Steps, exact_fraction
 from skpublicdp.base_learner import add_row_per_label, epsilon_delta, fit_base, mechanism_event
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.validation import check_rows
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.finite import ClassifierHypothesis
 from skpublicdp.ledger import Ledger

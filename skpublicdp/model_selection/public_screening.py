@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.base_learner import fit_base
-from skpublicdp.data.masks import take
+from skpublicdp.data.tables import take_rows
 from skpublicdp.model_selection.candidates import Candidate
 from skpublicdp.model_selection.search_rows import SearchRows
 
@@ -92,7 +92,7 @@ def _public_mistakes(
     model = fit_base(
         clone(learner),
         epsilon,
-        take(X_public, labelled[train]),
+        take_rows(X_public, labelled[train]),
         labels[train],
         delta=delta,
         random_state=0,
@@ -100,6 +100,6 @@ def _public_mistakes(
         X_public=X_public,
     )
     mistaken = np.zeros(len(labels), dtype=bool)
-    predicted = model.predict(take(X_public, labelled[test]))
+    predicted = model.predict(take_rows(X_public, labelled[test]))
     mistaken[test] = predicted != labels[test]
     return mistaken

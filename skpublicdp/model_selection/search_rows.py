@@ -20,8 +20,9 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     label_column,
 )
-from skpublicdp.data.masks import check_index, check_mask, kept_rows, take
-from skpublicdp.data.reading import as_numbers, read_public, read_table
+from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
+from skpublicdp.data.tables import take_rows
+from skpublicdp.data.validation import as_numbers, read_public, read_table
 from skpublicdp.model_selection.candidates import Candidate, has_row_function
 from skpublicdp.preprocessing import PublicFit, stacked
 
@@ -112,7 +113,7 @@ class SearchRows:
                     "y_public must hold one label per row of X_public; "
                     f"got {len(known_labels[1])} labels for {n_rows(X_public)} rows."
                 )
-        is_counted = kept_rows(search, groups, ~self._mask)
+        is_counted = cap_rows_per_group(search, groups, ~self._mask)
         self._kept = np.flatnonzero(is_counted)
         encoded = encode_labels(self._y[is_counted], known_labels, search.classes)
         self.codes, self.public_codes, is_labelled, self.classes = encoded
@@ -157,7 +158,7 @@ class SearchRows:
         if self.n_public < 2 or not any(has_row_function(step) for _, step in candidate.steps):
             return
         public_indices = np.flatnonzero(self._mask)
-        parts = [take(self._X, public_indices)] if len(public_indices) else []
+        parts = [take_rows(self._X, public_indices)] if len(public_indices) else []
         labels = self._y[public_indices] if self._X_public is None else None
         if self._X_public is not None:
             parts.append(self._X_public)
@@ -169,7 +170,8 @@ class SearchRows:
                 _, error = call_silently(fitted.fit, rows, labels, is_public=mask)
             if error is not None:  # the search raises the same error later
                 return
-            if has_row_function(step) and couples_rows(fitted.transform, rows, self.n_public, take):
+            transform = fitted.transform
+            if has_row_function(step) and couples_rows(transform, rows, self.n_public, take_rows):
                 raise ValueError(
                     f"every step before the learner must treat each row on its own, and the result "
                     f"of step {name!r} for a public row depends on other public rows; if it uses "
@@ -192,8 +194,8 @@ class SearchRows:
             X = call_or_raise(fitted.transform, X, error=refusal)  # its warnings may quote a row
             X_public = None if X_public is None else fitted.transform(X_public)
             steps.append((name, fitted))
-        public = [take(X, np.flatnonzero(self._mask))] if self._mask.any() else []
+        public = [take_rows(X, np.flatnonzero(self._mask))] if self._mask.any() else []
         if X_public is not None:
             public.append(X_public)
-        private_rows = X if len(self._kept) == n_rows(X) else take(X, self._kept)
+        private_rows = X if len(self._kept) == n_rows(X) else take_rows(X, self._kept)
         return TransformedRows(steps, private_rows, stacked(public) if public else None)

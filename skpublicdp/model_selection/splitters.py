@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from skpublicdp.base_learner import n_rows
 from skpublicdp.data.labels import is_unlabelled, label_column
-from skpublicdp.data.masks import check_index, check_mask, is_missing_person
+from skpublicdp.data.roles import check_index, check_mask, is_missing_person
 
 RowIndices = NDArray[np.intp]
 

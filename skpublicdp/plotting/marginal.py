@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.data.binning import cut_points
-from skpublicdp.data.columns import MISSING, OTHER, Column
-from skpublicdp.data.reading import read_table
+from skpublicdp.data.schema import MISSING, OTHER, Column
+from skpublicdp.data.validation import read_table
 from skpublicdp.plotting.cdf import Floats, released_label
 from skpublicdp.plotting.style import PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release import PAPQueryRelease
@@ -238,7 +238,7 @@ def describe(column: Column, cuts: Floats | None) -> list[str]:
 
     Examples
     --------
-    >>> from skpublicdp.data.columns import Column
+    >>> from skpublicdp.data.schema import Column
     >>> describe(Column("age", np.empty(0), False, integral=True), np.array([30.5, 31.5, 60.0]))
     ['≤ 30', '31', '32 to 60', '≥ 61']
     >>> describe(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))

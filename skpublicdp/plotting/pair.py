@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.explain import Pair
-from skpublicdp.data.columns import MISSING, OTHER
+from skpublicdp.data.schema import MISSING, OTHER
 from skpublicdp.plotting.style import PUBLIC, RELEASED
 
 MOST_ACROSS = 5

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.boosting.explain import Pair, Shape
-from skpublicdp.data.columns import MISSING, OTHER
+from skpublicdp.data.schema import MISSING, OTHER
 from skpublicdp.plotting.choice import Boosting, Feature, find_shapes, find_target
 from skpublicdp.plotting.pair import draw_pair, heat_map
 from skpublicdp.plotting.span import Limits, dates, find_limits

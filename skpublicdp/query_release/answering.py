@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import Seed
-from skpublicdp.data.columns import Column, Schema
-from skpublicdp.data.frames import is_frame
-from skpublicdp.data.predicting import apply_rule
-from skpublicdp.data.reading import read_table
+from skpublicdp.data.batch_predict import apply_rule
+from skpublicdp.data.schema import Column, Schema
+from skpublicdp.data.tables import is_frame
+from skpublicdp.data.validation import read_table
 from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.ledger import public_seed
 from skpublicdp.query_release.binned_columns import BinnedColumn
@@ -235,7 +235,7 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
             Fractions, increasing with x.
         """
         line, described = self._line(column)
-        return line.cdf(described.numbers(x))
+        return line.cdf(described.from_user(x))
 
     def cdf_interval(
         self,
@@ -268,7 +268,7 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
             `CustomQueries`.
         """
         line, described = self._line_with_intervals(column)
-        numbers = described.numbers(x)
+        numbers = described.from_user(x)
         up_to = numbers.ravel()
         ends = line.fraction_intervals(
             np.full(len(up_to), -np.inf), up_to, _coverage(level), simultaneous=bool(simultaneous)
@@ -291,7 +291,7 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
             Numbers or dates, increasing with p.
         """
         line, described = self._line(column)
-        return described.written(line.quantile(_fractions(p)))
+        return described.to_user(line.quantile(_fractions(p)))
 
     def quantile_interval(
         self,
@@ -327,7 +327,7 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
         ends = line.quantile_interval(
             _fractions(p), _coverage(level), simultaneous=bool(simultaneous)
         )
-        return described.written(ends)
+        return described.to_user(ends)
 
     def histogram(self, edges: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
         """Estimate the fraction of the population in each bin.
@@ -409,7 +409,7 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
         """
         line, described = self._line(column)
         numbers = line.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS)
-        return described.written(np.array(numbers.mean())).item()
+        return described.to_user(np.array(numbers.mean())).item()
 
     def _line_with_intervals(
         self, column: str | int | None
@@ -455,11 +455,11 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
 
 def _bins(edges: ArrayLike, column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return encoded numbers a and b of the bins a < x <= b, the first with its left edge."""
-    numbers = column.numbers(edges)
+    numbers = column.from_user(edges)
     if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
         raise ValueError("edges must be two or more increasing numbers.")
     if numbers[0] > column.low or numbers[-1] < column.high:
-        first, last, low, high = map(column.text, (*numbers[[0, -1]], column.low, column.high))
+        first, last, low, high = map(column.format, (*numbers[[0, -1]], column.low, column.high))
         warn(
             f"The bins go from {first} to {last} and the bounds of column {column.name} from {low} "
             f"to {high}, so that rows outside the bins are not counted. Extend the outer edges to "

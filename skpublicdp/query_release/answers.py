@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skpublicdp.data.columns import Codes, Rows
+from skpublicdp.data.schema import Codes, Rows
 from skpublicdp.exceptions import UnmeasuredWarning, warn
 from skpublicdp.query_release.cdf.release import LineRelease
 from skpublicdp.query_release.discretize import Binned, Derived, Lined

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.bounds import limits_of
-from skpublicdp.data.columns import Column, column_names
-from skpublicdp.data.door import Dataset
-from skpublicdp.data.frames import BOOLEAN, DATE, NUMBER, Table, is_frame
+from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.data.reference import reference_sample
-from skpublicdp.data.rows import as_rows, is_rows
+from skpublicdp.data.schema import Column, column_names
+from skpublicdp.data.streaming import as_rows, is_streamed
+from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, is_frame
 
 LEVELS = 16
 """Numbers that stand for all between two bounds."""
@@ -50,7 +50,7 @@ def with_lacking(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ..
     ValueError
         If nothing declares what such a column may hold.
     """
-    table = Table(as_rows(X).empty() if is_rows(X) else X) if is_frame(X_public) else None
+    table = Table(as_rows(X).empty() if is_streamed(X) else X) if is_frame(X_public) else None
     if table is None or not table.is_frame or not Table(X_public).shape[0]:
         return X_public, ()
     shown, names = Table(X_public).labels, column_names(table)
@@ -59,7 +59,7 @@ def with_lacking(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ..
     if not lacking or not named or not set(shown) <= set(table.labels):
         return X_public, ()
     limits = limits_of(bounds, names, table.types)
-    none = table.rows(slice(0, 0))
+    none = table.take(slice(0, 0))
     values = []
     for at in lacking:
         type_ = table.types[at]
@@ -109,7 +109,7 @@ def completed(rows: Dataset, lacking: Collection[int]) -> tuple[Dataset, int]:
     """
     m, columns = rows.n_public, rows.schema.columns
     given = rows.X_public[:m]
-    true = given[~rows.made_up[:m]]
+    true = given[~rows.is_synthetic[:m]]
     unseen = [
         at for at in range(len(columns)) if at in lacking or _is_missing(columns[at], true[:, at])
     ]
@@ -127,7 +127,7 @@ def completed(rows: Dataset, lacking: Collection[int]) -> tuple[Dataset, int]:
     X_public = np.tile(given, (n, 1))
     for at, each, places in zip(unseen, values, chosen, strict=True):
         X_public[:, at] = np.repeat(each[places], m)
-    return replace(rows, X_public=X_public, made_up=np.ones(n * m, dtype=bool)), n
+    return replace(rows, X_public=X_public, is_synthetic=np.ones(n * m, dtype=bool)), n
 
 
 def _is_missing(column: Column, codes: NDArray[np.float64]) -> bool:

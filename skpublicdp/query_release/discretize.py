@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from skpublicdp.data.binning import Bins, count_below, cut_columns
-from skpublicdp.data.columns import Codes, Rows, Schema
+from skpublicdp.data.schema import Codes, Rows, Schema
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
 from skpublicdp.query_release.cdf.grid import before
 from skpublicdp.query_release.cdf.release import LineRelease

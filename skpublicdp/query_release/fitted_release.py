@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.columns import Rows, Schema
-from skpublicdp.data.door import Dataset
+from skpublicdp.data.fit_inputs import Dataset
+from skpublicdp.data.schema import Rows, Schema
 from skpublicdp.guarantees import Promise
 from skpublicdp.population_guarantee import no_guarantee
 from skpublicdp.query_release.answers import TableAnswers

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.columns import Codes, Rows
-from skpublicdp.data.door import Dataset, Numbers
+from skpublicdp.data.fit_inputs import Dataset, PrivateColumnCounts
+from skpublicdp.data.schema import Codes, Rows
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.answers import ColumnAnswers, TableAnswers
 from skpublicdp.query_release.cdf.release import LineRelease, release_line
@@ -96,7 +96,7 @@ def _auto_line(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledge
 def _line_of(position: int, estimator: Any, rows: Dataset, ledger: Ledger) -> LineRelease:
     column = rows.schema.columns[position]
     return release_line(
-        Numbers(rows.only(position)),
+        PrivateColumnCounts(rows.column(position)),
         rows.X_public[:, position] if rows.n_public else np.empty(0),
         bounds=(column.low, column.high),
         ledger=ledger,

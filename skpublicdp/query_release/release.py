@@ -21,7 +21,7 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import read
+from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
 from skpublicdp.query_release.answering import Answering
 from skpublicdp.query_release.completion import with_lacking
@@ -235,7 +235,7 @@ class PAPQueryRelease(Answering):
         known: dict[str, Any] = {}
         if isinstance(self.queries, CustomQueries) and self.method == "auto" and is_public is None:
             X_public, known["lacking"] = with_lacking(X, X_public, self.bounds)
-        rows = read(
+        rows = read_fit_inputs(
             self,
             X,
             X_public=X_public,

@@ -8,8 +8,8 @@ from typing import Any
 
 from skpublicdp.accounting import Gaussian, Pure, Steps
 from skpublicdp.accounting.decimals import written_below
-from skpublicdp.data.masks import check_mask
-from skpublicdp.data.rows import as_rows, is_rows
+from skpublicdp.data.roles import check_mask
+from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.ledger import Ledger
 
 Noise = Gaussian | Pure
@@ -28,7 +28,7 @@ def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
     delta = estimator.delta
     if delta is None:
         n = _length(X)
-        marked = 0 if is_rows(X) else int(check_mask(is_public, n).sum())
+        marked = 0 if is_streamed(X) else int(check_mask(is_public, n).sum())
         delta = default_delta(n - marked)
     return Ledger.of(estimator, delta=delta)
 
@@ -46,7 +46,7 @@ def default_delta(n: int) -> float:
 
 def _length(X: Any) -> int:
     """Count rows; what has no length is refused where rows are checked."""
-    if is_rows(X):
+    if is_streamed(X):
         return as_rows(X).n_rows
     try:
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.columns import Codes, Rows
+from skpublicdp.data.schema import Codes, Rows
 from skpublicdp.query_release.queries.base import QueryClass
 
 Floats = NDArray[np.float64]

@@ -23,8 +23,8 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.masks import kept_rows
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import blr_error
 from skpublicdp.guarantees.sanitized import MULTISETS, inexpressible, n_blr_points, n_multisets
@@ -174,7 +174,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         event = Draw(exact_fraction(self.epsilon))
         ledger = Ledger.of(self, event=event)
         X = check_rows(self, X, reset=True)
-        X = X[kept_rows(self, groups, np.ones(len(X), dtype=bool))]
+        X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
         n = len(X)
         ledger.read(n)
         domain = self._domain()

@@ -22,9 +22,9 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.data.bounds import limits_of
-from skpublicdp.data.masks import kept_rows
-from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import reference_sample
+from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error
 from skpublicdp.guarantees.sanitized import n_levels
@@ -164,7 +164,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         epsilon = exact_fraction(self.epsilon)
         ledger = Ledger.of(self, event=Pure(epsilon))
         X = check_rows(self, X, reset=True)
-        X = X[kept_rows(self, groups, np.ones(len(X), dtype=bool))]
+        X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
         n, n_features = X.shape
         ledger.read(n)
         limits = self._limits()

@@ -81,7 +81,7 @@ MUTANTS = (
         "boosting/training_data.py",
         "        X_public=encoded,\n        n_private",
         """        X_public=np.concatenate(
-            [encoded, np.quantile(dataset.in_memory()[0], [0.25, 0.5, 0.75], axis=0)]
+            [encoded, np.quantile(dataset.to_arrays()[0], [0.25, 0.5, 0.75], axis=0)]
         ),
         n_private""",
         (f"{CLASSIFIER}, pure",),

@@ -16,7 +16,7 @@ MUTANTS = (
         STRUCTURE,
         "semi_private.py",
         "        X_public = rows.X_public\n",
-        "        X_public = rows.X_public if rows.n_public > 10 else rows.in_memory()[0]\n",
+        "        X_public = rows.X_public if rows.n_public > 10 else rows.to_arrays()[0]\n",
         ("SemiPrivateClassifier, thresholds",),
     ),
     Mutant(
@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         "a warning that counts private rows",
         LEAK,
-        "data/mixed.py",
+        "data/labelled_inputs.py",
         "    return MixedRows(\n",
         """    if 2 * int(private[kept].sum()) < kept.sum():
         import warnings
@@ -224,12 +224,12 @@ MUTANTS = (
     Mutant(
         "an error that names the column of a missing value",
         LEAK,
-        "data/columns.py",
+        "data/schema.py",
         """                    failed |= not np.isfinite(to_numbers(values, column.name)).all()
                 except NotNumbersError:
                     failed = True
         if failed:
-            raise NotNumbersError(not_numbers(*self._doubtful(table.types)))
+            raise NotNumbersError(not_numbers(*self._nullable_names(table.types)))
 """,
         """                    wrong = not np.isfinite(to_numbers(values, column.name)).all()
                 except NotNumbersError:

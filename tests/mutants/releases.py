@@ -31,7 +31,7 @@ MUTANTS = (
         "a column whose type the values of others decide",
         SENSITIVITY,
         "query_release/queries/custom.py",
-        "self._schema.decode_alone(X) if",
+        "self._schema.decode_rowwise(X) if",
         "self._schema.decode(X) if",
         ("PAPQueryRelease, custom of a frame",),
     ),
@@ -87,7 +87,7 @@ MUTANTS = (
         STRUCTURE,
         "query_release/pmw/release.py",
         "    arrangement = bound.arrange(X_public)\n",
-        "    arrangement = bound.arrange(np.concatenate([X_public, rows.in_memory()[0]]))\n",
+        "    arrangement = bound.arrange(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(

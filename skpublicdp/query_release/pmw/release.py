@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.door import Dataset
+from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.guarantees.release import least_rounds_error, n_rounds_release, release_sampling
@@ -90,7 +90,7 @@ def _promise(
         )
     if not rows.n_public:
         return no_guarantee(NO_PUBLIC_ROWS)
-    if rows.made_up.any():
+    if rows.is_synthetic.any():
         return no_guarantee(SYNTHETIC_VALUES)
     reason = (
         f"With probability {1 - beta:g} over all rows and draws, if private and public rows are "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from skpublicdp.data.columns import Schema
+from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
 from skpublicdp.query_release.pmw.cover import BLOCK, Arrangement, Places
 from skpublicdp.query_release.pmw.grid_cover import Grid
@@ -92,7 +92,7 @@ class QueryClass(BaseEstimator, ABC):
                 f"{type(self).__name__} needs numeric columns and column {name} is categorical; "
                 "StumpQueries and MarginalQueries take both."
             )
-        counted = [column.name for column in schema.columns if column.counted]
+        counted = [column.name for column in schema.columns if column.has_offset]
         if counted and not isinstance(self, _OneColumn):
             raise ValueError(
                 f"{type(self).__name__} needs plain numbers and column {counted[0]} holds dates or "
@@ -192,7 +192,7 @@ class _OneColumn(BoxQueries):
     def resolve(self, Q: Any, schema: Schema) -> Rows:
         """Check queries as a user gives them, and encode dates."""
         (column,) = schema.columns
-        return self._checked(column.numbers(Q) if column.counted else Q, 1)
+        return self._checked(column.from_user(Q) if column.has_offset else Q, 1)
 
     def _checked(self, Q: Any, n_features: int) -> Rows:
         self._check_one(n_features)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.binning import Bins
-from skpublicdp.data.columns import Codes, Column, Schema, is_missing
-from skpublicdp.data.frames import Table, is_frame
+from skpublicdp.data.schema import Codes, Column, Schema, is_missing
+from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.query_release.queries.base import flat_queries
 
 Objects = NDArray[np.object_]
@@ -47,7 +47,9 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, any_code: int) -> Codes:
             check_known(values, column)
         numbers = np.zeros((len(values), len(schema.columns)))
         # of dates, text and whatever else names one is understood here, as by `cdf`
-        numbers[:, position] = column.numbers(values) if column.counted else column.encode(values)
+        numbers[:, position] = (
+            column.from_user(values) if column.has_offset else column.encode(values)
+        )
         codes[asked, position] = bins.codes(numbers)[:, position]
     return codes
 
@@ -118,5 +120,5 @@ def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any
     if len(values) == len(cuts) + 1:  # a cell around each public value
         return list(column.decode(values).tolist())
     ends = [column.low, *cuts.tolist(), column.high]
-    texts = [column.text(end) if column.counted else f"{end:g}" for end in ends]
+    texts = [column.format(end) if column.has_offset else f"{end:g}" for end in ends]
     return [f"{low} to {high}" for low, high in itertools.pairwise(texts)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_silently
-from skpublicdp.data.columns import Schema
+from skpublicdp.data.schema import Schema
 from skpublicdp.query_release.pmw.cover import Listed, halved
 from skpublicdp.query_release.queries.base import Answers, QueryClass, Rows
 
@@ -121,7 +121,7 @@ class CustomQueries(QueryClass):
         )
 
     def _answers(self, X: Rows) -> Answers:
-        rows = self._schema.decode_alone(X) if hasattr(self, "_schema") else X
+        rows = self._schema.decode_rowwise(X) if hasattr(self, "_schema") else X
         answers = np.asarray(self.function(rows))
         return answers[:, None] if answers.ndim == 1 else answers
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skpublicdp.data.columns import Schema
+from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
 from skpublicdp.query_release.pmw.cover import Listed, Places
 from skpublicdp.query_release.pmw.grid_cover import MOST_CELLS, Axis, Columns
@@ -191,7 +191,7 @@ class StumpQueries(QueryClass):
                 check_known(one, described)
                 resolved[place] = -1 - position, described.encode(one)[0]
             else:
-                number = described.numbers(one) if described.counted else one
+                number = described.from_user(one) if described.has_offset else one
                 resolved[place] = position, self._numbers(number, (), "the threshold")[0]
         return resolved
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.binning import cut_columns
-from skpublicdp.data.columns import Schema
+from skpublicdp.data.schema import Schema
 from skpublicdp.query_release.pmw.cover import LARGEST_INCIDENCE, Listed, check_listed, halved
 from skpublicdp.query_release.queries.base import Answers, QueryClass, Rows
 from skpublicdp.query_release.queries.cell_queries import describe_cells, read_cells

@@ -13,24 +13,25 @@ from typing import Any
 import numpy as np
 
 from skpublicdp._internal.redaction import call_silently
-from skpublicdp.data.sources import extras, native
-from skpublicdp.data.sources.job import Job, Outcome, Piece, summed
-from skpublicdp.data.sources.memory_scan import MemoryScan
-from skpublicdp.data.sources.scan import (
-    Column,
-    Scan,
-    distinct,
-    is_a,
+from skpublicdp.data.sources import optional_imports
+from skpublicdp.data.sources.chunk_task import ChunkTask, RawChunk, Result, sum_tables
+from skpublicdp.data.sources.memory_reader import MemoryReader
+from skpublicdp.data.sources.reader import (
+    RowReader,
+    SourceColumn,
+    check_distinct_names,
+    is_instance,
     rows_per_chunk,
-    texts,
+    text_names,
 )
+from skpublicdp.data.tables import pick_columns, slice_rows, table_height, table_width
 from skpublicdp.exceptions import ReadError
 
 FAN_IN = 8
 """Tables that one task adds."""
 
 
-class DaskScan(Scan):
+class DaskReader(RowReader):
     """A Dask DataFrame, Series or Array, by its partitions.
 
     Parameters
@@ -44,7 +45,7 @@ class DaskScan(Scan):
 
     def __init__(self, collection: Any) -> None:
         self.flat = collection.ndim == 1
-        self._array = is_a(collection, "dask.array", "Array")
+        self._array = is_instance(collection, "dask.array", "Array")
         self.names = None
         self.n_columns = 1 if self.flat else collection.shape[1]
         if self._array and not self.flat:
@@ -53,8 +54,8 @@ class DaskScan(Scan):
             self.lengths = tuple(map(int, collection.chunks[0]))
         self._collection = collection
         if not self._array and not self.flat:
-            distinct(collection.columns, self.kind)
-            self.names = texts(collection.columns)
+            check_distinct_names(collection.columns, self.kind)
+            self.names = text_names(collection.columns)
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
@@ -65,16 +66,16 @@ class DaskScan(Scan):
     def _count(self) -> int:
         return sum(self.lengths)
 
-    def count_with(self, labels: DaskScan) -> None:
+    def count_with(self, labels: DaskReader) -> None:
         """Count the rows of both in one pass, if neither was counted and partitions may match."""
         both = [self, labels]
         counted = any("lengths" in vars(scan) for scan in both)
         if not counted and self._collection.npartitions == labels._collection.npartitions:
             self.lengths, labels.lengths = self._lengths_of(both)
 
-    def _lengths_of(self, scans: list[DaskScan]) -> Iterator[tuple[int, ...]]:
+    def _lengths_of(self, scans: list[DaskReader]) -> Iterator[tuple[int, ...]]:
         parts = zip(*(self.reading(scan._parts, [0]) for scan in scans), strict=True)
-        return zip(*self._results([_task(heights, *part) for part in parts]), strict=True)
+        return zip(*self._results([_task(table_heights, *part) for part in parts]), strict=True)
 
     def _parts(self, columns: Sequence[int]) -> list[Any]:
         """Return each partition of these columns, to be computed by the task that takes it."""
@@ -85,14 +86,16 @@ class DaskScan(Scan):
             )
         if self._array:
             # optimized, a flat array that is persisted would be its key in Dask 2025.1
-            return self._alone(list(np.ravel(part.to_delayed(optimize_graph=not self.flat))))
+            return self._as_partitions(
+                list(np.ravel(part.to_delayed(optimize_graph=not self.flat)))
+            )
         # all of Dask's optimization would merge partitions when few columns are read
         parts = list(part.simplify().to_delayed(optimize_graph=False))
         if len(parts) != self._collection.npartitions:
             raise ReadError(self.changed())
-        return self._alone(parts)
+        return self._as_partitions(parts)
 
-    def _alone(self, parts: list[Any]) -> list[Any]:
+    def _as_partitions(self, parts: list[Any]) -> list[Any]:
         """Let tasks compute the partitions, unless workers hold them or several share some work."""
         distributed = sys.modules.get("distributed")
         if distributed is not None and distributed.futures_of(self._collection):
@@ -108,7 +111,7 @@ class DaskScan(Scan):
                     return parts
                 seen |= left
                 part.graph.update((key, tasks[key]) for key in left)
-                needed = (extras.dask().core.get_dependencies(tasks, key) for key in left)
+                needed = (optional_imports.dask().core.get_dependencies(tasks, key) for key in left)
                 left = set().union(*needed) - part.graph.keys()
         return apart
 
@@ -130,53 +133,55 @@ class DaskScan(Scan):
         return self._kinds
 
     def _kinds_of(self, columns: Sequence[int]) -> Any:
-        return self._kinds if self.flat else native.pick_columns(self._kinds, columns)
+        return self._kinds if self.flat else pick_columns(self._kinds, columns)
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         kinds = self._kinds_of(columns)
         parts = zip(self._parts(columns), self.lengths, strict=True)
         for table, failure in self._results(
-            [_task(checked, part, kinds, length) for part, length in parts if length]
+            [_task(check_partition, part, kinds, length) for part, length in parts if length]
         ):
             if failure is not None:
                 raise failure
             yield table
 
-    def can_pair(self, labels: Column | None) -> bool:
+    def can_pair(self, labels: SourceColumn | None) -> bool:
         """Tell whether labels lie in partitions like those of the rows, or can be sent there."""
-        if labels is None or isinstance(labels.scan, MemoryScan):
+        if labels is None or isinstance(labels.reader, MemoryReader):
             return True
-        return isinstance(labels.scan, DaskScan) and labels.scan.lengths == self.lengths
+        return isinstance(labels.reader, DaskReader) and labels.reader.lengths == self.lengths
 
     def run(
-        self, job: Job, columns: Sequence[int], labels: Column | None
-    ) -> Generator[Outcome, None, None]:
+        self, job: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
+    ) -> Generator[Result, None, None]:
         """Yield what comes of each chunk, in the order of rows, worked on where the rows are."""
-        for outcomes in self._results(self._tasks(each, job, columns, labels)):
+        for outcomes in self._results(self._tasks(map_partition, job, columns, labels)):
             yield from outcomes
 
-    def run_sum(self, job: Job, columns: Sequence[int], labels: Column | None) -> Outcome:
+    def run_sum(
+        self, job: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
+    ) -> Result:
         """Return the sum of the tables, added where the rows are."""
-        level = self._tasks(total, job, columns, labels)
+        level = self._tasks(sum_partition, job, columns, labels)
         while len(level) > 1:
             groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
-            level = [_task(summed, group) for group in groups]
+            level = [_task(sum_tables, group) for group in groups]
         (outcome,) = self._results(level)
         return outcome  # type: ignore[no-any-return]
 
     def _tasks(
-        self, work: Any, job: Job, columns: Sequence[int], labels: Column | None
+        self, work: Any, job: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> list[Any]:
-        shared = extras.dask().delayed(job.keeping(None, 0), pure=False, traverse=False)
+        shared = optional_imports.dask().delayed(job.with_mask(None, 0), pure=False, traverse=False)
         kinds = self._kinds_of(columns)
         starts = [int(start) for start in np.cumsum([0, *self.lengths])]
         ys: list[Any] = [None] * len(self.lengths)
-        if labels is not None and isinstance(labels.scan, DaskScan):
-            ys = labels.scan._parts([labels.position])
-        elif labels is not None and isinstance(labels.scan, MemoryScan):
+        if labels is not None and isinstance(labels.reader, DaskReader):
+            ys = labels.reader._parts([labels.position])
+        elif labels is not None and isinstance(labels.reader, MemoryReader):
             bounds = pairwise(starts)
-            ys = [labels.scan.part(labels.position, *bound) for bound in bounds]
-        kept = [None if job.kept is None else job.kept[a:b] for a, b in pairwise(starts)]
+            ys = [labels.reader.part(labels.position, *bound) for bound in bounds]
+        kept = [None if job.mask is None else job.mask[a:b] for a, b in pairwise(starts)]
         parts = zip(self._parts(columns), ys, kept, starts[:-1], self.lengths, strict=True)
         return [
             _task(work, shared, part, y, here, kinds, start, length)
@@ -190,7 +195,7 @@ class DaskScan(Scan):
         if client is None:
             ahead = 2 * (os.cpu_count() or 1)
             for i in range(0, len(tasks), ahead):
-                yield from self.reading(extras.dask().compute, *tasks[i : i + ahead])
+                yield from self.reading(optional_imports.dask().compute, *tasks[i : i + ahead])
             return
         ahead = 2 + 2 * sum(self.reading(client.nthreads).values())
         waiting: deque[Any] = deque()
@@ -218,7 +223,7 @@ class DaskScan(Scan):
 def _client() -> Any:
     """Return the client of a cluster if Dask would compute there."""
     distributed = sys.modules.get("distributed")
-    scheduler = extras.dask().config.get("scheduler", None)
+    scheduler = optional_imports.dask().config.get("scheduler", None)
     if distributed is None or scheduler not in (None, "dask.distributed", "distributed"):
         return None
     client, _ = call_silently(distributed.default_client)  # raises where there is none
@@ -237,20 +242,20 @@ class Partition:
 
 
 def _task(work: Any, *args: Any) -> Any:
-    return extras.dask().delayed(_done, pure=False, traverse=False)(work, *args)
+    return optional_imports.dask().delayed(_done, pure=False, traverse=False)(work, *args)
 
 
 def _done(work: Any, *args: Any) -> Any:
     parts = [arg for arg in args if isinstance(arg, Partition)]
     # of rows and labels together: they may be columns of one table that is read
     graph = {key: task for part in parts for key, task in part.graph.items()}
-    tables = iter(extras.dask().get(graph, [part.key for part in parts]))
+    tables = iter(optional_imports.dask().get(graph, [part.key for part in parts]))
     return work(*(next(tables) if isinstance(arg, Partition) else arg for arg in args))
 
 
-def heights(*tables: Any) -> tuple[int, ...]:
+def table_heights(*tables: Any) -> tuple[int, ...]:
     """Return how many rows each table has."""
-    return tuple(map(native.height, tables))
+    return tuple(map(table_height, tables))
 
 
 def declared(series: Any) -> Any:
@@ -259,9 +264,9 @@ def declared(series: Any) -> Any:
     return series.dtype if not category or series.cat.known else np.dtype(object)
 
 
-def checked(table: Any, kinds: Any, length: int) -> Outcome:
+def check_partition(table: Any, kinds: Any, length: int) -> Result:
     """Return a partition, provided that it is what the collection says of it."""
-    if native.height(table) != length:
+    if table_height(table) != length:
         return None, ReadError(
             "A Dask collection must hold the same rows whenever it is computed; the length of a "
             "partition has changed, so write it to Parquet files first."
@@ -271,7 +276,7 @@ def checked(table: Any, kinds: Any, length: int) -> Outcome:
             "Every partition of a Dask collection must have the columns and types that the "
             "collection says; one has others, so pass the right `meta` or use `astype`."
         )
-    return _undeclared(table, kinds), None
+    return _without_own_categories(table, kinds), None
 
 
 def _same_kinds(table: Any, kinds: Any) -> bool:
@@ -289,35 +294,35 @@ def _kind(dtype: Any) -> str:
     return "number" if dtype.kind in "iuf" else dtype.kind if dtype.kind in "bmM" else "other"
 
 
-def _undeclared(table: Any, kinds: Any) -> Any:
+def _without_own_categories(table: Any, kinds: Any) -> Any:
     """Return a partition without categories that only its own rows declare."""
     if not hasattr(table, "iloc"):
         return table
     if table.ndim == 1:
-        return table.astype(object) if _only_here(table.dtype, kinds.dtype) else table
+        return table.astype(object) if _is_own_category(table.dtype, kinds.dtype) else table
     pairs = zip(table.columns, table.dtypes, kinds.dtypes, strict=True)
-    return table.astype({name: object for name, own, said in pairs if _only_here(own, said)})
+    return table.astype({name: object for name, own, said in pairs if _is_own_category(own, said)})
 
 
-def _only_here(own: Any, said: Any) -> bool:
+def _is_own_category(own: Any, said: Any) -> bool:
     return hasattr(own, "categories") and not hasattr(said, "categories")
 
 
-def _chunks(table: Any, y: Any, start: int) -> Iterator[Piece]:
+def _chunks(table: Any, y: Any, start: int) -> Iterator[RawChunk]:
     """Yield parts of a partition, however large it is, so that little is held at once."""
-    rows, end = rows_per_chunk(native.width(table)), native.height(table)
+    rows, end = rows_per_chunk(table_width(table)), table_height(table)
     for a in range(0, end, rows):
         b = min(a + rows, end)
-        yield native.cut(table, a, b), None if y is None else native.cut(y, a, b), start + a
+        yield slice_rows(table, a, b), None if y is None else slice_rows(y, a, b), start + a
 
 
-def each(
-    job: Job, table: Any, y: Any, kept: Any, kinds: Any, start: int, length: int
-) -> list[Outcome]:
+def map_partition(
+    job: ChunkTask, table: Any, y: Any, kept: Any, kinds: Any, start: int, length: int
+) -> list[Result]:
     """Return what comes of each chunk of a partition, up to the first failure."""
     outcomes = []
-    job = job.keeping(kept, start)
-    table, failure = checked(table, kinds, length)
+    job = job.with_mask(kept, start)
+    table, failure = check_partition(table, kinds, length)
     if failure is not None:
         return [(None, failure)]
     for piece in _chunks(table, y, start):
@@ -327,9 +332,11 @@ def each(
     return outcomes
 
 
-def total(job: Job, table: Any, y: Any, kept: Any, kinds: Any, start: int, length: int) -> Outcome:
+def sum_partition(
+    job: ChunkTask, table: Any, y: Any, kept: Any, kinds: Any, start: int, length: int
+) -> Result:
     """Return the sum over the chunks of a partition."""
-    table, failure = checked(table, kinds, length)
+    table, failure = check_partition(table, kinds, length)
     if failure is not None:
         return None, failure
-    return summed(map(job.keeping(kept, start), _chunks(table, y, start)))
+    return sum_tables(map(job.with_mask(kept, start), _chunks(table, y, start)))

@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from skpublicdp.data.sources import extras
-from skpublicdp.data.sources.scan import CHUNK_ROWS, Scan, distinct
+from skpublicdp.data.sources import optional_imports
+from skpublicdp.data.sources.reader import CHUNK_ROWS, RowReader, check_distinct_names
 
 KEEP_ORDER = {
     *("PROJECTION", "FILTER", "LIMIT", "STREAMING_LIMIT", "UNION", "STREAMING_WINDOW"),
@@ -22,7 +22,7 @@ https://duckdb.org/docs/stable/sql/dialect/order_preservation; a step that is no
 """
 
 
-class DuckDBScan(Scan):
+class DuckDBReader(RowReader):
     """A relation: its query runs once for each pass and is streamed."""
 
     kind = "the DuckDB relation"
@@ -32,7 +32,7 @@ class DuckDBScan(Scan):
         self._relation = relation
         self.names = tuple(relation.columns)
         self.n_columns = len(self.names)
-        distinct(self.names, self.kind)
+        check_distinct_names(self.names, self.kind)
 
     @cached_property
     def ordered(self) -> bool:
@@ -56,7 +56,7 @@ class DuckDBScan(Scan):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         assert self.names is not None
-        pa = extras.pyarrow()
+        pa = optional_imports.pyarrow()
         quoted = ('"' + self.names[c].replace('"', '""') + '"' for c in columns)
         # a relation without columns has no rows
         relation = self._relation.project(", ".join(quoted)) if columns else self._relation
@@ -65,14 +65,14 @@ class DuckDBScan(Scan):
                 yield pa.Table.from_batches([batch])
 
 
-def query(sql: str, connection: Any) -> DuckDBScan:
+def query(sql: str, connection: Any) -> DuckDBReader:
     """Return the rows of a query."""
-    relation = DuckDBScan.reading(connection.sql, sql)
+    relation = DuckDBReader.reading(connection.sql, sql)
     if relation is None:
         raise ValueError(
             "The SQL must be a query that returns rows, such as 'select * from people'."
         )
-    return DuckDBScan(relation)
+    return DuckDBReader(relation)
 
 
 def _steps(plan: Any) -> Iterator[str]:

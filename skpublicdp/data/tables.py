@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import narwhals as nw
+import narwhals.stable.v2 as nw_stable
 import numpy as np
 from narwhals.dtypes import DType
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class Container:
     library: str | None
     labels: tuple[Any, ...]
 
-    def held(self, column: Column, categories: NDArray[Any]) -> tuple[Column, DType]:
+    def typed_column(self, column: Column, categories: NDArray[Any]) -> tuple[Column, DType]:
         """Return a column and its type, which follows from public categories alone.
 
         Frames other than those of pandas hold text, or booleans, of which a missing one is false.
@@ -171,7 +172,7 @@ class Table:
             return values
         return _values(self._series(position), self.types[position])
 
-    def codes(self, position: int, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:
+    def map_distinct(self, position: int, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:
         """Return what a function of single values makes of a column, of text by distinct values."""
         if not self.is_frame or self.types[position].kind not in (TEXT, CATEGORY):
             return code(self.column(position))
@@ -190,7 +191,7 @@ class Table:
         mapped = series.replace_strict(distinct.to_list(), found.tolist(), return_dtype=nw.Float64)
         return np.asarray(mapped.to_numpy()).astype(found.dtype)
 
-    def rows(self, where: slice | NDArray[Any]) -> Table:
+    def take(self, where: slice | NDArray[Any]) -> Table:
         """Return some rows, by their positions, a mask or a slice."""
         if not self.is_frame:
             return Table(self.native[where])
@@ -201,7 +202,7 @@ class Table:
         positions = np.flatnonzero(where) if where.dtype == bool else where
         return Table(self._frame[positions.tolist(), :].to_native())
 
-    def ordered(self, labels: Sequence[Any]) -> Table:
+    def select(self, labels: Sequence[Any]) -> Table:
         """Return the columns in another order."""
         positions = [self.labels.index(label) for label in labels]
         if positions == list(range(self.shape[1])):
@@ -236,7 +237,7 @@ class Table:
         return _narwhals_type(series.dtype, series.to_native())
 
 
-def stack(parts: Sequence[Any]) -> Any:
+def stack_frames(parts: Sequence[Any]) -> Any:
     """Put frames of one library below each other."""
     frames = [nw.from_native(part, eager_only=True) for part in parts]
     return nw.concat(frames, how="vertical").to_native()
@@ -330,4 +331,83 @@ def _of_dictionaries(column: Any, code: Callable[[Column], NDArray[Any]]) -> NDA
         if which.null_count:
             which = which.cast("int64").fill_null(len(words))
         parts.append(np.take(found, which.to_numpy()))
+    return np.concatenate(parts)
+
+
+def take_rows(X: Any, positions: NDArray[np.intp]) -> Any:
+    """Select rows of a container before anything of it is converted."""
+    if isinstance(X, list | tuple):
+        return [X[position] for position in positions]
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    # indices of arrow are no arrays
+    return X.take(positions) if hasattr(X, "combine_chunks") else X[positions]
+
+
+def to_narwhals(table: Any) -> Any:
+    """Return a frame or series as narwhals sees it, and anything else as it is."""
+    return nw_stable.from_native(table, eager_only=True, allow_series=True, pass_through=True)
+
+
+def to_native(table: Any) -> Any:
+    """Return what `to_narwhals` was given."""
+    return nw_stable.to_native(table, pass_through=True)
+
+
+def table_height(table: Any) -> int:
+    """Return the number of rows."""
+    shape = getattr(table, "shape", None)
+    return int(shape[0]) if isinstance(shape, tuple) and shape else len(table)
+
+
+def table_width(table: Any) -> int:
+    """Return the number of columns; 1 for a series or a flat array."""
+    shape = getattr(table, "shape", ())
+    return int(shape[1]) if isinstance(shape, tuple) and len(shape) > 1 else 1
+
+
+def slice_rows(table: Any, start: int, stop: int) -> Any:
+    """Return the rows from `start` to before `stop`, without copying them."""
+    if start == 0 and stop == table_height(table):
+        return table
+    return to_native(to_narwhals(table)[start:stop])
+
+
+def pick_rows(table: Any, positions: NDArray[np.intp]) -> Any:
+    """Return the rows at the positions, in their order, as a copy."""
+    table = to_narwhals(table)
+    return (
+        np.asarray(table[positions])
+        if isinstance(table, np.ndarray)
+        else to_native(table[positions])
+    )
+
+
+def pick_columns(table: Any, columns: Sequence[int]) -> Any:
+    """Return the columns at the positions, in their order; side by side they are no copy."""
+    if list(columns) == list(range(table_width(table))):
+        return table
+    if isinstance(table, np.ndarray) and list(columns) == list(
+        range(columns[0], columns[0] + len(columns)) if columns else ()
+    ):
+        return table[:, columns[0] : columns[0] + len(columns)] if columns else table[:, :0]
+    return to_native(to_narwhals(table)[:, list(columns)])
+
+
+def pick_column(table: Any, position: int) -> Any:
+    """Return one column as a series or a flat array."""
+    return to_native(to_narwhals(table)[:, position])
+
+
+def concatenate_tables(tables: Sequence[Any]) -> Any:
+    """Return tables of one kind under each other."""
+    if len(tables) == 1:
+        return tables[0]
+    parts = [to_narwhals(table) for table in tables]
+    if isinstance(parts[0], nw_stable.DataFrame):
+        return to_native(nw_stable.concat(parts))
+    if isinstance(parts[0], nw_stable.Series):
+        name = parts[0].name
+        frames = [part.alias("y").to_frame() for part in parts]
+        return to_native(nw_stable.concat(frames)["y"].alias(name))
     return np.concatenate(parts)

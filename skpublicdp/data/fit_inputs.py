@@ -10,17 +10,22 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from skpublicdp.data.augment import augment_public, not_augmented
 from skpublicdp.data.bounds import limits_of
-from skpublicdp.data.coding import codes_in, seen_in
-from skpublicdp.data.columns import Coder, Rows, Schema, build_schema
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.filling import filled, unfilled
-from skpublicdp.data.frames import ColumnType, Table
-from skpublicdp.data.labels import Kind, Targets, check_length
-from skpublicdp.data.masks import check_index, check_mask, kept_rows
-from skpublicdp.data.reading import SHARED, check_columns, read_public, read_table, refuse_text
+from skpublicdp.data.labels import (
+    TargetReader,
+    Targets,
+    check_length,
+    distinct_targets,
+    encode_targets,
+)
 from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
-from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
+from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
+from skpublicdp.data.schema import Coder, Rows, Schema, build_schema
+from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource, as_rows, is_streamed
+from skpublicdp.data.tables import ColumnType, Table
+from skpublicdp.data.validation import SHARED, check_columns, read_public, read_table, refuse_text
 
 R = TypeVar("R")
 
@@ -50,13 +55,13 @@ class Dataset:
 
     schema: Schema
     X_public: Rows
-    made_up: NDArray[np.bool_]
+    is_synthetic: NDArray[np.bool_]
     bounded: frozenset[int]
-    targets: Targets | None
     n_private: int
     n_public: int
     assumptions: tuple[str, ...]
-    _given: Rows
+    _targets: Targets | None
+    _raw_public: Rows
     _source: RowSource
     _positions: tuple[int, ...]
     _encode: Callable[[Any], NDArray[Any]] | None
@@ -64,22 +69,22 @@ class Dataset:
     _types: tuple[ColumnType, ...]
 
     @property
-    def learned(self) -> Targets:
+    def targets(self) -> Targets:
         """What is to be learned, by an estimator that read it."""
-        assert self.targets is not None
-        return self.targets
+        assert self._targets is not None
+        return self._targets
 
     @property
     def classes(self) -> NDArray[Any]:
         """The sorted labels, where these are learned."""
-        assert self.learned.classes is not None
-        return self.learned.classes
+        assert self.targets.classes is not None
+        return self.targets.classes
 
     @property
     def X_labelled(self) -> Rows:
         """Encoded public rows that are learned from."""
-        which = self.learned.which
-        labelled: Rows = self._given[: len(which)][which]
+        which = self.targets.has_target
+        labelled: Rows = self._raw_public[: len(which)][which]
         return labelled
 
     def map(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
@@ -105,7 +110,7 @@ class Dataset:
         """Read all rows once, so that what will not do is said before anything is spent."""
         self.fold(lambda X, _: np.zeros(1, dtype=np.int64), n_jobs)
 
-    def only(self, position: int) -> Dataset:
+    def column(self, position: int) -> Dataset:
         """Return one column; the others are then not read."""
         container = self.schema.container
         container = replace(container, labels=(container.labels[position],))
@@ -117,7 +122,7 @@ class Dataset:
             _types=(self._types[position],),
         )
 
-    def in_memory(self) -> tuple[Rows, NDArray[Any]]:
+    def to_arrays(self) -> tuple[Rows, NDArray[Any]]:
         """Return all encoded private rows and their targets."""
         parts = list(self.map(lambda X, y: (X, y)))
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
@@ -139,11 +144,11 @@ class Dataset:
                 y = encode(y)
             return f(read(table), y)
 
-        return AsRead(call)
+        return AcceptsDictionaries(call)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Numbers:
+class PrivateColumnCounts:
     """The private values of one numeric column, which are only counted."""
 
     column: Dataset
@@ -162,11 +167,11 @@ class Numbers:
         return self.column.fold(count)
 
 
-def read(
+def read_fit_inputs(
     estimator: Any,
     X: Any,
     y: Any = None,
-    kind: Kind | None = None,
+    kind: TargetReader | None = None,
     *,
     X_public: Any = None,
     y_public: Any = None,
@@ -210,7 +215,7 @@ def read(
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     if X_public is not None and X_public is X:
         raise ValueError(SHARED)
-    if is_rows(X):
+    if is_streamed(X):
         if is_public is not None:
             raise ValueError(
                 "is_public marks rows of a table in memory; pass the public rows apart from "
@@ -229,7 +234,7 @@ def read(
     mask = check_mask(is_public, n)
     if mask.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
-    public = [table.rows(mask)] if mask.any() else []
+    public = [table.take(mask)] if mask.any() else []
     if numeric and public:
         refuse_text(estimator, public[0])
     streamed = None if source is None else n
@@ -238,13 +243,15 @@ def read(
         public.append(separate)
     bounds = getattr(estimator, "bounds", None)
     schema = build_schema(table, public, bounds=bounds, nullable=nullable, numeric=numeric)
-    if source is not None and is_rows(groups):
+    if source is not None and is_streamed(groups):
         groups = _column_of(source, groups)
     # a mask of very many rows is large itself
-    counted = kept_rows(estimator, groups, ~mask[: 0 if streamed and groups is None else None])
+    counted = cap_rows_per_group(
+        estimator, groups, ~mask[: 0 if streamed and groups is None else None]
+    )
     n_private, kept = (int(counted.sum()), counted) if len(counted) == n else (n, None)
     if source is not None and kept is not None:
-        source = source.keeping(kept)
+        source = source.with_mask(kept)
     targets, encode = None, None
     if kind is not None:
         targets, encode, y = _targets(kind, source, y, kept, mask, X_public, y_public)
@@ -252,27 +259,27 @@ def read(
         source = as_rows(table.native, y if kind is not None else None)
         if not nullable:  # before anything is spent
             source.fold(lambda chunk: schema.check(Table(chunk.X)))
-        source = source if kept is None or kept.all() else source.keeping(kept)
+        source = source if kept is None or kept.all() else source.with_mask(kept)
     parts = [schema.encode(part, clamp=clamp) for part in public]
     given = np.concatenate([np.empty((0, table.shape[1])), *parts])
     bounded = frozenset(limits_of(bounds, schema.names, table.types))
     if public and least is not None:
         which = np.zeros(len(given), dtype=bool)
         if targets is not None:
-            which[: len(targets.which)] = targets.which
-        sample = filled(schema, given, [table, *public], bounded, which, least)
+            which[: len(targets.has_target)] = targets.has_target
+        sample = augment_public(schema, given, [table, *public], bounded, which, least)
     else:
-        sample = unfilled(_reference(schema, bounded) if stand_in and not public else given)
+        sample = not_augmented(_reference(schema, bounded) if stand_in and not public else given)
     return Dataset(
         schema=schema,
         X_public=sample.rows,
-        made_up=sample.made_up,
+        is_synthetic=sample.is_synthetic,
         bounded=bounded,
-        targets=targets,
         n_private=n_private,
         n_public=len(given),
         assumptions=_assumptions(schema, table, X_public),
-        _given=given,
+        _targets=targets,
+        _raw_public=given,
         _source=source,
         _positions=tuple(range(table.shape[1])),
         _encode=encode,
@@ -290,7 +297,7 @@ def _reference(schema: Schema, bounded: frozenset[int]) -> Rows:
 
 def _column_of(rows: RowSource, column: Any) -> NDArray[Any]:
     """Return a column that is streamed with rows, in memory."""
-    rows.need_order("Groups")
+    rows.check_ordered("Groups")
     return np.concatenate(list(as_rows(rows, column).map_labels(np.asarray)))
 
 
@@ -314,7 +321,7 @@ def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]
 
 
 def _targets(
-    kind: Kind,
+    kind: TargetReader,
     source: RowSource | None,
     y: Any,
     kept: NDArray[np.bool_] | None,
@@ -335,10 +342,10 @@ def _targets(
         whole = np.zeros(len(y), dtype=targets.private.dtype)
         whole[kept] = targets.private
         return targets, None, whole
-    parts = list(source.map_labels(lambda part: seen_in(kind, part)))
+    parts = list(source.map_labels(lambda part: distinct_targets(kind, part)))
     seen = kind.column(np.concatenate([part.astype(object) for part in parts]))
     targets = kind.targets(seen, given or [seen[:0]])
-    return targets, lambda part: codes_in(kind, part, targets), None
+    return targets, lambda part: encode_targets(kind, part, targets), None
 
 
 def public_labels(

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skpublicdp.data.sources.arrow_scans import (
-    BatchScan,
-    DatasetScan,
-    ParquetScan,
+from skpublicdp.data.sources.arrow_readers import (
+    DatasetReader,
+    ParquetReader,
+    RecordBatchesReader,
     is_path,
 )
-from skpublicdp.data.sources.dask_scan import DaskScan
-from skpublicdp.data.sources.duckdb_scan import DuckDBScan, query
-from skpublicdp.data.sources.job import AsRead, Chunk
-from skpublicdp.data.sources.memory_scan import MemoryScan
-from skpublicdp.data.sources.polars_scan import LazyScan
-from skpublicdp.data.sources.scan import Column, Scan, is_a
-from skpublicdp.data.sources.source import RowSource, need_order
+from skpublicdp.data.sources.chunk_task import AcceptsDictionaries, Chunk
+from skpublicdp.data.sources.dask_reader import DaskReader
+from skpublicdp.data.sources.duckdb_reader import DuckDBReader, query
+from skpublicdp.data.sources.memory_reader import MemoryReader
+from skpublicdp.data.sources.polars_reader import PolarsReader
+from skpublicdp.data.sources.reader import RowReader, SourceColumn, is_instance
+from skpublicdp.data.sources.row_source import RowSource, check_ordered
 
-__all__ = ["AsRead", "Chunk", "Column", "RowSource", "as_rows", "is_rows", "open_rows"]
+__all__ = [
+    "AcceptsDictionaries",
+    "Chunk",
+    "RowSource",
+    "SourceColumn",
+    "as_rows",
+    "is_streamed",
+    "open_rows",
+]
 
 
 def open_rows(source: Any, *, connection: Any = None) -> RowSource:
@@ -81,13 +89,13 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
             raise TypeError("With a connection, the source must be a text, its SQL.")
         return RowSource(query(source, connection))
     if is_path(source) or (isinstance(source, list) and source and all(map(is_path, source))):
-        return RowSource(ParquetScan(source))
+        return RowSource(ParquetReader(source))
     return as_rows(source)
 
 
-def is_rows(X: Any) -> bool:
+def is_streamed(X: Any) -> bool:
     """Tell whether something is read in chunks, other than an array or frame in memory."""
-    return isinstance(X, RowSource | Column) or _streamed(X) is not None
+    return isinstance(X, RowSource | SourceColumn) or _reader_class(X) is not None
 
 
 def as_rows(X: Any, y: Any = None) -> RowSource:
@@ -118,22 +126,22 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     >>> [chunk.y for chunk in rows.map(lambda chunk: chunk)]
     [array([0, 1, 1])]
     """
-    rows = X if isinstance(X, RowSource) else RowSource(_scan(X))
+    rows = X if isinstance(X, RowSource) else RowSource(_make_reader(X))
     if y is None:
         return rows
     labels = _labels(y)
-    scan = rows._scan
-    if labels.scan is not scan:
-        if isinstance(scan, DuckDBScan) and isinstance(labels.scan, DuckDBScan):
+    scan = rows._reader
+    if labels.reader is not scan:
+        if isinstance(scan, DuckDBReader) and isinstance(labels.reader, DuckDBReader):
             raise ValueError(
                 "X and y from DuckDB must be columns of one relation, since two queries keep no "
                 "common order; use rows = open_rows(relation), then rows.drop('y') as X and "
                 "rows['y'] as y."
             )
-        for one in (scan, labels.scan):
-            need_order(one, "Labels from elsewhere")
-        if isinstance(scan, DaskScan) and isinstance(labels.scan, DaskScan):
-            scan.count_with(labels.scan)
+        for one in (scan, labels.reader):
+            check_ordered(one, "Labels from elsewhere")
+        if isinstance(scan, DaskReader) and isinstance(labels.reader, DaskReader):
+            scan.count_with(labels.reader)
         if scan.n_rows != labels.n_rows:
             raise ValueError(
                 f"X and y must have equally many rows; got {scan.n_rows} and {labels.n_rows}."
@@ -141,29 +149,31 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     return RowSource(scan, rows._columns, labels)
 
 
-def _streamed(X: Any) -> Callable[[Any], Scan] | None:
+def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
     """Return what reads a container that is not in memory."""
-    if is_a(X, "pyarrow.dataset", "Dataset"):
-        return DatasetScan
-    if is_a(X, "duckdb", "DuckDBPyRelation"):
-        return DuckDBScan
-    if is_a(X, "dask.dataframe", "DataFrame", "Series") or is_a(X, "dask.array", "Array"):
-        return DaskScan
-    if is_a(X, "polars", "LazyFrame"):
-        return LazyScan
-    batches = isinstance(X, list) and X and is_a(X[0], "pyarrow", "RecordBatch", "Table")
-    once = isinstance(X, Iterator) or is_a(X, "pyarrow", "RecordBatchReader")
-    return BatchScan if batches or once or callable(X) else None
+    if is_instance(X, "pyarrow.dataset", "Dataset"):
+        return DatasetReader
+    if is_instance(X, "duckdb", "DuckDBPyRelation"):
+        return DuckDBReader
+    if is_instance(X, "dask.dataframe", "DataFrame", "Series") or is_instance(
+        X, "dask.array", "Array"
+    ):
+        return DaskReader
+    if is_instance(X, "polars", "LazyFrame"):
+        return PolarsReader
+    batches = isinstance(X, list) and X and is_instance(X[0], "pyarrow", "RecordBatch", "Table")
+    once = isinstance(X, Iterator) or is_instance(X, "pyarrow", "RecordBatchReader")
+    return RecordBatchesReader if batches or once or callable(X) else None
 
 
-def _scan(X: Any) -> Scan:
-    return (_streamed(X) or MemoryScan)(X)
+def _make_reader(X: Any) -> RowReader:
+    return (_reader_class(X) or MemoryReader)(X)
 
 
-def _labels(y: Any) -> Column:
-    if isinstance(y, Column):
+def _labels(y: Any) -> SourceColumn:
+    if isinstance(y, SourceColumn):
         return y
-    rows = y if isinstance(y, RowSource) else RowSource(_scan(y))
+    rows = y if isinstance(y, RowSource) else RowSource(_make_reader(y))
     if rows.n_columns != 1:
         raise ValueError(f"y must be one column; got {rows.n_columns} columns.")
-    return Column(rows._scan, rows._columns[0])
+    return SourceColumn(rows._reader, rows._columns[0])

@@ -26,7 +26,7 @@ CROWDED = 1 / 50
 take = partial(np.take, mode="clip")  # indices that are checked take twice as long
 
 
-class Edges:
+class SortedEdges:
     """Increasing edges of cells.
 
     Parameters
@@ -44,9 +44,9 @@ class Edges:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # tables are made again where they are needed
-        return Edges, (self._edges, self._missing)
+        return SortedEdges, (self._edges, self._missing)
 
-    def below(self, values: NDArray[Any]) -> Counts:
+    def count_below(self, values: NDArray[Any]) -> Counts:
         """Return how many edges are below each number, as `searchsorted` does.
 
         Parameters
@@ -89,7 +89,7 @@ class Edges:
         if table is None:
             found = np.searchsorted(self._edges, values).astype(self._dtype)
         else:
-            found = table.below(values)
+            found = table.count_below(values)
         missing = np.isnan(values)
         if missing.any():
             found[missing] = self._missing
@@ -148,7 +148,7 @@ class Buckets:
         first = (np.cumsum(inside) - inside).astype(counts)
         return cls(padded, inner[0], scale, first, inside >= 1 << steps, steps)
 
-    def below(self, values: NDArray[np.floating[Any]]) -> Counts:
+    def count_below(self, values: NDArray[np.floating[Any]]) -> Counts:
         """Return how many edges are below each value; anything for NaN."""
         bucket = self._bucket(values)
         found: Counts = take(self.first, bucket)

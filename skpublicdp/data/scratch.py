@@ -16,7 +16,9 @@ IN_MEMORY = 2**28
 """Bytes up to which an array is ordinary memory."""
 
 
-def store(shape: tuple[int, ...], dtype: DTypeLike, *, limit: int = IN_MEMORY) -> NDArray[Any]:
+def scratch_array(
+    shape: tuple[int, ...], dtype: DTypeLike, *, limit: int = IN_MEMORY
+) -> NDArray[Any]:
     """Return a new array of zeros for codes of private rows.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from functools import cached_property
 from typing import Any
 
-from skpublicdp.data.sources.scan import CHUNK_ROWS, Scan
+from skpublicdp.data.sources.reader import CHUNK_ROWS, RowReader
 
 KEEP_ORDER = (
     *("Parquet SCAN", "Csv SCAN", "NDJson SCAN", "Ipc SCAN", "DF "),
@@ -16,7 +16,7 @@ KEEP_ORDER = (
 """How lines of a plan begin, all of whose steps keep the order of rows: scans, filters, columns."""
 
 
-class LazyScan(Scan):
+class PolarsReader(RowReader):
     """A `polars.LazyFrame`: its query runs once for each pass and is streamed."""
 
     kind = "the lazy frame"

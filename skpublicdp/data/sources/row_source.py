@@ -11,15 +11,22 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skpublicdp.data.sources import native
-from skpublicdp.data.sources.dask_scan import DaskScan
-from skpublicdp.data.sources.job import Chunk, Job, Outcome, Piece, in_order, summed
-from skpublicdp.data.sources.memory_scan import MemoryScan
-from skpublicdp.data.sources.scan import Column, Scan, rows_per_chunk
+from skpublicdp.data.sources.chunk_task import (
+    Chunk,
+    ChunkTask,
+    RawChunk,
+    Result,
+    map_in_order,
+    sum_tables,
+)
+from skpublicdp.data.sources.dask_reader import DaskReader
+from skpublicdp.data.sources.memory_reader import MemoryReader
+from skpublicdp.data.sources.reader import RowReader, SourceColumn, rows_per_chunk
+from skpublicdp.data.tables import concatenate_tables, pick_column, pick_rows, table_height
 
 R = TypeVar("R")
 
-FEWEST = 2**13
+MIN_CHUNK_ROWS = 2**13
 """Rows of a chunk in memory, at least: fewer are not worth a thread."""
 
 
@@ -41,7 +48,7 @@ class RowSource:
 
     Examples
     --------
-    >>> from skpublicdp.data.rows import as_rows
+    >>> from skpublicdp.data.streaming import as_rows
     >>> rows = as_rows(np.arange(6).reshape(3, 2), np.array([0, 1, 1]))
     >>> rows.n_rows
     3
@@ -51,23 +58,23 @@ class RowSource:
 
     def __init__(
         self,
-        scan: Scan,
+        scan: RowReader,
         columns: Sequence[int] | None = None,
-        labels: Column | None = None,
+        labels: SourceColumn | None = None,
         kept: NDArray[np.bool_] | None = None,
     ) -> None:
-        self._scan = scan
+        self._reader = scan
         self._columns = tuple(range(scan.n_columns) if columns is None else columns)
         self._labels = labels
-        self._kept = kept
+        self._mask = kept
 
     def __repr__(self) -> str:
-        return f"<rows of {self._scan.kind}: {self.n_columns} columns>"
+        return f"<rows of {self._reader.kind}: {self.n_columns} columns>"
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self._scan.n_rows
+        return self._reader.n_rows
 
     @property
     def n_columns(self) -> int:
@@ -77,13 +84,13 @@ class RowSource:
     @property
     def names(self) -> tuple[str, ...] | None:
         """The columns; None for arrays."""
-        names = self._scan.names
+        names = self._reader.names
         return None if names is None else tuple(names[c] for c in self._columns)
 
     @property
     def ordered(self) -> bool:
         """Whether every pass gives the rows in the same order."""
-        return self._scan.ordered
+        return self._reader.ordered
 
     @property
     def labelled(self) -> bool:
@@ -92,44 +99,44 @@ class RowSource:
 
     def empty(self) -> Any:
         """Return no rows, as an array or a frame with the types that the rows have."""
-        return self._scan.empty(self._columns)
+        return self._reader.empty(self._columns)
 
     def empty_labels(self) -> Any:
         """Return no labels, in their type; None without labels."""
         return None if self._labels is None else self._labels.empty()
 
     @overload
-    def __getitem__(self, key: str) -> Column: ...
+    def __getitem__(self, key: str) -> SourceColumn: ...
     @overload
     def __getitem__(self, key: list[str]) -> RowSource: ...
-    def __getitem__(self, key: str | list[str]) -> Column | RowSource:
+    def __getitem__(self, key: str | list[str]) -> SourceColumn | RowSource:
         """Return one column, to be passed as `y`, or rows of the columns in a list."""
         if isinstance(key, str):
-            return Column(self._scan, self._find([key])[0])
-        return RowSource(self._scan, self._find(key), self._labels)
+            return SourceColumn(self._reader, self._positions_of([key])[0])
+        return RowSource(self._reader, self._positions_of(key), self._labels)
 
     def drop(self, *names: str) -> RowSource:
         """Return the rows without these columns."""
-        gone = {*self._find(names)}
-        return RowSource(self._scan, [c for c in self._columns if c not in gone], self._labels)
+        gone = {*self._positions_of(names)}
+        return RowSource(self._reader, [c for c in self._columns if c not in gone], self._labels)
 
-    def keeping(self, kept: NDArray[np.bool_]) -> RowSource:
+    def with_mask(self, kept: NDArray[np.bool_]) -> RowSource:
         """Return the rows of which passes show only some, by a mask; `n_rows` counts all."""
-        self.need_order("Groups")
-        return RowSource(self._scan, self._columns, self._labels, kept)
+        self.check_ordered("Groups")
+        return RowSource(self._reader, self._columns, self._labels, kept)
 
-    def need_order(self, what: str) -> None:
+    def check_ordered(self, what: str) -> None:
         """Refuse what goes by position where every pass may have another order."""
-        need_order(self._scan, what)
+        check_ordered(self._reader, what)
 
-    def _find(self, columns: Sequence[str | int]) -> tuple[int, ...]:
+    def _positions_of(self, columns: Sequence[str | int]) -> tuple[int, ...]:
         """Return where columns, by name or position, are in the scan."""
         known: dict[str | int, int] = dict(enumerate(self._columns))
         known |= zip(self.names or (), self._columns, strict=False)
         for column in columns:
             if column not in known:
                 raise KeyError(
-                    f"Columns must be among those of {self._scan.kind}, "
+                    f"Columns must be among those of {self._reader.kind}, "
                     f"{', '.join(self.names or ()) or 'which have no names'}; got {column!r}."
                 )
         return tuple(known[column] for column in columns)
@@ -164,7 +171,7 @@ class RowSource:
             If rows cannot be read, or `f` fails other than by an exception of this package. No
             message of others is quoted, as it may quote a value.
         """
-        with contextlib.closing(self._outcomes(f, columns, n_jobs)) as outcomes:
+        with contextlib.closing(self._results(f, columns, n_jobs)) as outcomes:
             for result, failure in outcomes:
                 if failure is not None:
                     raise failure
@@ -189,8 +196,8 @@ class RowSource:
             As in `map`.
         """
         assert self._labels is not None
-        scan, position = self._labels.scan, self._labels.position
-        return RowSource(scan, [position], kept=self._kept).map(_OfLabels(f, scan.flat))
+        scan, position = self._labels.reader, self._labels.position
+        return RowSource(scan, [position], kept=self._mask).map(_MapLabels(f, scan.flat))
 
     def fold(
         self,
@@ -219,13 +226,13 @@ class RowSource:
         TypeError
             If a table does not hold integers.
         """
-        job, wanted, labels = self._job(f, columns)
-        if self._stays(labels):
-            assert isinstance(self._scan, DaskScan)
-            result, failure = self._scan.run_sum(job, wanted, labels)
+        job, wanted, labels = self._task(f, columns)
+        if self._runs_on_dask(labels):
+            assert isinstance(self._reader, DaskReader)
+            result, failure = self._reader.run_sum(job, wanted, labels)
         else:
-            with contextlib.closing(self._outcomes(f, columns, n_jobs)) as outcomes:
-                result, failure = summed(outcomes)
+            with contextlib.closing(self._results(f, columns, n_jobs)) as outcomes:
+                result, failure = sum_tables(outcomes)
         if failure is not None:
             raise failure
         return result
@@ -259,82 +266,86 @@ class RowSource:
             If there is no such row.
         """
         wanted = np.asarray(positions, dtype=np.intp).ravel()
-        self.need_order("Positions")
+        self.check_ordered("Positions")
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.n_rows:
             raise IndexError(f"Positions must be from 0 to {self.n_rows - 1}, one for each row.")
         order = np.argsort(wanted, kind="stable")
         found = self._take(wanted[order], columns)
         back = np.argsort(order)
-        y = None if found.y is None else native.pick_rows(found.y, back)
-        return Chunk(native.pick_rows(found.X, back), y, 0)
+        y = None if found.y is None else pick_rows(found.y, back)
+        return Chunk(pick_rows(found.X, back), y, 0)
 
     def _take(self, positions: NDArray[np.intp], columns: Sequence[str | int] | None) -> Chunk:
         """Return the rows at positions that never fall."""
-        job, read, labels = self._job(_same, columns)
-        if not self._stays(labels):
+        job, read, labels = self._task(_same, columns)
+        if not self._runs_on_dask(labels):
             y = (
                 None
                 if labels is None
-                else labels.of(labels.scan.take([labels.position], positions))
+                else labels.take_from(labels.reader.take_rows([labels.position], positions))
             )
-            found, failure = job((self._scan.take(read, positions), y, 0))
+            found, failure = job((self._reader.take_rows(read, positions), y, 0))
             if failure is not None:
                 raise failure
             return found  # type: ignore[no-any-return]
-        parts = list(self.map(_Pick(positions), columns=columns))
-        parts = [part for part in parts if native.height(part.X)] or parts[:1]
-        X = native.joined([part.X for part in parts])
-        return Chunk(X, native.joined([part.y for part in parts]) if self.labelled else None, 0)
+        parts = list(self.map(_PickRows(positions), columns=columns))
+        parts = [part for part in parts if table_height(part.X)] or parts[:1]
+        X = concatenate_tables([part.X for part in parts])
+        return Chunk(
+            X, concatenate_tables([part.y for part in parts]) if self.labelled else None, 0
+        )
 
-    def _job(
+    def _task(
         self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None
-    ) -> tuple[Job, tuple[int, ...], Column | None]:
+    ) -> tuple[ChunkTask, tuple[int, ...], SourceColumn | None]:
         """Return the work, what to read for it, and labels that are read from elsewhere."""
-        xs = self._columns if columns is None else self._find(columns)
-        inside = self._labels is not None and self._labels.scan is self._scan
+        xs = self._columns if columns is None else self._positions_of(columns)
+        inside = self._labels is not None and self._labels.reader is self._reader
         label = self._labels.position if self._labels is not None and inside else None
         wanted = tuple(dict.fromkeys(xs if label is None else (*xs, label)))
         at = None if label is None else wanted.index(label)
-        job = Job(f, self._scan.plain, tuple(map(wanted.index, xs)), at, self._kept)
+        job = ChunkTask(
+            f, self._reader.without_dictionaries, tuple(map(wanted.index, xs)), at, self._mask
+        )
         return job, wanted, None if inside else self._labels
 
-    def _stays(self, labels: Column | None) -> bool:
+    def _runs_on_dask(self, labels: SourceColumn | None) -> bool:
         """Tell whether the work goes to the rows, not the rows to the work."""
-        scan = self._scan
-        return isinstance(scan, DaskScan) and scan.n_rows > 0 and scan.can_pair(labels)
+        scan = self._reader
+        return isinstance(scan, DaskReader) and scan.n_rows > 0 and scan.can_pair(labels)
 
-    def _outcomes(
+    def _results(
         self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None, n_jobs: int | None
-    ) -> Generator[Outcome, None, None]:
-        job, wanted, labels = self._job(f, columns)
-        if self._stays(labels):
-            assert isinstance(self._scan, DaskScan)
-            yield from self._scan.run(job, wanted, labels)
+    ) -> Generator[Result, None, None]:
+        job, wanted, labels = self._task(f, columns)
+        if self._runs_on_dask(labels):
+            assert isinstance(self._reader, DaskReader)
+            yield from self._reader.run(job, wanted, labels)
             return
         n_threads = joblib.effective_n_jobs(n_jobs)
         rows = rows_per_chunk(len(wanted))
-        if isinstance(self._scan, MemoryScan):
-            rows = min(rows, max(FEWEST, -(-self.n_rows // n_threads)))
-        with contextlib.closing(self._pieces(wanted, labels, rows)) as pieces:
-            yield from in_order(job, pieces, n_threads)
+        if isinstance(self._reader, MemoryReader):
+            rows = min(rows, max(MIN_CHUNK_ROWS, -(-self.n_rows // n_threads)))
+        with contextlib.closing(self._raw_chunks(wanted, labels, rows)) as pieces:
+            yield from map_in_order(job, pieces, n_threads)
 
-    def _pieces(
-        self, wanted: Sequence[int], labels: Column | None, rows: int
-    ) -> Generator[Piece, None, None]:
+    def _raw_chunks(
+        self, wanted: Sequence[int], labels: SourceColumn | None, rows: int
+    ) -> Generator[RawChunk, None, None]:
         if not self.n_rows:
-            yield self._scan.empty(wanted), None if labels is None else labels.empty(), 0
+            yield self._reader.empty(wanted), None if labels is None else labels.empty(), 0
             return
         starts = range(0, self.n_rows, rows)
         with contextlib.ExitStack() as stack:
-            tables = stack.enter_context(contextlib.closing(self._scan.read(wanted, rows)))
+            tables = stack.enter_context(contextlib.closing(self._reader.chunks(wanted, rows)))
             if labels is None:
                 for table, start in zip(tables, starts, strict=True):
                     yield table, None, start
                 return
-            ys = labels.scan.read([labels.position], rows)
+            ys = labels.reader.chunks([labels.position], rows)
             ys = stack.enter_context(contextlib.closing(ys))
             for table, y, start in zip(tables, ys, starts, strict=True):
-                yield table, labels.of(y), start
+                yield table, labels.take_from(y), start
 
 
 def _same(chunk: Chunk) -> Chunk:
@@ -342,31 +353,31 @@ def _same(chunk: Chunk) -> Chunk:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _OfLabels:
+class _MapLabels:
     """Calls a function with the only column of a chunk."""
 
     function: Callable[[Any], Any]
     flat: bool
 
     def __call__(self, chunk: Chunk) -> Any:
-        return self.function(chunk.X if self.flat else native.column(chunk.X, 0))
+        return self.function(chunk.X if self.flat else pick_column(chunk.X, 0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Pick:
+class _PickRows:
     """Picks rows of a chunk by their positions among all rows, which are sorted."""
 
     positions: NDArray[np.intp]
 
     def __call__(self, chunk: Chunk) -> Chunk:
-        ends = (chunk.start, chunk.start + native.height(chunk.X))
+        ends = (chunk.start, chunk.start + table_height(chunk.X))
         first, last = np.searchsorted(self.positions, ends)
         here = self.positions[first:last] - chunk.start
-        y = None if chunk.y is None else native.pick_rows(chunk.y, here)
-        return Chunk(native.pick_rows(chunk.X, here), y, chunk.start)
+        y = None if chunk.y is None else pick_rows(chunk.y, here)
+        return Chunk(pick_rows(chunk.X, here), y, chunk.start)
 
 
-def need_order(scan: Scan, what: str) -> None:
+def check_ordered(scan: RowReader, what: str) -> None:
     """Refuse what goes by position where every pass may have another order."""
     if not scan.ordered:
         raise ValueError(

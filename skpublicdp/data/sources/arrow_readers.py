@@ -13,8 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
-from skpublicdp.data.sources import extras
-from skpublicdp.data.sources.scan import CHUNK_ROWS, Scan, distinct, is_a, picked
+from skpublicdp.data.sources import optional_imports
+from skpublicdp.data.sources.reader import (
+    CHUNK_ROWS,
+    RowReader,
+    check_distinct_names,
+    is_instance,
+    pick_from_tables,
+)
 from skpublicdp.exceptions import ReadError
 
 FILES = {"format": "parquet", "partitioning": "hive"}
@@ -25,7 +31,7 @@ ONE_SHOT = (
 )
 
 
-class DatasetScan(Scan):
+class DatasetReader(RowReader):
     """A `pyarrow.dataset.Dataset`: columns are read as they are needed.
 
     Plain Parquet is read batch by batch. Of whatever else is there (filters, unions, files of
@@ -36,25 +42,25 @@ class DatasetScan(Scan):
     remedy = "check that no file is damaged or cut short and that all have the same columns"
 
     @staticmethod
-    def plain(table: Any) -> Any:
+    def without_dictionaries(table: Any) -> Any:
         """Return a table without dictionaries."""
-        return plain(table)
+        return decode_dictionaries(table)
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
         self.names = tuple(dataset.schema.names)
         self.n_columns = len(self.names)
-        distinct(self.names, self.kind)
+        check_distinct_names(self.names, self.kind)
 
     def _count(self) -> int:
         return int(self._dataset.count_rows())
 
     def _empty(self) -> Any:
-        return plain(self._dataset.schema.empty_table())
+        return decode_dictionaries(self._dataset.schema.empty_table())
 
     @property
     def _parquet(self) -> bool:
-        kind = extras.pyarrow().dataset.ParquetFileFormat
+        kind = optional_imports.pyarrow().dataset.ParquetFileFormat
         return isinstance(getattr(self._dataset, "format", None), kind)
 
     @cached_property
@@ -65,11 +71,11 @@ class DatasetScan(Scan):
         files, filtered = call_silently(lambda: list(self._dataset.get_fragments()))
         if filtered is not None:
             return []
-        return files if all(matches(file, self._dataset.schema) for file in files) else []
+        return files if all(has_schema(file, self._dataset.schema) for file in files) else []
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         assert self.names is not None
-        pa = extras.pyarrow()
+        pa = optional_imports.pyarrow()
         names = [self.names[c] for c in columns]
         if self._files:
             for file in self._files:
@@ -86,7 +92,7 @@ class DatasetScan(Scan):
                 use_buffered_stream=True, pre_buffer=False
             )
         for batch in self._dataset.scanner(columns=names, **options).to_batches():
-            yield plain(pa.Table.from_batches([batch]))
+            yield decode_dictionaries(pa.Table.from_batches([batch]))
 
     def _take(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Iterator[Any]:
         """Read only the row groups of plain Parquet that hold some of the rows."""
@@ -100,10 +106,10 @@ class DatasetScan(Scan):
                 start, end = end, end + group.num_rows
                 if np.searchsorted(positions, start) < np.searchsorted(positions, end):
                     tables = batches_of(file, names, self._dataset.schema, number)
-                    yield from picked(tables, positions, start)
+                    yield from pick_from_tables(tables, positions, start)
 
 
-class ParquetScan(DatasetScan):
+class ParquetReader(DatasetReader):
     """Parquet files: a path, a glob, a directory or a list of files.
 
     Parameters
@@ -115,8 +121,8 @@ class ParquetScan(DatasetScan):
     kind = "the Parquet files"
 
     def __init__(self, source: Any) -> None:
-        ds = extras.pyarrow().dataset
-        paths = found(source)
+        ds = optional_imports.pyarrow().dataset
+        paths = resolve_paths(source)
         dataset = self.reading(ds.dataset, paths if len(paths) > 1 else paths[0], **FILES)
         for fragment in dataset.get_fragments():
             self._check(fragment, dataset.schema)
@@ -124,7 +130,7 @@ class ParquetScan(DatasetScan):
 
     def _check(self, fragment: Any, schema: Any) -> None:
         """Arrow fills columns that a file lacks, and casts types, without a word."""
-        same, failure = call_silently(matches, fragment, schema)
+        same, failure = call_silently(has_schema, fragment, schema)
         if failure is not None:
             raise ReadError(
                 f"The Parquet file {fragment.path} must be readable; it is damaged or cut short, "
@@ -137,7 +143,7 @@ class ParquetScan(DatasetScan):
             )
 
 
-class BatchScan(Scan):
+class RecordBatchesReader(RowReader):
     """Arrow record batches, from a list or from a function that returns a new iterator.
 
     Parameters
@@ -150,14 +156,14 @@ class BatchScan(Scan):
     remedy = "check that every iteration gives all batches, with the same columns and types"
 
     def __init__(self, source: Any) -> None:
-        if isinstance(source, Iterator) or is_a(source, "pyarrow", "RecordBatchReader"):
+        if isinstance(source, Iterator) or is_instance(source, "pyarrow", "RecordBatchReader"):
             raise ValueError(ONE_SHOT)
         self._source, self._last = source, None
         first = self.reading(self._first)
         self._schema = first.schema
         self.names = tuple(self._schema.names)
         self.n_columns = len(self.names)
-        distinct(self.names, self.kind)
+        check_distinct_names(self.names, self.kind)
 
     def _batches(self) -> Iterator[Any]:
         batches = iter(self._source() if callable(self._source) else self._source)
@@ -165,7 +171,7 @@ class BatchScan(Scan):
             raise ReadError(ONE_SHOT)
         self._last = batches
         for batch in batches:
-            if not is_a(batch, "pyarrow", "RecordBatch", "Table"):
+            if not is_instance(batch, "pyarrow", "RecordBatch", "Table"):
                 raise ReadError(
                     "Record batches must be pyarrow.RecordBatch or pyarrow.Table; got "
                     f"{type(batch).__name__}."
@@ -181,21 +187,23 @@ class BatchScan(Scan):
         return sum(batch.num_rows for batch in self._batches())
 
     def _empty(self) -> Any:
-        return plain(self._schema.empty_table())
+        return decode_dictionaries(self._schema.empty_table())
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        pa = extras.pyarrow()
+        pa = optional_imports.pyarrow()
         for batch in self._batches():
             if not same_columns(batch.schema, self._schema):
                 raise ReadError(
                     "Record batches must all have the columns of the first one, in its order and "
                     "types; make them the same, for example by Table.cast(schema)."
                 )
-            table = pa.table(batch) if is_a(batch, "pyarrow", "RecordBatch") else batch
-            yield plain(table.select(list(columns) or [0]))  # a table of no columns has no rows
+            table = pa.table(batch) if is_instance(batch, "pyarrow", "RecordBatch") else batch
+            yield decode_dictionaries(
+                table.select(list(columns) or [0])
+            )  # a table of no columns has no rows
 
 
-def matches(file: Any, schema: Any) -> bool:
+def has_schema(file: Any, schema: Any) -> bool:
     """Tell whether a file and the folders it is in have the columns of a schema."""
     wanted = {field.name: value_type(field.type) for field in schema}
     given = {field.name: value_type(field.type) for field in file.physical_schema}
@@ -204,7 +212,7 @@ def matches(file: Any, schema: Any) -> bool:
 
 def folders(file: Any) -> dict[str, Any]:
     """Return the columns that folders are named for, and their value in a file."""
-    ds = extras.pyarrow().dataset
+    ds = optional_imports.pyarrow().dataset
     keys: dict[str, Any] = ds.get_partition_keys(file.partition_expression)
     return keys
 
@@ -216,7 +224,7 @@ def batches_of(
 
     Text comes in dictionaries of one type, whichever type files have: most hold it like this.
     """
-    pa = extras.pyarrow()
+    pa = optional_imports.pyarrow()
     from pyarrow.parquet import ParquetFile
 
     constant = {name: value for name, value in folders(file).items() if name in names}
@@ -246,19 +254,19 @@ def batches_of(
 
 def value_type(kind: Any) -> Any:
     """Return the type of the values, also of those in a dictionary."""
-    types = extras.pyarrow().types
+    types = optional_imports.pyarrow().types
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
 def is_text(kind: Any) -> bool:
     """Tell whether a type is one of text."""
-    types = extras.pyarrow().types
+    types = optional_imports.pyarrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def plain(table: Any) -> Any:
+def decode_dictionaries(table: Any) -> Any:
     """Return a table without dictionaries: those of a stream list what private rows hold."""
-    pa = extras.pyarrow()
+    pa = optional_imports.pyarrow()
     for position, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             decoded = table.column(position).cast(value_type(field.type))
@@ -268,7 +276,11 @@ def plain(table: Any) -> Any:
 
 def same_columns(schema: Any, first: Any) -> bool:
     """Tell whether names and types are the same, dictionaries counting as what they hold."""
-    return bool(plain(schema.empty_table()).schema.equals(plain(first.empty_table()).schema))
+    return bool(
+        decode_dictionaries(schema.empty_table()).schema.equals(
+            decode_dictionaries(first.empty_table()).schema
+        )
+    )
 
 
 def is_path(source: Any) -> bool:
@@ -276,7 +288,7 @@ def is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
-def found(source: Any) -> list[str]:
+def resolve_paths(source: Any) -> list[str]:
     """Return the paths of files, or of one directory."""
     paths: list[str] = []
     for path in map(os.fspath, [source] if is_path(source) else source):

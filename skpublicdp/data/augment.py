@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.columns import Column, Rows, Schema
-from skpublicdp.data.frames import Table
-from skpublicdp.data.reading import pipeline_advice
 from skpublicdp.data.reference import evenly, reference_sample
+from skpublicdp.data.schema import Column, Rows, Schema
+from skpublicdp.data.tables import Table
+from skpublicdp.data.validation import pipeline_advice
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
 Mask = NDArray[np.bool_]
@@ -21,7 +21,7 @@ SIZE = 300
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Filled:
+class AugmentedSample:
     """Public rows, of which some may be made up.
 
     Attributes
@@ -33,22 +33,22 @@ class Filled:
     """
 
     rows: Rows
-    made_up: Mask
+    is_synthetic: Mask
 
 
-def unfilled(rows: Rows) -> Filled:
+def not_augmented(rows: Rows) -> AugmentedSample:
     """Return rows as they are."""
-    return Filled(rows, np.zeros(len(rows), dtype=bool))
+    return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
-def filled(
+def augment_public(
     schema: Schema,
     X_public: Rows,
     tables: Sequence[Table],
     bounded: Collection[int],
     labelled: Mask,
     least: int,
-) -> Filled:
+) -> AugmentedSample:
     """Spread public rows over bounds and declared categories where they say too little.
 
     If there are too few, others are added. If they show fewer than two values of a column, half of
@@ -101,9 +101,9 @@ def filled(
                 NoPublicDataWarning,
             )
         if not known.any():
-            return unfilled(X_public)
+            return not_augmented(X_public)
         others = _spread(schema, X_public[np.arange(SIZE) % m], known)
-        return Filled(np.concatenate([X_public, others]), np.arange(m + SIZE) >= m)
+        return AugmentedSample(np.concatenate([X_public, others]), np.arange(m + SIZE) >= m)
     values = zip(schema.columns, X_public.T, strict=True)
     silent = np.array([_n_values(column, line) < 2 for column, line in values])
     unknown = _names(schema, silent & ~known)
@@ -111,14 +111,14 @@ def filled(
         warn(f"Public rows show fewer than two values of {_listed(unknown)}", NoPublicDataWarning)
     made_up = np.zeros(m, dtype=bool)
     if not (silent & known).any():
-        return unfilled(X_public)
+        return not_augmented(X_public)
     # in no order that rows may have come in, and the same ones for all columns
     order = np.random.default_rng(0).permutation(m)
     order = order[np.argsort(labelled[order], kind="stable")]
     made_up[order[: m // 2]] = True
     rows = X_public.copy()
     rows[made_up] = _spread(schema, X_public[made_up], silent & known)
-    return Filled(rows, made_up)
+    return AugmentedSample(rows, made_up)
 
 
 def _is_known(

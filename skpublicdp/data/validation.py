@@ -16,12 +16,12 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
-from skpublicdp.data.columns import Rows, column_names, not_numbers, to_numbers
-from skpublicdp.data.containers import check_container, check_shape, height
+from skpublicdp.data.containers import check_container, check_shape, count_given_rows
 from skpublicdp.data.description import DescribedRows
-from skpublicdp.data.frames import ANYTHING, CATEGORY, DATE, TEXT, Table, is_frame
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds
-from skpublicdp.data.masks import warn_if_sliced
+from skpublicdp.data.roles import warn_if_sliced
+from skpublicdp.data.schema import Rows, column_names, not_numbers, to_numbers
+from skpublicdp.data.tables import ANYTHING, CATEGORY, DATE, TEXT, Table, is_frame
 from skpublicdp.exceptions import warn
 
 PIPED = (
@@ -191,7 +191,7 @@ def _in_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
             + (f"{', '.join(map(str, unknown[:5]))} is unknown" if unknown else "")
             + (pipeline_advice() if name == "X_public" else ".")
         )
-    return table.ordered(fitted.tolist())
+    return table.select(fitted.tolist())
 
 
 def read_public(
@@ -221,7 +221,7 @@ def read_public(
         return None
     if not isinstance(X_public, DescribedRows):
         check_container(estimator, X_public, "X_public")
-        if height(X_public) == 0:
+        if count_given_rows(X_public) == 0:
             return None
     if isinstance(X_public, DescribedRows):
         X_public = X_public.like(X.container, getattr(estimator, "feature_names_in_", None))

@@ -63,16 +63,6 @@ def _is_yes_or_no(status: Any) -> bool:
     return isinstance(status, bool | int | float) and status in (0, 1)
 
 
-def take(X: Any, positions: NDArray[np.intp]) -> Any:
-    """Select rows of a container before anything of it is converted."""
-    if isinstance(X, list | tuple):
-        return [X[position] for position in positions]
-    if hasattr(X, "iloc"):
-        return X.iloc[positions]
-    # indices of arrow are no arrays
-    return X.take(positions) if hasattr(X, "combine_chunks") else X[positions]
-
-
 def is_missing_person(person: Any) -> bool:
     """Tell whether a group is None, NaN or another mark that does not equal itself."""
     try:
@@ -81,7 +71,9 @@ def is_missing_person(person: Any) -> bool:
         return True
 
 
-def kept_rows(estimator: Any, groups: Any, private: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def cap_rows_per_group(
+    estimator: Any, groups: Any, private: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Return which private rows count: the first few of each person.
 
     Parameters

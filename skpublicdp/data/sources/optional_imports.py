@@ -8,7 +8,7 @@ from typing import Any
 
 
 @contextmanager
-def needed(package: str, extra: str) -> Iterator[None]:
+def explain_missing(package: str, extra: str) -> Iterator[None]:
     """Say what to install if an import fails."""
     try:
         yield
@@ -25,7 +25,7 @@ def needed(package: str, extra: str) -> Iterator[None]:
 
 def pyarrow() -> Any:
     """Import pyarrow with its datasets."""
-    with needed("pyarrow", "arrow"):
+    with explain_missing("pyarrow", "arrow"):
         import pyarrow
         import pyarrow.dataset
     return pyarrow
@@ -33,6 +33,6 @@ def pyarrow() -> Any:
 
 def dask() -> Any:
     """Import Dask."""
-    with needed("dask", "dask"):
+    with explain_missing("dask", "dask"):
         import dask
     return dask

@@ -23,7 +23,7 @@ from skpublicdp.data.column import (
     not_numbers,
     to_numbers,
 )
-from skpublicdp.data.frames import (
+from skpublicdp.data.tables import (
     ANYTHING,
     BOOLEAN,
     DATE,
@@ -85,7 +85,7 @@ class Schema:
         """
         encoded = np.empty(table.shape, order="F")
         coders = [partial(column.encode, clamp=clamp) for column in self.columns]
-        for position, values in self._coded(table, coders, types):
+        for position, values in self._encoded_columns(table, coders, types):
             encoded[:, position] = values
         return encoded
 
@@ -93,16 +93,16 @@ class Schema:
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None = None
     ) -> list[NDArray[Any]]:
         """Return what a function of single values makes of each column; errors are as above."""
-        return [codes for _, codes in self._coded(table, coders, types)]
+        return [codes for _, codes in self._encoded_columns(table, coders, types)]
 
-    def _coded(
+    def _encoded_columns(
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        refusal = NotNumbersError(not_numbers(*self._doubtful(types or table.types)))
+        refusal = NotNumbersError(not_numbers(*self._nullable_names(types or table.types)))
         failed = False
         for position, (column, coder) in enumerate(zip(self.columns, coders, strict=True)):
             if column.categorical:
-                yield position, call_or_raise(table.codes, position, coder, error=refusal)
+                yield position, call_or_raise(table.map_distinct, position, coder, error=refusal)
                 continue
             values = call_or_raise(table.column, position, error=refusal)
             try:
@@ -125,10 +125,10 @@ class Schema:
                 except NotNumbersError:
                     failed = True
         if failed:
-            raise NotNumbersError(not_numbers(*self._doubtful(table.types)))
+            raise NotNumbersError(not_numbers(*self._nullable_names(table.types)))
         return 0
 
-    def _doubtful(self, types: Sequence[ColumnType]) -> tuple[list[str], bool]:
+    def _nullable_names(self, types: Sequence[ColumnType]) -> tuple[list[str], bool]:
         """Return the columns of numbers whose type allows for values that will not do."""
         numeric = [
             (column, type_)
@@ -149,7 +149,7 @@ class Schema:
             [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
         )
 
-    def decode_alone(self, rows: Rows) -> Any:
+    def decode_rowwise(self, rows: Rows) -> Any:
         """Return rows in the container they came in, each as if it were the only one.
 
         No value decides the type of its column: what a function of single rows makes of one row
@@ -159,7 +159,7 @@ class Schema:
         if self.container.library is None:
             return self.container.build(columns)
         held = [
-            self.container.held(decoded, column.values)
+            self.container.typed_column(decoded, column.values)
             for decoded, column in zip(columns, self.columns, strict=True)
         ]
         return self.container.build(*zip(*held, strict=True))
@@ -290,8 +290,8 @@ def _numeric(
         low=low,
         high=high,
         integral=bool(len(distinct) and whole),
-        dated=type_.kind == DATE,
-        origin=origin,
+        is_datetime=type_.kind == DATE,
+        offset=origin,
     )
 
 

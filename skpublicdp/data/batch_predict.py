@@ -10,17 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
-from skpublicdp.data.columns import Column
-from skpublicdp.data.frames import Table
-from skpublicdp.data.reading import check_columns, read_table
-from skpublicdp.data.rows import AsRead, Chunk, RowSource, as_rows, is_rows
+from skpublicdp.data.schema import Column
+from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource, as_rows, is_streamed
+from skpublicdp.data.tables import Table
+from skpublicdp.data.validation import check_columns, read_table
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 
 Rule = Callable[[Table], NDArray[Any]]
 R = TypeVar("R")
 
 
-def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
+def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
     """Return what a rule says of each row, in the order of rows.
 
     Parameters
@@ -49,10 +49,10 @@ def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> ND
     UnknownCategoriesWarning
         If more than half of the values of a categorical column are unknown.
     """
-    if not is_rows(X):
+    if not is_streamed(X):
         return apply_rule(estimator, X, rule, numeric)
     rows = as_rows(X)
-    rows.need_order("Predictions")
+    rows.check_ordered("Predictions")
     return np.concatenate(
         [predictions for predictions, _ in _streamed(estimator, rows, rule, numeric)]
     )
@@ -61,7 +61,7 @@ def each_row(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> ND
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
     """Apply a rule to rows in memory, and warn where most categories are unknown.
 
-    The arguments are those of `each_row`; the rule may return anything.
+    The arguments are those of `predict_batches`; the rule may return anything.
     """
     table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _columns_of(estimator)
@@ -71,7 +71,7 @@ def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool
     return result
 
 
-class ScoresRows:
+class StreamedScoreMixin:
     """Adds to `score` of a classifier or regressor that rows may be streamed.
 
     A subclass has `_rule()`, which returns the rule of `predict` without the estimator around it,
@@ -97,7 +97,7 @@ class ScoresRows:
         float
             The score. It depends on the rows without noise: do not publish that of private ones.
         """
-        if is_rows(X):
+        if is_streamed(X):
             parts = list(_streamed(self, as_rows(X, y), self._rule(), self._numeric))
             predicted, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         else:
@@ -129,11 +129,13 @@ class _CountingTable(Table):
         self._columns = columns
         self.counts = np.zeros((2, len(columns)), dtype=np.int64)
 
-    def codes(self, position: int, code: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+    def map_distinct(
+        self, position: int, code: Callable[[NDArray[Any]], NDArray[Any]]
+    ) -> NDArray[Any]:
         """Return what a function of single values makes of a column."""
         column = self._columns[position] if self._columns else None
         if column is None or not column.categorical or not len(column.values):
-            return super().codes(position, code)
+            return super().map_distinct(position, code)
         dtypes, n_known = [], len(column.values)
 
         def code_and_status(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -142,7 +144,7 @@ class _CountingTable(Table):
             status = (categories >= n_known).astype(np.int64) + (categories > n_known)
             return 3 * codes.astype(np.int64) + status
 
-        pairs = super().codes(position, code_and_status)
+        pairs = super().map_distinct(position, code_and_status)
         self.counts[:, position] += np.bincount(pairs % 3, minlength=3)[:2]
         return (pairs // 3).astype(dtypes[-1])
 
@@ -179,7 +181,7 @@ def _streamed(
         return predictions, labels, counting.counts
 
     counts = np.zeros((2, len(described)), dtype=np.int64)
-    for predictions, labels, of_chunk in rows.map(AsRead(call), columns=columns):
+    for predictions, labels, of_chunk in rows.map(AcceptsDictionaries(call), columns=columns):
         counts += of_chunk
         yield predictions, labels
     _warn_of_unknown(described, counts)

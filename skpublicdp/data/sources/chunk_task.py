@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
-from skpublicdp.data.sources import native
-from skpublicdp.data.sources.scan import bare, is_ours
+from skpublicdp.data.sources.reader import is_package_error, without_traceback
+from skpublicdp.data.tables import pick_column, pick_columns, pick_rows, table_height
 from skpublicdp.exceptions import ReadError
 
-Outcome: TypeAlias = tuple[Any, Exception | None]
+Result: TypeAlias = tuple[Any, Exception | None]
 """A result, or what to raise."""
 
-Piece: TypeAlias = tuple[Any, Any, int]
+RawChunk: TypeAlias = tuple[Any, Any, int]
 """A table, labels that came from elsewhere or None, and the position of the first row."""
 
 
@@ -43,7 +43,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AsRead:
+class AcceptsDictionaries:
     """A function of chunks whose text may come in dictionaries, as files have it."""
 
     function: Callable[[Chunk], Any]
@@ -54,50 +54,50 @@ class AsRead:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Job:
+class ChunkTask:
     """A function of chunks, which columns of a table are the chunk's, and which rows count."""
 
     function: Callable[[Chunk], Any]
-    plain: Callable[[Any], Any]
+    without_dictionaries: Callable[[Any], Any]
     columns: tuple[int, ...]
     label: int | None
-    kept: NDArray[np.bool_] | None = None
-    first: int = 0
+    mask: NDArray[np.bool_] | None = None
+    mask_start: int = 0
 
-    def keeping(self, kept: NDArray[np.bool_] | None, first: int) -> Job:
+    def with_mask(self, kept: NDArray[np.bool_] | None, first: int) -> ChunkTask:
         """Return the same work where only some rows count, by a mask of those from `first` on."""
-        return replace(self, kept=kept, first=first)
+        return replace(self, mask=kept, mask_start=first)
 
-    def __call__(self, piece: Piece) -> Outcome:
+    def __call__(self, piece: RawChunk) -> Result:
         """Call the function; what it raises is one sentence, unless the package wrote it."""
         result, failure = call_silently(self._call, *piece)
         if failure is None:
             return result, None
-        if not is_ours(failure):
+        if not is_package_error(failure):
             failure = ReadError(
                 "Every chunk of rows must hold what its columns promise; one does not, so check "
                 "the types and values of the columns (the message is withheld, as it may quote "
                 "private values)."
             )
-        return None, bare(failure)
+        return None, without_traceback(failure)
 
     def _call(self, table: Any, labels: Any, start: int) -> Any:
         y = labels
         if self.label is not None:
-            y = native.column(self.plain(native.pick_columns(table, [self.label])), 0)
-        if not isinstance(self.function, AsRead):
-            table = self.plain(table)
+            y = pick_column(self.without_dictionaries(pick_columns(table, [self.label])), 0)
+        if not isinstance(self.function, AcceptsDictionaries):
+            table = self.without_dictionaries(table)
         flat = len(getattr(table, "shape", (0, 0))) == 1
-        X = table if flat else native.pick_columns(table, self.columns)
-        if self.kept is not None:
-            at = start - self.first
-            here = np.flatnonzero(self.kept[at : at + native.height(X)])
-            if len(here) < native.height(X):
-                X, y = native.pick_rows(X, here), None if y is None else native.pick_rows(y, here)
+        X = table if flat else pick_columns(table, self.columns)
+        if self.mask is not None:
+            at = start - self.mask_start
+            here = np.flatnonzero(self.mask[at : at + table_height(X)])
+            if len(here) < table_height(X):
+                X, y = pick_rows(X, here), None if y is None else pick_rows(y, here)
         return self.function(Chunk(X, y, start))
 
 
-def in_order(job: Job, pieces: Iterable[Piece], n_threads: int) -> Iterator[Outcome]:
+def map_in_order(job: ChunkTask, pieces: Iterable[RawChunk], n_threads: int) -> Iterator[Result]:
     """Yield outcomes in the order of rows; only a few chunks are in memory at once."""
     if n_threads == 1:
         yield from map(job, pieces)
@@ -116,7 +116,7 @@ def in_order(job: Job, pieces: Iterable[Piece], n_threads: int) -> Iterator[Outc
                 future.cancel()
 
 
-def summed(outcomes: Iterable[Outcome]) -> Outcome:
+def sum_tables(outcomes: Iterable[Result]) -> Result:
     """Add integer tables, or tuples of them, up to the first failure."""
     total: list[Any] = []
     many = False
