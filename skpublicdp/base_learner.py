@@ -18,6 +18,7 @@ from skpublicdp.accounting.decimals import written_below
 from skpublicdp.data.containers import height
 from skpublicdp.data.reading import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
+from skpublicdp.ledger import has_seed
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -184,7 +185,7 @@ def is_seeded(base: Any) -> bool:
     own = getattr(base, "privacy_", None)
     if isinstance(own, PrivacyReceipt):
         return not own.secure_randomness
-    return _parameters(base).get("random_state") is not None
+    return has_seed(base)
 
 
 def with_all_labels(

@@ -30,7 +30,7 @@ FLOORS = {
     "guard": {"threads"},
     "threads": set(),
     "data": {"data", "exceptions", "guard"},
-    "base_learner": {"accounting", "data", "exceptions"},
+    "base_learner": {"accounting", "data", "exceptions", "ledger"},
     "sanitizers": {
         *("sanitizers", "accounting", "card", "data", "exceptions", "guarantees", "hypotheses"),
         *("ledger", "mechanisms", "parameters"),
