@@ -18,6 +18,7 @@ from skpublicdp.accounting.decimals import written_below
 from skpublicdp.data.containers import count_given_rows
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
+from skpublicdp.ledger import has_seed
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -184,7 +185,7 @@ def is_repeatable(base: Any) -> bool:
     receipt = getattr(base, "privacy_", None)
     if isinstance(receipt, PrivacyReceipt):
         return not receipt.secure_randomness
-    return _parameters(base).get("random_state") is not None
+    return has_seed(base)
 
 
 def add_row_per_label(

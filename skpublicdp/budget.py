@@ -36,8 +36,9 @@ N_SEEDED = "SELECT count(*) FROM entries WHERE seeded"
 
 SEEDED_TWICE = (
     "A budget admits one fit with a random_state, and this one has had it: two fits with the same "
-    "seed have the same noise, which their difference removes. Use random_state=None; a budget "
-    "made with for_tests=True admits any number, for tests and examples without private data."
+    "seed have the same noise, which their difference removes. Use random_state=None, also in the "
+    "parts of an estimator, and no ensemble that sets seeds, such as BaggingClassifier; for tests "
+    "without private data there is PrivacyBudget(..., for_tests=True)."
 )
 
 
@@ -59,7 +60,8 @@ class Entry(NamedTuple):
     group : str or None
         The disjoint group of rows.
     seeded : bool
-        Whether its randomness came from a `random_state`.
+        Whether its randomness came from a `random_state`, or an earlier version did not write down
+        whether it did.
     """
 
     number: int
@@ -92,6 +94,9 @@ class Remaining(NamedTuple):
     draw: float
     gaussian: float
     approximate: float
+
+    def __bool__(self) -> bool:
+        return any(self)
 
     def __repr__(self) -> str:
         left = ", ".join(

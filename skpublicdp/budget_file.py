@@ -22,11 +22,12 @@ CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, who TEXT NOT NULL,
     event TEXT NOT NULL, n_rows INTEGER NOT NULL, disjoint TEXT NOT NULL, total TEXT NOT NULL,
-    ticket TEXT UNIQUE, seeded INTEGER NOT NULL DEFAULT 0
+    ticket TEXT UNIQUE, seeded INTEGER NOT NULL DEFAULT 1
 );
 """
 """`disjoint` is a group, or empty; `total` is what its own entries have spent with this one;
-`seeded` is 1 if the noise came from a `random_state`, of which nothing else is kept."""
+`seeded` is 1 if the noise came from a `random_state`, of which nothing else is kept, or
+if an earlier version wrote the entry, which does not say."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class BudgetFile:
                 columns = connection.execute("PRAGMA table_info(entries)").fetchall()
                 if "seeded" not in {column[1] for column in columns}:  # of an earlier version
                     connection.execute(
-                        "ALTER TABLE entries ADD COLUMN seeded INTEGER NOT NULL DEFAULT 0"
+                        "ALTER TABLE entries ADD COLUMN seeded INTEGER NOT NULL DEFAULT 1"
                     )
                 known = dict(connection.execute("SELECT name, value FROM terms").fetchall())
                 if not known:

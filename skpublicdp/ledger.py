@@ -9,7 +9,7 @@ docs/proofs/budgets.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -62,9 +62,10 @@ tell two equally likely ones apart in 1 / (1 + e^-10) = 99.995% of the cases. Be
 means little (Ponomareva et al. 2023, How to DP-fy ML, tier 3). That rate bounds other plans."""
 
 SEEDED = (
-    "{} is charged to a budget and its noise comes from a random_state: whoever has or guesses the "
-    "seed can remove the noise, and so can two fits with the same seed. Use random_state=None for "
-    "private data, and a PrivacyBudget with for_tests=True in tests and examples."
+    "{} is charged to a budget and its noise comes from a random_state (its own, that of a part of "
+    "it, or one that an ensemble such as BaggingClassifier sets): whoever has or guesses the seed "
+    "can remove the noise, and so can two fits with the same seed. Use random_state=None and no "
+    "such ensemble; for tests without private data there is PrivacyBudget(..., for_tests=True)."
 )
 
 
@@ -181,7 +182,7 @@ class Ledger:
             "random_state": estimator.random_state,
             "budget": estimator.budget,
             "rows_per_person": getattr(estimator, "max_rows_per_group", None),
-            "seeded_parts": any(map(_has_seed, estimator.get_params(deep=True).values())),
+            "seeded_parts": any(map(has_seed, estimator.get_params(deep=False).values())),
         }
         return cls(event=event, who=type(estimator).__name__, **known | settings)
 
@@ -489,12 +490,20 @@ class Ledger:
         return sampler(spread, table.size, self._bits).reshape(table.shape)
 
 
-def _has_seed(parameter: Any) -> bool:
-    """Indicate whether a parameter is a private learner or sanitizer with a `random_state`."""
+def has_seed(parameter: Any) -> bool:
+    """Indicate whether a private learner or sanitizer, or one in a list, has a `random_state`.
+
+    A seed of another name, and one that is no parameter, cannot be seen.
+    """
+    if isinstance(parameter, Mapping):
+        return any(map(has_seed, parameter.values()))
+    if isinstance(parameter, list | tuple):
+        return any(map(has_seed, parameter))
     if not hasattr(parameter, "get_params") or isinstance(parameter, type):
         return False
-    known = parameter.get_params(deep=False)
-    return "epsilon" in known and known.get("random_state") is not None
+    parameters = parameter.get_params(deep=False)
+    seeded = "epsilon" in parameters and parameters.get("random_state") is not None
+    return seeded or any(map(has_seed, parameters.values()))
 
 
 def public_seed(random_state: Any) -> int:

@@ -35,7 +35,7 @@ FLOORS = {
     "_internal.redaction": {"_internal.threads"},
     "_internal.threads": set(),
     "data": {"data", "exceptions", "_internal.redaction"},
-    "base_learner": {"accounting", "data", "exceptions"},
+    "base_learner": {"accounting", "data", "exceptions", "ledger"},
     "sanitizers": {
         *(
             "sanitizers",

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
@@ -219,10 +219,55 @@ def test_a_file_of_an_earlier_version_is_no_budget_for_tests(tmp_path):
         connection.execute("DELETE FROM terms WHERE name = 'for_tests'")
         connection.commit()
     budget = PrivacyBudget(5, path=path)
-    assert [(entry.who, entry.seeded) for entry in budget.ledger] == [("before", False)]
-    budget.spend(Pure(QUARTER), seeded=True)
+    # whether it was seeded is not known
+    assert [(entry.who, entry.seeded) for entry in budget.ledger] == [("before", True)]
+    budget.spend(Pure(QUARTER))
     with pytest.raises(PrivacyBudgetError, match="admits one fit with a random_state"):
         budget.check(Pure(QUARTER), seeded=True)
+
+
+class Committee(ClassifierMixin, BaseEstimator):
+    """A private learner of somebody else, whose members are a list."""
+
+    protects_all_rows = True
+
+    def __init__(self, epsilon=1.0, members=(), classes=None):
+        self.epsilon, self.members, self.classes = epsilon, members, classes
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        epsilon = self.epsilon / len(self.members)
+        self.members_ = [
+            clone(one).set_params(epsilon=epsilon, classes=self.classes).fit(X, y)
+            for one in self.members
+        ]
+        return self
+
+    def predict(self, X):
+        return self.members_[0].predict(X)
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+def test_seeds_in_lists_of_learners_are_seen():
+    budget = PrivacyBudget(5)
+    base = Committee(members=[SemiPrivateClassifier(Stumps(), random_state=0)])
+    learner = LabelBoostClassifier(base, hypotheses=Stumps(), budget=budget, classes=[0, 1])
+    with pytest.warns(SeededRandomnessWarning):
+        fitted = learner.fit(X, HALF_LABELLED)
+    assert not fitted.privacy_.secure_randomness
+    with pytest.raises(PrivacyBudgetError, match="admits one fit with a random_state"):
+        clone(learner).fit(X, HALF_LABELLED)
+    grid = {"members": [base.members, [SemiPrivateClassifier(Stumps())]]}
+    search = SemiPrivateSearchCV(Committee(members=[SemiPrivateClassifier()]), grid)
+    with pytest.raises(ValueError, match="must have random_state=None"):
+        search.fit(X, Y)
+
+
+def test_nothing_that_remains_is_false():
+    budget = PrivacyBudget(1)
+    assert budget.remaining()
+    budget.spend(Pure(Fraction(1)))
+    assert not budget.remaining()
 
 
 # a fresh budget and a plan that takes all of it

@@ -210,7 +210,7 @@ class TestTable:
 
     def test_other_queries_have_none(self):
         mine = fitted(CustomQueries(lambda rows: rows["age"] > 30))
-        with pytest.raises(ValueError, match="released with MarginalQueries"):
+        with pytest.raises(ValueError, match="needs a release of tables"):
             mine.table("age")
         assert mine.answer([[0]])[0] == pytest.approx((PEOPLE["age"] > 30).mean(), abs=0.03)
         low, high = mine.interval([[0]])[0]

@@ -123,7 +123,8 @@ class PrivacyReceipt:
 
     def delta_at(self, epsilon: float) -> float:
         """Return the least δ that is proved at some ε, by itself or by the guarantee."""
-        proved = plan_delta(self.event, Fraction(epsilon))
+        # of a tiny ε the plan says no more than the guarantee, and takes a fine grid to say it
+        proved = plan_delta(self.event, Fraction(epsilon)) if self.epsilon > 1e-12 else 1.0
         lost = (math.exp(min(self.epsilon, 700.0)) - math.exp(epsilon)) * (1 - self.delta)
         promised = self.delta + max(0.0, lost / (1 + math.exp(min(self.epsilon, 700.0))))
         return min(proved, promised * (1 + 1e-12), 1.0)

@@ -264,12 +264,14 @@ def not_numbers(names: Sequence[str], nullable: bool = False) -> str:
     if nullable:
         return (
             f"{columns} must hold numbers only, as among the public rows, and some value is "
-            "neither a number nor missing (where is withheld); convert such values, or drop it."
+            "neither a number nor missing (where is withheld); convert such values, or drop the "
+            "column."
         )
     return (
         f"{columns} must hold numbers only, none missing or infinite (each argument must be a "
         "string that is a number, or a number), and some value is not (where is withheld): X "
-        "contains NaN, infinity, a value too large for float64, or text; drop such rows, fill "
-        "them in by PublicFit(SimpleImputer()) or encode text by PublicFit(OneHotEncoder()) (for "
-        "labels, SemiPrivateBoostingClassifier takes both as they are)."
+        "contains NaN, infinity, a value too large for float64, or text; fill in by "
+        "PublicFit(SimpleImputer()), or encode text by PublicFit(OneHotEncoder("
+        "sparse_output=False, handle_unknown='ignore')) (for labels, SemiPrivateBoostingClassifier "
+        "takes both as they are)."
     )

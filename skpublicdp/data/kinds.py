@@ -66,8 +66,8 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     ValueError
         Names the first such column.
     """
-    columns_at_fit: Sequence[Column | str]
-    columns_at_fit = getattr(estimator, "_columns_at_fit", None) or estimator._kinds
+    kinds: Sequence[str] = getattr(estimator, "_kinds", ())
+    columns_at_fit: Sequence[Column | str] = getattr(estimator, "_columns_at_fit", kinds)
     names = column_names(table)
     for name, at_fit, type_ in zip(names, columns_at_fit, table.types, strict=False):
         new_kind = _kind(type_)
@@ -80,10 +80,15 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
         in_array = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
         categorical = isinstance(at_fit, Column) and at_fit.categorical
         if not accepted and (categorical or not in_array):
-            raise ValueError(
-                f"Column {name} must hold {expected}, as at fit; got {type_.kind}: convert it to "
-                "the kind of values that fit was given."
-            )
+            raise ValueError(another_kind(name, expected, type_.kind))
+
+
+def another_kind(name: str, expected: str, given: str) -> str:
+    """Return the message about a column of another kind than at fit."""
+    return (
+        f"Column {name} must hold {expected}, as at fit; got {given}: convert it to the kind of "
+        "values that fit was given."
+    )
 
 
 _ACCEPTED = {

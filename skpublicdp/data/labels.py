@@ -76,10 +76,15 @@ def _refusal(kind: str, listed: bool, name: str = "y") -> RefusedError:
     else:
         faults = f"missing labels{unlisted} or mixed ones"
         rule = f"labels must be {_KINDS}, the numbers whole and below 2**53"
+    if name == "y_public":
+        return RefusedError(
+            f"{name} contains {faults}: mark rows without a label by -1, and use "
+            f"SemiPrivateBoostingRegressor for continuous numbers; {rule}."
+        )
     return RefusedError(
-        f"{name} contains {faults}, and which is withheld, as labels are private: remove private "
-        "rows without a label, mark public rows without one by -1, and use "
-        f"SemiPrivateBoostingRegressor for continuous numbers; {rule}."
+        f"{name} contains {faults}, and which is withheld, as labels are private: give rows "
+        "without a label one of their own, or leave them out if the number of rows may then be "
+        f"known, and use SemiPrivateBoostingRegressor for continuous numbers; {rule}."
     )
 
 

@@ -18,10 +18,10 @@ from sklearn.utils.validation import validate_data
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
 from skpublicdp.data.containers import check_container, check_shape, count_given_rows
 from skpublicdp.data.description import DescribedRows
-from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds
+from skpublicdp.data.kinds import another_kind, check_kinds_at_prediction, keep_kinds
 from skpublicdp.data.roles import warn_if_sliced
 from skpublicdp.data.schema import Rows, column_names, not_numbers, to_numbers
-from skpublicdp.data.tables import ANYTHING, CATEGORY, DATE, TEXT, Table, is_frame
+from skpublicdp.data.tables import ANYTHING, CATEGORY, DATE, NUMBER, TEXT, Table, is_frame
 from skpublicdp.exceptions import warn
 
 PIPED = (
@@ -103,6 +103,8 @@ def check_columns(
     check_types(table)
     for name, type_ in zip(column_names(table), table.types, strict=True):
         if numeric and table.is_frame and type_.kind in (TEXT, CATEGORY):
+            if kinds and not reset:
+                raise NotNumbersError(another_kind(name, NUMBER, type_.kind))
             raise NotNumbersError(_encode_it(estimator, name, type_.kind))
     if reset:
         keep_kinds(estimator, table, numeric=numeric)

@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from skpublicdp.base_learner import check_base
+from skpublicdp.ledger import has_seed
 from skpublicdp.preprocessing import PublicFit
 from skpublicdp.semi_private import SemiPrivateClassifier
 
@@ -161,6 +162,8 @@ def _candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
         for name, value in learner.get_params().items()
         if name.rsplit("__", 1)[-1] == "random_state" and value is not None
     ]
+    if not seeded_names and has_seed(learner):
+        seeded_names = ["random_state"]  # of a learner in a list
     if seeded_names:
         raise ValueError(
             f"estimator must have {seeded_names[0]}=None, and {type(learner).__name__} has its "

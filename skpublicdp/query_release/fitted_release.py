@@ -108,7 +108,10 @@ class Released:
         """Return the cells of a table with fractions and intervals, as a frame or a dict."""
         queries = self.queries
         if not isinstance(queries, MarginalQueries):
-            raise ValueError("Tables are released with MarginalQueries.")
+            raise ValueError(
+                "table needs a release of tables, queries=MarginalQueries(); of a single column "
+                "there are histogram and cdf."
+            )
         if not positions or len(set(positions)) < len(positions):
             raise ValueError("columns must be one or more different columns.")
         Q, values = queries.cells_of(positions)

@@ -18,6 +18,7 @@ from skpublicdp.query_release.fitted_release import Released, bind
 from skpublicdp.query_release.pmw.cover import Arrangement
 from skpublicdp.query_release.pmw.rounds import Plan, plan_rounds, play
 from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.spending import default_delta
 from skpublicdp.query_release.weighted_rows import WeightedRows
 
 Floats = NDArray[np.float64]
@@ -118,14 +119,21 @@ def _remedy(
     left = target - radius
     if left <= (rounds if enough is None else max(rounds, enough / 2)):
         return f"an error of {target:g} takes more than these {n_public} public rows"
-    needed = n_rounds_release(
-        left,
-        float(estimator.beta),
-        max(float(ledger.epsilon), 1e-9),  # a smaller ε takes more rows than anybody has
-        float(ledger.delta),
-        arrangement.n_queries,
-        arrangement.log_cells,
-        rows_per_person=ledger.rows_per_person,
-        enough=enough,
-    )
+
+    def rows_needed(delta: float) -> int:
+        return n_rounds_release(
+            left,
+            float(estimator.beta),
+            max(float(ledger.epsilon), 1e-9),  # a smaller ε takes more rows than anybody has
+            delta,
+            arrangement.n_queries,
+            arrangement.log_cells,
+            rows_per_person=ledger.rows_per_person,
+            enough=enough,
+        )
+
+    needed = rows_needed(float(ledger.delta))
+    if estimator.delta is None:  # the default falls with the number of rows
+        while (more := rows_needed(default_delta(needed))) > needed:
+            needed = more
     return f"an error of {target:g} takes {needed} private rows with these {n_public} public ones"
