@@ -106,8 +106,8 @@ MUTANTS = (
         "votes of rows that weigh more than one",
         SENSITIVITY,
         "boosting/private_trees.py",
-        "            drawn,\n            MAX_ROW_WEIGHT,\n",
-        "            drawn,\n            1,\n",
+        "            event,\n            MAX_ROW_WEIGHT,\n",
+        "            event,\n            1,\n",
         (f"{CLASSIFIER}, votes",),
     ),
     Mutant(
