@@ -262,7 +262,7 @@ def test_three_labels_and_little_budget(parameters):
     """Trees alone, the leaves of which are measured: sums would be too loud, and votes were."""
     clf = fitted(y=THREE, epsilon=0.1, **parameters)
     names = [spent.name for spent in clf.privacy_.mechanisms]
-    draw, sums = "exponential mechanism, exact draw of a tree", "noisy sums of residuals over its "
+    draw, sums = "exponential mechanism, exact draw of a tree", "noisy gradient sums of its "
     assert names == [draw, sums + "leaves"] * len(clf.trees_)
     assert clf.score(NEW, NEW_THREE) > 0.87
     assert min(tree.deviations.min() for tree in clf.trees_) > 0

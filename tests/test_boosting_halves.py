@@ -268,7 +268,7 @@ def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
     assert len(looks(clf)) == 2
     assert clf.drift_ > 1.6
     names = [m.name for m in clf.privacy_.mechanisms]
-    sums = [k for k, name in enumerate(names) if "sums of residuals over cells" in name]
+    sums = [k for k, name in enumerate(names) if "gradient histogram" in name]
     assert max(k for k, name in enumerate(names) if name == LOOK) < min(sums)
     # cells are where private rows are: of the public ones, three quarters are in the last cells
     below = clf.shapes_[0].shares[: len(clf.shapes_[0].cuts) // 2]

@@ -216,11 +216,11 @@ def test_true_constraints_do_no_harm():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"town": 1}, "monotonic_cst must name columns of X; got 'town', which is none"),
-        ({3: 1}, "monotonic_cst must name columns of X; got 3, which is none"),
-        ([1, 0], r"hold one for each of 3 columns, of the values .*; got \[1, 0\]"),
-        ([1, [0], 0], r"hold one for each of 3 columns, of the values .*; got \[1, \[0\], 0\]"),
-        ({"age": 2}, r"hold one for each of 3 columns, of the values .*; got \{'age': 2\}"),
+        ({"town": 1}, "monotonic_cst must name columns of X; 'town' is not one of them"),
+        ({3: 1}, "monotonic_cst must name columns of X; 3 is not one of them"),
+        ([1, 0], r"a sequence of 3 values, one per column, .*; got \[1, 0\]"),
+        ([1, [0], 0], r"a sequence of 3 values, one per column, .*; got \[1, \[0\], 0\]"),
+        ({"age": 2}, r"a sequence of 3 values, one per column, .*; got \{'age': 2\}"),
         ({"job": 1}, "must be 0 for categorical columns; column job is one"),
     ],
 )

@@ -94,7 +94,7 @@ def fitted_on_numbers(estimator, library):
 
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
-    monkeypatch.setattr("skpublicdp.query_release.synthetic.DRAWN", 2000)
+    monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 2000)
 
 
 @LIBRARIES

@@ -26,7 +26,7 @@ from skpublicdp.metrics.noisy_counts import (
 from skpublicdp.metrics.score_bins import make_score_bins
 from skpublicdp.metrics.score_intervals import share_interval
 from skpublicdp.metrics.scores import FAILURE_SHARES
-from skpublicdp.query_release.spending import part_of
+from skpublicdp.query_release.spending import scaled_noise
 from tests.helpers import FALSE_ALARM
 from tests.test_metrics import Scored, Silent
 
@@ -230,7 +230,7 @@ def drawn_tables(world, n, epsilon, delta, repeats, release):
     rng = np.random.default_rng(n)
     event = Gaussian(gaussian_mu_squared(epsilon, delta)) if delta else Pure(epsilon)
     share = accuracy_share(event, n) if release else Fraction(0)
-    bins = make_score_bins(part_of(event, 1 - share), n, "predict_proba", 0.5)
+    bins = make_score_bins(scaled_noise(event, 1 - share), n, "predict_proba", 0.5)
     law = world.law(bins)
     right = np.stack(
         [
@@ -243,11 +243,11 @@ def drawn_tables(world, n, epsilon, delta, repeats, release):
         table, count = rng.multinomial(n, law.ravel()).reshape(law.shape), None
         if release:
             total = np.array([table[right].sum()])
-            count = release_n_correct(total, n, part_of(event, share), ledger)
+            count = release_n_correct(total, n, scaled_noise(event, share), ledger)
         settings = (right, count) if release else (None, None)
         right_in_all = count.value if release else 0
         yield (
-            release_contingency_table(table, n, part_of(event, 1 - share), ledger, *settings),
+            release_contingency_table(table, n, scaled_noise(event, 1 - share), ledger, *settings),
             right_in_all,
         )
 
@@ -278,7 +278,7 @@ def check_area(world, n, epsilon, delta=0.0, repeats=1400):
         failure, covered, width, held = 0.05, 0, 0.0, (-np.inf, np.inf)
         event = Gaussian(gaussian_mu_squared(epsilon, delta)) if delta else Pure(epsilon)
         if release:
-            event = part_of(event, accuracy_share(event, n))
+            event = scaled_noise(event, accuracy_share(event, n))
             held = values_that_hold(n, world.accuracy, event, failure * FAILURE_SHARES["accuracy"])
             failure *= FAILURE_SHARES["roc_auc"]
         for table, right in drawn_tables(world, n, epsilon, delta, repeats, release):

@@ -10,12 +10,12 @@ from scipy.stats import binom, norm
 
 from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.binomial_intervals import share_bounds
-from skpublicdp.query_release.marginals.count import cells, check_workload, marginal_tables
-from skpublicdp.query_release.marginals.model import closure
+from skpublicdp.query_release.binomial_intervals import binomial_bounds
+from skpublicdp.query_release.marginals.count import check_workload, marginal_tables, ravel_codes
+from skpublicdp.query_release.marginals.model import downward_closure
 from skpublicdp.query_release.marginals.release import MarginalRelease, release_marginals
-from skpublicdp.query_release.synthetic import rows_with_tables
-from skpublicdp.query_release.weighted_rows import spread_over
+from skpublicdp.query_release.synthetic import synthesize
+from skpublicdp.query_release.weighted_rows import spread_weights
 from tests.helpers import FALSE_ALARM
 from tests.kit import Recorder
 
@@ -210,7 +210,9 @@ def test_a_release_holds_no_count():
     private, public = population(3000, 0), population(300, 1)
     released = release(private, public)
     held = arrays_in(released, [])
-    counts = separate(marginal_tables(private, closure(PAIRS), SIZES), closure(PAIRS))
+    counts = separate(
+        marginal_tables(private, downward_closure(PAIRS), SIZES), downward_closure(PAIRS)
+    )
     assert len(held) >= 3 * len(counts)  # and what intervals are made of
     for array in held:
         assert array.dtype == np.float64
@@ -230,7 +232,7 @@ class TestReleases:
             released = release(
                 population(1000, 0), population(n_public, 1), workload, delta=delta, epsilon=epsilon
             )
-            assert [*released.fractions] == closure(workload)
+            assert [*released.fractions] == downward_closure(workload)
             for columns, table in released.fractions.items():
                 assert table.shape == tuple(SIZES[column] for column in columns)
                 assert table.min() >= 0
@@ -307,7 +309,7 @@ class TestReleases:
                     np.testing.assert_allclose(table, 1)
 
     @pytest.mark.parametrize(
-        ("changes", "message"),
+        ("changes", "project_measurement"),
         [
             ({"workload": []}, "at least one marginal"),
             ({"workload": [(0, 4)]}, "distinct columns"),
@@ -373,7 +375,7 @@ def held(n_public, tilt, epsilon, delta=1e-6, runs=25, n=3000):
             low, high = released.intervals(columns, codes, 0.95).T
             of_fit.append((low <= true.ravel()) & (true.ravel() <= high))
             one = released.measured[columns]
-            low, high = share_bounds(
+            low, high = binomial_bounds(
                 one.values, one.variance, n, 0.025 / n_cells, gaussian=released.gaussian
             )
             together.append(((low <= true) & (true <= high)).all())
@@ -414,39 +416,39 @@ def test_intervals_hold_together_under_laplace_noise(epsilon):
 
 class TestRows:
     def tables(self, workload=PAIRS):
-        return {columns: margin(truth(), columns) for columns in closure(workload)}
+        return {columns: margin(truth(), columns) for columns in downward_closure(workload)}
 
     @pytest.mark.parametrize("n_public", [0, 30, 3000])
     def test_their_tables_are_the_given_ones(self, n_public):
         fractions, public = self.tables(), population(n_public, 0)
-        rows, weights = rows_with_tables(fractions, PAIRS, SIZES, public, float(n_public))
+        rows, weights = synthesize(fractions, PAIRS, SIZES, public, float(n_public))
         assert weights.min() > 0
         assert weights.sum() == pytest.approx(1)
         for columns in PAIRS:
             wanted = fractions[columns].ravel()
-            found = np.bincount(cells(rows, columns, SIZES), weights, minlength=len(wanted))
+            found = np.bincount(ravel_codes(rows, columns, SIZES), weights, minlength=len(wanted))
             assert np.abs(found - wanted).sum() < 0.02
 
     def test_cells_that_no_row_shows_are_reached(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.query_release.synthetic.DRAWN", 10)
+        monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 10)
         fractions, public = self.tables(), population(3, 0)
-        rows, weights = rows_with_tables(fractions, PAIRS, SIZES, public, 3.0)
+        rows, weights = synthesize(fractions, PAIRS, SIZES, public, 3.0)
         assert weights.min() > 0
         for columns in PAIRS:
-            shown = np.unique(cells(rows, columns, SIZES))
+            shown = np.unique(ravel_codes(rows, columns, SIZES))
             assert np.isin(np.flatnonzero(fractions[columns] > 1e-6), shown).all()
 
     def test_nothing_is_drawn_anew(self):
         fractions, public = self.tables(), population(30, 0)
-        one, two = (rows_with_tables(fractions, PAIRS, SIZES, public, 30.0) for _ in range(2))
+        one, two = (synthesize(fractions, PAIRS, SIZES, public, 30.0) for _ in range(2))
         for mine, same in zip(one, two, strict=True):
             np.testing.assert_array_equal(mine, same)
 
     def test_columns_without_a_table(self):
         fractions = self.tables([(0, 1)])
-        rows, weights = rows_with_tables(fractions, [(0, 1)], SIZES, population(0, 0), 0.0)
+        rows, weights = synthesize(fractions, [(0, 1)], SIZES, population(0, 0), 0.0)
         assert set(rows[:, 2]) == set(range(5))
-        found = np.bincount(cells(rows, (0, 1), SIZES), weights, minlength=12)
+        found = np.bincount(ravel_codes(rows, (0, 1), SIZES), weights, minlength=12)
         assert np.abs(found - fractions[0, 1].ravel()).sum() < 0.02
 
     @pytest.mark.parametrize("size", [2, 2**40])
@@ -457,7 +459,7 @@ class TestRows:
         support, public = few[np.arange(20) % 8], few[generator.integers(7, size=9)]
         weights = generator.dirichlet(np.ones(20))
         others, X_public = np.arange(20.0)[:, None], np.arange(20.0, 29)[:, None]
-        carrier = spread_over(support, weights, public, X_public, others)
+        carrier = spread_weights(support, weights, public, X_public, others)
         codes = np.concatenate([support, public])[carrier.rows[:, 0].astype(int)]
         for code in few:
             here = carrier.weights[(codes == code).all(axis=1)]

@@ -104,7 +104,7 @@ RUNS.remove(("custom lacking", "pmw"))  # which needs public rows that have all 
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
     """How many rows are drawn from released tables does not matter to who sees what."""
-    monkeypatch.setattr("skpublicdp.query_release.synthetic.DRAWN", 500)
+    monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 500)
 
 
 def budgets(case, method):

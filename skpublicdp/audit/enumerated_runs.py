@@ -152,7 +152,7 @@ def worst_ratio(one: dict[Any, Any], other: dict[Any, Any], epsilon: Any) -> Fra
     Parameters
     ----------
     one, other : dict
-        Of `by_release`, for neighbouring data sets.
+        Of `index_by_release`, for neighbouring data sets.
     epsilon : Fraction
         Relative to it.
 

@@ -1,4 +1,4 @@
-"""Yes/no questions about the cells of a row: what vote trees ask."""
+"""Splits on bins: candidate splits, application of trees, and joint tables of splits."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from skpublicdp.typing import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class BinSplits(Predicates):
-    """Predicates "is the cell of this column within a range".
+    """Splits that test whether the bin of a column is within a range.
 
     Attributes
     ----------
-    features : ndarray of intp, shape (n_questions,)
-        Column each one looks at.
-    first_bin, last_bin : ndarray of intp, shape (n_questions,)
-        The range, both ends included.
-    texts : ndarray of object, shape (n_questions, 2)
-        The question and its opposite in words.
+    features : ndarray of intp, shape (n_splits,)
+        Column of each split.
+    first_bin, last_bin : ndarray of intp, shape (n_splits,)
+        Ends of the range, both included.
+    texts : ndarray of object, shape (n_splits, 2)
+        Text of each split and of its opposite.
     """
 
     features: NDArray[np.intp]
@@ -48,177 +48,194 @@ class BinSplits(Predicates):
         )
 
     def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
-        """Write 1 for each row of which the answer is yes."""
+        """Write 1 for each row that meets the split."""
         out[:] = self.contains(predicate, column)
 
     def contains(self, predicate: int, column: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell of which rows the answer is yes."""
-        # beside integers of Python bytes stay bytes
-        found: NDArray[np.bool_] = column >= int(self.first_bin[predicate])
-        found &= column <= int(self.last_bin[predicate])
-        return found
+        """Indicate which rows meet the split."""
+        # comparison with Python integers keeps arrays of bytes as they are
+        is_inside: NDArray[np.bool_] = column >= int(self.first_bin[predicate])
+        is_inside &= column <= int(self.last_bin[predicate])
+        return is_inside
 
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
-        """Return a question, or its opposite, in words."""
+        """Return the text of a split, or of its opposite."""
         text: str = self.texts[predicate, 0 if above else 1]
         return f"{names[self.features[predicate]]} {text}"
 
     def span(self, predicate: int) -> tuple[float, float]:
-        """Return the cells of the range: above the one before it, up to its last."""
+        """Return the range as a half-open interval: above the first value, up to the second."""
         return float(self.first_bin[predicate]) - 1, float(self.last_bin[predicate])
 
 
-def refine_splits(asked: BinSplits, features: Binner, finer: Binner) -> BinSplits:
-    """Ask the same of cells that were cut further."""
-    first, last = asked.first_bin.astype(np.intp), asked.last_bin.astype(np.intp)
+def refine_splits(splits: BinSplits, features: Binner, finer: Binner) -> BinSplits:
+    """Return the same splits in terms of finer bins."""
+    first, last = splits.first_bin.astype(np.intp), splits.last_bin.astype(np.intp)
     for position, (old, new) in enumerate(zip(features.columns, finer.columns, strict=True)):
-        mine = asked.features == position
-        # where the old cells begin among the new ones
-        begins = np.searchsorted(old.coarse_bins(new), np.arange(old.size + 1))
-        first[mine], last[mine] = begins[first[mine]], begins[last[mine] + 1] - 1
-    return BinSplits(asked.features, first, last, asked.texts)
+        in_column = splits.features == position
+        # first finer bin of each old bin
+        starts = np.searchsorted(old.coarse_bins(new), np.arange(old.size + 1))
+        first[in_column], last[in_column] = (
+            starts[first[in_column]],
+            starts[last[in_column] + 1] - 1,
+        )
+    return BinSplits(splits.features, first, last, splits.texts)
 
 
-def apply_tree(asked: Predicates, columns: Codes | list[Codes]) -> Codes:
-    """Return the leaf that each row ends in, as `DecisionTree.apply` does; several times as fast.
+def apply_tree(splits: Predicates, columns: Codes | list[Codes]) -> Codes:
+    """Return the leaf of each row, as `DecisionTree.apply` does, but several times as fast.
 
     Parameters
     ----------
-    asked : BinSplits
-        What the tree asks, breadth first: `DecisionTree.splits`.
+    splits : BinSplits
+        Splits of the tree in breadth-first order: `DecisionTree.splits`.
     columns : sequence of ndarray of int, shape (n,)
-        The cells of rows.
+        Bin codes of each column.
     """
-    assert isinstance(asked, BinSplits)
+    assert isinstance(splits, BinSplits)
     leaf = np.zeros(len(columns[0]), dtype=np.uint8)
-    bits: list[NDArray[np.bool_]] = []
-    for first in (2**depth - 1 for depth in range((len(asked) + 1).bit_length() - 1)):
+    path_bits: list[NDArray[np.bool_]] = []
+    for first in (2**depth - 1 for depth in range((len(splits) + 1).bit_length() - 1)):
         answers = [
-            asked.contains(node, columns[asked.features[node]])
+            splits.contains(node, columns[splits.features[node]])
             for node in range(first, 2 * first + 1)
         ]
-        for bit in reversed(bits):
+        # each earlier bit selects one of two neighbouring nodes
+        for bit in reversed(path_bits):
             pairs = zip(answers[::2], answers[1::2], strict=True)
             answers = [no ^ (bit & (no ^ yes)) for no, yes in pairs]
-        bits += answers
+        path_bits += answers
         leaf *= 2
         leaf += answers[0]
     return leaf
 
 
 MIN_SPLITS_PER_COLUMN, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
-"""With more questions for each column, and rows, adding up by cells is faster than by answers."""
+"""From these numbers of splits per column and of rows, by order, summing by bins is faster."""
 
 
 def joint_gradient_sums(
-    asked: Predicates, order: int, codes: Codes, sizes: list[int], values: Floats
+    splits: Predicates, order: int, codes: Codes, sizes: list[int], values: Floats
 ) -> Integers:
-    """Add up values over the rows that meet one, two or three questions at a time.
+    """Return the sums of values over the rows that meet two or three splits at a time.
+
+    With many splits, values are summed over tuples of bins first and then contracted with the
+    split indicators of each bin. The result equals `contingency_table`.
 
     Parameters
     ----------
-    asked : BinSplits
-        The questions.
+    splits : BinSplits
+        The splits.
     order : int
-        How many of them are met at a time.
+        Number of splits that are met at a time; a split may be repeated, and index 0 is no split.
     codes : ndarray of int, shape (n_columns, n)
-        The cells of rows.
+        Bin codes of the rows.
     sizes : list of int
-        Number of cells of each column.
+        Number of bins of each column.
     values : ndarray of float64, shape (n,)
         Integers.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_splits + 1,) * order
+        The sums.
     """
-    assert isinstance(asked, BinSplits)
-    few = len(asked) < MIN_SPLITS_PER_COLUMN.get(order, np.inf) * len(codes)
-    if few or len(values) < MIN_TABLE_ROWS[order]:
+    assert isinstance(splits, BinSplits)
+    has_few_splits = len(splits) < MIN_SPLITS_PER_COLUMN.get(order, np.inf) * len(codes)
+    if has_few_splits or len(values) < MIN_TABLE_ROWS[order]:
         X: NDArray[Any] = codes.T
-        alike, weights = np.zeros(len(values), dtype=np.intp), values.astype(np.int64)
-        found: Integers = contingency_table(asked.above, len(asked), X, alike, weights, 1, order)[0]
-        return found
-    # the first column is that of no question, which all rows meet
-    met: list[Floats] = [np.ones((1, 1))]
-    lines = [np.zeros(len(values), dtype=np.intp)]
-    for position in np.unique(asked.features).tolist():
-        mine, cells = np.flatnonzero(asked.features == position), np.arange(sizes[position])
-        answers = np.array(
-            [asked.contains(each, cells) for each in mine.tolist()], dtype=np.float64
+        classes, weights = np.zeros(len(values), dtype=np.intp), values.astype(np.int64)
+        direct: Integers = contingency_table(
+            splits.above, len(splits), X, classes, weights, 1, order
+        )[0]
+        return direct
+    # a first constant column with one indicator, which all rows meet
+    indicators: list[Floats] = [np.ones((1, 1))]
+    patterns_of_rows = [np.zeros(len(values), dtype=np.intp)]
+    for position in np.unique(splits.features).tolist():
+        indices, bins = np.flatnonzero(splits.features == position), np.arange(sizes[position])
+        by_bin = np.array(
+            [splits.contains(index, bins) for index in indices.tolist()], dtype=np.float64
         )
-        # cells of which all answers are the same are one
-        patterns, pattern_of = np.unique(answers, axis=1, return_inverse=True)
-        met.append(patterns)
-        lines.append(np.take(pattern_of.ravel(), codes[position]))
-    widest = max(patterns.shape[1] for patterns in met)
-    met = [np.pad(one, ((0, 0), (0, widest - one.shape[1]))) for one in met]
-    places = [slice(*ends) for ends in pairwise(np.cumsum([0, *map(len, met)]).tolist())]
-    all_met = [_tensor_powers(one, order) for one in met]
-    table = np.zeros((len(asked) + 1,) * order)
-    for which, block in _bin_tuple_sums(lines, widest, values, order):
-        for more in combinations_with_replacement(which, order - len(which)):
-            columns, sums = sorted(which + more), block
-            for column in which:
-                sums = sums.reshape(widest, -1).T @ all_met[column][columns.count(column) - 1]
-            sums = sums.reshape([len(met[column]) for column in columns])
+        # bins with the same indicators are merged to one pattern
+        patterns, pattern_of_bin = np.unique(by_bin, axis=1, return_inverse=True)
+        indicators.append(patterns)
+        patterns_of_rows.append(np.take(pattern_of_bin.ravel(), codes[position]))
+    width = max(patterns.shape[1] for patterns in indicators)
+    indicators = [np.pad(matrix, ((0, 0), (0, width - matrix.shape[1]))) for matrix in indicators]
+    ends = np.cumsum([0, *map(len, indicators)]).tolist()
+    slices = [slice(*pair) for pair in pairwise(ends)]
+    powers = [_tensor_powers(matrix, order) for matrix in indicators]
+    table = np.zeros((len(splits) + 1,) * order)
+    for columns, block in _bin_tuple_sums(patterns_of_rows, width, values, order):
+        for repeats in combinations_with_replacement(columns, order - len(columns)):
+            axis_columns, sums = sorted(columns + repeats), block
+            for column in columns:
+                power = powers[column][axis_columns.count(column) - 1]
+                sums = sums.reshape(width, -1).T @ power
+            sums = sums.reshape([len(indicators[column]) for column in axis_columns])
             for axes in permutations(range(order)):
-                table[tuple(places[columns[axis]] for axis in axes)] = sums.transpose(axes)
-    back = np.append(0, 1 + np.argsort(np.argsort(asked.features, kind="stable")))
-    ordered: Integers = table[np.ix_(*[back] * order)].astype(np.int64)
+                table[tuple(slices[axis_columns[axis]] for axis in axes)] = sums.transpose(axes)
+    # from the order by column back to the order of the splits
+    inverse = np.append(0, 1 + np.argsort(np.argsort(splits.features, kind="stable")))
+    ordered: Integers = table[np.ix_(*[inverse] * order)].astype(np.int64)
     return ordered
 
 
 def _bin_tuple_sums(
-    lines: list[NDArray[np.intp]],
+    codes: list[NDArray[np.intp]],
     size: int,
     values: Floats,
     order: int,
-    which: tuple[int, ...] = (),
-    row: NDArray[np.intp] | int = 0,
+    columns: tuple[int, ...] = (),
+    flat_index: NDArray[np.intp] | int = 0,
 ) -> Iterator[tuple[tuple[int, ...], Floats]]:
-    """Yield columns, up to so many, and the sums of the values over all combinations of cells."""
-    for column in range(which[-1] + 1 if which else 0, len(lines)):
-        these, cell = (*which, column), row + lines[column]
-        yield these, np.bincount(cell, values, minlength=size ** len(these)).astype(np.float64)
-        if len(these) < order:
-            yield from _bin_tuple_sums(lines, size, values, order, these, cell * size)
+    """Yield tuples of at most `order` columns, with the sums of values over their joint bins."""
+    for column in range(columns[-1] + 1 if columns else 0, len(codes)):
+        extended, index = (*columns, column), flat_index + codes[column]
+        sums = np.bincount(index, values, minlength=size ** len(extended)).astype(np.float64)
+        yield extended, sums
+        if len(extended) < order:
+            yield from _bin_tuple_sums(codes, size, values, order, extended, index * size)
 
 
-def _tensor_powers(met: Floats, order: int) -> list[Floats]:
-    """Return which cells meet one question, two at once and so on, cells first."""
-    found = [met]
+def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
+    """Return the indicators of one split, of pairs and so on, each of shape (n_bins, n_tuples)."""
+    powers = [indicators]
     for _ in range(order - 1):
-        found.append((found[-1][:, None] * met).reshape(-1, met.shape[1]))
-    return [one.T for one in found]
+        powers.append((powers[-1][:, None] * indicators).reshape(-1, indicators.shape[1]))
+    return [power.T for power in powers]
 
 
 def candidate_splits(features: Binner, codes: Codes) -> BinSplits:
-    """List the questions that part the public rows, one for each way to part them.
+    """Return one split for each distinct partition of the public rows.
 
-    Numbers are asked whether they are above a cut, categories whether they are one of them, and
-    both whether they are missing.
+    Numbers are split at their cuts, categories by equality, and both by missing values.
     """
-    asked: list[tuple[int, int, int, str, str]] = []
+    rows: list[tuple[int, int, int, str, str]] = []
     for position, feature in enumerate(features.columns):
         missing, column = feature.size - 1, feature.column
         if column.categorical:
             for code, label in enumerate(feature.labels[:-1]):
-                asked.append((position, code, code, f"is {label}", f"is not {label}"))
+                rows.append((position, code, code, f"is {label}", f"is not {label}"))
         else:
             for code, cut in enumerate(feature.cuts.tolist()):
                 text = column.format(cut) if column.has_offset else shown(cut)
-                asked.append((position, code + 1, missing - 1, f"> {text}", f"<= {text}"))
-        asked.append((position, missing, missing, "is missing", "is known"))
-    listed = BinSplits(
-        np.array([a[0] for a in asked], dtype=np.intp),
-        np.array([a[1] for a in asked], dtype=np.intp),
-        np.array([a[2] for a in asked], dtype=np.intp),
-        np.array([a[3:] for a in asked], dtype=object).reshape(-1, 2),
+                rows.append((position, code + 1, missing - 1, f"> {text}", f"<= {text}"))
+        rows.append((position, missing, missing, "is missing", "is known"))
+    splits = BinSplits(
+        np.array([row[0] for row in rows], dtype=np.intp),
+        np.array([row[1] for row in rows], dtype=np.intp),
+        np.array([row[2] for row in rows], dtype=np.intp),
+        np.array([row[3:] for row in rows], dtype=object).reshape(-1, 2),
     )
-    return listed[one_per_partition(listed, codes.T)]
+    return splits[one_per_partition(splits, codes.T)]
 
 
 def tree_cover(
-    asked: BinSplits, codes: Codes, names: tuple[str, ...], classes: NDArray[Any], depth: int
+    splits: BinSplits, codes: Codes, names: tuple[str, ...], classes: NDArray[Any], depth: int
 ) -> TreeCover:
-    """Return all trees of a depth that ask given questions, weighed by public rows."""
+    """Return the cover of all trees of a depth with these splits and a prior from public rows."""
     public = PublicSample(codes.T.astype(np.float64), classes, names)
-    prior = split_prior(asked, public, 0.05)
-    return TreeCover(asked, depth, prior, public)
+    prior = split_prior(splits, public, 0.05)
+    return TreeCover(splits, depth, prior, public)

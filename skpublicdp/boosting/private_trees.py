@@ -1,4 +1,4 @@
-"""Exact draws of trees on weighted rows: they vote, or their leaves get scores of their own."""
+"""Trees drawn by the exponential mechanism: voting trees, and trees with noisy leaf values."""
 
 from __future__ import annotations
 
@@ -34,130 +34,132 @@ from skpublicdp.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 MAX_ROW_WEIGHT = 16
-"""Weight of a row that the model gets wrong: weights are from 0 to this."""
+"""Weight of a row that the current model misclassifies: boosting weights are 0 to this."""
 
 LEAF_SENSITIVITY = Sensitivity(2 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2)
 """Sensitivity of gradient sums over leaves: a flipped label moves one leaf by 2 MAX_GRADIENT, a row
 that changes leaves moves two by MAX_GRADIENT."""
 
 LEAF_VALUE_PRIOR = 0.8
-"""What the scores of leaves are expected to be, and their standard deviation."""
+"""Prior mean of the absolute leaf value, and its standard deviation (ablation: "little")."""
 
 
 class PrivateTreeBooster:
-    """Adds trees to a model, each drawn on the rows that the model so far gets wrong.
+    """Adds trees to a model, each drawn with weights on the rows that the model misclassifies.
 
     Parameters
     ----------
-    begin : list of WarmStart
-        What to begin with: of several the last one, until the leaves of the first tree that is
-        measured tell how far to believe in each.
+    warm_starts : list of WarmStart
+        Candidate initial models. The last one is used until the first tree's noisy leaf sums are
+        released. Then the candidates are mixed by their evidence.
     cover : TreeCover
-        The trees.
-    cells : BinnedData
-        Private rows as cells.
+        All candidate trees.
+    data : BinnedData
+        Binned private and public rows.
     ledger : Ledger
-        Pays.
+        Ledger that pays and draws.
 
     Attributes
     ----------
     model : AdditiveModel
-        The model so far.
+        Current model.
     column_covariances : list of ndarray, shape (n_targets, n_bins, n_bins)
         Posterior covariances of the bin scores of each column of the initial model.
     tree_covariances : list of ndarray, shape (n_targets, n_leaves, n_leaves)
-        How sure the scores of the leaves of each tree are, if they were measured.
+        Posterior covariances of the leaf values of each tree; empty for voting trees.
     """
 
     def __init__(
-        self, begin: list[WarmStart], cover: TreeCover, cells: BinnedData, ledger: Ledger
+        self, warm_starts: list[WarmStart], cover: TreeCover, data: BinnedData, ledger: Ledger
     ) -> None:
-        self._begin, self.tree_covariances = begin, list[Floats]()
-        self._cover, self._cells, self._ledger = cover, cells, ledger
-        self._set(begin[-1])
+        self._warm_starts, self.tree_covariances = warm_starts, list[Floats]()
+        self._cover, self._data, self._ledger = cover, data, ledger
+        self._set(warm_starts[-1])
 
     def _set(self, start: WarmStart) -> None:
         self.model, self.column_covariances = start.model, start.covariances
-        self._margins = self._cells.margins(start.model)
+        self._margins = self._data.margins(start.model)
 
-    def add_voting_tree(self, drawn: Draw, rate: float) -> None:
-        """Draw a tree for two labels; each leaf gets `rate` on either side of the margin."""
-        tree = self._draw(drawn)
-        self._add(
-            tree, round(2 * rate * MARGIN_UNIT) * (2 * tree.leaves[None].astype(np.int64) - 1)
-        )
+    def add_voting_tree(self, event: Draw, rate: float) -> None:
+        """Draw a tree for two labels whose leaves move the margin by `rate` up or down."""
+        tree = self._draw(event)
+        votes = 2 * tree.leaves[None].astype(np.int64) - 1
+        self._add(tree, round(2 * rate * MARGIN_UNIT) * votes)
 
     def add_tree_with_noisy_leaves(
-        self, drawn: Draw, noise: Gaussian | Pure, design: WeightedPublicRows
+        self, event: Draw, noise: Gaussian | Pure, design: WeightedPublicRows
     ) -> float:
-        """Draw a tree, release the residuals in its leaves and score these.
+        """Draw a tree, release the gradient sums of its leaves and set the leaf values.
 
         Parameters
         ----------
-        drawn : Draw
-            What the draw costs.
+        event : Draw
+            Privacy event of the draw.
         noise : Gaussian or Pure
-            What the residuals cost.
+            Privacy event of the leaf sums.
         design : WeightedPublicRows
             Weights of the public rows.
 
         Returns
         -------
         float
-            Logarithm of the evidence for any scores over that for none.
+            Log Bayes factor of the leaf values against zero values.
         """
         pure = isinstance(noise, Pure)
-        tree = self._draw(drawn)
+        tree = self._draw(event)
         n_leaves = len(tree.leaves)
         measured = self._ledger.add_noise(
-            leaf_gradients(tree, self._cells, self._margins, pure=pure),
+            leaf_gradients(tree, self._data, self._margins, pure=pure),
             LEAF_SENSITIVITY,
             noise,
-            name="noisy sums of residuals over its leaves",
+            name="noisy gradient sums of its leaves",
             proof=PROOF,
         )
         totals = measured.values / (2 * MAX_GRADIENT)
 
-        public_codes = self._cells.public_codes
+        public_codes = self._data.public_codes
         baseline = probabilities(self.model.raw_predict(public_codes))
-        factor = gradient_scale(baseline, pure)
+        scale = gradient_scale(baseline, pure)
         Z = np.eye(n_leaves)[apply_tree(tree.splits, public_codes)]
         covariance = measured.variance / (2 * MAX_GRADIENT) ** 2 * np.eye(n_leaves)
-        releases = [
-            NoisyStatistic(total, covariance, Z, factor, of_target)
-            for total, of_target in zip(totals, baseline, strict=True)
+        statistics = [
+            NoisyStatistic(total, covariance, Z, scale, probability)
+            for total, probability in zip(totals, baseline, strict=True)
         ]
-        own = tree.leaves == (np.arange(len(totals))[:, None] if len(totals) > 1 else [[1]])
-        at = WeightedPublicRows(Z, design.weights, design.n)
-        models = [self.model] if self.tree_covariances else [start.model for start in self._begin]
-        offsets = [model.raw_predict(public_codes) / MARGIN_UNIT for model in models]
-        found = [
-            # a tree drawn on what public labels get wrong may explain nothing
-            _leaf_values(at, releases, offset, own, doubted=place > 0)
-            for place, offset in enumerate(offsets)
-        ]
-        weights = evidence_weights(np.array([leaf.evidence for leaf in found]))
-        if len(models) > 1:
-            self._set(mix_models(self._begin, weights))
-        scores = np.tensordot(weights, [leaf.scores for leaf in found], axes=1)
-        self.tree_covariances.append(
-            np.tensordot(weights, [leaf.covariances for leaf in found], axes=1)
+        # leaves that were drawn with the label of the target
+        is_positive = tree.leaves == (np.arange(len(totals))[:, None] if len(totals) > 1 else [[1]])
+        leaf_rows = WeightedPublicRows(Z, design.weights, design.n)
+        models = (
+            [self.model] if self.tree_covariances else [start.model for start in self._warm_starts]
         )
-        self._add(tree, np.rint(MARGIN_UNIT * scores).astype(np.int64))
-        return float(weights @ [leaf.gain for leaf in found])
+        offsets = [model.raw_predict(public_codes) / MARGIN_UNIT for model in models]
+        posteriors = [
+            # the tree was drawn for the last model, so it may explain nothing under the others
+            _leaf_values(leaf_rows, statistics, offset, is_positive, doubted=i > 0)
+            for i, offset in enumerate(offsets)
+        ]
+        weights = evidence_weights(np.array([leaf.evidence for leaf in posteriors]))
+        if len(models) > 1:
+            self._set(mix_models(self._warm_starts, weights))
+        values = np.tensordot(weights, [leaf.scores for leaf in posteriors], axes=1)
+        self.tree_covariances.append(
+            np.tensordot(weights, [leaf.covariances for leaf in posteriors], axes=1)
+        )
+        self._add(tree, np.rint(MARGIN_UNIT * values).astype(np.int64))
+        return float(weights @ [leaf.gain for leaf in posteriors])
 
-    def _draw(self, drawn: Draw) -> DecisionTree:
-        """Draw a tree by its weighted errors; a row's weight is of its own and released things."""
-        cells, y = self._cells, self._cells.rows.y
+    def _draw(self, event: Draw) -> DecisionTree:
+        """Draw a tree by weighted errors; a row's weight depends on its own margin and label."""
+        data, y = self._data, self._data.rows.y
 
-        def tabulated(at: slice) -> Integers:
-            weight = boosting_weights(self._margins[:, at], y[at], MAX_ROW_WEIGHT)
-            X: NDArray[Any] = cells.codes(at).T
-            return self._cover.tabulate(X, y[at], weight)
+        def tabulate_chunk(chunk: slice) -> Integers:
+            weights = boosting_weights(self._margins[:, chunk], y[chunk], MAX_ROW_WEIGHT)
+            X: NDArray[Any] = data.codes(chunk).T
+            return self._cover.tabulate(X, y[chunk], weights)
 
         path = self._ledger.draw(
-            self._cover.family(cells.rows.sum_over_chunks(tabulated)),
-            drawn,
+            self._cover.family(data.rows.sum_over_chunks(tabulate_chunk)),
+            event,
             MAX_ROW_WEIGHT,
             name="exponential mechanism, exact draw of a tree",
             proof="docs/proofs/selection.md",
@@ -166,36 +168,36 @@ class PrivateTreeBooster:
 
     def _add(self, tree: DecisionTree, scores: Integers) -> None:
         self.model = self.model.with_tree(tree, scores)
-        self._cells.add_scores(self._margins, scores, self._cells.leaf_indexer(tree.splits))
+        self._data.add_scores(self._margins, scores, self._data.leaf_indexer(tree.splits))
 
 
 def leaf_gradients(
-    tree: DecisionTree, cells: BinnedData, margins: NDArray[np.int32], *, pure: bool
+    tree: DecisionTree, data: BinnedData, margins: NDArray[np.int32], *, pure: bool
 ) -> Integers:
-    """Add up residuals over the rows of each leaf, shape (n_targets, n_leaves)."""
-    line = cells.leaf_indexer(tree.splits)
+    """Return the sums of scaled gradients in each leaf, shape (n_targets, n_leaves)."""
+    leaf_of_row = data.leaf_indexer(tree.splits)
 
-    def of_chunk(at: slice) -> Integers:
-        values = scaled_gradients(margins[:, at], cells.rows.y[at], pure)
-        ends = np.array([0, len(tree.leaves)])
-        return histogram_sums(values, line(at)[None], ends)[:-1]
+    def tabulate_chunk(chunk: slice) -> Integers:
+        gradients = scaled_gradients(margins[:, chunk], data.rows.y[chunk], pure)
+        offsets = np.array([0, len(tree.leaves)])
+        return histogram_sums(gradients, leaf_of_row(chunk)[None], offsets)[:-1]
 
-    total: Integers = cells.rows.sum_over_chunks(of_chunk)
+    total: Integers = data.rows.sum_over_chunks(tabulate_chunk)
     return total
 
 
 @dataclass(frozen=True, eq=False)
 class _LeafPosterior:
-    """What is believed of the scores of leaves.
+    """Gaussian posterior of leaf values.
 
     Attributes
     ----------
     scores : ndarray of float64, shape (n_targets, n_leaves)
-        Their means.
+        Posterior means.
     covariances : ndarray of float64, shape (n_targets, n_leaves, n_leaves)
-        How sure they are.
+        Posterior covariances.
     evidence, gain : float
-        Logarithm of the evidence, and how much of it is for any scores over none.
+        Log evidence, and the log Bayes factor of the leaf values against zero values.
     """
 
     scores: Floats
@@ -206,31 +208,47 @@ class _LeafPosterior:
 
 def _leaf_values(
     design: WeightedPublicRows,
-    releases: Sequence[NoisyStatistic],
+    statistics: Sequence[NoisyStatistic],
     offsets: Floats,
-    own: NDArray[np.bool_],
+    is_positive: NDArray[np.bool_],
     *,
     doubted: bool,
 ) -> _LeafPosterior:
-    """Score leaves by released sums of each target.
+    """Return the posterior of leaf values given the noisy gradient sums of each target.
 
-    A tree that was drawn is likely to be right: leaves with the target's `own` label are expected
-    to raise its margin, and the others to lower it. If it is `doubted` there are even odds that
-    it explains nothing.
+    The prior trusts the drawn tree: leaves with the target's label raise its margin, others lower
+    it. If the tree is `doubted`, the values are mixed with zero values at prior odds of 1.
+
+    Parameters
+    ----------
+    design : WeightedPublicRows
+        Leaf indicators and weights of the public rows.
+    statistics : sequence of NoisyStatistic
+        Gradient sums of each target.
+    offsets : ndarray of float64, shape (n_targets, m)
+        Margins of the public rows without the tree.
+    is_positive : ndarray of bool, shape (n_targets, n_leaves)
+        Whether a leaf was drawn with the label of the target.
+    doubted : bool
+        Whether the tree may explain nothing.
     """
 
-    def with_scale(scale: float) -> list[tuple[GaussianPosterior, float]]:
-        means = np.pad(np.where(own, scale, -scale), ((0, 0), (0, 1)))  # no intercept besides
+    def fit(scale: float) -> list[tuple[GaussianPosterior, float]]:
+        means = np.pad(np.where(is_positive, scale, -scale), ((0, 0), (0, 1)))  # no intercept
         return [
-            gauss_newton_update(GaussianPosterior(mean, np.diag(mean**2)), design, released, offset)
-            for mean, released, offset in zip(means, releases, offsets, strict=True)
+            gauss_newton_update(
+                GaussianPosterior(mean, np.diag(mean**2)), design, statistic, offset
+            )
+            for mean, statistic, offset in zip(means, statistics, offsets, strict=True)
         ]
 
-    best, without = with_scale(LEAF_VALUE_PRIOR), with_scale(0.0)
-    evidence, none = (sum(told for _, told in found) for found in (best, without))
-    right = float(expit(evidence - none)) if doubted else 1.0
-    scores = np.array([found.mean[:-1] for found, _ in best])
-    covariances = np.array([found.covariance[:-1, :-1] for found, _ in best])
-    between = (1 - right) * scores[:, :, None] * scores[:, None]
-    total = float(np.logaddexp(evidence, none) - np.log(2)) if doubted else evidence
-    return _LeafPosterior(right * scores, right * (covariances + between), total, evidence - none)
+    fitted, zero = fit(LEAF_VALUE_PRIOR), fit(0.0)
+    evidence, null_evidence = (sum(value for _, value in fits) for fits in (fitted, zero))
+    weight = float(expit(evidence - null_evidence)) if doubted else 1.0
+    scores = np.array([posterior.mean[:-1] for posterior, _ in fitted])
+    covariances = np.array([posterior.covariance[:-1, :-1] for posterior, _ in fitted])
+    between = (1 - weight) * scores[:, :, None] * scores[:, None]
+    total = float(np.logaddexp(evidence, null_evidence) - np.log(2)) if doubted else evidence
+    return _LeafPosterior(
+        weight * scores, weight * (covariances + between), total, evidence - null_evidence
+    )

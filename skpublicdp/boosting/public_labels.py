@@ -1,4 +1,4 @@
-"""Outcomes of public rows: known without noise, and believed as far as released sums agree."""
+"""Labels of public rows as a power prior, weighted by their agreement with the private sums."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from skpublicdp.boosting.posterior import (
 from skpublicdp.typing import Floats
 
 POWER_PRIORS = (0.0, 0.1, 0.3, 1.0)
-"""Powers to which the likelihood of public outcomes may be raised; evidence weighs them."""
+"""Exponents of the public likelihood; they are averaged by evidence (ablation: "public labels")."""
 
 MAX_NEWTON_STEP = 4.0
-"""How far a step of Newton's method moves a margin at most."""
+"""Largest change of a margin in one Newton step."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicLabels:
-    """Outcomes of public rows.
+    """Targets of public rows.
 
     Attributes
     ----------
     rows : ndarray of intp, shape (k,)
-        Which of the public rows have one.
+        Indices of the labelled public rows.
     outcomes : ndarray of float64, shape (n_targets, k)
-        From 0 to 1.
+        Their targets, from 0 to 1.
     """
 
     rows: NDArray[np.intp]
@@ -45,59 +45,55 @@ class PublicLabels:
 
 
 def laplace_approximation(
-    belief: GaussianPosterior, X: Floats, outcomes: Floats, trust: float
+    prior: GaussianPosterior, X: Floats, outcomes: Floats, exponent: float
 ) -> GaussianPosterior:
-    """Condition a belief on outcomes whose logistic likelihood is raised to a power.
+    """Condition on labels whose logistic likelihood is raised to a power.
 
-    That is a power prior (Ibrahim and Chen 2000) for what is released of private rows.
+    This is a power prior (Ibrahim and Chen 2000) for the private sums. The mode is found by damped
+    Newton steps, and the covariance is the inverse of the hessian there.
 
     Parameters
     ----------
-    belief : GaussianPosterior
-        The belief before.
-    X : ndarray of float64, shape (k, n_scores)
-        Rows.
+    prior : GaussianPosterior
+        Distribution of the coefficients and the intercept before.
+    X : ndarray of float64, shape (k, n_coefficients)
+        Labelled rows.
     outcomes : ndarray of float64, shape (k,)
-        From 0 to 1.
-    trust : float
-        The power, from 0 to 1.
-
-    Returns
-    -------
-    GaussianPosterior
-        The mode, and the inverse of the curvature there.
+        Their targets, from 0 to 1.
+    exponent : float
+        Exponent of the likelihood, from 0 to 1.
     """
     extended = np.hstack([X, np.ones((len(X), 1))])
-    precision, point = np.linalg.inv(belief.covariance), belief.mean.astype(np.float64)
+    precision, mode = np.linalg.inv(prior.covariance), prior.mean.astype(np.float64)
 
-    def curvature(probability: Floats) -> Floats:
-        found: Floats = (
-            precision + trust * (extended.T * (probability * (1 - probability))) @ extended
+    def hessian(probability: Floats) -> Floats:
+        H: Floats = (
+            precision + exponent * (extended.T * (probability * (1 - probability))) @ extended
         )
-        return found
+        return H
 
     for _ in range(20):
-        probability = expit(extended @ point)
-        slope = precision @ (belief.mean - point) + trust * extended.T @ (outcomes - probability)
-        step = np.linalg.solve(curvature(probability), slope)
-        longest = float(np.abs(extended @ step).max(initial=0.0))
-        point = point + step * np.float64(min(1.0, MAX_NEWTON_STEP / max(longest, 1e-12)))
-        if longest < 1e-9:
+        probability = expit(extended @ mode)
+        slope = precision @ (prior.mean - mode) + exponent * extended.T @ (outcomes - probability)
+        step = np.linalg.solve(hessian(probability), slope)
+        max_change = float(np.abs(extended @ step).max(initial=0.0))
+        mode = mode + step * np.float64(min(1.0, MAX_NEWTON_STEP / max(max_change, 1e-12)))
+        if max_change < 1e-9:
             break
-    covariance: Floats = np.linalg.inv(curvature(expit(extended @ point))).astype(np.float64)
-    return GaussianPosterior(point, covariance)
+    covariance: Floats = np.linalg.inv(hessian(expit(extended @ mode))).astype(np.float64)
+    return GaussianPosterior(mode, covariance)
 
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """A model to begin with.
+    """Initial model of boosting.
 
     Attributes
     ----------
     model : AdditiveModel
-        Scores of cells.
-    covariances : list of ndarray, shape (n_targets, n_cells of a column, n_cells of a column)
-        How sure they are.
+        Bin scores.
+    covariances : list of ndarray, shape (n_targets, n_bins, n_bins)
+        Covariances of the bin scores of each column.
     """
 
     model: AdditiveModel
@@ -105,80 +101,84 @@ class WarmStart:
 
 
 def warm_starts(
-    features: Binner, design: WeightedPublicRows, n_targets: int, known: PublicLabels | None
+    features: Binner,
+    design: WeightedPublicRows,
+    n_targets: int,
+    public_labels: PublicLabels | None,
 ) -> list[WarmStart]:
-    """Return what a model may begin with: nothing, then public outcomes, trusted more and more.
+    """Return candidate initial models: the null model, then one for each power of the labels.
 
     Parameters
     ----------
     features : Binner
-        Cells.
+        Bins of all columns.
     design : WeightedPublicRows
         Public rows.
     n_targets : int
-        1 for two labels, otherwise their number.
-    known : PublicLabels or None
-        Outcomes of public rows.
+        1 for two labels, otherwise the number of labels.
+    public_labels : PublicLabels or None
+        Targets of public rows. Without them only the null model is returned.
     """
-    blank = null_model(features.offsets, n_targets)
-    found = [WarmStart(blank, [np.zeros((n_targets, size, size)) for size in features.sizes])]
-    if known is None:
-        return found
+    null = null_model(features.offsets, n_targets)
+    starts = [WarmStart(null, [np.zeros((n_targets, size, size)) for size in features.sizes])]
+    if public_labels is None:
+        return starts
     blocks = prior_covariances(features, design)
-    theta, m = np.full(len(blocks), LOG_VARIANCE_MEAN), known.outcomes.shape[1]
-    rates = np.clip(known.outcomes.mean(axis=1), 1 / (m + 2), 1 - 1 / (m + 2))
-    before = [bin_prior(blocks, theta, float(center), design.X) for center in logit(rates)]
-    X = before[0].X[known.rows]
-    for trust in POWER_PRIORS[1:]:
-        pairs = zip(before, known.outcomes, strict=True)
-        beliefs = [
-            replace(b, factors=laplace_approximation(b.factors, X, own, trust)) for b, own in pairs
+    theta, m = np.full(len(blocks), LOG_VARIANCE_MEAN), public_labels.outcomes.shape[1]
+    rates = np.clip(public_labels.outcomes.mean(axis=1), 1 / (m + 2), 1 - 1 / (m + 2))
+    priors = [bin_prior(blocks, theta, float(center), design.X) for center in logit(rates)]
+    X = priors[0].X[public_labels.rows]
+    for exponent in POWER_PRIORS[1:]:
+        pairs = zip(priors, public_labels.outcomes, strict=True)
+        posteriors = [
+            replace(prior, factors=laplace_approximation(prior.factors, X, outcomes, exponent))
+            for prior, outcomes in pairs
         ]
-        scores = np.rint(MARGIN_UNIT * np.array([belief.mean for belief in beliefs])).astype(
-            np.int64
-        )
+        means = np.array([posterior.mean for posterior in posteriors])
+        scores = np.rint(MARGIN_UNIT * means).astype(np.int64)
         model = AdditiveModel(scores[:, :-1], scores[:, -1], features.offsets)
-        columns = zip(*(belief.covariances for belief in beliefs), strict=True)
-        found.append(WarmStart(model, [np.array(column) for column in columns]))
-    return found
+        columns = zip(*(posterior.covariances for posterior in posteriors), strict=True)
+        starts.append(WarmStart(model, [np.array(column) for column in columns]))
+    return starts
 
 
-def evidence_weights(evidence: Floats) -> Floats:
-    """Return how far to believe in what is made of each trust, none first, or of one thing alone.
+def evidence_weights(log_evidence: Floats) -> Floats:
+    """Return the posterior weights of the power-prior exponents, or of a single alternative.
 
-    There are even odds that public outcomes are of another population, before the evidence
-    (logarithms) says more.
+    The prior weight of exponent 0 (public labels of another population) is 1/2. The other
+    exponents share the rest equally.
     """
-    odds = np.ones(len(evidence))
-    odds[0] = max(len(evidence) - 1, 1)
-    weights: Floats = softmax(evidence + np.log(odds))
+    odds = np.ones(len(log_evidence))
+    odds[0] = max(len(log_evidence) - 1, 1)
+    weights: Floats = softmax(log_evidence + np.log(odds))
     return weights
 
 
-def mix_models(begin: list[WarmStart], weights: Floats) -> WarmStart:
-    """Return the mean of what a model may begin with."""
+def mix_models(starts: list[WarmStart], weights: Floats) -> WarmStart:
+    """Return the mean and the covariances of a mixture of initial models."""
 
-    def mean(each: list[NDArray[Any]]) -> NDArray[np.int64]:
-        return np.rint(np.tensordot(weights, each, axes=1)).astype(np.int64)
+    def mean(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
+        return np.rint(np.tensordot(weights, arrays, axes=1)).astype(np.int64)
 
-    models = [start.model for start in begin]
+    models = [start.model for start in starts]
     scores, intercepts = mean([m.scores for m in models]), mean([m.intercepts for m in models])
     offsets = models[0].offsets
     covariances = []
     for column, (low, high) in enumerate(pairwise(offsets)):
-        found = np.zeros_like(begin[0].covariances[column])
-        for weight, start in zip(weights, begin, strict=True):
-            away = (start.model.scores - scores)[:, low:high] / MARGIN_UNIT
-            found += weight * (start.covariances[column] + away[:, :, None] * away[:, None])
-        covariances.append(found)
+        mixed = np.zeros_like(starts[0].covariances[column])
+        for weight, start in zip(weights, starts, strict=True):
+            deviations = (start.model.scores - scores)[:, low:high] / MARGIN_UNIT
+            between = deviations[:, :, None] * deviations[:, None]
+            mixed += weight * (start.covariances[column] + between)
+        covariances.append(mixed)
     return WarmStart(AdditiveModel(scores, intercepts, offsets), covariances)
 
 
-def mix_gaussians(beliefs: list[GaussianPosterior], weights: Floats) -> GaussianPosterior:
-    """Return the mean and covariance of a mixture of beliefs."""
-    means = np.array([belief.mean for belief in beliefs])
+def mix_gaussians(components: list[GaussianPosterior], weights: Floats) -> GaussianPosterior:
+    """Return the mean and covariance of a mixture of Gaussians."""
+    means = np.array([component.mean for component in components])
     mean: Floats = weights @ means
     covariance = np.einsum("b,bi,bj->ij", weights, means - mean, means - mean)
-    for weight, belief in zip(weights, beliefs, strict=True):
-        covariance += weight * belief.covariance
+    for weight, component in zip(weights, components, strict=True):
+        covariance += weight * component.covariance
     return GaussianPosterior(mean, covariance)

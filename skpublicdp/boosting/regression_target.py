@@ -1,4 +1,4 @@
-"""Outcomes as multiples of 1 / TARGET_LEVELS."""
+"""Target encoder of regression: outcomes clipped, scaled to [0, 1] and rounded."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
 
 MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
-"""So many public outcomes or more have bounds at these quantiles, fewer beyond their ends."""
+"""Default bounds: from this number of public outcomes on, their quantiles at 0.005 and 0.995; with
+fewer, their range and a tenth of it on either side."""
 
 
 @dataclass(frozen=True)
 class RegressionTarget(TargetReader):
-    """Numbers, clipped to bounds; without bounds to those of public ones."""
+    """Numeric target, clipped to declared bounds or to bounds of the public outcomes."""
 
     bounds: ArrayLike | None
 
     def column(self, y: Any, name: str = "y") -> Floats:
-        """Read numbers, NaN included."""
+        """Return `y` as floats; NaN marks a missing outcome."""
         refusal = RefusedError(_NOT_NUMBERS.format(name=name))
         y = call_or_raise(np.asarray, y, error=refusal)
         refuse_types(y, "outcomes, finite numbers")
@@ -44,22 +45,22 @@ class RegressionTarget(TargetReader):
         return column
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Clip, scale and round outcomes."""
-        given = np.concatenate(public)
-        which = ~np.isnan(given)
-        labelled = given[which]
+        """Encode private and public outcomes, and note which public rows have one."""
+        outcomes = np.concatenate(public)
+        is_labelled = ~np.isnan(outcomes)
+        labelled = outcomes[is_labelled]
         if not np.isfinite(private).all() or not np.isfinite(labelled).all():
             raise RefusedError(_NOT_NUMBERS.format(name="y"))
         low, high = _target_bounds(self.bounds, labelled)
         codes = _to_levels(private, low, high), _to_levels(labelled, low, high)
-        return Targets(*codes, which, bounds=(low, high))
+        return Targets(*codes, is_labelled, bounds=(low, high))
 
     def distinct(self, y: Floats) -> Floats:
-        """Return none: bounds are declared or public."""
+        """Return no outcome, since bounds are declared or public."""
         return y[:0]
 
     def encode(self, y: Floats, targets: Targets) -> NDArray[np.float32]:
-        """Clip, scale and round outcomes."""
+        """Encode outcomes with the bounds of a fit."""
         assert targets.bounds is not None
         if not np.isfinite(y).all():
             raise RefusedError(_NOT_NUMBERS.format(name="y"))
@@ -67,8 +68,9 @@ class RegressionTarget(TargetReader):
 
 
 def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
+    """Clip outcomes to the bounds, scale them to [0, 1] and round them to 1 / TARGET_LEVELS."""
     shares = (np.clip(outcomes, low, high) - low) / (high - low)
-    # float32 holds these exactly
+    # the levels are exact in float32
     levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))
     return (levels / TARGET_LEVELS).astype(np.float32)
 
@@ -81,15 +83,15 @@ _NOT_NUMBERS = (
 
 
 def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, float]:
-    """Return the ends of the outcomes, declared or public."""
+    """Return the declared bounds, or bounds of the public outcomes."""
     if declared is not None:
         ends = np.asarray(declared, dtype=np.float64)
         if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
             raise ValueError("outcome_bounds must be a finite pair (low, high) with low < high.")
     elif not len(public):
         raise ValueError(
-            "Outcomes need bounds that look at no private row: pass outcome_bounds=(low, high), or "
-            "public rows with outcomes by y_public or under is_public."
+            "Outcomes need bounds that do not depend on private rows: pass outcome_bounds=(low, "
+            "high), or public rows with outcomes by y_public or is_public."
         )
     elif len(public) >= MIN_ROWS_FOR_QUANTILES:
         ends = np.quantile(public, [TAIL_PROBABILITY, 1 - TAIL_PROBABILITY])
@@ -98,5 +100,8 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
         ends += np.array([-0.1, 0.1]) * (ends[1] - ends[0])
     low, high = map(float, ends)
     if not 0 < high - low < np.inf:
-        raise ValueError("The public outcomes do not tell bounds; pass outcome_bounds=(low, high).")
+        raise ValueError(
+            "The public outcomes give no bounds, since their range is zero or infinite; pass "
+            "outcome_bounds=(low, high)."
+        )
     return low, high

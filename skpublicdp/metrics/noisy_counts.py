@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Measurement, Pure, Sensitivity
 from skpublicdp.ledger import Ledger, drawable
-from skpublicdp.query_release.spending import Noise, all_noise, noise_on, part_of
+from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -153,7 +153,7 @@ def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
     # with r rows per person the noise grows with r and the sampling error with √n, as if there
     # were n / r² rows
     share = accuracy_share(noise, n / ledger.rows_per_person**2)
-    return part_of(noise, share), part_of(noise, 1 - share)
+    return scaled_noise(noise, share), scaled_noise(noise, 1 - share)
 
 
 def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
@@ -166,7 +166,7 @@ def release_n_correct(
     exact: Integers, n: int, noise: Noise, ledger: Ledger, design_effect: float = 1.0
 ) -> NoisyCount:
     """Release the number of correct predictions among n rows; `exact` has shape (1,)."""
-    name = noise_on("the number of right predictions", noise)
+    name = mechanism_name("the number of right predictions", noise)
     noisy = ledger.add_noise(exact, COUNT_SENSITIVITY, noise, name=name, proof=PROOF)
     return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), design_effect)
 
@@ -197,7 +197,7 @@ def release_contingency_table(
         The released number of correct predictions.
     """
     flat, shape = exact.ravel(), exact.shape
-    name = noise_on("counts of labels and cells of scores", noise)
+    name = mechanism_name("counts of labels and cells of scores", noise)
     noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=PROOF)
     values = noisy.values.astype(np.float64)
     laplace = isinstance(noise, Pure)

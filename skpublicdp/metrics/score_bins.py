@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from skpublicdp.query_release.spending import Noise, room_for
+from skpublicdp.query_release.spending import Noise, signal_to_noise
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -88,10 +88,10 @@ def make_score_bins(noise: Noise, persons: float, response: str, threshold: floa
     >>> make_score_bins(Pure(Fraction(1, 5)), 1040, "predict_proba", 0.5).edges.round(2)
     array([0.04, 0.15, 0.31, 0.5 , 0.69, 0.85, 0.96])
     """
-    signal_to_noise = max(room_for(noise, persons), 1.0)
+    n_levels = max(signal_to_noise(noise, persons), 1.0)
     n_bins = int(
         np.clip(
-            2 ** round(math.log2(math.sqrt(2 * signal_to_noise) / 2)),
+            2 ** round(math.log2(math.sqrt(2 * n_levels) / 2)),
             MIN_SCORE_BINS,
             MAX_SCORE_BINS,
         )

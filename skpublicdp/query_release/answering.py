@@ -21,24 +21,24 @@ from skpublicdp.data.validation import read_table
 from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.ledger import public_seed
 from skpublicdp.query_release.binned_columns import BinnedColumn
-from skpublicdp.query_release.cdf.grid import before
-from skpublicdp.query_release.cdf.release import LineRelease
-from skpublicdp.query_release.fitted_release import Released
+from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.query_release.cdf.release import ReleasedCDF
+from skpublicdp.query_release.fitted_release import FittedRelease
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.weighted_rows import WeightedRows
 
-MEAN_POINTS = 10_000
+N_MEAN_QUANTILES = 10_000
 """Quantiles that a mean is taken over."""
 
 
-class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
+class ReleaseAnswers(HTMLReprMixin, TransformerMixin, BaseEstimator):
     """Answers from what `fit` released; nothing here costs privacy."""
 
     queries_: QueryClass
     random_state: Seed
     _schema: Schema
-    _released: Released
+    _released: FittedRelease
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
@@ -408,12 +408,12 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
             The mean, numbers outside the bounds being moved to the nearer one.
         """
         line, described = self._line(column)
-        numbers = line.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS)
+        numbers = line.quantile((np.arange(N_MEAN_QUANTILES) + 0.5) / N_MEAN_QUANTILES)
         return described.to_user(np.array(numbers.mean())).item()
 
     def _line_with_intervals(
         self, column: str | int | None
-    ) -> tuple[LineRelease | BinnedColumn, Column]:
+    ) -> tuple[ReleasedCDF | BinnedColumn, Column]:
         line, described = self._line(column)
         if isinstance(line, WeightedRows):
             raise ValueError(
@@ -424,7 +424,7 @@ class Answering(HTMLReprMixin, TransformerMixin, BaseEstimator):
 
     def _line(
         self, column: str | int | None
-    ) -> tuple[LineRelease | BinnedColumn | WeightedRows, Column]:
+    ) -> tuple[ReleasedCDF | BinnedColumn | WeightedRows, Column]:
         check_is_fitted(self)
         numeric = np.flatnonzero(self._schema.numeric)
         if column is None and len(self._schema.columns) > 1:
@@ -467,7 +467,7 @@ def _bins(edges: ArrayLike, column: Column) -> tuple[NDArray[np.float64], NDArra
             UncoveredBoundsWarning,
         )
     above = numbers[:-1].copy()
-    above[0] = before(above[0])
+    above[0] = just_below(above[0])
     return above, numbers[1:]
 
 

@@ -12,14 +12,14 @@ from scipy.stats import norm
 
 from skpublicdp.data.schema import Codes, Rows
 from skpublicdp.exceptions import UnmeasuredWarning, warn
-from skpublicdp.query_release.cdf.release import LineRelease
-from skpublicdp.query_release.discretize import Binned, Derived, Lined
+from skpublicdp.query_release.cdf.release import ReleasedCDF
+from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.custom import CustomQueries
-from skpublicdp.query_release.queries.marginal import ANY, MarginalQueries
-from skpublicdp.query_release.synthetic import rake, rows_with_tables
-from skpublicdp.query_release.weighted_rows import WeightedRows, spread_over
+from skpublicdp.query_release.queries.marginal import WILDCARD, MarginalQueries
+from skpublicdp.query_release.synthetic import rake_weights, synthesize
+from skpublicdp.query_release.weighted_rows import WeightedRows, spread_weights
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class TableAnswers:
     """
 
     def __init__(
-        self, release: MarginalRelease, derived: Derived, codes_public: Codes, X_public: Rows
+        self, release: MarginalRelease, derived: Discretizer, codes_public: Codes, X_public: Rows
     ) -> None:
         self.release, self._derived = release, derived
         self._codes_public, self._X_public = codes_public, X_public
@@ -72,7 +72,7 @@ class TableAnswers:
         every = [self.release.deviations[columns].ravel() for columns in self._derived.workload]
         return float(np.sqrt(np.square(np.concatenate(every)).mean()))
 
-    def each(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+    def pointwise_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
         """Return intervals, shape (n, 2), each of which holds for itself."""
         deviations = self.deviations(queries, Q)  # refuses what was not released
         if not isinstance(queries, MarginalQueries):
@@ -83,9 +83,12 @@ class TableAnswers:
                 ends[asked] = self.release.intervals(columns, codes, level)
         return ends
 
-    def together(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+    def simultaneous_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
         """Return intervals that hold all at once (Bonferroni), whatever public rows say."""
-        ends, failure = self.each(queries, Q, level), (1 - level) / (2 * max(len(Q), 1))
+        ends, failure = (
+            self.pointwise_intervals(queries, Q, level),
+            (1 - level) / (2 * max(len(Q), 1)),
+        )
         for columns, asked, codes in self._by_table(queries, Q):
             if columns:
                 ends[asked] = self._widened(ends[asked], columns, codes, failure)
@@ -118,20 +121,22 @@ class TableAnswers:
         return found
 
     @property
-    def lines(self) -> Mapping[int, LineRelease]:
+    def lines(self) -> Mapping[int, ReleasedCDF]:
         """The numeric columns that were released by themselves."""
-        return self._derived.lines if isinstance(self._derived, Lined) else {}
+        return self._derived.lines if isinstance(self._derived, ReleasedBins) else {}
 
     @cached_property
     def rows(self) -> WeightedRows:
         """Rows that have the released tables."""
         release, workload = self.release, self._derived.workload
-        if not isinstance(self._derived, Binned):
+        if not isinstance(self._derived, PublicBins):
             # what else a query may ask is unknown: public rows alone are known to be possible
             weights = np.full(len(self._X_public), 1 / len(self._X_public))
-            weights = rake(self._codes_public, weights, release.fractions, workload, release.sizes)
+            weights = rake_weights(
+                self._codes_public, weights, release.fractions, workload, release.sizes
+            )
             return WeightedRows(self._X_public, weights)
-        codes, weights = rows_with_tables(
+        codes, weights = synthesize(
             release.fractions,
             workload,
             release.sizes,
@@ -139,14 +144,14 @@ class TableAnswers:
             release.effective_public_size,
         )
         others = self._derived.rows(codes)
-        return spread_over(codes, weights, self._codes_public, self._X_public, others)
+        return spread_weights(codes, weights, self._codes_public, self._X_public, others)
 
     def _by_table(self, queries: QueryClass, Q: NDArray[Any]) -> Any:
         """Yield the columns that queries are about, which of them, and their codes."""
         if isinstance(queries, CustomQueries):
-            Q, rest = np.full((len(Q), len(self.release.sizes)), ANY), Q
+            Q, rest = np.full((len(Q), len(self.release.sizes)), WILDCARD), Q
             np.put_along_axis(Q, rest, 1, axis=1)
-        patterns, which = np.unique(Q != ANY, axis=0, return_inverse=True)
+        patterns, which = np.unique(Q != WILDCARD, axis=0, return_inverse=True)
         for place, pattern in enumerate(patterns):
             asked = np.flatnonzero(which.ravel() == place)
             columns = tuple(np.flatnonzero(pattern).tolist())
@@ -156,7 +161,7 @@ class TableAnswers:
 class ColumnAnswers(TableAnswers):
     """What is answered of each column by itself; see `TableAnswers`."""
 
-    _derived: Lined
+    _derived: ReleasedBins
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the fraction of the population for which each stump holds."""
@@ -168,11 +173,11 @@ class ColumnAnswers(TableAnswers):
                 answers[asked] = self._derived.lines[place].cdf(Q[asked, 1])
         return answers
 
-    def each(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+    def pointwise_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
         """Return intervals, shape (n, 2), each of which holds for itself."""
         return self._intervals(Q, level, 1)
 
-    def together(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+    def simultaneous_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
         """Return intervals that hold all at once (Bonferroni)."""
         return self._intervals(Q, level, max(len(Q), 1))
 

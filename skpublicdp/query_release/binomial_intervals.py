@@ -8,11 +8,11 @@ from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
 
-HALVINGS = 80
+BINOMIAL_BISECTIONS = 80
 """Of the range in which a root is looked for."""
 
 
-def share_bounds(
+def binomial_bounds(
     noisy: ArrayLike, variance: ArrayLike, n: float, failure: float, *, gaussian: bool
 ) -> tuple[Floats, Floats]:
     """Bound shares of a population by noisy shares of a sample.
@@ -49,25 +49,27 @@ def share_bounds(
     counts, spread = np.broadcast_arrays(np.asarray(noisy, float) * n, np.asarray(variance, float))
     spread = np.maximum(spread * n**2, 1e-12)
     half = 0.5  # counts are whole, and the formula is for sums that are not
-    high = _highest(counts + half, spread, n, failure, gaussian)
-    return 1 - _highest(n - counts + half, spread, n, failure, gaussian), high
+    high = _largest_share(counts + half, spread, n, failure, gaussian)
+    return 1 - _largest_share(n - counts + half, spread, n, failure, gaussian), high
 
 
-def _highest(counts: Floats, variance: Floats, n: float, failure: float, gaussian: bool) -> Floats:
+def _largest_share(
+    counts: Floats, variance: Floats, n: float, failure: float, gaussian: bool
+) -> Floats:
     """Return the largest share under which no lower sum has less than a probability."""
     if gaussian:
         left = np.minimum((counts - n) / variance, 0.0)
     else:
         left = -2 * np.arcsinh(np.sqrt(0.5 / variance))  # arccosh(1 + 1 / variance)
     right = np.zeros(counts.shape)
-    for _ in range(HALVINGS):
+    for _ in range(BINOMIAL_BISECTIONS):
         middle = (left + right) / 2
-        rarer = _share_and_tail(middle, counts, variance, n, gaussian)[1] < failure
+        rarer = _saddle_point_tail(middle, counts, variance, n, gaussian)[1] < failure
         left, right = np.where(rarer, middle, left), np.where(rarer, right, middle)
-    return _share_and_tail(right, counts, variance, n, gaussian)[0]
+    return _saddle_point_tail(right, counts, variance, n, gaussian)[0]
 
 
-def _share_and_tail(
+def _saddle_point_tail(
     tilt: Floats, counts: Floats, variance: Floats, n: float, gaussian: bool
 ) -> tuple[Floats, Floats]:
     """Return the share whose saddle point for a count has a tilt < 0, and its lower tail."""

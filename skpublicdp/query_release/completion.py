@@ -19,14 +19,14 @@ from skpublicdp.data.schema import Column, column_names
 from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, is_frame
 
-LEVELS = 16
+N_GRID_VALUES = 16
 """Numbers that stand for all between two bounds."""
 
-MOST = 64
+MAX_COMPLETIONS = 64
 """Completions of each public row; more only if a column has more values."""
 
 
-def with_lacking(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ...]]:
+def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ...]]:
     """Add the columns that a frame of public rows lacks, with some value that is declared.
 
     Parameters
@@ -89,7 +89,7 @@ def _number(low: float, high: float, dtype: np.dtype[Any]) -> float | datetime:
     return math.ceil(low) if dtype.kind in "iu" else float(np.nextafter(low, high))
 
 
-def completed(rows: Dataset, lacking: Collection[int]) -> tuple[Dataset, int]:
+def enumerate_completions(rows: Dataset, lacking: Collection[int]) -> tuple[Dataset, int]:
     """Complete public rows by what the columns that they do not show may hold.
 
     Parameters
@@ -117,7 +117,7 @@ def completed(rows: Dataset, lacking: Collection[int]) -> tuple[Dataset, int]:
         return rows, 1
     values = [_values(columns[at]) for at in unseen]
     sizes = tuple(len(each) for each in values)
-    most = max(MOST, *sizes)
+    most = max(MAX_COMPLETIONS, *sizes)
     if math.prod(sizes) <= most:
         chosen = np.indices(sizes).reshape(len(sizes), -1)
     else:
@@ -141,5 +141,5 @@ def _values(column: Column) -> NDArray[np.float64]:
     """Return encoded values that stand for all that a column may hold."""
     if column.categorical:
         return np.arange(len(column.values), dtype=np.float64)
-    levels = np.linspace(column.low, column.high, LEVELS)
+    levels = np.linspace(column.low, column.high, N_GRID_VALUES)
     return np.unique(np.rint(levels)) if column.integral else levels

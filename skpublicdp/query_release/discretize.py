@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from skpublicdp.data.binning import Bins, count_below, cut_columns
 from skpublicdp.data.schema import Codes, Rows, Schema
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
-from skpublicdp.query_release.cdf.grid import before
-from skpublicdp.query_release.cdf.release import LineRelease
+from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.query_release.cdf.release import ReleasedCDF
 from skpublicdp.query_release.marginals.count import marginal_tables
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.custom import CustomQueries
@@ -23,15 +23,15 @@ from skpublicdp.query_release.queries.geometric import (
     StumpQueries,
 )
 from skpublicdp.query_release.queries.marginal import MarginalQueries
-from skpublicdp.query_release.spending import PER_CELL
+from skpublicdp.query_release.spending import MIN_CELL_SNR
 
 Floats = NDArray[np.float64]
 
-FEWEST_BINS, MOST_BINS, MOST_CELLS = 4, 128, 1 << 20
+MIN_RELEASED_BINS, MAX_RELEASED_BINS, MAX_BINNED_CELLS = 4, 128, 1 << 20
 """Of a column that is cut at released quantiles, and of all tables over such columns together."""
 
 
-class Derived(ABC):
+class Discretizer(ABC):
     """Integer columns computed from each row alone, and the tables over them.
 
     Attributes
@@ -60,7 +60,7 @@ class Derived(ABC):
         return np.concatenate(list(parts))
 
 
-class Binned(Derived):
+class PublicBins(Discretizer):
     """The columns of a schema in bins, and where rows are in them."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Binned(Derived):
         return self.bins.scattered(codes, self._X_public, self._schema)
 
 
-class Lined(Binned):
+class ReleasedBins(PublicBins):
     """Bins that were cut at released quantiles of each column.
 
     Parameters
@@ -106,7 +106,7 @@ class Lined(Binned):
     def __init__(
         self,
         schema: Schema,
-        lines: dict[int, LineRelease],
+        lines: dict[int, ReleasedCDF],
         n_bins: int,
         workload: list[tuple[int, ...]],
     ) -> None:
@@ -137,15 +137,15 @@ class Lined(Binned):
         }
 
 
-def _cuts(line: LineRelease, n_bins: int) -> Floats:
+def _cuts(line: ReleasedCDF, n_bins: int) -> Floats:
     """Cut at quantiles, and on both sides of values that are several of them."""
     levels = np.arange(1, n_bins) / n_bins
     at, times = np.unique(line.quantile(levels), return_counts=True)
-    cuts: Floats = np.union1d(at, before(at[times > 1]))
+    cuts: Floats = np.union1d(at, just_below(at[times > 1]))
     return cuts
 
 
-class Listed(Derived):
+class QueryIndicators(Discretizer):
     """One column per query of a list: whether it holds."""
 
     def __init__(self, queries: CustomQueries, X_public: Rows) -> None:
@@ -164,12 +164,12 @@ class Listed(Derived):
         return counts
 
 
-def needs_lines(queries: QueryClass) -> bool:
+def releases_columns_first(queries: QueryClass) -> bool:
     """Tell whether columns are released one by one first."""
     return isinstance(queries, StumpQueries | RectangleQueries | HalfspaceQueries)
 
 
-def tables_over_lines(queries: QueryClass, n_features: int) -> list[tuple[int, ...]]:
+def column_workload(queries: QueryClass, n_features: int) -> list[tuple[int, ...]]:
     """List the tables for stumps, and pairs for rectangles and halfspaces.
 
     Tables of pairs beat bins along directions for halfspaces, too.
@@ -178,9 +178,9 @@ def tables_over_lines(queries: QueryClass, n_features: int) -> list[tuple[int, .
     return list(combinations(range(n_features), order))
 
 
-def derive(
-    queries: QueryClass, schema: Schema, X_public: Rows, lines: dict[int, LineRelease], room: float
-) -> Derived:
+def choose_discretizer(
+    queries: QueryClass, schema: Schema, X_public: Rows, lines: dict[int, ReleasedCDF], room: float
+) -> Discretizer:
     """Choose the columns and tables for a class of queries.
 
     Parameters
@@ -192,7 +192,7 @@ def derive(
     X_public : ndarray of float64
         Encoded public rows.
     lines : dict of int to LineRelease
-        The numeric columns, if `needs_lines`.
+        The numeric columns, if `releases_columns_first`.
     room : float
         n √(2ρ): how many equal parts of the private rows stand out of the noise of one count.
     """
@@ -200,13 +200,15 @@ def derive(
     match queries:
         case MarginalQueries():
             bins = cut_columns(schema, X_public, int(queries.bins))
-            return Binned(schema, bins, queries.tables(schema), X_public)
+            return PublicBins(schema, bins, queries.tables(schema), X_public)
         case StumpQueries() | RectangleQueries() | HalfspaceQueries():
-            tables = tables_over_lines(queries, n_features)
+            tables = column_workload(queries, n_features)
             order = len(tables[0])
-            most = min(MOST_BINS, (MOST_CELLS / len(tables)) ** (1 / order))
-            n_bins = int(np.clip((room / len(tables) / PER_CELL) ** (1 / order), FEWEST_BINS, most))
-            return Lined(schema, lines, n_bins, tables)
+            most = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))
+            n_bins = int(
+                np.clip((room / len(tables) / MIN_CELL_SNR) ** (1 / order), MIN_RELEASED_BINS, most)
+            )
+            return ReleasedBins(schema, lines, n_bins, tables)
     raise ValueError(
         f'method="auto" does not know {type(queries).__name__}; wrap its queries in CustomQueries.'
     )

@@ -15,9 +15,9 @@ from skpublicdp.guarantees import Promise
 from skpublicdp.population_guarantee import no_guarantee
 from skpublicdp.query_release.answers import TableAnswers
 from skpublicdp.query_release.binned_columns import BinnedColumn
-from skpublicdp.query_release.cdf.grid import before
-from skpublicdp.query_release.cdf.release import LineRelease
-from skpublicdp.query_release.holdout_queries import probes
+from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.query_release.cdf.release import ReleasedCDF
+from skpublicdp.query_release.holdout_queries import holdout_queries
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.weighted_rows import WeightedRows
@@ -27,11 +27,11 @@ UNPROVED = no_guarantee(
 )
 
 Floats = NDArray[np.float64]
-Table = WeightedRows | TableAnswers
+AnswerTable = WeightedRows | TableAnswers
 
 
 @dataclass(frozen=True, eq=False)
-class Released:
+class FittedRelease:
     """What one fit releases.
 
     Attributes
@@ -54,9 +54,9 @@ class Released:
 
     queries: QueryClass
     schema: Schema
-    table: Table
+    table: AnswerTable
     effective_public_size: float
-    thresholds: LineRelease | None = None
+    thresholds: ReleasedCDF | None = None
     projection: Callable[[NDArray[Any]], Floats] | None = None
     promise: Promise = UNPROVED
 
@@ -79,12 +79,16 @@ class Released:
         if self.thresholds is not None:
             above = np.full(len(resolved), -np.inf)
             if resolved.shape[1] == 2:
-                above = before(resolved[:, 0])
+                above = just_below(resolved[:, 0])
             return self.thresholds.fraction_intervals(
                 above, resolved[:, -1], level, simultaneous=simultaneous
             )
         if isinstance(self.table, TableAnswers):
-            intervals = self.table.together if simultaneous else self.table.each
+            intervals = (
+                self.table.simultaneous_intervals
+                if simultaneous
+                else self.table.pointwise_intervals
+            )
             return intervals(self.queries, resolved, level)
         raise ValueError(
             'There are no intervals for this method; method="auto" has them, and "pmw" has '
@@ -100,7 +104,7 @@ class Released:
 
     def mean_error(self, X: Rows) -> float:
         """Return the mean error of the class's answers as to encoded rows."""
-        queries = probes(self.queries, X)
+        queries = holdout_queries(self.queries, X)
         truth = self.queries.weigh(queries, X, np.full(len(X), 1 / len(X)))
         return float(np.abs(self._answer(queries) - truth).mean())
 
@@ -117,7 +121,11 @@ class Released:
         Q, values = queries.cells_of(positions)
         ends = None
         if isinstance(self.table, TableAnswers):
-            intervals = self.table.together if simultaneous else self.table.each
+            intervals = (
+                self.table.simultaneous_intervals
+                if simultaneous
+                else self.table.pointwise_intervals
+            )
             ends = intervals(queries, Q, level)  # refuses what was not released
         answers = self._answer(Q)
         found: dict[Any, Any] = {
@@ -144,11 +152,11 @@ class Released:
         return None
 
     @property
-    def line(self) -> LineRelease | BinnedColumn | WeightedRows | None:
+    def line(self) -> ReleasedCDF | BinnedColumn | WeightedRows | None:
         """What answers ``cdf`` and ``quantile``, if there is one numeric column."""
         return self.column(0) if self.schema.numeric.tolist() == [True] else None
 
-    def column(self, position: int) -> LineRelease | BinnedColumn | WeightedRows:
+    def column(self, position: int) -> ReleasedCDF | BinnedColumn | WeightedRows:
         """Return what answers ``cdf`` and ``quantile`` of a numeric column."""
         if self.thresholds is not None:
             return self.thresholds
@@ -177,7 +185,7 @@ class Released:
         return self.rows.sample(n, generator)
 
 
-def bind(queries: QueryClass, rows: Dataset) -> QueryClass:
+def bind_queries(queries: QueryClass, rows: Dataset) -> QueryClass:
     """Check the class against the columns, and return it as it works on encoded rows."""
     queries.check_columns(rows.schema)
     return queries.bound(rows.schema, rows.X_public)

@@ -17,13 +17,13 @@ from skpublicdp.query_release.queries.geometric import (
 )
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 
-PROBES = 256
+MAX_HOLDOUT_QUERIES = 256
 
 
-def probes(queries: QueryClass, X: Rows) -> NDArray[Any]:
+def holdout_queries(queries: QueryClass, X: Rows) -> NDArray[Any]:
     """Return queries of a class that tell rows apart: some 256, or so many for each column."""
     n, n_features = X.shape
-    levels = np.unique(np.linspace(0, n - 1, min(n, PROBES)).astype(np.intp))
+    levels = np.unique(np.linspace(0, n - 1, min(n, MAX_HOLDOUT_QUERIES)).astype(np.intp))
     ordered = np.sort(X, axis=0)[levels]
     match queries:
         case ThresholdQueries():

@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity
 from skpublicdp.ledger import Ledger, drawable
-from skpublicdp.query_release.effective_sizes import likely_worth
-from skpublicdp.query_release.marginals.release import MarginalRelease, Measured
-from skpublicdp.query_release.spending import all_noise, noise_on
+from skpublicdp.query_release.effective_sizes import effective_sample_size
+from skpublicdp.query_release.marginals.release import MarginalRelease, TableMeasurement
+from skpublicdp.query_release.spending import all_noise, mechanism_name
 
 Floats = NDArray[np.float64]
 
 
-def release_answers(
+def release_linear_queries(
     counts: NDArray[np.int64],
     n_private: int,
     public: NDArray[np.integer],
@@ -82,7 +82,7 @@ def release_answers(
         counts,
         moved,
         noise,
-        name=noise_on(f"{n_queries} answers", noise),
+        name=mechanism_name(f"{n_queries} answers", noise),
         proof="docs/proofs/marginals.md",
     )
     values, variance = found.values / n_private, found.variance / n_private**2
@@ -113,7 +113,9 @@ def release_answers(
         deviations={(j,): np.array([s, s]) for j, s in enumerate(deviations)},
         sizes=(2,) * n_queries,
         effective_public_size=min(1 / factor, float(m)),
-        measured={(j,): Measured(np.array([1 - v, v]), variance) for j, v in enumerate(values)},
+        measured={
+            (j,): TableMeasurement(np.array([1 - v, v]), variance) for j, v in enumerate(values)
+        },
         persons=persons,
         gaussian=isinstance(noise, Gaussian),
     )
@@ -156,7 +158,7 @@ def _posterior(
     scales, axes = np.linalg.eigh(covariance * root[:, None] * root)
     scales = np.maximum(scales, 0)
     residual = axes.T @ (root * (values - mean))
-    factor = 1 / (trust or likely_worth(residual**2, scales, 1.0, known))
+    factor = 1 / (trust or effective_sample_size(residual**2, scales, 1.0, known))
     # the same as a gain from the prior mean, and exact where there is next to no noise
     back = (noise * root)[:, None] * axes
     left = 1 / (factor * scales + 1)

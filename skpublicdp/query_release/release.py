@@ -23,8 +23,8 @@ from skpublicdp._internal.parameters import (
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
-from skpublicdp.query_release.answering import Answering
-from skpublicdp.query_release.completion import with_lacking
+from skpublicdp.query_release.answering import ReleaseAnswers
+from skpublicdp.query_release.completion import add_missing_columns
 from skpublicdp.query_release.method_choice import METHODS
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.custom import CustomQueries
@@ -32,7 +32,7 @@ from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import open_ledger
 
 
-class PAPQueryRelease(Answering):
+class PAPQueryRelease(ReleaseAnswers):
     """Private estimates of the fraction of the population that satisfies each query of a class.
 
     `fit` spends the budget once. After it, any number of queries of the class are answered for
@@ -234,7 +234,7 @@ class PAPQueryRelease(Answering):
         ledger = open_ledger(self, X, is_public)
         known: dict[str, Any] = {}
         if isinstance(self.queries, CustomQueries) and self.method == "auto" and is_public is None:
-            X_public, known["lacking"] = with_lacking(X, X_public, self.bounds)
+            X_public, known["lacking"] = add_missing_columns(X, X_public, self.bounds)
         rows = read_fit_inputs(
             self,
             X,

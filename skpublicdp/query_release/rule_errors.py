@@ -14,7 +14,7 @@ from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.population_guarantee import cover_error
 from skpublicdp.query_release.queries.custom import CustomQueries
 
-MOST_RULES = 1 << 12
+MAX_RULES = 1 << 12
 """More rules are refused: each is a query."""
 
 
@@ -77,9 +77,9 @@ class ErrorQueries(CustomQueries):
         cover = hypotheses.build_cover(
             PublicSample(X, np.array([0, 1]), names), alpha=alpha, beta=alpha
         )
-        if cover.size > MOST_RULES:
+        if cover.size > MAX_RULES:
             raise CoverSizeError(
-                f"{hypotheses!r} has {cover.size:.1e} rules on these public rows and {MOST_RULES} "
+                f"{hypotheses!r} has {cover.size:.1e} rules on these public rows and {MAX_RULES} "
                 "are allowed; raise alpha or give fewer public rows."
             )
         family = cover.family(tabulate(cover, X[:0], []))

@@ -17,7 +17,7 @@ Noise = Gaussian | Pure
 LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
 """``delta=None`` is no more than this: 1/n² of a few rows would promise nothing."""
 
-PER_CELL = 4
+MIN_CELL_SNR = 4
 """Cells are so fine that their rows are this many deviations of the noise of a count."""
 
 
@@ -61,7 +61,7 @@ def all_noise(ledger: Ledger) -> Noise:
     return event
 
 
-def part_of(noise: Noise, share: Fraction) -> Noise:
+def scaled_noise(noise: Noise, share: Fraction) -> Noise:
     """Return a share of noise.
 
     Examples
@@ -74,13 +74,13 @@ def part_of(noise: Noise, share: Fraction) -> Noise:
     return Pure(share * noise.epsilon)
 
 
-def room_for(noise: Noise, persons: float) -> float:
+def signal_to_noise(noise: Noise, persons: float) -> float:
     """Return in how many equal parts rows stand out of the noise of one count: n μ, or n ε / 2."""
     root = math.sqrt(noise.mu_squared) if isinstance(noise, Gaussian) else float(noise.epsilon) / 2
     return persons * root
 
 
-def noise_on(what: str, noise: Noise) -> str:
+def mechanism_name(what: str, noise: Noise) -> str:
     """Name a measurement in a receipt."""
     if isinstance(noise, Gaussian):
         return f"Gaussian noise, rounded (analytic Gaussian mechanism) on {what}"

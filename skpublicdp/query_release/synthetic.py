@@ -11,30 +11,30 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from skpublicdp.query_release.marginals.count import Columns, Integers, cells
+from skpublicdp.query_release.marginals.count import Attributes, Integers, ravel_codes
 from skpublicdp.query_release.marginals.ipf import Floats
 
-DRAWN = 50_000
+N_TREE_ROWS = 50_000
 """Rows that are drawn; weights make up for what so few cannot show."""
 
-LEAST_MASS = 1e-6
+MIN_SYNTHETIC_MASS = 1e-6
 """Cells of less need no row."""
 
-SWEEPS = 3, 60
-CELL_VISITS = 400_000_000
+SWEEP_RANGE = 3, 60
+MAX_CELL_VISITS = 400_000_000
 """Sweeps over the tables end after about so many visits of a row."""
 
-MOST_KEPT = 1 << 24
+MAX_CACHED_CELLS = 1 << 24
 """Cells of rows are told once if they are no more; else memory matters more."""
 
-FULL_SWEEPS = 10
+UNDAMPED_SWEEPS = 10
 """Tables with noise need not go together: later steps are shorter, and settle between them."""
 
 
-def rows_with_tables(
-    fractions: Mapping[Columns, Floats],
-    workload: Sequence[Columns],
-    sizes: Columns,
+def synthesize(
+    fractions: Mapping[Attributes, Floats],
+    workload: Sequence[Attributes],
+    sizes: Attributes,
     public: Integers,
     worth: float,
 ) -> tuple[Integers, Floats]:
@@ -62,7 +62,7 @@ def rows_with_tables(
         Positive, with sum 1.
     """
     generator = np.random.default_rng(0)
-    drawn = _drawn_from_tree(fractions, sizes, generator)
+    drawn = _sample_chow_liu_tree(fractions, sizes, generator)
     n_cells = np.mean([fractions[columns].size for columns in workload])
     share = worth / (worth + n_cells) if len(public) else 0.0  # so many rows show so many cells
     rows = np.concatenate([public, drawn])
@@ -73,35 +73,35 @@ def rows_with_tables(
     for columns in workload:
         target = fractions[columns].ravel()
         reached = np.zeros(len(target), dtype=bool)
-        reached[cells(rows, columns, sizes)] = True
-        lacking = np.flatnonzero(~reached & (target > LEAST_MASS))
+        reached[ravel_codes(rows, columns, sizes)] = True
+        lacking = np.flatnonzero(~reached & (target > MIN_SYNTHETIC_MASS))
         new = drawn[generator.integers(len(drawn), size=len(lacking))]
         new[:, columns] = np.stack(np.unravel_index(lacking, fractions[columns].shape), axis=1)
         added.append(new)
     reaching = np.concatenate(added)
     rows = np.concatenate([rows, reaching])
-    weights = np.concatenate([weights, np.full(len(reaching), LEAST_MASS)])
+    weights = np.concatenate([weights, np.full(len(reaching), MIN_SYNTHETIC_MASS)])
     kept = weights > 0
-    return rows[kept], rake(rows[kept], weights[kept], fractions, workload, sizes)
+    return rows[kept], rake_weights(rows[kept], weights[kept], fractions, workload, sizes)
 
 
-def rake(
+def rake_weights(
     rows: Integers,
     weights: Floats,
-    fractions: Mapping[Columns, Floats],
-    workload: Sequence[Columns],
-    sizes: Columns,
+    fractions: Mapping[Attributes, Floats],
+    workload: Sequence[Attributes],
+    sizes: Attributes,
 ) -> Floats:
     """Scale weights to each table in turn."""
-    fewest, most = SWEEPS
+    fewest, most = SWEEP_RANGE
     visits = len(rows) * len(workload)
-    kept = visits <= MOST_KEPT
-    found_once = {columns: cells(rows, columns, sizes) for columns in workload if kept}
-    for sweep in range(int(np.clip(CELL_VISITS // visits, fewest, most))):
-        step = min(1.0, FULL_SWEEPS / (sweep + 1))
+    kept = visits <= MAX_CACHED_CELLS
+    found_once = {columns: ravel_codes(rows, columns, sizes) for columns in workload if kept}
+    for sweep in range(int(np.clip(MAX_CELL_VISITS // visits, fewest, most))):
+        step = min(1.0, UNDAMPED_SWEEPS / (sweep + 1))
         for columns in workload:
             target = fractions[columns].ravel()
-            cell = found_once[columns] if kept else cells(rows, columns, sizes)
+            cell = found_once[columns] if kept else ravel_codes(rows, columns, sizes)
             found = np.bincount(cell, weights, minlength=len(target))
             some = found > np.finfo(np.float64).tiny  # what is less has no ratio
             ratio = np.divide(target, found, out=np.ones(len(target)), where=some)
@@ -110,8 +110,8 @@ def rake(
     return weights
 
 
-def _drawn_from_tree(
-    fractions: Mapping[Columns, Floats], sizes: Columns, generator: np.random.Generator
+def _sample_chow_liu_tree(
+    fractions: Mapping[Attributes, Floats], sizes: Attributes, generator: np.random.Generator
 ) -> Integers:
     """Draw columns one after the other along the strongest ties (Chow and Liu 1968)."""
     n_columns = len(sizes)
@@ -121,27 +121,27 @@ def _drawn_from_tree(
             ties[columns] = _mutual_information(table)
     tree = minimum_spanning_tree(csr_matrix(-ties))
     tree = tree + tree.T
-    rows = np.zeros((DRAWN, n_columns), dtype=np.int64)
+    rows = np.zeros((N_TREE_ROWS, n_columns), dtype=np.int64)
     undrawn = set(range(n_columns))
     while undrawn:
         order, parents = breadth_first_order(tree, min(undrawn), directed=False)
         for column in order:
             parent = parents[column]
             if (column,) not in fractions:
-                rows[:, column] = generator.integers(sizes[column], size=DRAWN)
+                rows[:, column] = generator.integers(sizes[column], size=N_TREE_ROWS)
             elif parent < 0:
-                rows[:, column] = _spread(fractions[column,], DRAWN, generator)
+                rows[:, column] = _systematic_sample(fractions[column,], N_TREE_ROWS, generator)
             else:
                 pair = (min(parent, column), max(parent, column))
                 table = fractions[pair] if parent < column else fractions[pair].T
                 for code in range(sizes[parent]):
                     here = np.flatnonzero(rows[:, parent] == code)
-                    rows[here, column] = _spread(table[code], len(here), generator)
+                    rows[here, column] = _systematic_sample(table[code], len(here), generator)
         undrawn -= set(order.tolist())
     return rows
 
 
-def _spread(fractions: Floats, n: int, generator: np.random.Generator) -> Integers:
+def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator) -> Integers:
     """Draw codes that are as evenly spread as they can be, in random order."""
     total = fractions.sum()
     if not total > 0:

@@ -44,7 +44,7 @@ MUTANTS = (
         SCALE,
         "boosting/regression_target.py",
         "    shares = (np.clip(outcomes, low, high) - low) / (high - low)\n"
-        "    # float32 holds these exactly\n"
+        "    # the levels are exact in float32\n"
         "    levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))\n"
         "    return (levels / TARGET_LEVELS).astype(np.float32)\n",
         "    shares = (outcomes - low) / (high - low)\n"
@@ -90,8 +90,8 @@ MUTANTS = (
         "a row that moves from cell to cell counted once",
         SENSITIVITY,
         "boosting/residual_histogram.py",
-        '    moved, name = Sensitivity(2, 2), "noisy counts of residuals"\n',
-        '    moved, name = Sensitivity(1, 1), "noisy counts of residuals"\n',
+        '    sensitivity, name = Sensitivity(2, 2), "noisy histogram of residuals"\n',
+        '    sensitivity, name = Sensitivity(1, 1), "noisy histogram of residuals"\n',
         (REGRESSOR,),
     ),
     Mutant(
@@ -106,8 +106,8 @@ MUTANTS = (
         "votes of rows that weigh more than one",
         SENSITIVITY,
         "boosting/private_trees.py",
-        "            drawn,\n            MAX_ROW_WEIGHT,\n",
-        "            drawn,\n            1,\n",
+        "            event,\n            MAX_ROW_WEIGHT,\n",
+        "            event,\n            1,\n",
         (f"{CLASSIFIER}, votes",),
     ),
     Mutant(

@@ -7,8 +7,8 @@ MUTANTS = (
         "one cell moved for two",
         SENSITIVITY,
         "query_release/marginals/release.py",
-        "TABLE = Sensitivity(2, 2)\n",
-        "TABLE = Sensitivity(1, 1)\n",
+        "TABLE_SENSITIVITY = Sensitivity(2, 2)\n",
+        "TABLE_SENSITIVITY = Sensitivity(1, 1)\n",
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(
@@ -65,9 +65,10 @@ MUTANTS = (
         "steps as long as the exact error",
         UNPAID,
         "query_release/pmw/rounds.py",
-        "        logs += (plan.rate if too_low else -plan.rate) * arrangement.row(query)\n",
+        "        logs += (plan.rate if too_low else -plan.rate)"
+        " * arrangement.incidence_row(query)\n",
         """        step = plan.rate * abs(lacking[query]) / n
-        logs += (step if too_low else -step) * arrangement.row(query)
+        logs += (step if too_low else -step) * arrangement.incidence_row(query)
 """,
         ("PAPQueryRelease, thresholds, pmw",),
     ),

@@ -16,33 +16,33 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Sensitivity, noise_of
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cdf.grid import Counted, Curve, Line, before
-from skpublicdp.query_release.cdf.strategies import PROOF
-from skpublicdp.query_release.spending import PER_CELL, Noise, noise_on, part_of
+from skpublicdp.query_release.cdf.grid import CDFGrid, ColumnCounts, PiecewiseLinearCDF, just_below
+from skpublicdp.query_release.cdf.strategies import PREFIX_SUMS_PROOF
+from skpublicdp.query_release.spending import MIN_CELL_SNR, Noise, mechanism_name, scaled_noise
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ONE_PIECE = Sensitivity(2, 2)
+INTERVAL_SENSITIVITY = Sensitivity(2, 2)
 """A row that moves leaves one piece, and enters another."""
 
-ASIDE = Fraction(1, 4)
+REFINEMENT_SHARE = Fraction(1, 4)
 """The most of the budget that all looks at pieces cost together."""
 
-A_LOOK = Fraction(1, 2)
+SHARE_PER_ROUND = Fraction(1, 2)
 """One costs so much of what is left of that: cells that are full enough can always be cut."""
 
-LIGHTEST = 2.0**-13
+MIN_CELL_MASS = 2.0**-13
 """No cell is cut that has a smaller fraction of the rows: a look is at 2^18 pieces at most."""
 
-TINY = 1e-300
+SMALLEST_POSITIVE = 1e-300
 
-LARGEST_POWER = 22
+MAX_DECIMAL_POWER = 22
 """10^22 is the largest power of ten that is a float."""
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Intervals:
     """Cells of a line, with the fraction of the rows in each as far as it was released.
 
     Attributes
@@ -57,33 +57,35 @@ class Pieces:
     ends: Floats
     masses: Floats
 
-    def keep(self, kept: NDArray[np.bool_]) -> Pieces:
+    def keep(self, kept: NDArray[np.bool_]) -> Intervals:
         """Return some of them."""
-        return Pieces(self.starts[kept], self.ends[kept], self.masses[kept])
+        return Intervals(self.starts[kept], self.ends[kept], self.masses[kept])
 
-    def replaced(self, whole: NDArray[np.bool_], new: Pieces) -> Pieces:
+    def replaced(self, whole: NDArray[np.bool_], new: Intervals) -> Intervals:
         """Return all, with the pieces of some in their place."""
         rest = self.keep(~whole)
         ends = np.concatenate([rest.ends, new.ends])
         order = np.argsort(ends)
         starts = np.concatenate([rest.starts, new.starts])[order]
-        return Pieces(starts, ends[order], np.concatenate([rest.masses, new.masses])[order])
+        return Intervals(starts, ends[order], np.concatenate([rest.masses, new.masses])[order])
 
 
-def rows_to_tell(noise: Noise, aside: Fraction, ledger: Ledger) -> float:
+def detection_threshold(noise: Noise, aside: Fraction, ledger: Ledger) -> float:
     """Return how many rows a cell must have to be looked into, with so much of the budget left."""
-    _, variance = noise_of(part_of(noise, aside * A_LOOK), ledger.for_person(ONE_PIECE))
-    return float(PER_CELL * np.sqrt(variance))
+    _, variance = noise_of(
+        scaled_noise(noise, aside * SHARE_PER_ROUND), ledger.for_person(INTERVAL_SENSITIVITY)
+    )
+    return float(MIN_CELL_SNR * np.sqrt(variance))
 
 
-def look_closer(
-    line: Line,
+def refine_heavy_cells(
+    line: CDFGrid,
     masses: Floats,
-    x_private: Counted,
+    x_private: ColumnCounts,
     noise: Noise,
     ledger: Ledger,
     most_cells: int,
-) -> tuple[Line, Fraction]:
+) -> tuple[CDFGrid, Fraction]:
     """Cut full cells again and again.
 
     Parameters
@@ -108,34 +110,36 @@ def look_closer(
     spent : Fraction
         The share of the budget that this took.
     """
-    n, aside = x_private.n, ASIDE
+    n, aside = x_private.n, REFINEMENT_SHARE
     ends = np.append(line.edges, line.high)
-    start = before(np.array([line.low]))
-    pieces = Pieces(np.concatenate([start, ends[:-1]]), ends, np.maximum(masses, 0))
+    start = just_below(np.array([line.low]))
+    pieces = Intervals(np.concatenate([start, ends[:-1]]), ends, np.maximum(masses, 0))
     for look in count(1):
-        tell = rows_to_tell(noise, aside, ledger)
-        full = pieces.masses >= max(tell / n, LIGHTEST)
-        full &= before(pieces.ends) > pieces.starts  # a single float cannot be cut
+        tell = detection_threshold(noise, aside, ledger)
+        full = pieces.masses >= max(tell / n, MIN_CELL_MASS)
+        full &= just_below(pieces.ends) > pieces.starts  # a single float cannot be cut
         if not full.any():
             break
         whole = pieces.keep(full)
-        new = cut(whole)
-        share = aside * A_LOOK
+        new = split_at_decimals(whole)
+        share = aside * SHARE_PER_ROUND
         aside -= share
         at = x_private.at_or_below(np.concatenate([new.starts, new.ends]))
         counts = np.diff(at.reshape(2, -1), axis=0)[0]
-        event = part_of(noise, share)
-        name = noise_on(f"the pieces of full cells, look {look}", noise)
-        found = ledger.add_noise(counts, ONE_PIECE, event, name=name, proof=PROOF)
-        inside = _masses(line.base, whole, new, found.values / n, found.variance / n**2)
-        pieces = pieces.replaced(full, Pieces(new.starts, new.ends, inside))
-    if aside == ASIDE:
+        event = scaled_noise(noise, share)
+        name = mechanism_name(f"the pieces of full cells, look {look}", noise)
+        found = ledger.add_noise(
+            counts, INTERVAL_SENSITIVITY, event, name=name, proof=PREFIX_SUMS_PROOF
+        )
+        inside = _shrunk_masses(line.base, whole, new, found.values / n, found.variance / n**2)
+        pieces = pieces.replaced(full, Intervals(new.starts, new.ends, inside))
+    if aside == REFINEMENT_SHARE:
         return line, Fraction(0)
-    most = max(1 / most_cells, rows_to_tell(noise, ASIDE, ledger) / n)
-    return _refined(line, pieces, most), ASIDE - aside
+    most = max(1 / most_cells, detection_threshold(noise, REFINEMENT_SHARE, ledger) / n)
+    return _split_heavy_cells(line, pieces, most), REFINEMENT_SHARE - aside
 
 
-def cut(whole: Pieces) -> Pieces:
+def split_at_decimals(whole: Intervals) -> Intervals:
     """Cut cells at multiples of a power of ten, each of which is a piece of its own.
 
     The power leaves 3 to 30 multiples in a cell; where floats are too coarse for that, a cell is
@@ -145,8 +149,8 @@ def cut(whole: Pieces) -> Pieces:
     width = ends - starts
     power = np.floor(np.log10(width) - np.log10(3)).astype(int)
     largest = np.maximum(np.abs(starts), np.abs(ends))
-    exact = np.abs(power) <= LARGEST_POWER
-    exact &= largest < 2**52 * 10.0 ** np.clip(power, -LARGEST_POWER, LARGEST_POWER)
+    exact = np.abs(power) <= MAX_DECIMAL_POWER
+    exact &= largest < 2**52 * 10.0 ** np.clip(power, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
     unit = 10.0 ** np.where(exact, np.abs(power), 0)
     low, high = (
         np.floor(np.where(exact & (power < 0), at * unit, at / unit)) for at in (starts, ends)
@@ -161,14 +165,16 @@ def cut(whole: Pieces) -> Pieces:
     even = starts[cell] + width[cell] * (step / 10)
     value = np.where(exact[cell], value, even)
     alone = value[exact[cell]]
-    at = np.concatenate([value, before(alone), before(ends), ends])
+    at = np.concatenate([value, just_below(alone), just_below(ends), ends])
     of = np.concatenate([cell, cell[exact[cell]], np.tile(np.arange(len(starts)), 2)])
     at = np.unique(at[(at > starts[of]) & (at <= ends[of])])
     previous = np.concatenate([starts[:1], at[:-1]])
-    return Pieces(np.maximum(previous, starts[np.searchsorted(ends, at)]), at, np.zeros(len(at)))
+    return Intervals(np.maximum(previous, starts[np.searchsorted(ends, at)]), at, np.zeros(len(at)))
 
 
-def _masses(base: Curve, whole: Pieces, new: Pieces, found: Floats, variance: float) -> Floats:
+def _shrunk_masses(
+    base: PiecewiseLinearCDF, whole: Intervals, new: Intervals, found: Floats, variance: float
+) -> Floats:
     """Return the mass of each piece of each cell, near to what was expected or to what was found.
 
     What is expected is the shape of the guess or an even spread, whichever explains more. Between
@@ -189,12 +195,12 @@ def _masses(base: Curve, whole: Pieces, new: Pieces, found: Floats, variance: fl
     ):
         apart = values - guess
         noise = max(len(apart) - 3, 0) * variance
-        believed = max(0.0, 1 - noise / max(float(apart @ apart), TINY))
-        masses.append(onto_simplex(guess + believed * apart, float(mass)))
+        believed = max(0.0, 1 - noise / max(float(apart @ apart), SMALLEST_POSITIVE))
+        masses.append(project_to_simplex(guess + believed * apart, float(mass)))
     return np.concatenate(masses)
 
 
-def onto_simplex(values: Floats, total: float) -> Floats:
+def project_to_simplex(values: Floats, total: float) -> Floats:
     """Return the nearest nonnegative numbers of a positive sum."""
     falling = np.sort(values)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
@@ -203,7 +209,7 @@ def onto_simplex(values: Floats, total: float) -> Floats:
     return nearest
 
 
-def _refined(line: Line, pieces: Pieces, most: float) -> Line:
+def _split_heavy_cells(line: CDFGrid, pieces: Intervals, most: float) -> CDFGrid:
     """Return a line whose cells have at most some mass, unless they are a single piece."""
     old = np.append(line.edges, line.high)
     cell = np.searchsorted(old, pieces.ends)
@@ -221,16 +227,16 @@ def _refined(line: Line, pieces: Pieces, most: float) -> Line:
     share = (reached - bottom[cell])[inside] / (top - bottom)[cell][inside]
     at, of = pieces.ends[inside], cell[inside]
 
-    def follow(curve: Curve) -> Curve:
+    def follow(curve: PiecewiseLinearCDF) -> PiecewiseLinearCDF:
         """Spread what a cut cell holds over its pieces as the rows are."""
-        levels = curve(np.concatenate([before(np.array([line.low])), old]))
+        levels = curve(np.concatenate([just_below(np.array([line.low])), old]))
         knots = curve.knots[~cuts[np.minimum(np.searchsorted(old, curve.knots), len(old) - 1)]]
         knots = np.union1d(knots, np.concatenate([curve.knots[:1], old]))
         heights = np.concatenate([curve(knots), levels[of] + share * (levels[of + 1] - levels[of])])
         every, where = np.unique(np.concatenate([knots, at]), return_index=True)
-        return Curve(every, np.maximum.accumulate(heights[where]))
+        return PiecewiseLinearCDF(every, np.maximum.accumulate(heights[where]))
 
-    alone = (before(pieces.ends) <= pieces.starts) & (pieces.masses > most)
+    alone = (just_below(pieces.ends) <= pieces.starts) & (pieces.masses > most)
     return replace(
         line,
         edges=np.union1d(line.edges, edges[1:]),

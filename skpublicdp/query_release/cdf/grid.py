@@ -11,27 +11,27 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-FINEST = 2.0**-40
+MIN_STEP = 2.0**-40
 """No step of a length of its own is shorter than this fraction of the bounds."""
 
 PADDING = 0.05
 """How far beyond the public range, as a fraction of it, a little mass is expected."""
 
-MOST_WHOLE = 1024
+MAX_INTEGER_ATOMS = 1024
 """Whole numbers are told from what is between them if there are no more, for time."""
 
-QUARTER = 0.25
+QUARTER_RECORD = 0.25
 """Of one imagined record: in the public range, in the octaves from there to the bounds, in the
 bounds, and on their ends, to which values outside are moved."""
 
 
-def before(x: Floats) -> Floats:
+def just_below(x: Floats) -> Floats:
     """Return the numbers just below: an atom at x is the cell between the two."""
     return np.nextafter(x, -np.inf)
 
 
 @dataclass(frozen=True)
-class Curve:
+class PiecewiseLinearCDF:
     """A distribution function, linear between knots; a jump is a piece with no number inside.
 
     Attributes
@@ -70,7 +70,7 @@ class Curve:
 
 
 @runtime_checkable
-class Counted(Protocol):
+class ColumnCounts(Protocol):
     """Private numbers that are only counted; those beyond the bounds are at the nearer one."""
 
     @property
@@ -83,7 +83,7 @@ class Counted(Protocol):
         ...
 
 
-class Sorted:
+class SortedColumn:
     """Numbers in memory.
 
     Parameters
@@ -108,7 +108,7 @@ class Sorted:
 
 
 @dataclass(frozen=True)
-class Line:
+class CDFGrid:
     """The cells of a line: those of edges e1 < e2 < ... are (.., e1], (e1, e2], ... up to `high`.
 
     Attributes
@@ -128,17 +128,17 @@ class Line:
     low: float
     high: float
     edges: Floats
-    base: Curve
-    wide: Curve
+    base: PiecewiseLinearCDF
+    wide: PiecewiseLinearCDF
     atoms: Floats
 
-    def tabulate(self, x: Counted) -> Integers:
+    def tabulate(self, x: ColumnCounts) -> Integers:
         """Count the rows in each cell; each row is looked at alone."""
         counts: Integers = np.diff(x.at_or_below(self.edges), prepend=0, append=x.n)
         return counts
 
 
-def build_line(x_public: Floats, low: float, high: float, resolution: int) -> Line:
+def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CDFGrid:
     """Choose about `resolution` cells, fine where public rows are.
 
     Parameters
@@ -158,39 +158,41 @@ def build_line(x_public: Floats, low: float, high: float, resolution: int) -> Li
     x_public = np.clip(x_public, low, high)
     values, counts = np.unique(x_public, return_counts=True)
     atoms = values[counts >= max(2.0, len(x_public) / (2 * resolution))]
-    base, wide = _guess(values, counts, low, high)
+    base, wide = _expected_cdfs(values, counts, low, high)
     levels = np.arange(1, resolution) / resolution
     # drift may pile rows up where public ones are rare: cells end at halves of halves as well
     halves = 0.5 ** np.arange(1, np.log2(len(x_public) + 1) + 1)
     edges = [
         np.array([low]),
-        before(np.array([high])),
+        just_below(np.array([high])),
         atoms,
-        before(atoms),
+        just_below(atoms),
         wide.inverse(levels[::2]),
     ]
     edges.append(base.inverse(np.concatenate([levels, halves, 1 - halves])))
     every = np.unique(np.concatenate(edges))
-    return Line(low, high, every[(every >= low) & (every < high)], base, wide, atoms)
+    return CDFGrid(low, high, every[(every >= low) & (every < high)], base, wide, atoms)
 
 
-def _guess(values: Floats, counts: Integers, low: float, high: float) -> tuple[Curve, Curve]:
+def _expected_cdfs(
+    values: Floats, counts: Integers, low: float, high: float
+) -> tuple[PiecewiseLinearCDF, PiecewiseLinearCDF]:
     """Values seen twice jump, others are spread over their gaps; one record is imagined."""
     ends = np.array([low, high])
-    jumps = [(ends, np.full(2, QUARTER / 2))]
-    ramps = [(ends, np.array([0, QUARTER]))]
+    jumps = [(ends, np.full(2, QUARTER_RECORD / 2))]
+    ramps = [(ends, np.array([0, QUARTER_RECORD]))]
     if not len(values):
-        ramps.append((ends, np.array([0, 2 * QUARTER])))
-        wide = _curve(jumps, ramps, low)
+        ramps.append((ends, np.array([0, 2 * QUARTER_RECORD])))
+        wide = _to_cdf(jumps, ramps, low)
         return wide, wide
     first, last = values[0], values[-1]
-    pad = max(PADDING * (last - first or high - low), FINEST * (high - low))
+    pad = max(PADDING * (last - first or high - low), MIN_STEP * (high - low))
     near = np.clip([first - pad, last + pad], low, high)
-    whole = _whole(values, near)
+    whole = _integer_atoms(values, near)
     spread = jumps if len(whole) else ramps
-    spread.append(_onto(whole, near, np.array([0, QUARTER])))
-    ramps.append(_tails(near, pad, low, high))
-    wide = _curve(jumps, ramps, low)
+    spread.append(_snap_to_integers(whole, near, np.array([0, QUARTER_RECORD])))
+    ramps.append(_log_spaced_tails(near, pad, low, high))
+    wide = _to_cdf(jumps, ramps, low)
     jumping = counts > 1  # smooth numbers never tie
     smooth = np.where(jumping, 0, counts)
     # half of a record is spread towards each neighbour
@@ -200,27 +202,27 @@ def _guess(values: Floats, counts: Integers, low: float, high: float) -> tuple[C
     masses = masses[where]
     masses[-1] = smooth.sum()
     jumps.append((values[jumping], counts[jumping].astype(float)))
-    spread.append(_onto(whole, distinct, masses))
-    return _curve(jumps, ramps, low), wide
+    spread.append(_snap_to_integers(whole, distinct, masses))
+    return _to_cdf(jumps, ramps, low), wide
 
 
-def _whole(values: Floats, near: Floats) -> Floats:
+def _integer_atoms(values: Floats, near: Floats) -> Floats:
     """Return the whole numbers near the values, if these are whole and those are not too many."""
     first, last = np.ceil(near[0]), np.floor(near[1])
-    if last - first >= MOST_WHOLE or not np.array_equal(values, np.rint(values)):
+    if last - first >= MAX_INTEGER_ATOMS or not np.array_equal(values, np.rint(values)):
         return np.empty(0)
     return np.unique(first + np.arange(last - first + 1))
 
 
-def _onto(whole: Floats, at: Floats, masses: Floats) -> tuple[Floats, Floats]:
+def _snap_to_integers(whole: Floats, at: Floats, masses: Floats) -> tuple[Floats, Floats]:
     """Move mass that is spread evenly between points to the whole numbers, if any, near it."""
     if not len(whole):
         return at, masses
-    reached = Curve(at, masses)(np.append(whole[:-1] + 0.5, at[-1]))
+    reached = PiecewiseLinearCDF(at, masses)(np.append(whole[:-1] + 0.5, at[-1]))
     return whole, np.diff(reached, prepend=0.0)
 
 
-def _tails(near: Floats, pad: float, low: float, high: float) -> tuple[Floats, Floats]:
+def _log_spaced_tails(near: Floats, pad: float, low: float, high: float) -> tuple[Floats, Floats]:
     """Spread mass evenly over the octaves between the public range and the bounds."""
     steps = pad * 2.0 ** np.arange(np.ceil(np.log2(max(high - low, pad) / pad)) + 1)
     below = np.unique(np.maximum(near[0] - steps, low))
@@ -231,19 +233,21 @@ def _tails(near: Floats, pad: float, low: float, high: float) -> tuple[Floats, F
     total = np.concatenate([[0], np.cumsum(octaves)])
     if total[-1] == 0:
         total = np.linspace(0, 1, len(at))
-    return at, QUARTER * total / total[-1]
+    return at, QUARTER_RECORD * total / total[-1]
 
 
-def _curve(
+def _to_cdf(
     jumps: list[tuple[Floats, Floats]], ramps: list[tuple[Floats, Floats]], low: float
-) -> Curve:
-    starts = [before(np.array([low])), *(before(at) for at, _ in jumps)]
+) -> PiecewiseLinearCDF:
+    starts = [just_below(np.array([low])), *(just_below(at) for at, _ in jumps)]
     corners = np.unique(np.concatenate([*starts, *(at for at, _ in [*jumps, *ramps])]))
     heights = np.zeros(len(corners))
     for at, masses in ramps:
-        heights += Curve(at, masses)(corners)  # unlike np.interp right where knots nearly meet
+        heights += PiecewiseLinearCDF(at, masses)(
+            corners
+        )  # unlike np.interp right where knots nearly meet
     for at, masses in jumps:
         total = np.concatenate([[0], np.cumsum(masses)])
         heights += total[np.searchsorted(at, corners, side="right")]
     heights = np.maximum.accumulate(heights / heights[-1])
-    return Curve(corners, heights)
+    return PiecewiseLinearCDF(corners, heights)

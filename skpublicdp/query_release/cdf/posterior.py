@@ -17,33 +17,33 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from skpublicdp.accounting import Measurement
-from skpublicdp.query_release.cdf.strategies import Strategy
-from skpublicdp.query_release.effective_sizes import SIZES
+from skpublicdp.query_release.cdf.strategies import MeasurementStrategy
+from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
 
 Floats = NDArray[np.float64]
 
-WAVES = 8
+N_COSINES = 8
 """Cosines of the rank, besides a shift."""
 
-COARSE = 120
+MAX_SHIFT_EDGES = 120
 """Trust is estimated on at most so many edges."""
 
-CLEAR_GAIN = 2.0
+AIC_THRESHOLD = 2.0
 """Drift is believed in if it makes the noisy answers e² times as likely (Akaike's rule)."""
 
-SHARE_WIDE = 0.1
+TAIL_SHARE_OF_SHIFT = 0.1
 """The share of rough drift that goes where the public rows are not."""
 
-SLACK_OF_BARS = 2.0
+PROFILE_LIKELIHOOD_SLACK = 2.0
 """Twice the log-likelihood that the drift of the error bars may lose: they take the largest."""
 
-ROUNDS = 4
-LARGEST_STEP = 1.5
+N_GAUSS_NEWTON_STEPS = 4
+MAX_TILT_STEP = 1.5
 JITTER = 1e-13
 
 
 @dataclass(frozen=True)
-class Evidence:
+class NoisyPrefixSums:
     """Unbiased private estimates of the prefix sums and the covariance of their noise."""
 
     prefix: Floats
@@ -52,7 +52,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Drift:
+class DistributionShift:
     """How the private distribution may differ from the public one.
 
     Attributes
@@ -70,11 +70,11 @@ class Drift:
     smooth: float
 
 
-NO_DRIFT = Drift(np.zeros(WAVES + 1), 0.0, 0.0)
+NO_SHIFT = DistributionShift(np.zeros(N_COSINES + 1), 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Guess:
+class PublicPrior:
     """What is expected at the right end of every cell, the last being 1.
 
     Attributes
@@ -91,20 +91,20 @@ class Guess:
     wide: Floats
     n_public: int
 
-    def at(self, cells: NDArray[np.intp]) -> Guess:
+    def at(self, cells: NDArray[np.intp]) -> PublicPrior:
         """Keep some ends of cells, the last among them."""
-        return Guess(self.base[cells], self.wide[cells], self.n_public)
+        return PublicPrior(self.base[cells], self.wide[cells], self.n_public)
 
     def waves(self) -> Floats:
         """Return the directions of smooth drift, one value per cell: a shift and cosines."""
         middle = self.base - np.diff(self.base, prepend=0.0) / 2
         score = ndtri(np.clip(middle, 1e-9, 1 - 1e-9))
-        order = np.arange(1, WAVES + 1)
+        order = np.arange(1, N_COSINES + 1)
         return np.column_stack([score, np.cos(np.pi * np.outer(middle, order)) / order])
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearizedModel:
     """The model about one tilt: the mean, and the parts of the covariance, at all edges."""
 
     mean: Floats
@@ -113,14 +113,14 @@ class Linear:
     public: Floats
     rough: Floats
 
-    def prior(self, drift: Drift) -> Floats:
+    def prior(self, drift: DistributionShift) -> Floats:
         """Return the covariance of the population's prefix sums before anything is measured."""
         smooth = drift.smooth**2 * (self.slopes @ self.slopes.T)
         prior: Floats = self.public + drift.rough * self.rough + smooth
         return prior
 
 
-def linearise(guess: Guess, waves: Floats, n_private: int) -> Linear:
+def linearize(guess: PublicPrior, waves: Floats, n_private: int) -> LinearizedModel:
     """Tilt the guess by some waves and differentiate there."""
     base = np.diff(guess.base, prepend=0.0)
     directions = guess.waves()
@@ -133,13 +133,15 @@ def linearise(guess: Guess, waves: Floats, n_private: int) -> Linear:
     slopes = np.cumsum(tilted[:, None] * (directions - tilted @ directions), axis=0)[:-1]
     # two rows more may be anywhere
     unseen = 2 / (guess.n_public + 1) * guess.wide
-    public = bridge(total, np.cumsum(growth * tilted) + unseen) / (guess.n_public + 1)
-    rough = bridge(total, (1 - SHARE_WIDE) * total + SHARE_WIDE * guess.wide)
+    public = bridge_covariance(total, np.cumsum(growth * tilted) + unseen) / (guess.n_public + 1)
+    rough = bridge_covariance(
+        total, (1 - TAIL_SHARE_OF_SHIFT) * total + TAIL_SHARE_OF_SHIFT * guess.wide
+    )
     mean = total[:-1] - slopes @ waves
-    return Linear(mean, slopes, bridge(total, total) / n_private, public, rough)
+    return LinearizedModel(mean, slopes, bridge_covariance(total, total) / n_private, public, rough)
 
 
-def bridge(total: Floats, variance: Floats) -> Floats:
+def bridge_covariance(total: Floats, variance: Floats) -> Floats:
     """Covariance of cumulated independent changes of the cells, tied to 0 at the end.
 
     `total` and `variance` are cumulated over the cells; what the changes add up to is taken back
@@ -153,7 +155,7 @@ def bridge(total: Floats, variance: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Look:
+class StrategyMeasurement:
     """What was measured, and of which cells.
 
     Attributes
@@ -166,7 +168,7 @@ class Look:
         The cell of the strategy that each cell of the line is in; without it, they are the same.
     """
 
-    strategy: Strategy
+    strategy: MeasurementStrategy
     measurement: Measurement
     cells: NDArray[np.intp] | None = None
 
@@ -176,14 +178,14 @@ class Look:
         return self.strategy.matrix if self.cells is None else self.strategy.matrix[:, self.cells]
 
 
-def information(matrix: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def gram_matrix(matrix: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the precision of prefix sums under noise of variance 1, and what they are times."""
     # cell counts are differences of prefix sums, the last of which is the known total
     design = (matrix[:, :-1] - matrix[:, 1:]).astype(float)
     return design.T @ design, design
 
 
-def gather(looks: Sequence[Look], n_private: int) -> Evidence:
+def least_squares(looks: Sequence[StrategyMeasurement], n_private: int) -> NoisyPrefixSums:
     """Solve least squares for the fraction of private rows at or below each edge.
 
     One of the looks must be at all cells.
@@ -192,29 +194,32 @@ def gather(looks: Sequence[Look], n_private: int) -> Evidence:
     known, heard = np.zeros((n_edges, n_edges)), np.zeros(n_edges)
     for look in looks:
         precision = n_private**2 / look.measurement.variance
-        gain, design = information(look.matrix)
+        gain, design = gram_matrix(look.matrix)
         target = look.measurement.values / n_private - look.matrix[:, -1]
         known += precision * gain
         heard += precision * (design.T @ target)
     covariance = cho_solve(cho_factor(known), np.eye(len(known)))
-    return Evidence(covariance @ heard, covariance, n_private)
+    return NoisyPrefixSums(covariance @ heard, covariance, n_private)
 
 
 def posterior(
-    evidence: Evidence, guess: Guess, drift: Drift, likely: Floats | None = None
+    evidence: NoisyPrefixSums,
+    guess: PublicPrior,
+    drift: DistributionShift,
+    likely: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the posterior mean and covariance of the population's prefix sums.
 
     How far private rows are from their population follows from the prefix sums that are `likely`,
     by default those of the guess.
     """
-    model = linearise(guess, drift.waves, evidence.n_private)
+    model = linearize(guess, drift.waves, evidence.n_private)
     prior, sampling = model.prior(drift), model.sampling
     if likely is not None:
         total = np.append(likely, 1.0)
-        sampling = bridge(total, total) / evidence.n_private
+        sampling = bridge_covariance(total, total) / evidence.n_private
     doubt = sampling + evidence.covariance
-    factor = cho_factor(steady(prior + doubt), lower=True)
+    factor = cho_factor(with_jitter(prior + doubt), lower=True)
     # the same as a gain from the model's mean, and exact where there is next to no noise
     mean = evidence.prefix - doubt @ cho_solve(factor, evidence.prefix - model.mean)
     half = solve_triangular(factor[0], prior, lower=True)
@@ -234,7 +239,7 @@ def path_length(covariance: Floats) -> float:
     return float(np.arccos(np.clip(correlation, -1, 1)).sum())
 
 
-def widening(length: float, level: float) -> float:
+def simultaneous_factor(length: float, level: float) -> float:
     """Return how many standard deviations hold all prefix sums at once at a level.
 
     A longer path leaves a tube around itself more often.
@@ -251,43 +256,52 @@ def widening(length: float, level: float) -> float:
     return float(brentq(excess, 0.0, 40.0))
 
 
-def estimate_drift(evidence: Evidence, guess: Guess) -> tuple[Drift, Drift]:
+def estimate_shift(
+    evidence: NoisyPrefixSums, guess: PublicPrior
+) -> tuple[DistributionShift, DistributionShift]:
     """Return the drift to fit with and the largest that is plausible, for error bars.
 
     The tilt is found by Gauss-Newton steps; at each the sizes are chosen on a grid.
     """
     n_edges = len(evidence.prefix)
-    chosen = np.unique(np.linspace(0, n_edges - 1, COARSE).round().astype(int))
+    chosen = np.unique(np.linspace(0, n_edges - 1, MAX_SHIFT_EDGES).round().astype(int))
     coarse = guess.at(np.append(chosen, n_edges))
     noise = evidence.covariance[np.ix_(chosen, chosen)]
-    waves = np.zeros(WAVES + 1)
+    waves = np.zeros(N_COSINES + 1)
     directions = coarse.waves()
     believed = guess.n_public == 0
-    for round_ in range(ROUNDS):
-        model = linearise(coarse, waves, evidence.n_private)
-        fixed = steady(noise + model.public + model.sampling)
+    for round_ in range(N_GAUSS_NEWTON_STEPS):
+        model = linearize(coarse, waves, evidence.n_private)
+        fixed = with_jitter(noise + model.public + model.sampling)
         gap = evidence.prefix[chosen] - model.mean
-        loss = _losses(fixed, model, gap)
-        size = SIZES[:, None] * np.trace(model.rough)
-        size = size + SIZES**2 * np.square(model.slopes).sum()
+        loss = _log_likelihood_losses(fixed, model, gap)
+        size = SHIFT_VARIANCE_GRID[:, None] * np.trace(model.rough)
+        size = size + SHIFT_VARIANCE_GRID**2 * np.square(model.slopes).sum()
         if round_ == 0:
-            believed = believed or loss[0, 0] > 2 * CLEAR_GAIN
+            believed = believed or loss[0, 0] > 2 * AIC_THRESHOLD
         best = loss.argmin()
-        most = np.where(loss <= SLACK_OF_BARS, size, -np.inf).argmax()
-        rough, smooth = SIZES[best // len(SIZES)], SIZES[best % len(SIZES)]
-        step = _tilt(fixed + rough * model.rough, model.slopes, gap, smooth) - waves
+        most = np.where(loss <= PROFILE_LIKELIHOOD_SLACK, size, -np.inf).argmax()
+        rough, smooth = (
+            SHIFT_VARIANCE_GRID[best // len(SHIFT_VARIANCE_GRID)],
+            SHIFT_VARIANCE_GRID[best % len(SHIFT_VARIANCE_GRID)],
+        )
+        step = _most_likely_tilt(fixed + rough * model.rough, model.slopes, gap, smooth) - waves
         length = np.abs(directions @ step).max()
-        waves = waves + step * min(1, LARGEST_STEP / max(length, JITTER))
-    bars = Drift(waves, float(SIZES[most // len(SIZES)]), float(SIZES[most % len(SIZES)]))
-    return Drift(waves, float(rough), float(smooth)) if believed else NO_DRIFT, bars
+        waves = waves + step * min(1, MAX_TILT_STEP / max(length, JITTER))
+    bars = DistributionShift(
+        waves,
+        float(SHIFT_VARIANCE_GRID[most // len(SHIFT_VARIANCE_GRID)]),
+        float(SHIFT_VARIANCE_GRID[most % len(SHIFT_VARIANCE_GRID)]),
+    )
+    return DistributionShift(waves, float(rough), float(smooth)) if believed else NO_SHIFT, bars
 
 
-def steady(covariance: Floats) -> Floats:
+def with_jitter(covariance: Floats) -> Floats:
     """Make a covariance one that floats can invert."""
     return covariance + JITTER * np.eye(len(covariance))
 
 
-def _losses(fixed: Floats, model: Linear, gap: Floats) -> Floats:
+def _log_likelihood_losses(fixed: Floats, model: LinearizedModel, gap: Floats) -> Floats:
     """Twice the log-likelihood lost by every (rough, smooth) of the grid against the best one."""
     lower = cholesky(fixed, lower=True)
     half = solve_triangular(lower, model.rough, lower=True)
@@ -295,11 +309,11 @@ def _losses(fixed: Floats, model: Linear, gap: Floats) -> Floats:
     gap = vectors.T @ solve_triangular(lower, gap, lower=True)
     slopes = vectors.T @ solve_triangular(lower, model.slopes, lower=True)
     # in these coordinates noise and rough drift are diagonal, and the waves are a small update
-    variances = 1 + SIZES[:, None] * np.maximum(values, 0)
+    variances = 1 + SHIFT_VARIANCE_GRID[:, None] * np.maximum(values, 0)
     small = np.einsum("ij,ri,ik->rjk", slopes, 1 / variances, slopes)
     strengths, axes = np.linalg.eigh(small)
     along = np.einsum("rjk,ij,ri->rk", axes, slopes, gap / variances, optimize=True)[:, None, :]
-    squared = np.square(SIZES)[:, None]
+    squared = np.square(SHIFT_VARIANCE_GRID)[:, None]
     update = 1 + squared * np.maximum(strengths, 0)[:, None, :]
     misfit = (gap**2 / variances).sum(axis=1)[:, None] - (squared * along**2 / update).sum(axis=-1)
     volume = np.log(variances).sum(axis=1)[:, None] + np.log(update).sum(axis=-1)
@@ -308,7 +322,7 @@ def _losses(fixed: Floats, model: Linear, gap: Floats) -> Floats:
     return losses
 
 
-def _tilt(covariance: Floats, slopes: Floats, gap: Floats, smooth: float) -> Floats:
+def _most_likely_tilt(covariance: Floats, slopes: Floats, gap: Floats, smooth: float) -> Floats:
     """Return the most likely coefficients of the waves, given the sizes."""
     if smooth == 0:
         return np.zeros(slopes.shape[1])

@@ -13,40 +13,52 @@ from scipy.stats import norm
 
 from skpublicdp.accounting import Gaussian
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cdf.adaptive_grid import A_LOOK, ASIDE, look_closer, rows_to_tell
-from skpublicdp.query_release.cdf.grid import Counted, Curve, Line, Sorted, before, build_line
+from skpublicdp.query_release.cdf.adaptive_grid import (
+    REFINEMENT_SHARE,
+    SHARE_PER_ROUND,
+    detection_threshold,
+    refine_heavy_cells,
+)
+from skpublicdp.query_release.cdf.grid import (
+    CDFGrid,
+    ColumnCounts,
+    PiecewiseLinearCDF,
+    SortedColumn,
+    build_grid,
+    just_below,
+)
 from skpublicdp.query_release.cdf.posterior import (
-    NO_DRIFT,
-    Drift,
-    Guess,
-    Look,
-    estimate_drift,
-    gather,
-    linearise,
+    NO_SHIFT,
+    DistributionShift,
+    PublicPrior,
+    StrategyMeasurement,
+    estimate_shift,
+    least_squares,
+    linearize,
     path_length,
     posterior,
-    widening,
+    simultaneous_factor,
 )
 from skpublicdp.query_release.cdf.strategies import (
-    check_drawable,
+    check_noise_scale,
     hierarchy_strategy,
     histogram_strategy,
     measure,
     prefix_strategy,
 )
-from skpublicdp.query_release.spending import PER_CELL, all_noise, part_of, room_for
+from skpublicdp.query_release.spending import MIN_CELL_SNR, all_noise, scaled_noise, signal_to_noise
 
 Floats = NDArray[np.float64]
 
-FEWEST_CELLS, MOST_CELLS, MOST_PURE = 16, 700, 256
+MIN_CDF_CELLS, MAX_CDF_CELLS, MAX_CDF_CELLS_LAPLACE = 16, 700, 256
 """Of the line; the most with Gaussian noise and with Laplace noise, for time."""
 
-LARGEST_BOUND = 1e300
+MAX_ABS_BOUND = 1e300
 """Sums and multiples of such numbers are still floats."""
 
 
 @dataclass(frozen=True)
-class LineRelease:
+class ReleasedCDF:
     """What is released of a column; answers are fractions of the population it was drawn from.
 
     Attributes
@@ -77,15 +89,15 @@ class LineRelease:
         columns are released, for memory: intervals of differences are longer then.
     """
 
-    curve: Curve
+    curve: PiecewiseLinearCDF
     edges: Floats
     weights: Floats
     atoms: Floats
     deviations: Floats
-    spread_inside: Floats
+    within_cell_variance: Floats
     path_length: float
     effective_public_size: float
-    drift: Drift
+    drift: DistributionShift
     n_private: int
     n_public: int
     covariance: Floats | None = field(default=None, repr=False)
@@ -102,7 +114,7 @@ class LineRelease:
 
     def interval(self, low: ArrayLike, high: ArrayLike) -> Floats:
         """Return the fraction in each closed interval, 0 if it is empty."""
-        below = self.curve(before(np.asarray(low, dtype=float)))
+        below = self.curve(just_below(np.asarray(low, dtype=float)))
         fractions: Floats = np.maximum(self.cdf(high) - below, 0)
         return fractions
 
@@ -130,12 +142,14 @@ class LineRelease:
         # just beside an edge, and in the middle of a cell, intervals are wider than at its ends
         levels = self.curve(self.edges)
         middles = self.curve.inverse((levels[1:] + levels[:-1]) / 2)
-        beside = np.concatenate([before(self.edges), self.edges, -before(-self.edges), middles])
+        beside = np.concatenate(
+            [just_below(self.edges), self.edges, -just_below(-self.edges), middles]
+        )
         at = np.union1d(self.curve.knots, np.clip(beside, *self.curve.knots[[0, -1]]))
         heights = self.curve(at)
         half = self.error(at, level=level, together=p.size if simultaneous else 1)
         ends = [
-            Curve(at, np.maximum.accumulate(bound)).inverse(p)
+            PiecewiseLinearCDF(at, np.maximum.accumulate(bound)).inverse(p)
             for bound in (np.minimum(heights + half, 1), heights - half)
         ]
         interval: Floats = np.maximum(np.stack(ends, axis=-1), self.curve.knots[1])
@@ -191,7 +205,7 @@ class LineRelease:
         """
         wide = float(norm.isf((1 - level) / (2 * together)))
         if together > 1:
-            wide = min(wide, widening(self.path_length, level))
+            wide = min(wide, simultaneous_factor(self.path_length, level))
         variances = np.concatenate([[0], self.deviations**2, [0]])
         cell, share, is_end = self._place(np.asarray(x, dtype=float))
         around = wide * np.sqrt((1 - share) * variances[cell] + share * variances[cell + 1])
@@ -215,7 +229,7 @@ class LineRelease:
 
     def _variance_inside(self, cell: NDArray[np.intp], share: Floats) -> Floats:
         """Return the variance of a share of a cell, which the rows in it determine."""
-        weight, spread = self.weights[cell], self.spread_inside[cell]
+        weight, spread = self.weights[cell], self.within_cell_variance[cell]
         least = 1 / (weight / spread + 2)
         split = np.clip(share, least, 1 - least)
         variance: Floats = spread * weight * split * (1 - split)
@@ -239,14 +253,14 @@ class LineRelease:
         return total
 
 
-def release_line(
-    x_private: ArrayLike | Counted,
+def release_cdf(
+    x_private: ArrayLike | ColumnCounts,
     x_public: ArrayLike,
     *,
     bounds: tuple[float, float],
     ledger: Ledger,
     trust: str | float = "auto",
-) -> LineRelease:
+) -> ReleasedCDF:
     """Release the distribution of one numeric column.
 
     Parameters
@@ -286,58 +300,60 @@ def release_line(
     """
     public = _column("x_public", x_public)
     low, high = float(bounds[0]), float(bounds[1])
-    if not -LARGEST_BOUND <= low < high <= LARGEST_BOUND:
+    if not -MAX_ABS_BOUND <= low < high <= MAX_ABS_BOUND:
         raise ValueError(
-            f"bounds must be at most {LARGEST_BOUND:g} in size, the lower below the upper; "
+            f"bounds must be at most {MAX_ABS_BOUND:g} in size, the lower below the upper; "
             f"got {bounds}."
         )
-    private: Counted
-    if isinstance(x_private, Counted):
+    private: ColumnCounts
+    if isinstance(x_private, ColumnCounts):
         private = x_private
     else:
-        private = Sorted(_column("x_private", x_private), low, high)
+        private = SortedColumn(_column("x_private", x_private), low, high)
     if not private.n:
         raise ValueError("There must be at least one private row.")
     if trust != "auto" and (isinstance(trust, str) or not 0 <= trust <= 1):
         raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
     noise, n, k = all_noise(ledger), private.n, ledger.rows_per_person
-    check_drawable(noise, ledger)
-    cap = MOST_CELLS if isinstance(noise, Gaussian) else MOST_PURE
-    most = int(np.clip(room_for(noise, n / k) / PER_CELL, FEWEST_CELLS, cap))
-    line = build_line(public, low, high, most)
+    check_noise_scale(noise, ledger)
+    cap = MAX_CDF_CELLS if isinstance(noise, Gaussian) else MAX_CDF_CELLS_LAPLACE
+    most = int(np.clip(signal_to_noise(noise, n / k) / MIN_CELL_SNR, MIN_CDF_CELLS, cap))
+    line = build_grid(public, low, high, most)
     looks, left = [], Fraction(1)
-    if rows_to_tell(noise, ASIDE, ledger) <= n:
+    if detection_threshold(noise, REFINEMENT_SHARE, ledger) <= n:
         coarse, n_cells = line, len(line.edges) + 1
-        share = ASIDE * A_LOOK
+        share = REFINEMENT_SHARE * SHARE_PER_ROUND
         if isinstance(noise, Gaussian):
             # looks at the same cells add up: this one costs nothing if none is full
             strategy = prefix_strategy(n_cells, share * noise.mu_squared / k**2)
         else:
             strategy = histogram_strategy(n_cells)
-        part = part_of(noise, share)
+        part = scaled_noise(noise, share)
         first = measure(strategy, line.tabulate(private), part, ledger, ", first look")
-        prefix = gather([Look(strategy, first)], n).prefix
+        prefix = least_squares([StrategyMeasurement(strategy, first)], n).prefix
         masses = np.diff(prefix, prepend=0.0, append=1.0)
-        line, spent = look_closer(line, masses, private, noise, ledger, most)
+        line, spent = refine_heavy_cells(line, masses, private, noise, ledger, most)
         ends = np.append(line.edges, line.high)
-        looks.append(Look(strategy, first, np.searchsorted(coarse.edges, ends)))
+        looks.append(StrategyMeasurement(strategy, first, np.searchsorted(coarse.edges, ends)))
         left -= share + spent
-    rest = part_of(noise, left)
+    rest = scaled_noise(noise, left)
     if isinstance(rest, Gaussian):
         strategy = prefix_strategy(len(line.edges) + 1, rest.mu_squared / k**2)
     else:
         strategy = hierarchy_strategy(len(line.edges) + 1)
-    looks.append(Look(strategy, measure(strategy, line.tabulate(private), rest, ledger)))
-    return fit_line(line, looks, public, n, trust)
+    looks.append(
+        StrategyMeasurement(strategy, measure(strategy, line.tabulate(private), rest, ledger))
+    )
+    return posterior_cdf(line, looks, public, n, trust)
 
 
-def fit_line(
-    line: Line,
-    looks: Sequence[Look],
+def posterior_cdf(
+    line: CDFGrid,
+    looks: Sequence[StrategyMeasurement],
     x_public: Floats,
     n_private: int,
     trust: str | float = "auto",
-) -> LineRelease:
+) -> ReleasedCDF:
     """Turn a noisy measurement into a release; no private row is seen here.
 
     Parameters
@@ -351,41 +367,41 @@ def fit_line(
     n_private : int
         Positive.
     trust : 'auto' or float
-        As in `release_line`.
+        As in `release_cdf`.
 
     Returns
     -------
     LineRelease
         A function of the arguments alone.
     """
-    guess = guess_at_edges(line, x_public)
-    evidence = gather(looks, n_private)
+    guess = public_prior_at_edges(line, x_public)
+    evidence = least_squares(looks, n_private)
     if trust == "auto":
-        drift, bars = estimate_drift(evidence, guess)
+        drift, bars = estimate_shift(evidence, guess)
     else:
         n_public = len(x_public)
         rough = 1 / (float(trust) * n_public + 1) - 1 / (n_public + 1)
-        drift = bars = Drift(NO_DRIFT.waves, rough, 0.0)
+        drift = bars = DistributionShift(NO_SHIFT.waves, rough, 0.0)
     mean, _ = posterior(evidence, guess, drift)
     heights = np.clip(isotonic_regression(mean).x, 0, 1)
     # the estimate may trust the public rows more than the error bars do
     other, covariance = posterior(evidence, guess, bars, heights)
     length = path_length(covariance)
     covariance = covariance + np.outer(other - heights, other - heights)
-    model = linearise(guess, drift.waves, n_private)
+    model = linearize(guess, drift.waves, n_private)
     prior = np.trace(model.prior(drift))
     weights = np.diff(heights, prepend=0.0, append=1.0)
     # what came of a cell as a whole tells how far drift may go inside
     apart = (weights - np.diff(guess.base, prepend=0.0)) ** 2
     apart = np.divide(apart, weights, out=np.zeros_like(weights), where=weights > 0)
     inside = np.maximum(1 / (len(x_public) + 1) + bars.rough, apart)
-    return LineRelease(
+    return ReleasedCDF(
         curve=_interpolate(line, heights),
         edges=line.edges,
         weights=weights,
         atoms=line.atoms,
         deviations=np.sqrt(np.diag(covariance)),
-        spread_inside=inside,
+        within_cell_variance=inside,
         path_length=length,
         effective_public_size=float(n_private * np.trace(model.sampling) / prior),
         drift=drift,
@@ -395,17 +411,17 @@ def fit_line(
     )
 
 
-def guess_at_edges(line: Line, x_public: Floats) -> Guess:
+def public_prior_at_edges(line: CDFGrid, x_public: Floats) -> PublicPrior:
     """Evaluate the expected distribution where it is measured."""
     ends = np.append(line.edges, line.high)
     base, wide = line.base(ends), line.wide(ends)
     base[-1] = wide[-1] = 1
-    return Guess(base, wide, len(x_public))
+    return PublicPrior(base, wide, len(x_public))
 
 
-def _interpolate(line: Line, heights: Floats) -> Curve:
+def _interpolate(line: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
     """Follow the expected distribution inside each cell."""
-    start = before(np.array([line.low]))
+    start = just_below(np.array([line.low]))
     ends = np.concatenate([start, line.edges, [line.high]])
     heights = np.concatenate([[0], heights, [1]])
     knots = np.unique(np.concatenate([line.base.knots, ends]))
@@ -424,7 +440,7 @@ def _interpolate(line: Line, heights: Floats) -> Curve:
         share == 1, heights[cell], heights[cell - 1] + share * (heights[cell] - heights[cell - 1])
     )
     found[0] = 0
-    return Curve(knots, np.maximum.accumulate(found))
+    return PiecewiseLinearCDF(knots, np.maximum.accumulate(found))
 
 
 def _column(name: str, values: ArrayLike) -> Floats:

@@ -14,25 +14,25 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Measurement, Sensitivity
 from skpublicdp.ledger import Ledger, drawable
-from skpublicdp.query_release.spending import Noise, noise_on
+from skpublicdp.query_release.spending import Noise, mechanism_name
 
 Integers = NDArray[np.int64]
 
-SCALE_BITS = 12
+COEFFICIENT_BITS = 12
 """Square-root coefficients are multiples of 2^-12 of the first: rounding moves none by 1%."""
 
-LARGEST_SIGMA2_BITS = 59
+MAX_SIGMA2_BITS = 59
 """The noise has room for σ² up to 2^60."""
 
-LEAST = Sensitivity(4, 4)
+MAX_STRATEGY_SENSITIVITY = Sensitivity(4, 4)
 """Noise for this is drawn, then that of any hierarchy is, and that of prefix sums with the coarsest
 coefficients, and of the first look at tables that share alike."""
 
-PROOF = "docs/proofs/prefix_sums.md"
+PREFIX_SUMS_PROOF = "docs/proofs/prefix_sums.md"
 
 
 @dataclass(frozen=True)
-class Strategy:
+class MeasurementStrategy:
     """Integer combinations of cell counts that are measured together.
 
     Attributes
@@ -50,7 +50,7 @@ class Strategy:
     sensitivity: Sensitivity
 
 
-def prefix_strategy(n_cells: int, mu_squared: Fraction) -> Strategy:
+def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     """Return the square root of prefix sums, in integers.
 
     Parameters
@@ -74,7 +74,7 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> Strategy:
     n_rows = n_cells - 1
     log_budget = mu_squared.numerator.bit_length() - mu_squared.denominator.bit_length()
     # the squared sensitivity is at most 2^(2 bits + 4)
-    bits = min(SCALE_BITS, max(0, (LARGEST_SIGMA2_BITS - 4 + log_budget) // 2))
+    bits = min(COEFFICIENT_BITS, max(0, (MAX_SIGMA2_BITS - 4 + log_budget) // 2))
     indices = np.arange(1, n_rows)
     root = np.concatenate([[1.0], np.cumprod(1 - 0.5 / indices)])
     coefficients = np.rint(root * 2**bits).astype(np.int64)
@@ -85,25 +85,25 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> Strategy:
     # farthest pair has the first cell in it
     moved = matrix - matrix[:, :1]
     farthest = (int(norm(moved).sum(axis=0).max()) for norm in (np.abs, np.square))
-    return Strategy("square root of prefix sums", matrix, Sensitivity(*farthest))
+    return MeasurementStrategy("square root of prefix sums", matrix, Sensitivity(*farthest))
 
 
-def histogram_strategy(n_cells: int) -> Strategy:
+def histogram_strategy(n_cells: int) -> MeasurementStrategy:
     """Return the cells themselves, for Laplace noise."""
-    return Strategy("histogram", np.eye(n_cells, dtype=np.int64), Sensitivity(2, 2))
+    return MeasurementStrategy("histogram", np.eye(n_cells, dtype=np.int64), Sensitivity(2, 2))
 
 
-def hierarchy_strategy(n_cells: int) -> Strategy:
+def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
     """Return the cells and blocks of √n neighbours, for Laplace noise."""
     cells = np.eye(n_cells, dtype=np.int64)
     blocks = np.add.reduceat(cells, np.arange(0, n_cells, math.isqrt(n_cells)), axis=0)
     # the first and the last cell are in different blocks, and every cell is in one
-    return Strategy("hierarchy", np.concatenate([cells, blocks]), Sensitivity(4, 4))
+    return MeasurementStrategy("hierarchy", np.concatenate([cells, blocks]), Sensitivity(4, 4))
 
 
-def check_drawable(noise: Noise, ledger: Ledger) -> None:
+def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
     """Refuse a budget for one column whose noise cannot be drawn, before anything is charged."""
-    if not drawable(noise, ledger.for_person(LEAST)):
+    if not drawable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
         raise ValueError(
             f"The noise of a column is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; release fewer columns, or public rows alone with "
@@ -112,7 +112,7 @@ def check_drawable(noise: Noise, ledger: Ledger) -> None:
 
 
 def measure(
-    strategy: Strategy, counts: Integers, noise: Noise, ledger: Ledger, which: str = ""
+    strategy: MeasurementStrategy, counts: Integers, noise: Noise, ledger: Ledger, which: str = ""
 ) -> Measurement:
     """Add exact noise to the integer combinations.
 
@@ -134,6 +134,6 @@ def measure(
     Measurement
         One value for each row of the matrix.
     """
-    name = noise_on(f"the {strategy.name}{which}", noise)
+    name = mechanism_name(f"the {strategy.name}{which}", noise)
     exact = strategy.matrix @ counts
-    return ledger.add_noise(exact, strategy.sensitivity, noise, name=name, proof=PROOF)
+    return ledger.add_noise(exact, strategy.sensitivity, noise, name=name, proof=PREFIX_SUMS_PROOF)

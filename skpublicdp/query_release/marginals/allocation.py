@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from skpublicdp.query_release.marginals.ipf import Floats
 from skpublicdp.query_release.marginals.model import MarginalModel
 
-BINS = 24
+N_VARIANCE_BINS = 24
 """Cells of a table are planned for in so many groups of like variances."""
 
-STEPS = 300
+N_GRADIENT_STEPS = 300
 
 
-def plan_shares(model: MarginalModel, precision: float, power: int) -> Floats:
+def allocate_budget(model: MarginalModel, precision: float, power: int) -> Floats:
     """Return the shares of the tables in a budget.
 
     Parameters
@@ -45,21 +45,24 @@ def plan_shares(model: MarginalModel, precision: float, power: int) -> Floats:
     reach: list[tuple[int, int, float]] = []
     noise = len(tables) ** power / precision
     for place, table in enumerate(tables):
-        variance, known = table.doubt().ravel(), table.precisions.ravel()
-        for part in np.array_split(np.argsort(variance), min(BINS, len(variance))):
+        variance, known = table.prior_variance().ravel(), table.precisions.ravel()
+        for part in np.array_split(np.argsort(variance), min(N_VARIANCE_BINS, len(variance))):
             variances.append(variance[part].mean())
             precisions.append(known[part].mean())
             counts.append(len(part) * uses[place])
             owners.append(place)
         reach.append((place, place, 1.0))
-        reach += [(place, places[o.columns], o.reach(table, noise)) for o in table.above]
+        reach += [
+            (place, places[o.columns], o.information_share(table, noise))
+            for o in table.supermarginals
+        ]
     rows, columns_, values = map(np.array, zip(*reach, strict=True))
     reached = sp.csr_matrix((values, (rows, columns_)), shape=(len(tables), len(tables)))
     back = reached.T  # made anew, it would take longer than all else
     variance, known, count = map(np.array, (variances, precisions, counts))
     owner = np.array(owners)
     shares: Floats = np.full(len(tables), 1 / len(tables))
-    for _ in range(STEPS):
+    for _ in range(N_GRADIENT_STEPS):
         bought = precision * shares**power
         left = variance / (1 + variance * (known + (reached @ bought)[owner]))
         gain = np.bincount(owner, count * left**2, minlength=len(tables))

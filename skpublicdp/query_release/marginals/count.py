@@ -1,7 +1,7 @@
-"""Marginal tables of integer codes: how many rows fall in each cell.
+"""Contingency tables: count the rows of integer codes in each cell of each marginal.
 
-A table is a sum over rows, and a row's part depends on that row alone. So tables of two sets of
-rows add up, and chunks and threads change nothing.
+A table is a sum over rows of indicators of that row alone. Tables of disjoint sets of rows add up,
+and neither chunks nor threads change a count.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
-Columns = tuple[int, ...]
+Attributes = tuple[int, ...]
 
-BLOCK_ROWS = 1 << 15
-"""Rows that are counted at a time: their cells stay in the caches of a processor."""
+COUNT_CHUNK_ROWS = 1 << 15
+"""Rows that are counted at a time, so that their cells fit into the processor's cache."""
 
-MOST_CELLS = 10_000_000
-"""Of one marginal; a table of more would be nearly empty anyway."""
+MAX_MARGINAL_CELLS = 10_000_000
+"""Maximum number of cells of one marginal. A larger table would be nearly empty."""
 
 
-def check_sizes(sizes: Sequence[int]) -> Columns:
+def check_sizes(sizes: Sequence[int]) -> Attributes:
     """Return the domain sizes as a tuple of positive integers."""
     checked = tuple(int(size) for size in sizes)
     if not checked or min(checked) < 1:
@@ -31,7 +31,7 @@ def check_sizes(sizes: Sequence[int]) -> Columns:
     return checked
 
 
-def check_codes(name: str, codes: NDArray[np.integer], sizes: Columns) -> NDArray[np.integer]:
+def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDArray[np.integer]:
     """Return the codes, which must be integers from 0 to below the size of their column."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(sizes):
@@ -46,7 +46,7 @@ def check_codes(name: str, codes: NDArray[np.integer], sizes: Columns) -> NDArra
     return codes
 
 
-def check_workload(workload: Iterable[Sequence[int]], sizes: Columns) -> tuple[Columns, ...]:
+def check_workload(workload: Iterable[Sequence[int]], sizes: Attributes) -> tuple[Attributes, ...]:
     """Return the workload as distinct tuples of increasing columns."""
     checked = []
     for columns in workload:
@@ -58,10 +58,10 @@ def check_workload(workload: Iterable[Sequence[int]], sizes: Columns) -> tuple[C
                 f"got {tuple(columns)}."
             )
         n_cells = math.prod(sizes[column] for column in marginal)
-        if n_cells > MOST_CELLS:
+        if n_cells > MAX_MARGINAL_CELLS:
             raise ValueError(
-                f"The marginal {marginal} has {n_cells} cells, and at most {MOST_CELLS} are "
-                "allowed; use fewer columns or coarser bins."
+                f"The marginal {marginal} has {n_cells} cells, and at most {MAX_MARGINAL_CELLS} "
+                "are allowed; use fewer columns or coarser bins."
             )
         checked.append(marginal)
     if not checked:
@@ -69,13 +69,13 @@ def check_workload(workload: Iterable[Sequence[int]], sizes: Columns) -> tuple[C
     return tuple(dict.fromkeys(checked))
 
 
-def cells(
+def ravel_codes(
     codes: NDArray[np.integer],
-    columns: Columns,
-    sizes: Columns,
+    columns: Attributes,
+    sizes: Attributes,
     dtype: type[np.integer] = np.int64,
 ) -> NDArray[np.integer]:
-    """Return the cell of each row in the marginal of these columns, in C order."""
+    """Return the flat index (C order) of the cell of each row in the marginal of some columns."""
     cell = codes[:, columns[0]].astype(dtype)
     for column in columns[1:]:
         cell *= sizes[column]
@@ -84,7 +84,7 @@ def cells(
 
 
 def marginal_tables(
-    codes: NDArray[np.integer], workload: Sequence[Columns], sizes: Columns
+    codes: NDArray[np.integer], workload: Sequence[Attributes], sizes: Attributes
 ) -> Integers:
     """Count the rows in each cell of each marginal.
 
@@ -95,7 +95,7 @@ def marginal_tables(
     workload : sequence of tuples of int
         The columns of each marginal.
     sizes : tuple of int
-        How many codes each column has.
+        Number of codes of each column.
 
     Returns
     -------
@@ -111,9 +111,9 @@ def marginal_tables(
     ends = np.cumsum([0, *(math.prod(sizes[column] for column in columns) for columns in workload)])
     total = np.zeros(int(ends[-1]), dtype=np.int64)
     parts = [total[start:stop] for start, stop in pairwise(ends.tolist())]
-    for start in range(0, len(codes), BLOCK_ROWS):
-        block = np.asfortranarray(codes[start : start + BLOCK_ROWS])
+    for start in range(0, len(codes), COUNT_CHUNK_ROWS):
+        block = np.asfortranarray(codes[start : start + COUNT_CHUNK_ROWS])
         for columns, part in zip(workload, parts, strict=True):
             kind = np.uint16 if len(part) < 1 << 16 else np.int64  # narrow numbers move faster
-            part += np.bincount(cells(block, columns, sizes, kind), minlength=len(part))
+            part += np.bincount(ravel_codes(block, columns, sizes, kind), minlength=len(part))
     return total

@@ -14,21 +14,21 @@ from scipy.special import wrightomega
 
 Floats = NDArray[np.float64]
 
-TINY = 1e-300
+SMALLEST_POSITIVE = 1e-300
 
-CYCLES = 20
+MAX_NEWTON_CYCLES = 20
 """Newton's method meets the margins in fewer; what is left is scaled away."""
 
-CLOSE = 1e-7
+MARGIN_TOLERANCE = 1e-7
 
-FAR, LEAST_SHARE, MENDING_SWEEPS = 1e-4, 1e-3, 100
+REPAIR_TOLERANCE, MIN_REPAIRED_SHARE, REPAIR_SWEEPS = 1e-4, 1e-3, 100
 """Where so few cycles were too few, no cell is less than so much of what its margins suggest."""
 
-LARGEST_RATIO = 1e6
+MAX_PRIOR_RATIO = 1e6
 """A prior that outweighs the measurement by more moves no digit that is released."""
 
 
-def meet_margins(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floats:
+def ipf(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floats:
     """Scale tables to their margins in turn (iterative proportional fitting).
 
     Parameters
@@ -58,12 +58,12 @@ def meet_margins(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floa
             total = tables.sum(axis=axis, keepdims=True)
             worst = max(worst, float(np.abs(total - margin).max()))
             tables = tables * np.divide(margin, total, out=np.zeros_like(total), where=total > 0)
-        if worst < 1e-3 * CLOSE:
+        if worst < 1e-3 * MARGIN_TOLERANCE:
             break
     return tables
 
 
-def weigh(
+def fit_with_fixed_margins(
     prior: Floats, ratio: Floats, values: Floats, precisions: Floats, margins: Sequence[Floats]
 ) -> Floats:
     """Return the tables of given margins that are nearest to a prior and to noisy values.
@@ -77,7 +77,7 @@ def weigh(
     values, precisions : ndarray
         Noisy fractions, and one over their variances, which are positive.
     margins : sequence of ndarray
-        As in `meet_margins`.
+        As in `ipf`.
 
     Returns
     -------
@@ -91,18 +91,18 @@ def weigh(
     from above never overshoot. From below, a step on the logarithm of the sum is cut where one cell
     alone would reach the margin: the sum is then too large by the number of cells at most.
     """
-    r = np.clip(ratio, 1e-12, LARGEST_RATIO)
-    start = np.log(np.maximum(prior, TINY) / r) + values / r
+    r = np.clip(ratio, 1e-12, MAX_PRIOR_RATIO)
+    start = np.log(np.maximum(prior, SMALLEST_POSITIVE) / r) + values / r
     force = np.zeros_like(prior)  # of all multipliers together
     tables = r * wrightomega(start)
-    for _ in range(CYCLES):
+    for _ in range(MAX_NEWTON_CYCLES):
         worst = 0.0
         for axis, margin in enumerate(margins, 1):
-            tables = np.maximum(tables, TINY)
+            tables = np.maximum(tables, SMALLEST_POSITIVE)
             total = tables.sum(axis=axis, keepdims=True)
             slope = (tables / (r + tables) / precisions).sum(axis=axis, keepdims=True)
-            slope, lack = np.maximum(slope, TINY), margin - total
-            goal = np.maximum(margin, TINY)
+            slope, lack = np.maximum(slope, SMALLEST_POSITIVE), margin - total
+            goal = np.maximum(margin, SMALLEST_POSITIVE)
             alone = precisions * (r * np.log(goal / tables) + goal - tables)
             rise = np.minimum(
                 np.log(goal / total) * total / slope, alone.min(axis=axis, keepdims=True)
@@ -110,21 +110,21 @@ def weigh(
             force = force + np.where(lack > 0, rise, lack / slope)
             worst = max(worst, float(np.abs(lack).max()))
             tables = r * wrightomega(start + force / (precisions * r))
-        if worst < CLOSE:
+        if worst < MARGIN_TOLERANCE:
             break
-    return _mended(meet_margins(np.maximum(tables, TINY), margins, CYCLES), margins)
+    return _repair(ipf(np.maximum(tables, SMALLEST_POSITIVE), margins, MAX_NEWTON_CYCLES), margins)
 
 
-def _mended(tables: Floats, margins: Sequence[Floats]) -> Floats:
+def _repair(tables: Floats, margins: Sequence[Floats]) -> Floats:
     """Scale tables that are far from their margins again, from where no cell is nearly empty."""
     lack = np.zeros(len(tables))
     for axis, margin in enumerate(margins, 1):
         gap = np.abs(tables.sum(axis=axis, keepdims=True) - margin)
         lack = np.maximum(lack, gap.reshape(len(tables), -1).max(axis=1))
-    far = np.flatnonzero(lack > FAR)
+    far = np.flatnonzero(lack > REPAIR_TOLERANCE)
     if len(far):
         wanted = [np.broadcast_to(m, (len(tables), *m.shape[1:]))[far] for m in margins]
-        even = meet_margins(np.ones_like(tables[far]), wanted, CYCLES)
-        filled = np.maximum(tables[far], LEAST_SHARE * even)
-        tables[far] = meet_margins(filled, wanted, MENDING_SWEEPS)
+        even = ipf(np.ones_like(tables[far]), wanted, MAX_NEWTON_CYCLES)
+        filled = np.maximum(tables[far], MIN_REPAIRED_SHARE * even)
+        tables[far] = ipf(filled, wanted, REPAIR_SWEEPS)
     return tables

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
 from skpublicdp.ledger import Ledger, drawable
-from skpublicdp.query_release.marginals.allocation import plan_shares
+from skpublicdp.query_release.marginals.allocation import allocate_budget
 from skpublicdp.query_release.marginals.count import (
-    Columns,
+    Attributes,
     Integers,
     check_codes,
     check_sizes,
@@ -30,26 +30,26 @@ from skpublicdp.query_release.marginals.count import (
 from skpublicdp.query_release.marginals.intervals import NoisyFractions, TablePosterior
 from skpublicdp.query_release.marginals.ipf import Floats
 from skpublicdp.query_release.marginals.model import MarginalModel
-from skpublicdp.query_release.marginals.table import Table
-from skpublicdp.query_release.spending import Noise, all_noise, noise_on, part_of
+from skpublicdp.query_release.marginals.table import MarginalEstimate
+from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 
-MOST_FIRST = Fraction(1, 2)
+MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
 """Largest share of the budget for the first round; measured in benchmarks/ablate.py."""
 
-LEAST_FIRST = Fraction(1, 4)
+MIN_FIRST_ROUND_SHARE = Fraction(1, 4)
 """Smallest share for a first round with Gaussian noise, which finds where public rows have drifted;
 measured in benchmarks/ablate.py."""
 
-FINE = 1 << 30
+SHARE_DENOMINATOR = 1 << 30
 """Shares of the rest are whole numbers of so many parts."""
 
-TABLE = Sensitivity(2, 2)
+TABLE_SENSITIVITY = Sensitivity(2, 2)
 """A replaced row moves two cells of a table."""
 
-PROOF = "docs/proofs/marginals.md"
+MARGINALS_PROOF = "docs/proofs/marginals.md"
 
 
-class Measured(NamedTuple):
+class TableMeasurement(NamedTuple):
     """Noisy fractions of a table, and the variance of the noise of each."""
 
     values: Floats
@@ -81,16 +81,16 @@ class MarginalRelease:
         The posteriors of the cells; none of lists of queries.
     """
 
-    fractions: Mapping[Columns, Floats] = field(repr=False)
-    deviations: Mapping[Columns, Floats] = field(repr=False)
-    sizes: Columns
+    fractions: Mapping[Attributes, Floats] = field(repr=False)
+    deviations: Mapping[Attributes, Floats] = field(repr=False)
+    sizes: Attributes
     effective_public_size: float
-    measured: Mapping[Columns, Measured] = field(default_factory=dict, repr=False)
+    measured: Mapping[Attributes, TableMeasurement] = field(default_factory=dict, repr=False)
     persons: float = 0.0
     gaussian: bool = True
-    posteriors: Mapping[Columns, TablePosterior] = field(default_factory=dict, repr=False)
+    posteriors: Mapping[Attributes, TablePosterior] = field(default_factory=dict, repr=False)
 
-    def noisy(self, columns: Columns, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
+    def noisy(self, columns: Attributes, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
         """Return the noisy answers about some cells of a table."""
         measured = self.measured[columns]
         return NoisyFractions(
@@ -98,7 +98,7 @@ class MarginalRelease:
         )
 
     def intervals(
-        self, columns: Columns, codes: tuple[NDArray[np.integer], ...], level: float
+        self, columns: Attributes, codes: tuple[NDArray[np.integer], ...], level: float
     ) -> Floats:
         """Return intervals of some cells of a table, shape (n, 2), each for itself."""
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
@@ -185,10 +185,10 @@ def release_marginals(
 
 
 def release_tables(
-    count: Callable[[list[Columns]], Integers],
+    count: Callable[[list[Attributes]], Integers],
     n_private: int,
     public: Integers,
-    sizes: Columns,
+    sizes: Attributes,
     workload: Iterable[Sequence[int]],
     *,
     ledger: Ledger,
@@ -224,33 +224,35 @@ def release_tables(
 
     def measure(noise: Noise, shares: Sequence[Fraction]) -> None:
         used = [place for place, share in enumerate(shares) if share]
-        name = noise_on(f"{len(used)} tables", noise)
-        paid = ledger.child(noise, name=name, proof=PROOF)
+        name = mechanism_name(f"{len(used)} tables", noise)
+        paid = ledger.child(noise, name=name, proof=MARGINALS_PROOF)
         for place in used:
-            part = part_of(noise, shares[place])
-            found = paid.add_noise(counts[place], TABLE, part, name=name, proof=PROOF)
+            part = scaled_noise(noise, shares[place])
+            found = paid.add_noise(
+                counts[place], TABLE_SENSITIVITY, part, name=name, proof=MARGINALS_PROOF
+            )
             values, variance = found.values / n_private, found.variance / n_private**2
             tables[place].add(values, 1 / variance)
 
     whole = all_noise(ledger)
-    first, even = _first_look(model, whole, ledger, n_private)
-    if not drawable(part_of(whole, first * max(even)), ledger.for_person(TABLE)):
+    first, even = _first_round(model, whole, ledger, n_private)
+    if not drawable(scaled_noise(whole, first * max(even)), ledger.for_person(TABLE_SENSITIVITY)):
         raise ValueError(
             f"The noise for {len(tables)} tables is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; release fewer tables."
         )
-    measure(part_of(whole, first), even)
-    model.solve()
-    rest = part_of(whole, 1 - first)
-    measure(rest, _planned(model, rest, ledger, n_private))
-    model.solve()
-    model.reconcile()
+    measure(scaled_noise(whole, first), even)
+    model.fit()
+    rest = scaled_noise(whole, 1 - first)
+    measure(rest, _plan_second_round(model, rest, ledger, n_private))
+    model.fit()
+    model.make_consistent()
     posteriors = model.posteriors()
     return MarginalRelease(
-        fractions={columns: table.known for columns, table in model.tables.items()},
+        fractions={columns: table.estimate for columns, table in model.tables.items()},
         deviations={columns: one.deviations(persons) for columns, one in posteriors.items()},
         sizes=sizes,
-        effective_public_size=min(model.worth.values()),
+        effective_public_size=min(model.effective_public_size.values()),
         measured={columns: _measured(table) for columns, table in model.tables.items()},
         persons=persons,
         gaussian=isinstance(whole, Gaussian),
@@ -258,12 +260,12 @@ def release_tables(
     )
 
 
-def _measured(table: Table) -> Measured:
-    values, precision = table.summed()
-    return Measured(values, 1 / precision)
+def _measured(table: MarginalEstimate) -> TableMeasurement:
+    values, precision = table.pooled_measurement()
+    return TableMeasurement(values, 1 / precision)
 
 
-def _first_look(
+def _first_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
 ) -> tuple[Fraction, list[Fraction]]:
     """Return the budget's share for the first round, and the shares of the tables in that round.
@@ -275,22 +277,33 @@ def _first_look(
     gaussian = isinstance(noise, Gaussian)
     measured = [gaussian or len(columns) == 1 for columns in model.tables]
     share = Fraction(1, sum(measured))
-    variance = noise_of(part_of(noise, share), ledger.for_person(TABLE))[1] / n_private
-    least, wanted = (
-        (LEAST_FIRST, variance) if gaussian else (Fraction(1, FINE), math.sqrt(variance))
+    variance = (
+        noise_of(scaled_noise(noise, share), ledger.for_person(TABLE_SENSITIVITY))[1] / n_private
     )
-    first = min(max(Fraction(wanted).limit_denominator(FINE), least), MOST_FIRST)
+    least, wanted = (
+        (MIN_FIRST_ROUND_SHARE, variance)
+        if gaussian
+        else (Fraction(1, SHARE_DENOMINATOR), math.sqrt(variance))
+    )
+    first = min(
+        max(Fraction(wanted).limit_denominator(SHARE_DENOMINATOR), least), MAX_FIRST_ROUND_SHARE
+    )
     return first, [share if included else Fraction(0) for included in measured]
 
 
-def _planned(model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int) -> list[Fraction]:
+def _plan_second_round(
+    model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
+) -> list[Fraction]:
     """Plan the shares of all tables in a budget, in whole parts; none so small as not to count."""
     power = 1 if isinstance(noise, Gaussian) else 2
-    precision = n_private**2 / noise_of(noise, ledger.for_person(TABLE))[1]
-    shares = [Fraction(int(share * FINE), FINE) for share in plan_shares(model, precision, power)]
+    precision = n_private**2 / noise_of(noise, ledger.for_person(TABLE_SENSITIVITY))[1]
+    shares = [
+        Fraction(int(share * SHARE_DENOMINATOR), SHARE_DENOMINATOR)
+        for share in allocate_budget(model, precision, power)
+    ]
     return [
         share
-        if share and drawable(part_of(noise, share), ledger.for_person(TABLE))
+        if share and drawable(scaled_noise(noise, share), ledger.for_person(TABLE_SENSITIVITY))
         else Fraction(0)
         for share in shares
     ]

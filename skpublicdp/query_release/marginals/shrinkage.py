@@ -12,28 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skpublicdp.query_release.effective_sizes import SIZES
+from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
 
 Floats = NDArray[np.float64]
 
-SCALES = SIZES[:, None]
+DEVIATION_SCALES = SHIFT_VARIANCE_GRID[:, None]
 """The values of g that are tried."""
 
-SIMPLE = 1 / np.sqrt(np.maximum(SCALES, SCALES[1]))
-SIMPLE /= SIMPLE.sum()
+NO_PUBLIC_SCALE_PRIOR = 1 / np.sqrt(np.maximum(DEVIATION_SCALES, DEVIATION_SCALES[1]))
+NO_PUBLIC_SCALE_PRIOR /= NO_PUBLIC_SCALE_PRIOR.sum()
 """Where no public rows tell of g, small ones are likelier: the less is known, the more even."""
 
-PRIOR_CELLS = 5.0
+PRIOR_PSEUDO_CELLS = 5.0
 """The first mixture counts for so many cells of all tables, theirs for so many of each table."""
 
-TELLING = 0.05
+MIN_LOGLIK_RANGE = 0.05
 """Cells whose log-likelihood varies by less teach nothing: with them the mixture is found later."""
 
-LEARNERS = 1 << 14
+MAX_TRAINING_CELLS = 1 << 14
 """Of more cells than these, evenly chosen ones teach: it takes (number of g) times as long."""
 
 
-class Cells(NamedTuple):
+class CellBatch(NamedTuple):
     """The cells of tables, one after the other; arrays of shape (n_cells,).
 
     Attributes
@@ -48,19 +48,21 @@ class Cells(NamedTuple):
         Share of the noise's variance that the margins leave.
     """
 
-    base: Floats
+    independence_estimate: Floats
     public: Floats
-    open: Floats
+    unexplained_share: Floats
     values: Floats
     precisions: Floats
-    kept: Floats
+    residual_noise_share: Floats
 
-    def at(self, where: NDArray[np.integer] | slice) -> Cells:
+    def at(self, where: NDArray[np.integer] | slice) -> CellBatch:
         """Return some of the cells."""
-        return Cells(*(each[where] for each in self))
+        return CellBatch(*(each[where] for each in self))
 
 
-def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Floats, ...]:
+def shrink_to_margins(
+    cells: CellBatch, starts: NDArray[np.integer], worth: float
+) -> tuple[Floats, ...]:
     """Learn the mixture, and what it says of each cell.
 
     Parameters
@@ -78,29 +80,40 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
         The prior mean, as far as a cell keeps it; the prior variance per fraction; how far the
         prior outweighs the measured value, which is infinite where nothing was measured.
     """
-    n_cells = len(cells.base)
-    cells = cells._replace(base=np.maximum(cells.base, 1e-12))
+    n_cells = len(cells.independence_estimate)
+    cells = cells._replace(independence_estimate=np.maximum(cells.independence_estimate, 1e-12))
     of_table = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
-    learners = np.unique(np.linspace(0, n_cells - 1, min(n_cells, LEARNERS)).astype(np.intp))
+    learners = np.unique(
+        np.linspace(0, n_cells - 1, min(n_cells, MAX_TRAINING_CELLS)).astype(np.intp)
+    )
     logs = log_likelihood(cells.at(learners), worth)
-    telling = np.ptp(logs, axis=0) >= TELLING
+    telling = np.ptp(logs, axis=0) >= MIN_LOGLIK_RANGE
     likelihood = np.exp(logs[:, telling] - logs[:, telling].max(axis=0, initial=-np.inf))
-    first = np.full_like(SIMPLE, 1 / len(SCALES)) if worth else SIMPLE
-    pooled = _mixture(likelihood, np.array([likelihood.shape[1]]), first, PRIOR_CELLS, 60)
+    first = (
+        np.full_like(NO_PUBLIC_SCALE_PRIOR, 1 / len(DEVIATION_SCALES))
+        if worth
+        else NO_PUBLIC_SCALE_PRIOR
+    )
+    pooled = _fit_mixture(
+        likelihood, np.array([likelihood.shape[1]]), first, PRIOR_PSEUDO_CELLS, 60
+    )
     ends = np.searchsorted(of_table[learners[telling]], np.arange(len(starts)), side="right")
     alike = np.repeat(pooled, len(starts), axis=1)
-    mixture = _mixture(likelihood, ends, alike, PRIOR_CELLS, 30)
+    mixture = _fit_mixture(likelihood, ends, alike, PRIOR_PSEUDO_CELLS, 30)
     prior, loose, ratio = np.empty((3, n_cells))
-    for start in range(0, n_cells, LEARNERS):
-        part = slice(start, start + LEARNERS)
+    for start in range(0, n_cells, MAX_TRAINING_CELLS):
+        part = slice(start, start + MAX_TRAINING_CELLS)
         some = cells.at(part)
         logs = log_likelihood(some, worth)
         weights = np.exp(logs - logs.max(axis=0)) * mixture[:, of_table[part]]
         weights /= weights.sum(axis=0)
-        spread = SCALES * np.sqrt(some.base)
+        spread = DEVIATION_SCALES * np.sqrt(some.independence_estimate)
         left = spread / (1 + spread * worth)
         loose[part] = (weights * left).sum(axis=0)
-        means = np.maximum(some.base + left * worth * (some.public - some.base), 1e-12)
+        means = np.maximum(
+            some.independence_estimate + left * worth * (some.public - some.independence_estimate),
+            1e-12,
+        )
         # each g has a mean and a share of its own: what is not of the measured value is averaged
         own = weights / (1 + left * means * some.precisions)
         kept = own.sum(axis=0)
@@ -111,7 +124,7 @@ def shrink(cells: Cells, starts: NDArray[np.integer], worth: float) -> tuple[Flo
     return prior, loose, ratio
 
 
-def _mixture(
+def _fit_mixture(
     likelihood: Floats, ends: NDArray[np.integer], start: Floats, strength: float, rounds: int
 ) -> Floats:
     """Return the mixture of each group by expectation maximisation, shape (n_scales, n_groups).
@@ -134,17 +147,17 @@ def _mixture(
     return mixture
 
 
-def log_likelihood(cells: Cells, worth: float) -> Floats:
+def log_likelihood(cells: CellBatch, worth: float) -> Floats:
     """Return the log-likelihood of each g, shape (n_scales, n_cells), but for constants.
 
     Public counts are negative binomial about the base (a Poisson number whose mean is a gamma
     variable), and measured values normal about what the public counts then suggest.
     """
-    base, public = cells.base, cells.public
-    spread = SCALES * np.sqrt(base)
-    logs = np.zeros((len(SCALES), len(base)))
+    base, public = cells.independence_estimate, cells.public
+    spread = DEVIATION_SCALES * np.sqrt(base)
+    logs = np.zeros((len(DEVIATION_SCALES), len(base)))
     if worth:
-        count = np.maximum(worth * (base + (public - base) / np.sqrt(cells.open)), 0)
+        count = np.maximum(worth * (base + (public - base) / np.sqrt(cells.unexplained_share)), 0)
         shape, mean = base / np.maximum(spread, 1e-30), worth * spread
         steady = shape > 1e8  # as good as Poisson
         shape = np.where(steady, 1.0, shape)
@@ -158,12 +171,14 @@ def log_likelihood(cells: Cells, worth: float) -> Floats:
         )
         poisson = count * np.log(worth * base) - worth * base
         logs = np.where(steady, poisson, mixed)
-    free = cells.kept > 0  # elsewhere margins tell all, and nothing is learned
+    free = cells.residual_noise_share > 0  # elsewhere margins tell all, and nothing is learned
     measured = free & (cells.precisions > 0)
-    noise = np.divide(cells.kept, cells.precisions, out=np.ones(len(base)), where=measured)
+    noise = np.divide(
+        cells.residual_noise_share, cells.precisions, out=np.ones(len(base)), where=measured
+    )
     left = spread / (1 + spread * worth)
     expected = base + left * worth * (public - base)
-    variance = left * np.maximum(expected, 0) * cells.open + noise
+    variance = left * np.maximum(expected, 0) * cells.unexplained_share + noise
     error = -0.5 * ((cells.values - expected) ** 2 / variance + np.log(variance))
     total: Floats = np.where(free, logs, 0) + np.where(measured, error, 0)
     return total

@@ -26,20 +26,20 @@ Counts = NDArray[np.int64]
 Places = NDArray[np.intp]
 Holds = Callable[[NDArray[Any], Rows], NDArray[np.bool_]]
 
-LARGEST_INCIDENCE = 1 << 26
+MAX_INCIDENCE_ENTRIES = 1 << 26
 """The most answers of listed queries on listed cells."""
 
-MOST_CANDIDATES = 1 << 12
+MAX_CANDIDATE_ROWS = 1 << 12
 """The most public rows whose cells are listed where not all are: rows look for the nearest."""
 
-MOST_LISTED = 1 << 18
+MAX_COVER_QUERIES = 1 << 18
 """The most queries that are listed."""
 
-BLOCK = 1 << 24
+ANSWER_BLOCK = 1 << 24
 """Answers of queries on rows held at a time."""
 
 
-class Arrangement(ABC):
+class QueryCover(ABC):
     """A cover and its cells.
 
     Attributes
@@ -48,16 +48,16 @@ class Arrangement(ABC):
         Size of the cover.
     sizes : ndarray of int
         Number of cells in each block. A row is in one cell of each, and blocks are independent.
-    floor : float
+    irreducible_error : float
         What the radius would be with endless public rows: above 0 where cells are the limit.
     """
 
     n_queries: int
     sizes: Places
-    floor: float
+    irreducible_error: float
 
     @abstractmethod
-    def locate(self, X: Rows) -> Places:
+    def cell_of(self, X: Rows) -> Places:
         """Return where each row is counted, shape (n, n_blocks), each row on its own."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Arrangement(ABC):
         """Add up counts or weights over the cells where each query holds."""
 
     @abstractmethod
-    def row(self, query: int) -> Floats:
+    def incidence_row(self, query: int) -> Floats:
         """Return where a query holds, as 0 and 1."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Arrangement(ABC):
         """
 
     @property
-    def members(self) -> Any:
+    def index(self) -> Any:
         """What finds the members of the cover that stand for queries; None if all are members."""
         return self
 
@@ -107,9 +107,9 @@ class Arrangement(ABC):
         """The logarithm of how many cells all blocks make together."""
         return float(np.log(self.sizes).sum())
 
-    def tally(self, X: Rows) -> Counts:
+    def count(self, X: Rows) -> Counts:
         """Count the rows in each cell: additive, and one row moves one count of each block."""
-        return np.bincount(self.locate(X).ravel(), minlength=self.size).astype(np.int64)
+        return np.bincount(self.cell_of(X).ravel(), minlength=self.size).astype(np.int64)
 
     def normalised(self, logs: Floats) -> Floats:
         """Return weights in proportion to exp(logs), of sum 1 in each block."""
@@ -120,7 +120,7 @@ class Arrangement(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Members:
+class CoverIndex:
     """Queries of a cover, and the points that tell them apart."""
 
     holds: Holds
@@ -132,7 +132,7 @@ class Members:
         return _find(self.holds(self.cover, self.points).T, self.holds(Q, self.points).T)
 
 
-class Listed(Arrangement):
+class ExplicitCover(QueryCover):
     """Cells and queries that are listed one by one.
 
     Parameters
@@ -163,25 +163,25 @@ class Listed(Arrangement):
         points: Rows | None = None,
         missed: float = 0.0,
     ) -> None:
-        check_listed(len(cover))
-        self._holds, self._cover, self._points, self._missed = holds, cover, points, missed
-        candidates = candidates[: LARGEST_INCIDENCE // len(cover)]
+        check_cover_size(len(cover))
+        self._holds, self._cover, self._points, self._cover_error = holds, cover, points, missed
+        candidates = candidates[: MAX_INCIDENCE_ENTRIES // len(cover)]
         answers = holds(cover, candidates)
         first_of: dict[bytes, int] = {}
         for place, key in enumerate(_packed(answers)):
             first_of.setdefault(key, place)
         first = np.array([*first_of.values()], dtype=np.intp)
         self.cells, self.incidence = candidates[first], answers[:, first]
-        self._fresh, self._moved = (None if fresh is None else len(fresh)), 0.0
+        self._fresh, self._reassigned_share = (None if fresh is None else len(fresh)), 0.0
         if fresh is not None and len(fresh):
-            differs = holds(cover, fresh) != self.incidence[:, self.locate(fresh)[:, 0]]
-            self._moved = float(differs.mean(axis=1).max())
+            differs = holds(cover, fresh) != self.incidence[:, self.cell_of(fresh)[:, 0]]
+            self._reassigned_share = float(differs.mean(axis=1).max())
         self.n_queries, self.sizes = len(cover), np.array([len(self.cells)])
-        self.floor = missed + self._moved
+        self.irreducible_error = missed + self._reassigned_share
 
-    def locate(self, X: Rows) -> Places:
+    def cell_of(self, X: Rows) -> Places:
         """Return the cell of each row, or the nearest one that is listed."""
-        step = max(1, BLOCK // len(self._cover))
+        step = max(1, ANSWER_BLOCK // len(self._cover))
         blocks = (self._holds(self._cover, X[at : at + step]) for at in range(0, len(X), step))
         return np.concatenate([_find(self.incidence, holds) for holds in blocks])[:, None]
 
@@ -191,7 +191,7 @@ class Listed(Arrangement):
             return np.asarray(self._dense @ cells.astype(np.float32), dtype=np.float64)
         return np.array([cells[inside].sum() for inside in self.incidence])
 
-    def row(self, query: int) -> Floats:
+    def incidence_row(self, query: int) -> Floats:
         """Return the cells of a query."""
         return np.asarray(self.incidence[query], dtype=np.float64)
 
@@ -203,34 +203,34 @@ class Listed(Arrangement):
         """Add what the cover misses to what is moved."""
         total = 0.0
         if self._points is not None:
-            total += cover_radius(m, d, beta / 2, self._missed)
+            total += cover_radius(m, d, beta / 2, self._cover_error)
         if self._fresh is not None:
-            total += share_bound(self._moved, self._fresh, beta / 2 / self.n_queries)
+            total += share_bound(self._reassigned_share, self._fresh, beta / 2 / self.n_queries)
         return min(total, 1.0)
 
     @property
-    def members(self) -> Members | None:
+    def index(self) -> CoverIndex | None:
         """The cover without its cells."""
         points = self._points
-        return None if points is None else Members(self._holds, self._cover, points)
+        return None if points is None else CoverIndex(self._holds, self._cover, points)
 
     @cached_property
     def _dense(self) -> NDArray[np.float32]:
         return self.incidence.astype(np.float32)
 
 
-def halved(holds: Holds, cover: NDArray[Any], X_public: Rows) -> Listed:
+def split_sample_cover(holds: Holds, cover: NDArray[Any], X_public: Rows) -> ExplicitCover:
     """List cells of one half of the public rows; the other half tells what that misses."""
     listed, fresh = np.array_split(X_public, 2)
-    return Listed(holds, cover, listed[:MOST_CANDIDATES], fresh)
+    return ExplicitCover(holds, cover, listed[:MAX_CANDIDATE_ROWS], fresh)
 
 
-def check_listed(n_queries: int) -> None:
+def check_cover_size(n_queries: int) -> None:
     """Refuse more queries than there is room for."""
-    if n_queries > MOST_LISTED:
+    if n_queries > MAX_COVER_QUERIES:
         raise CoverSizeError(
-            f"{n_queries} queries are more than the {MOST_LISTED} that can be listed: cells, not "
-            'rows, are the limit; use fewer columns or bins, or method="auto".'
+            f"{n_queries} queries are more than the {MAX_COVER_QUERIES} that can be listed: cells, "
+            'not rows, are the limit; use fewer columns or bins, or method="auto".'
         )
 
 

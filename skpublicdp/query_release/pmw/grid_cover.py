@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import cuts_radius
-from skpublicdp.query_release.pmw.cover import Arrangement, Floats, Places, Rows
+from skpublicdp.query_release.pmw.cover import Floats, Places, QueryCover, Rows
 
-LARGEST_COVER = 1 << 20
+MAX_COVER_BOXES = 1 << 20
 """The most boxes of a cover: a few arrays of so many numbers are held."""
 
-MOST_CELLS = 1 << 10
+MAX_AXIS_CELLS = 1 << 10
 """The most cells of a column: more hardly tell more, and cost as much as any."""
 
-SAMPLED = 1 << 12
+N_PRODUCT_ROWS = 1 << 12
 """Rows that stand for a product of columns."""
 
 
-class Axis:
+class QuantileAxis:
     """A column cut into cells, and runs of cells that queries are about.
 
     It is cut between all its values, or at quantiles where they are too many.
@@ -93,7 +93,7 @@ class Axis:
         share = beta / ((self.n_missed + 1) * (self.n_missed + 2))
         return cuts_radius(m, share, self.ends, columns=n_columns, missed=self.n_missed)
 
-    def locate(self, column: Rows) -> Places:
+    def cell_of(self, column: Rows) -> Places:
         """Return the cell of each number."""
         return np.searchsorted(self.cuts, column)
 
@@ -134,7 +134,7 @@ def _nearest(known: Floats, wanted: Floats) -> Places:
     return right - (wanted - known[right - 1] <= known[right] - wanted)
 
 
-class Grid(Arrangement):
+class BoxCover(QueryCover):
     """Boxes of cells: a run along each column, all at once.
 
     Parameters
@@ -146,8 +146,8 @@ class Grid(Arrangement):
     """
 
     def __init__(self, X_public: Rows, ends: int) -> None:
-        n_cells = [min(len(np.unique(column)), MOST_CELLS) for column in X_public.T]
-        while math.prod(len(_runs(k, ends)[0]) for k in n_cells) > LARGEST_COVER:
+        n_cells = [min(len(np.unique(column)), MAX_AXIS_CELLS) for column in X_public.T]
+        while math.prod(len(_runs(k, ends)[0]) for k in n_cells) > MAX_COVER_BOXES:
             widest = n_cells.index(max(n_cells))
             n_cells[widest] -= -(-n_cells[widest] // 16)
             if n_cells[widest] < 2:
@@ -155,19 +155,21 @@ class Grid(Arrangement):
                     f"Two cells for each of {len(n_cells)} columns make more boxes than fit into "
                     'memory: cells, not rows, are the limit; use fewer columns or method="auto".'
                 )
-        self.axes = [Axis(column, ends, k) for column, k in zip(X_public.T, n_cells, strict=True)]
+        self.axes = [
+            QuantileAxis(column, ends, k) for column, k in zip(X_public.T, n_cells, strict=True)
+        ]
         self._shape = tuple(len(axis.middles) for axis in self.axes)
         self._n_runs = tuple(axis.n_runs for axis in self.axes)
         self.n_queries, self.sizes = math.prod(self._n_runs), np.array([math.prod(self._shape)])
-        self.floor = ends * sum(axis.missed for axis in self.axes)
+        self.irreducible_error = ends * sum(axis.missed for axis in self.axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
         """Add up the bounds of all columns."""
         return min(1.0, sum(axis.radius(m, beta, len(self.axes)) for axis in self.axes))
 
-    def locate(self, X: Rows) -> Places:
+    def cell_of(self, X: Rows) -> Places:
         """Return the cell of each row."""
-        of_axes = tuple(axis.locate(column) for axis, column in zip(self.axes, X.T, strict=True))
+        of_axes = tuple(axis.cell_of(column) for axis, column in zip(self.axes, X.T, strict=True))
         return np.ravel_multi_index(of_axes, self._shape)[:, None]
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
@@ -177,7 +179,7 @@ class Grid(Arrangement):
             table = axis.along(table, place)
         return table.ravel()
 
-    def row(self, query: int) -> Floats:
+    def incidence_row(self, query: int) -> Floats:
         """Return the cells of a box."""
         inside = np.zeros(self._shape)
         runs = np.unravel_index(query, self._n_runs)
@@ -195,28 +197,28 @@ class Grid(Arrangement):
         return np.stack([values.ravel() for values in grid], axis=1), weights
 
 
-class Columns(Arrangement):
+class ProductCover(QueryCover):
     """A run along one of many columns.
 
     The cells are those of the grid of all columns, and they are not listed: if each update is about
     one column, multiplicative weights on the grid stay a product of weights on the columns.
     """
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
+    def __init__(self, axes: Sequence[QuantileAxis]) -> None:
         self.axes = axes
         self.sizes = np.array([len(axis.middles) for axis in axes])
         self._queries = np.append(0, np.cumsum([axis.n_runs for axis in axes]))
         self.n_queries = int(self._queries[-1])
-        self.floor = max(axis.missed for axis in axes)
+        self.irreducible_error = max(axis.missed for axis in axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
         """Return the largest bound of a column."""
         n_numeric = sum(axis.ends > 0 for axis in self.axes)
         return max(axis.radius(m, beta, n_numeric) for axis in self.axes)
 
-    def locate(self, X: Rows) -> Places:
+    def cell_of(self, X: Rows) -> Places:
         """Return the cell of each row in each column."""
-        of_axes = [axis.locate(column) for axis, column in zip(self.axes, X.T, strict=True)]
+        of_axes = [axis.cell_of(column) for axis, column in zip(self.axes, X.T, strict=True)]
         return np.stack(of_axes, axis=1) + self.starts
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
@@ -226,7 +228,7 @@ class Columns(Arrangement):
             [axis.along(block, 0) for axis, block in zip(self.axes, blocks, strict=True)]
         )
 
-    def row(self, query: int) -> Floats:
+    def incidence_row(self, query: int) -> Floats:
         """Return the cells of a run."""
         column = int(np.searchsorted(self._queries, query, side="right")) - 1
         inside = np.zeros(self.size)
@@ -245,9 +247,9 @@ class Columns(Arrangement):
     def table(self, weights: Floats) -> tuple[Rows, Floats]:
         """Return equally likely rows whose columns are as released, and independent."""
         generator = np.random.default_rng(0)  # part of the method, and of released weights only
-        even = (np.arange(SAMPLED) + 0.5) / SAMPLED
-        rows = np.empty((SAMPLED, len(self.axes)), order="F")
+        even = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS
+        rows = np.empty((N_PRODUCT_ROWS, len(self.axes)), order="F")
         for place, block in enumerate(np.split(weights, self.starts[1:])):
             cells = np.minimum(np.searchsorted(np.cumsum(block), even), len(block) - 1)
             rows[:, place] = self.axes[place].middles[generator.permutation(cells)]
-        return rows, np.full(SAMPLED, 1 / SAMPLED)
+        return rows, np.full(N_PRODUCT_ROWS, 1 / N_PRODUCT_ROWS)

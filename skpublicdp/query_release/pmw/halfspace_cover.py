@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 Rows = NDArray[np.float64]
 Signs = NDArray[np.bool_]
 
-LEAST_MARGIN = 1e-9
+ON_PLANE_TOLERANCE = 1e-9
 """Standardised points nearer to a hyperplane are taken to be on it."""
 
 
-class Divisions:
+class HalfspaceDichotomies:
     """The ways in which halfspaces divide points, and the hyperplanes that bound each way.
 
     The halfspaces that divide points in one way are a cone in the space of normals and offsets. Its
@@ -46,7 +46,7 @@ class Divisions:
         scale = np.ptp(points, axis=0)
         scale[scale == 0] = 1.0
         _, widths, axes = np.linalg.svd((points - self.centre) / scale, full_matrices=False)
-        self.basis = (axes[widths > LEAST_MARGIN * len(points)] / scale).T
+        self.basis = (axes[widths > ON_PLANE_TOLERANCE * len(points)] / scale).T
         self.planes = _planes(self._lift(points))
         sides = self._sides(points)
         ways = {}
@@ -72,7 +72,7 @@ class Divisions:
         kept: Rows = rules[(holds(rules, self.points) == self.signs).all(axis=1)]
         return kept
 
-    def undecided(self, rows: Rows) -> float:
+    def disagreement_bound(self, rows: Rows) -> float:
         """Bound on which share of rows two halfspaces may differ that divide the points alike.
 
         A row on one side of all hyperplanes that bound a way is on that side of all its halfspaces.
@@ -100,7 +100,7 @@ def _labels(points: Rows, dimension: int) -> Signs:
     """List the ways to divide the points of a hyperplane: it may be tilted in each."""
     if len(points) == dimension:
         return np.array(list(product((False, True), repeat=dimension)))
-    return Divisions(points).signs
+    return HalfspaceDichotomies(points).signs
 
 
 def _planes(lifted: Rows) -> Rows:
@@ -110,7 +110,7 @@ def _planes(lifted: Rows) -> Rows:
         return np.empty((0, 1))
     chosen = np.array(list(combinations(range(len(lifted)), dimension)))
     _, widths, normals = np.linalg.svd(lifted[chosen])
-    planes = normals[widths[:, -1] > LEAST_MARGIN, -1]
+    planes = normals[widths[:, -1] > ON_PLANE_TOLERANCE, -1]
     sides = _signs(lifted @ planes.T).T
     first = sides[np.arange(len(sides)), (sides != 0).argmax(axis=1)]
     _, places = np.unique(sides * first[:, None], axis=0, return_index=True)
@@ -119,7 +119,7 @@ def _planes(lifted: Rows) -> Rows:
 
 
 def _signs(values: Rows) -> NDArray[np.int64]:
-    return np.where(np.abs(values) > LEAST_MARGIN, np.sign(values), 0).astype(np.int64)
+    return np.where(np.abs(values) > ON_PLANE_TOLERANCE, np.sign(values), 0).astype(np.int64)
 
 
 def line_arrangement_points(lines: Rows, points: Rows) -> Rows:

@@ -14,9 +14,9 @@ from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.guarantees.release import least_rounds_error, n_rounds_release, release_sampling
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
-from skpublicdp.query_release.fitted_release import Released, bind
-from skpublicdp.query_release.pmw.cover import Arrangement
-from skpublicdp.query_release.pmw.rounds import Plan, plan_rounds, play
+from skpublicdp.query_release.fitted_release import FittedRelease, bind_queries
+from skpublicdp.query_release.pmw.cover import QueryCover
+from skpublicdp.query_release.pmw.rounds import RoundPlan, plan_rounds, run_pmw
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.spending import default_delta
 from skpublicdp.query_release.weighted_rows import WeightedRows
@@ -25,21 +25,23 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
+class MemberAnswers:
     """Answers of a cover, and what finds the members that stand for queries."""
 
     queries: QueryClass
-    members: Any
+    index: Any
     answers: Floats
 
     def __call__(self, Q: NDArray[Any]) -> Floats:
         """Answer queries of the class by members of the cover."""
-        return np.clip(self.answers[self.queries.project(Q, self.members)], 0, 1)
+        return np.clip(self.answers[self.queries.project(Q, self.index)], 0, 1)
 
 
-def release_pmw(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger) -> Released:
+def release_pmw(
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
+) -> FittedRelease:
     """Run A_PAP, Algorithm 3 of Bassily et al. (2020)."""
-    bound = bind(queries, rows)
+    bound = bind_queries(queries, rows)
     X_public = np.random.default_rng(0).permutation(rows.X_public)  # public order means nothing
     arrangement = bound.arrange(X_public)
     n = rows.n_private
@@ -51,13 +53,13 @@ def release_pmw(estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledg
         beta=estimator.beta / 4,
         alpha=None if estimator.alpha is None else estimator.alpha / 2,
     )
-    cells = rows.fold(lambda X, _: arrangement.tally(X), estimator.n_jobs)
-    weights = play(arrangement.answers(cells), n, arrangement, plan, ledger)
+    cells = rows.fold(lambda X, _: arrangement.count(X), estimator.n_jobs)
+    weights = run_pmw(arrangement.answers(cells), n, arrangement, plan, ledger)
     table = WeightedRows(*arrangement.table(weights))
     projection = None
-    if arrangement.members is not None:
-        projection = Projection(bound, arrangement.members, arrangement.answers(weights))
-    return Released(
+    if arrangement.index is not None:
+        projection = MemberAnswers(bound, arrangement.index, arrangement.answers(weights))
+    return FittedRelease(
         bound,
         rows.schema,
         table,
@@ -71,8 +73,8 @@ def _promise(
     estimator: Any,
     queries: QueryClass,
     rows: Dataset,
-    arrangement: Arrangement,
-    plan: Plan,
+    arrangement: QueryCover,
+    plan: RoundPlan,
     ledger: Ledger,
 ) -> Promise:
     """Bound the error by the cover, the rounds and sampling; warn if that says nothing."""
@@ -105,16 +107,16 @@ def _promise(
 
 
 def _remedy(
-    estimator: Any, arrangement: Arrangement, radius: float, n_public: int, ledger: Ledger
+    estimator: Any, arrangement: QueryCover, radius: float, n_public: int, ledger: Ledger
 ) -> str:
     """Return what a useful error takes, from public numbers."""
     enough = None if estimator.alpha is None else float(estimator.alpha) / 2
     target = 0.1 if enough is None else 2 * enough
     rounds = least_rounds_error(arrangement.log_cells)
-    if arrangement.floor + rounds >= target:
+    if arrangement.irreducible_error + rounds >= target:
         return (
             "cells, not rows, are the limit, as no number of rows guarantees less than "
-            f"{min(1.0, arrangement.floor + rounds):.2g}"
+            f"{min(1.0, arrangement.irreducible_error + rounds):.2g}"
         )
     left = target - radius
     if left <= (rounds if enough is None else max(rounds, enough / 2)):

@@ -20,17 +20,17 @@ from skpublicdp.accounting import Draw, Steps, zcdp_rho
 from skpublicdp.guarantees.release import best_rounds, rounds_error
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.query_release.pmw.cover import Arrangement
+from skpublicdp.query_release.pmw.cover import QueryCover
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-WORST = "worst query, by an exact draw of the exponential mechanism"
-PROOF = "docs/proofs/multiplicative_weights.md"
+WORST_QUERY = "worst query, by an exact draw of the exponential mechanism"
+PMW_PROOF = "docs/proofs/multiplicative_weights.md"
 
 
 @dataclass(frozen=True)
-class Plan:
+class RoundPlan:
     """How the rounds are played, from public numbers only.
 
     Attributes
@@ -59,7 +59,7 @@ def plan_rounds(
     ledger: Ledger,
     beta: float,
     alpha: float | None = None,
-) -> Plan:
+) -> RoundPlan:
     """Choose the number of rounds by the bound of the error.
 
     Parameters
@@ -102,10 +102,12 @@ def plan_rounds(
     budget = ledger.equal_draws(best)
     error = rounds_error(best, float(budget), *of_class, beta, ledger.rows_per_person)
     rate = math.sqrt(8 * max(log_cells, math.log(2)) / best)
-    return Plan(best, budget, rate, error)
+    return RoundPlan(best, budget, rate, error)
 
 
-def play(counts: Counts, n: int, arrangement: Arrangement, plan: Plan, ledger: Ledger) -> Floats:
+def run_pmw(
+    counts: Counts, n: int, arrangement: QueryCover, plan: RoundPlan, ledger: Ledger
+) -> Floats:
     """Play the rounds of private multiplicative weights.
 
     Parameters
@@ -138,7 +140,7 @@ def play(counts: Counts, n: int, arrangement: Arrangement, plan: Plan, ledger: L
         lacking = counts - expected
         # a replaced row moves each of these errors by at most 1
         family = Leaf(np.concatenate([-lacking, lacking]))
-        place = int(ledger.draw(family, event, 1, name=WORST, proof=PROOF))
+        place = int(ledger.draw(family, event, 1, name=WORST_QUERY, proof=PMW_PROOF))
         too_low, query = place < len(counts), place % len(counts)
-        logs += (plan.rate if too_low else -plan.rate) * arrangement.row(query)
+        logs += (plan.rate if too_low else -plan.rate) * arrangement.incidence_row(query)
     return average

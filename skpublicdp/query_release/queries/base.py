@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.pmw.cover import BLOCK, Arrangement, Places
-from skpublicdp.query_release.pmw.grid_cover import Grid
+from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, Places, QueryCover
+from skpublicdp.query_release.pmw.grid_cover import BoxCover
 
 Rows = NDArray[np.float64]
 Answers = NDArray[np.bool_]
@@ -42,7 +42,7 @@ class QueryClass(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def arrange(self, X_public: Rows) -> Arrangement:
+    def arrange(self, X_public: Rows) -> QueryCover:
         """Build a cover of the class and its cells, for ``method="pmw"``.
 
         Parameters
@@ -73,7 +73,7 @@ class QueryClass(BaseEstimator, ABC):
     def weigh(self, Q: NDArray[Any], X: Rows, weights: Rows) -> Rows:
         """Add up the weights of the rows for which each query holds."""
         totals = np.empty(len(Q))
-        step = max(1, BLOCK // max(1, len(X)))
+        step = max(1, ANSWER_BLOCK // max(1, len(X)))
         for start in range(0, len(Q), step):
             # added row by row in one order: an answer does not depend on the queries beside it
             holds = self.holds(Q[start : start + step], X)
@@ -154,11 +154,11 @@ class BoxQueries(QueryClass):
             inside &= X[:, column] <= boxes[:, column, 1:]
         return inside
 
-    def arrange(self, X_public: Rows) -> Grid:
+    def arrange(self, X_public: Rows) -> BoxCover:
         """Cut all columns between public values."""
-        return Grid(X_public, self.ends)
+        return BoxCover(X_public, self.ends)
 
-    def project(self, Q: NDArray[Any], members: Grid) -> Places:
+    def project(self, Q: NDArray[Any], members: BoxCover) -> Places:
         """Find the boxes between the nearest cuts."""
         return members.find(self._boxes(Q))
 

@@ -44,7 +44,7 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, any_code: int) -> Codes:
         asked = np.array([not is_missing(value) for value in table[:, position]], dtype=bool)
         values = table[asked, position]
         if column.categorical:
-            check_known(values, column)
+            check_categories(values, column)
         numbers = np.zeros((len(values), len(schema.columns)))
         # of dates, text and whatever else names one is understood here, as by `cdf`
         numbers[:, position] = (
@@ -98,7 +98,7 @@ def _as_rows(Q: Any, schema: Schema) -> Objects:
     return array
 
 
-def check_known(values: Objects, column: Column) -> None:
+def check_categories(values: Objects, column: Column) -> None:
     """Refuse categories that public rows do not show."""
     names = column.names
     known = set(names)

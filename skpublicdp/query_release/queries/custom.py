@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_silently
 from skpublicdp.data.schema import Schema
-from skpublicdp.query_release.pmw.cover import Listed, halved
+from skpublicdp.query_release.pmw.cover import ExplicitCover, split_sample_cover
 from skpublicdp.query_release.queries.base import Answers, QueryClass, Rows
 
 
@@ -66,9 +66,9 @@ class CustomQueries(QueryClass):
         self._check_listed(places, self._n_listed)
         return places
 
-    def arrange(self, X_public: Rows) -> Listed:
+    def arrange(self, X_public: Rows) -> ExplicitCover:
         """List all queries, and the cells of public rows."""
-        return halved(self.holds, self.everything(X_public), X_public)
+        return split_sample_cover(self.holds, self.everything(X_public), X_public)
 
     def everything(self, X: Rows) -> NDArray[np.intp]:
         """Return the whole list, as queries."""

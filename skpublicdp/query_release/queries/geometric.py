@@ -10,19 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.pmw.cover import Listed, Places
-from skpublicdp.query_release.pmw.grid_cover import MOST_CELLS, Axis, Columns
-from skpublicdp.query_release.pmw.halfspace_cover import Divisions, line_arrangement_points
+from skpublicdp.query_release.pmw.cover import ExplicitCover, Places
+from skpublicdp.query_release.pmw.grid_cover import MAX_AXIS_CELLS, ProductCover, QuantileAxis
+from skpublicdp.query_release.pmw.halfspace_cover import (
+    HalfspaceDichotomies,
+    line_arrangement_points,
+)
 from skpublicdp.query_release.queries.base import Answers, BoxQueries, QueryClass, Rows
-from skpublicdp.query_release.queries.cell_queries import check_known
+from skpublicdp.query_release.queries.cell_queries import check_categories
 
-MOST_HALFSPACES = 400
+MAX_HALFSPACES = 400
 """In the plane they make 18000 cells."""
 
-BLOCK = 1 << 16
+SIDE_BLOCK = 1 << 16
 """Queries times rows whose sides are told at once."""
 
-TRIALS = 16
+N_DICHOTOMY_TRIALS = 16
 """Draws of the few public rows that tell halfspaces apart; the best is taken."""
 
 
@@ -72,7 +75,7 @@ class HalfspaceQueries(QueryClass):
         """Tell which rows are on the positive side."""
         Q = self._checked(Q, X.shape[1])
         answers = np.empty((len(Q), len(X)), dtype=bool)
-        step = max(1, BLOCK // max(1, len(Q)))  # what fits into a cache
+        step = max(1, SIDE_BLOCK // max(1, len(Q)))  # what fits into a cache
         for start in range(0, len(X), step):
             rows = X[start : start + step]
             # column by column: a row's sum then does not depend on the rows beside it; and a
@@ -84,23 +87,26 @@ class HalfspaceQueries(QueryClass):
             np.greater_equal(values, Q[:, -1:], out=answers[:, start : start + step])
         return answers
 
-    def arrange(self, X_public: Rows) -> Listed:
+    def arrange(self, X_public: Rows) -> ExplicitCover:
         """List the ways to divide a few public rows."""
         n_features = X_public.shape[1]
         listed, fresh = np.array_split(X_public, 2)
         distinct = np.unique(listed, axis=0)
-        n_points = max(m for m in range(1, 49) if self.growth(m, n_features) <= MOST_HALFSPACES)
+        n_points = max(m for m in range(1, 49) if self.growth(m, n_features) <= MAX_HALFSPACES)
         generator = np.random.default_rng(0)  # part of the method, and of public rows only
-        trials = [Divisions(generator.permutation(distinct)[:n_points]) for _ in range(TRIALS)]
-        divisions = min(trials, key=lambda trial: trial.undecided(listed))
+        trials = [
+            HalfspaceDichotomies(generator.permutation(distinct)[:n_points])
+            for _ in range(N_DICHOTOMY_TRIALS)
+        ]
+        divisions = min(trials, key=lambda trial: trial.disagreement_bound(listed))
         points, cover = divisions.points, divisions.halfspaces(self.holds)
         missed = 1.0  # where a way was lost to rounding
         if len(cover) == len(divisions.signs):
-            missed = divisions.undecided(X_public)
+            missed = divisions.disagreement_bound(X_public)
         candidates = distinct
         if n_features == 2:
             candidates = np.concatenate([candidates, line_arrangement_points(cover, points)])
-        return Listed(self.holds, cover, candidates, fresh, points, missed)
+        return ExplicitCover(self.holds, cover, candidates, fresh, points, missed)
 
     def dual(self, n_features: int) -> int:
         """Return p for p columns: p hyperplanes make 2^p cells, p + 1 fewer (Schläfli 1901)."""
@@ -141,14 +147,14 @@ class StumpQueries(QueryClass):
         values = X.T[np.where(equal, -1 - column, column)]
         return np.where(equal[:, None], values == Q[:, 1:], values <= Q[:, 1:])
 
-    def arrange(self, X_public: Rows) -> Columns:
+    def arrange(self, X_public: Rows) -> ProductCover:
         """Cut numeric columns between public values, and give each category a cell."""
-        axes = [Axis(column, 1, MOST_CELLS) for column in X_public.T]
+        axes = [QuantileAxis(column, 1, MAX_AXIS_CELLS) for column in X_public.T]
         for place, n_codes in self._coded().items():  # also the codes that no public row has
-            axes[place] = Axis(np.arange(n_codes), 0, n_codes)
-        return Columns(axes)
+            axes[place] = QuantileAxis(np.arange(n_codes), 0, n_codes)
+        return ProductCover(axes)
 
-    def project(self, Q: NDArray[Any], members: Columns) -> Places:
+    def project(self, Q: NDArray[Any], members: ProductCover) -> Places:
         """Find the nearest cuts."""
         column = Q[:, 0].astype(np.intp)
         equal = column < 0
@@ -188,7 +194,7 @@ class StumpQueries(QueryClass):
             described = schema.columns[position]
             one = np.array([value], dtype=object)
             if described.categorical:
-                check_known(one, described)
+                check_categories(one, described)
                 resolved[place] = -1 - position, described.encode(one)[0]
             else:
                 number = described.from_user(one) if described.has_offset else one

@@ -14,14 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.binning import cut_columns
 from skpublicdp.data.schema import Schema
-from skpublicdp.query_release.pmw.cover import LARGEST_INCIDENCE, Listed, check_listed, halved
+from skpublicdp.query_release.pmw.cover import (
+    MAX_INCIDENCE_ENTRIES,
+    ExplicitCover,
+    check_cover_size,
+    split_sample_cover,
+)
 from skpublicdp.query_release.queries.base import Answers, QueryClass, Rows
 from skpublicdp.query_release.queries.cell_queries import describe_cells, read_cells
 
-MOST_CELLS = 1 << 14
+MAX_LISTED_CELLS = 1 << 14
 """The most cells of all columns together that are listed, whether public rows are there or not."""
 
-ANY = -1
+WILDCARD = -1
 """The code of "any value" in a query about cells."""
 
 
@@ -75,7 +80,7 @@ class MarginalQueries(QueryClass):
         X = self._codes(X)
         inside = np.ones((len(Q), len(X)), dtype=bool)
         for column in range(X.shape[1]):
-            asked = np.flatnonzero(Q[:, column] != ANY)
+            asked = np.flatnonzero(Q[:, column] != WILDCARD)
             inside[asked] &= X[:, column] == Q[asked, column : column + 1]
         return inside
 
@@ -83,7 +88,7 @@ class MarginalQueries(QueryClass):
         """Add up the weights of the rows in each cell."""
         codes = self._codes(X)
         totals = np.zeros(len(Q))
-        patterns, which = np.unique(Q != ANY, axis=0, return_inverse=True)
+        patterns, which = np.unique(Q != WILDCARD, axis=0, return_inverse=True)
         for place, pattern in enumerate(patterns):
             chosen = np.flatnonzero(which.ravel() == place)
             columns = np.flatnonzero(pattern)
@@ -107,15 +112,15 @@ class MarginalQueries(QueryClass):
             raise ValueError("workload must list tables, each of one or more different columns.")
         return list(dict.fromkeys(tuple(sorted(table)) for table in tables))
 
-    def arrange(self, X_public: Rows) -> Listed:
+    def arrange(self, X_public: Rows) -> ExplicitCover:
         """List the cells of the tables, and of all columns together if these are not too many."""
         sizes = self._bins.sizes
         listed = self.listed
-        if math.prod(sizes) <= min(MOST_CELLS, LARGEST_INCIDENCE // len(listed)):
+        if math.prod(sizes) <= min(MAX_LISTED_CELLS, MAX_INCIDENCE_ENTRIES // len(listed)):
             codes = np.indices(sizes).reshape(len(sizes), -1).T
             rows = self._bins.representatives(codes, X_public, self._schema)
-            return Listed(self.holds, listed, rows)
-        return halved(self.holds, listed, X_public)
+            return ExplicitCover(self.holds, listed, rows)
+        return split_sample_cover(self.holds, listed, X_public)
 
     def dual(self, n_features: int) -> int:
         """Return 2 p for p columns: cells are boxes (see `RectangleQueries`)."""
@@ -148,7 +153,7 @@ class MarginalQueries(QueryClass):
     def cells_of(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
         """Return the cells of a table in codes, and what they are called in each column."""
         codes = np.indices([self._bins.sizes[at] for at in positions]).reshape(len(positions), -1)
-        cells = np.full((codes.shape[1], len(self._bins.sizes)), ANY)
+        cells = np.full((codes.shape[1], len(self._bins.sizes)), WILDCARD)
         cells[:, list(positions)] = codes.T
         called = []
         for position, column in zip(positions, codes, strict=True):
@@ -165,11 +170,11 @@ class MarginalQueries(QueryClass):
     @property
     def listed(self) -> NDArray[np.int64]:
         """All cells of all tables, as queries in codes; of the bound class."""
-        check_listed(self._n_cells())
+        check_cover_size(self._n_cells())
         parts = []
         for table in self.tables(self._schema):
             cells = np.indices([self._bins.sizes[column] for column in table])
-            part = np.full((cells[0].size, len(self._bins.sizes)), ANY)
+            part = np.full((cells[0].size, len(self._bins.sizes)), WILDCARD)
             part[:, list(table)] = cells.reshape(len(table), -1).T
             parts.append(part)
         return np.concatenate(parts)
@@ -180,7 +185,7 @@ class MarginalQueries(QueryClass):
 
     def resolve(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
         """Check queries as a user gives them, and encode values; needs the bound class."""
-        return read_cells(Q, schema, self._bins, ANY)
+        return read_cells(Q, schema, self._bins, WILDCARD)
 
     def _codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
         if X.dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""What a pair of columns adds, as a heat map: cells that are alike are one."""
+"""Heat map of a pair term, with equal adjacent bins joined."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from skpublicdp.boosting.explain import Pair
 from skpublicdp.data.schema import MISSING, OTHER
 from skpublicdp.plotting.style import PUBLIC, RELEASED
 
-MOST_ACROSS = 5
-"""A map of so many columns of fields at most has its numbers in them; others are hatched."""
+MAX_ANNOTATED_COLUMNS = 5
+"""Maximum number of columns of a heat map whose cells show numbers; others are hatched."""
 
-MOST_NAMES = 3
-"""Categories that are alike, and more than these, are counted rather than named."""
+MAX_JOINED_NAMES = 3
+"""Maximum number of joined categories that are named; more are counted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The joined cells of one column.
+    """One axis of a heat map: the joined bins of a column.
 
     Attributes
     ----------
     name : str
-        Of the column.
+        Name of the column.
     cells : list of list of int
-        Cells that are joined.
+        Groups of joined bins.
     ticks : list of (float, str)
-        Where something is written beside them: cuts of numbers are between cells.
+        Positions and texts of the ticks. Cuts of numbers lie between bins.
     """
 
     name: str
@@ -40,14 +40,14 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """A pair for one target, its cells joined where they are alike.
+    """A pair term for one target, with equal adjacent bins joined.
 
     Attributes
     ----------
     x, y : Side
-        The columns; the one with fewer joined cells first.
+        The columns, the one with fewer joined bins first.
     scores, deviations : ndarray of float64, shape (n_joined of x, n_joined of y)
-        Those of the pair.
+        Scores of the pair and their standard deviations.
     """
 
     x: Side
@@ -57,26 +57,28 @@ class HeatMap:
 
 
 def heat_map(pair: Pair, target: int) -> HeatMap:
-    """Join the cells of a pair that are alike beside all cells of the other column.
+    """Return the heat map of a pair, joining bins whose rows (or columns) of scores are equal.
 
-    Those of values that were not seen are left out.
+    Bins for other and missing values are left out if no public row has them.
     """
     scores, deviations = pair.scores[target], pair.deviations[target]
-    both, seen = np.stack([scores, deviations], axis=-1), pair.shares
-    first = _side(pair, 0, both, seen.sum(axis=1) > 0)
-    second = _side(pair, 1, both.swapaxes(0, 1), seen.sum(axis=0) > 0)
+    both, public_shares = np.stack([scores, deviations], axis=-1), pair.shares
+    first = _side(pair, 0, both, public_shares.sum(axis=1) > 0)
+    second = _side(pair, 1, both.swapaxes(0, 1), public_shares.sum(axis=0) > 0)
     grid = np.ix_(*([group[0] for group in side.cells] for side in (first, second)))
     if len(first.cells) > len(second.cells):
         return HeatMap(second, first, scores[grid].T, deviations[grid].T)
     return HeatMap(first, second, scores[grid], deviations[grid])
 
 
-def _side(pair: Pair, axis: int, both: NDArray[np.float64], seen: NDArray[np.bool_]) -> Side:
+def _side(
+    pair: Pair, axis: int, both: NDArray[np.float64], has_public_rows: NDArray[np.bool_]
+) -> Side:
     cells, cuts = pair.cells[axis], pair.cuts[axis]
     groups: list[list[int]] = []
     where: dict[bytes, list[int]] = {}
     for cell, line in enumerate(map(np.ndarray.tobytes, both)):
-        if cells[cell] in (OTHER, MISSING) and not seen[cell]:
+        if cells[cell] in (OTHER, MISSING) and not has_public_rows[cell]:
             continue
         # neighbours among numbers, anything among categories
         alike = groups[-1] if groups and len(cuts) else where.get(line)
@@ -92,12 +94,12 @@ def _side(pair: Pair, axis: int, both: NDArray[np.float64], seen: NDArray[np.boo
         elif not len(cuts) or cells[group[-1]] == MISSING:
             names = [cells[cell] for cell in group]
             more = f"{names[0]} and {len(names) - 1} others"
-            ticks.append((place + 0.5, more if len(names) > MOST_NAMES else ", ".join(names)))
+            ticks.append((place + 0.5, more if len(names) > MAX_JOINED_NAMES else ", ".join(names)))
     return Side(pair.names[axis], groups, ticks)
 
 
-def draw_pair(axes: Any, found: HeatMap, limit: float, factor: int, label: str) -> Any:
-    """Draw a pair: colours are scores, with some of their standard deviations in words.
+def draw_pair(axes: Any, joined: HeatMap, limit: float, factor: int, label: str) -> Any:
+    """Draw a pair: colours are scores, and texts are scores with standard deviations.
 
     Parameters
     ----------
@@ -128,10 +130,10 @@ def draw_pair(axes: Any, found: HeatMap, limit: float, factor: int, label: str) 
         "edgecolors": "white",
         "linewidth": 1,
     }
-    mesh = axes.pcolormesh(found.scores.T, **style)
-    written = len(found.x.cells) <= MOST_ACROSS
-    for (x, y), score in np.ndenumerate(found.scores):
-        half = factor * found.deviations[x, y]
+    mesh = axes.pcolormesh(joined.scores.T, **style)
+    written = len(joined.x.cells) <= MAX_ANNOTATED_COLUMNS
+    for (x, y), score in np.ndenumerate(joined.scores):
+        half = factor * joined.deviations[x, y]
         if written:
             style = {"ha": "center", "va": "center", "fontsize": 7}
             style["color"] = "white" if abs(score) > 0.75 * limit else "black"
@@ -140,13 +142,13 @@ def draw_pair(axes: Any, found: HeatMap, limit: float, factor: int, label: str) 
         elif abs(score) <= half:
             style = {"fill": False, "hatch": "////", "edgecolor": "0.6", "linewidth": 0}
             axes.add_patch(Rectangle((x, y), 1, 1, **style))
-    for ticks, side in ((axes.set_xticks, found.x), (axes.set_yticks, found.y)):
+    for ticks, side in ((axes.set_xticks, joined.x), (axes.set_yticks, joined.y)):
         ticks([place for place, _ in side.ticks], [text for _, text in side.ticks])
-    room = 30 / max(len(found.x.cells), 1)
-    if any(len(text) > room for _, text in found.x.ticks):
+    room = 30 / max(len(joined.x.cells), 1)
+    if any(len(text) > room for _, text in joined.x.ticks):
         axes.tick_params(axis="x", labelrotation=20)
         for text in axes.get_xticklabels():
             text.set_ha("right")
-    axes.set(xlabel=found.x.name, ylabel=found.y.name)
+    axes.set(xlabel=joined.x.name, ylabel=joined.y.name)
     axes.figure.colorbar(mesh, ax=axes, label=label)
     return mesh

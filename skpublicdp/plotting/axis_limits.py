@@ -1,4 +1,4 @@
-"""Where the axis of a column of numbers or dates begins and ends, and its dates."""
+"""Axis limits and date ticks of numeric and date columns."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ Floats = NDArray[np.float64]
 Limits = tuple[float, float]
 
 
-def dates(shape: Shape, low: float, high: float) -> list[tuple[float, str]]:
-    """Return up to three cuts within limits, and their texts, if numbers are not what they mean."""
+def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]:
+    """Return up to three (cut, text) ticks within limits for a date column, else none."""
     if shape.cells[0] == f"<= {shape.cuts[0]:.6g}":
         return []
     ends = zip(shape.cuts, shape.cells, strict=False)
     texts = [(cut, cell.split(" to ")[-1].removeprefix("<= ")[:10]) for cut, cell in ends]
     texts = [(cut, text) for cut, text in texts if low <= cut <= high]
-    wanted = np.linspace(low, high, 7)[1::2]
-    nearest = {min(texts, key=lambda one: abs(one[0] - place)) for place in wanted if texts}
+    positions = np.linspace(low, high, 7)[1::2]
+    nearest = {
+        min(texts, key=lambda one: abs(one[0] - position)) for position in positions if texts
+    }
     return sorted(nearest)
 
 
 def find_limits(cuts: Floats, values: Floats | None = None) -> Limits:
-    """Return where to begin and to end: the next cell's width away, or at the last public value.
+    """Return axis limits: one bin width beyond the cuts, or the outermost public values.
 
     Examples
     --------

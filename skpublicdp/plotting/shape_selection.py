@@ -1,4 +1,4 @@
-"""Which columns, pairs and labels of a boosting model are drawn."""
+"""Selection of the shape functions, pairs and labels of a boosting model to draw."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from skpublicdp.boosting.term_text import term_importance
 Boosting = SemiPrivateBoostingClassifier | SemiPrivateBoostingRegressor
 Feature = str | int | tuple[str | int, str | int]
 
-PANELS = 6
-"""Most columns and pairs that are drawn unless they are named."""
+MAX_PANELS = 6
+"""Maximum number of columns and pairs that are drawn by default."""
 
 
 def find_shapes(
     clf: Boosting, features: str | int | Sequence[Feature] | None
 ) -> list[Shape | Pair]:
-    """Return the shapes and pairs to draw."""
+    """Return the shapes and pairs to draw, by default the most important ones."""
     if features is None:
-        alone = clf.shapes_ if any(shape.deviations.any() for shape in clf.shapes_) else ()
+        single_columns = clf.shapes_ if any(shape.deviations.any() for shape in clf.shapes_) else ()
         ranked: list[tuple[float, Shape | Pair]] = [
-            *zip(clf.feature_importances_, alone, strict=False),
+            *zip(clf.feature_importances_, single_columns, strict=False),
             *((term_importance(pair), pair) for pair in clf.pairs_),
         ]
-        return [shape for _, shape in sorted(ranked, key=lambda one: -one[0])[:PANELS]]
+        return [shape for _, shape in sorted(ranked, key=lambda one: -one[0])[:MAX_PANELS]]
     if isinstance(features, str) or not np.iterable(features):
         features = [features]
-    found: list[Shape | Pair] = []
+    selected: list[Shape | Pair] = []
     for feature in features:
         if isinstance(feature, tuple) and len(feature) == 2:
-            found.append(find_pair(clf, feature))
+            selected.append(find_pair(clf, feature))
         else:
-            found.append(clf.shapes_[find_position(clf, feature)])
-    if not found:
+            selected.append(clf.shapes_[column_position(clf, feature)])
+    if not selected:
         raise ValueError("features must name at least one column.")
-    return found
+    return selected
 
 
-def find_position(clf: Boosting, feature: Any) -> int:
-    """Return the position of a column."""
+def column_position(clf: Boosting, feature: Any) -> int:
+    """Return the index of a column, given by name or index."""
     names = [shape.name for shape in clf.shapes_]
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
@@ -57,8 +57,8 @@ def find_position(clf: Boosting, feature: Any) -> int:
 
 
 def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
-    """Return what two columns add together."""
-    names = {clf.shapes_[find_position(clf, column)].name for column in columns}
+    """Return the pair term of two columns."""
+    names = {clf.shapes_[column_position(clf, column)].name for column in columns}
     for pair in clf.pairs_:
         if set(pair.names) == names:
             return pair
@@ -70,7 +70,7 @@ def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
 
 
 def find_target(clf: Boosting, target: Any) -> tuple[int, int, str]:
-    """Return which scores are to be drawn, with which sign, and what they add to."""
+    """Return (index of the scores, their sign, axis label) of a label or a regression target."""
     if not hasattr(clf, "classes_"):
         if target is not None:
             raise ValueError("target is a label, and a regressor has none; leave it out.")
