@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -44,13 +44,18 @@ from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.typing import Floats, Integers
-from skpublicdp.weights import weights_of
 
 ALPHA = 0.05
 """Where `alpha` is not given."""
 
 MOST_DIMENSIONS = 6
 """In more, not even rows that span the space may support the theorem's halfspaces."""
+
+MAX_WEIGHT_DENOMINATOR = 16
+"""Denominator to which large ratios of class weights are rounded, so that scores stay small."""
+
+MAX_WEIGHT_RATIO = 1 << 30
+"""Maximum ratio of the two class weights, so that sums of weights cannot overflow."""
 
 
 class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
@@ -285,7 +290,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             private_label=self.private_label,
         )
         ledger.read(len(rows.X_private), len(rows.X_public))
-        weights = weights_of(self.class_weight, rows)
+        weights = integer_class_weights(self.class_weight, rows)
         if not len(rows.X_public):
             warn_no_public("all rows get the private label")
         n_labelled = len(rows.y_public)
@@ -456,3 +461,58 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
                 f"ε = {float(self.epsilon):g}: an excess error of 1/2 takes {needed} rows.",
                 TooFewRowsWarning,
             )
+
+
+def integer_class_weights(
+    class_weight: Literal["balanced"] | Mapping[Any, float | Fraction] | None, rows: MixedRows
+) -> tuple[int, int]:
+    """Return integer weights of a private and of a public row, from public numbers alone.
+
+    Parameters
+    ----------
+    class_weight : "balanced" or dict or None
+        As in `PPMHalfspaceClassifier`.
+    rows : MixedRows
+        Rows, of which only their numbers and the labels are used.
+
+    Returns
+    -------
+    tuple of int
+        Two integers in the ratio of the weights, or near it.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not positive, a label is unknown, or the ratio is too large.
+    """
+    sizes = len(rows.y_private), len(rows.y_public)
+    if class_weight is None or (class_weight == "balanced" and not all(sizes)):
+        return 1, 1
+    if class_weight == "balanced":
+        return _small_integers(sizes[1], sizes[0])
+    known = rows.classes.tolist()
+    given = class_weight.values()
+    positive = all(isinstance(weight, Real) and 0 < weight < np.inf for weight in given)
+    if not positive or not set(class_weight) <= set(known):
+        raise ValueError(
+            'class_weight must be "balanced" or map labels of y to positive numbers; '
+            f"got {class_weight!r}."
+        )
+    private, public = (
+        class_weight.get(known[code % len(known)], 1)
+        for code in (rows.private_code, 1 - rows.private_code)
+    )
+    if max(private, public) > MAX_WEIGHT_RATIO * min(private, public):
+        raise ValueError(
+            f"One class weight is at most 2**30 times the other; got {class_weight!r}."
+        )
+    return _small_integers(private, public)
+
+
+def _small_integers(private: float | Fraction, public: float | Fraction) -> tuple[int, int]:
+    """Return small integers in the ratio of two weights, or near it."""
+    ratio = exact_fraction(max(private, public)) / exact_fraction(min(private, public))
+    if ratio.numerator > MAX_WEIGHT_RATIO:  # ratios of floats have denominators up to 2**52
+        ratio = ratio.limit_denominator(MAX_WEIGHT_DENOMINATOR)
+    sizes = ratio.numerator, ratio.denominator
+    return sizes if private > public else sizes[::-1]

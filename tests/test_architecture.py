@@ -50,7 +50,6 @@ FLOORS = {
     },
     "population_guarantee": {"data", "exceptions", "guarantees", "hypotheses", "cover_search"},
     "cover_search": {"accounting", "guarantees", "hypotheses", "ledger"},
-    "weights": {"accounting", "data"},
     "model_selection": {
         *("model_selection", "accounting", "base_learner", "coupling", "data", "exceptions"),
         *("guarantees", "hypotheses", "ledger", "mechanisms"),

@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "weights by how many rows have a label",
         STRUCTURE,
-        "weights.py",
+        "ppm.py",
         "    sizes = len(rows.y_private), len(rows.y_public)\n",
         "    sizes = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
         ("PPMHalfspaceClassifier, balanced",),
