@@ -41,12 +41,12 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.cells import before
-from skpublicdp.query_release.fit import Drift
-from skpublicdp.query_release.line import release_line
-from skpublicdp.query_release.marginal_rows import rows_with_tables
-from skpublicdp.query_release.marginal_tables import cells
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.query_release.cdf.posterior import DistributionShift
+from skpublicdp.query_release.cdf.release import release_cdf
+from skpublicdp.query_release.marginals.count import ravel_codes
+from skpublicdp.query_release.marginals.release import release_marginals
+from skpublicdp.query_release.synthetic import synthesize
 
 WORTH_IT = 0.01
 """Ratios nearer to 1 than this say that a number is free."""
@@ -100,8 +100,8 @@ def line_case(name, data_dir, epsilon, n_public, drift, pure, seed):
     generator = np.random.default_rng([seed, n_public])
     x, public = generator.choice(values, N), drifted(values, n_public, drift, generator)
     ledger = Ledger(epsilon, 0 if pure else Fraction(1, N**2), seed)
-    release = release_line(x, public, bounds=bounds, ledger=ledger)
-    at = np.unique(np.concatenate([values[::50], before(values[::50])]))
+    release = release_cdf(x, public, bounds=bounds, ledger=ledger)
+    at = np.unique(np.concatenate([values[::50], just_below(values[::50])]))
     wrong = np.abs(release.cdf(at) - np.searchsorted(np.sort(x), at, side="right") / N)
     truth = np.searchsorted(values, at, side="right") / len(values)
     middle, half = release.cdf(at), release.error(at)
@@ -154,7 +154,7 @@ def tables_case(data_dir, width, epsilon, n_public, drift, pure, seed):
     for columns in workload:
         found = release.fractions[columns].ravel()
         asked, every = (
-            np.bincount(cells(rows, columns, sizes), minlength=len(found))
+            np.bincount(ravel_codes(rows, columns, sizes), minlength=len(found))
             for rows in (private, codes)
         )
         gaps.append(np.abs(found - asked / N))
@@ -206,9 +206,9 @@ def rows_case(data_dir, width, epsilon, n_public, drift, seed):
     workload = list(itertools.combinations(range(len(sizes)), width))
     ledger = Ledger(epsilon, Fraction(1, N**2), seed)
     fractions = release_marginals(private, public, sizes, workload, ledger=ledger).fractions
-    rows, weights = rows_with_tables(fractions, workload, sizes, public, n_public)
+    rows, weights = synthesize(fractions, workload, sizes, public, n_public)
     gaps = [
-        np.bincount(cells(rows, c, sizes), weights, minlength=fractions[c].size)
+        np.bincount(ravel_codes(rows, c, sizes), weights, minlength=fractions[c].size)
         - fractions[c].ravel()
         for c in workload
     ]
@@ -269,7 +269,7 @@ WORKLOADS: dict[str, Callable[[Path | None], Mapping[Any, Case]]] = {
 
 def waves(number):
     """Set the number of waves, and what has none of them."""
-    return {"WAVES": number, "NO_DRIFT": Drift(np.zeros(number + 1), 0.0, 0.0)}
+    return {"N_COSINES": number, "NO_SHIFT": DistributionShift(np.zeros(number + 1), 0.0, 0.0)}
 
 
 COARSE = np.concatenate([[0.0], np.geomspace(1e-6, 10, 15)])
@@ -279,65 +279,88 @@ HALF, QUARTER, EIGHTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)
 
 QUERY_RELEASE = (
     # the cells of a column
-    Tuned("cells", "PADDING", "line", {"0.025": 0.025, "0.1": 0.1}),
-    Tuned("spending", "PER_CELL", "line", {"2": 2, "8": 8}),
-    Tuned("line", "FEWEST_CELLS", "little", {"2": 2, "32": 32}),
-    Tuned("line", "MOST_CELLS", "line", {"350": 350, "1400": 1400}),
-    Tuned("line", "MOST_PURE", "line, pure", {"128": 128, "512": 512}),
+    Tuned("cdf.grid", "PADDING", "line", {"0.025": 0.025, "0.1": 0.1}),
+    Tuned("spending", "MIN_CELL_SNR", "line", {"2": 2, "8": 8}),
+    Tuned("cdf.release", "MIN_CDF_CELLS", "little", {"2": 2, "32": 32}),
+    Tuned("cdf.release", "MAX_CDF_CELLS", "line", {"350": 350, "1400": 1400}),
+    Tuned("cdf.release", "MAX_CDF_CELLS_LAPLACE", "line, pure", {"128": 128, "512": 512}),
     # closer looks
-    Tuned("refine", "ASIDE", "line", {"1/8": EIGHTH, "1/2": HALF}),
-    Tuned("refine", "ASIDE", "line, pure", {"1/8": EIGHTH, "1/2": HALF}),
-    Tuned("refine", "A_LOOK", "line", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
-    Tuned("refine", "rows_to_tell", "line", {"off": lambda *_: np.inf}),
-    Tuned("refine", "LIGHTEST", "line", {"2^-12": 2.0**-12, "2^-14": 2.0**-14}),
+    Tuned("cdf.adaptive_grid", "REFINEMENT_SHARE", "line", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("cdf.adaptive_grid", "REFINEMENT_SHARE", "line, pure", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("cdf.adaptive_grid", "SHARE_PER_ROUND", "line", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("cdf.adaptive_grid", "detection_threshold", "line", {"off": lambda *_: np.inf}),
+    Tuned("cdf.adaptive_grid", "MIN_CELL_MASS", "line", {"2^-12": 2.0**-12, "2^-14": 2.0**-14}),
     # the fit of a column
-    Tuned("fit", "WAVES", "line", {"4": waves(4), "16": waves(16)}),
-    Tuned("fit", "COARSE", "line", {"60": 60, "240": 240}),
-    Tuned("fit", "SHARE_WIDE", "line", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
-    Tuned("fit", "SLACK_OF_BARS", "line", {"0": 0.0, "4": 4.0}),
-    Tuned("fit", "ROUNDS", "line", {"2": 2, "8": 8}),
-    Tuned("fit", "LARGEST_STEP", "line", {"0.75": 0.75, "3": 3.0}),
-    Tuned("fit", "CLEAR_GAIN", "little", {"0": 0.0, "1": 1.0, "4": 4.0}),
-    Tuned("drift", "SIZES", "line", {"2 to a power of ten": COARSE}),
+    Tuned("cdf.posterior", "N_COSINES", "line", {"4": waves(4), "16": waves(16)}),
+    Tuned("cdf.posterior", "MAX_SHIFT_EDGES", "line", {"60": 60, "240": 240}),
+    Tuned("cdf.posterior", "TAIL_SHARE_OF_SHIFT", "line", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
+    Tuned("cdf.posterior", "PROFILE_LIKELIHOOD_SLACK", "line", {"0": 0.0, "4": 4.0}),
+    Tuned("cdf.posterior", "N_GAUSS_NEWTON_STEPS", "line", {"2": 2, "8": 8}),
+    Tuned("cdf.posterior", "MAX_TILT_STEP", "line", {"0.75": 0.75, "3": 3.0}),
+    Tuned("cdf.posterior", "AIC_THRESHOLD", "little", {"0": 0.0, "1": 1.0, "4": 4.0}),
+    Tuned("effective_sizes", "SHIFT_VARIANCE_GRID", "line", {"2 to a power of ten": COARSE}),
     # tables
-    Tuned("drift", "SIZES", "custom", {"2 to a power of ten": COARSE}),
-    Tuned("marginal_dispersion", "SCALES", "tables", {"2 to a power of ten": COARSE[:, None]}),
-    Tuned("marginals", "MOST_FIRST", "tables", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
-    Tuned("marginals", "MOST_FIRST", "tables, pure", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
-    Tuned("marginals", "LEAST_FIRST", "tables, precise", {"1/8": EIGHTH, "1/2": HALF}),
-    Tuned("marginals", "plan_shares", "tables", EVEN),
-    Tuned("marginal_dispersion", "SIMPLE", "tables", {"even": np.full((30, 1), 1 / 30)}),
-    Tuned("marginal_dispersion", "PRIOR_CELLS", "tables", {"2.5": 2.5, "10": 10.0}),
-    Tuned("marginal_dispersion", "TELLING", "tables", {"off": -1.0}),
-    Tuned("marginal_estimate", "FAR", "tables", {"2": 2.0, "5": 5.0, "off": np.inf}),
-    Tuned("marginal_estimate", "FAR", "tables, pure", {"2": 2.0, "5": 5.0, "off": np.inf}),
-    Tuned("marginal_model", "DOMINANT", "tables, precise", {"0.3": 0.3, "0.7": 0.7, "off": 2.0}),
-    Tuned("marginal_model", "CLEAR", "tables, precise", {"0.1": 0.1, "1": 1.0}),
-    Tuned("marginal_model", "COMMON", "tables, precise", {"0.01": 0.01, "0.3": 0.3}),
+    Tuned("effective_sizes", "SHIFT_VARIANCE_GRID", "custom", {"2 to a power of ten": COARSE}),
+    Tuned(
+        "marginals.shrinkage",
+        "DEVIATION_SCALES",
+        "tables",
+        {"2 to a power of ten": COARSE[:, None]},
+    ),
+    Tuned(
+        "marginals.release", "MAX_FIRST_ROUND_SHARE", "tables", {"1/4": QUARTER, "3/4": 3 * QUARTER}
+    ),
+    Tuned(
+        "marginals.release",
+        "MAX_FIRST_ROUND_SHARE",
+        "tables, pure",
+        {"1/4": QUARTER, "3/4": 3 * QUARTER},
+    ),
+    Tuned(
+        "marginals.release",
+        "MIN_FIRST_ROUND_SHARE",
+        "tables, precise",
+        {"1/8": EIGHTH, "1/2": HALF},
+    ),
+    Tuned("marginals.release", "allocate_budget", "tables", EVEN),
+    Tuned(
+        "marginals.shrinkage", "NO_PUBLIC_SCALE_PRIOR", "tables", {"even": np.full((30, 1), 1 / 30)}
+    ),
+    Tuned("marginals.shrinkage", "PRIOR_PSEUDO_CELLS", "tables", {"2.5": 2.5, "10": 10.0}),
+    Tuned("marginals.shrinkage", "MIN_LOGLIK_RANGE", "tables", {"off": -1.0}),
+    Tuned("marginals.table", "OUTLIER_DEVIATIONS", "tables", {"2": 2.0, "5": 5.0, "off": np.inf}),
+    Tuned(
+        "marginals.table", "OUTLIER_DEVIATIONS", "tables, pure", {"2": 2.0, "5": 5.0, "off": np.inf}
+    ),
+    Tuned(
+        "marginals.model", "DOMINANT_SHARE", "tables, precise", {"0.3": 0.3, "0.7": 0.7, "off": 2.0}
+    ),
+    Tuned("marginals.model", "MAX_RELATIVE_NOISE", "tables, precise", {"0.1": 0.1, "1": 1.0}),
+    Tuned("marginals.model", "COMMON_PRIOR_WEIGHT", "tables, precise", {"0.01": 0.01, "0.3": 0.3}),
     # intervals of tables
-    Tuned("drift", "NO_DRIFT_PRIOR", "tables", {"0.5": 0.5}),
-    Tuned("drift", "SMALLEST_DRIFT", "tables", {"0.001": 1e-3, "0.03": 0.03}),
-    Tuned("marginal_scales", "MEDIAN_SCALES", "tables", {"a tenth": TENTH}),
-    Tuned("marginal_scales", "POPULATION_SPREAD", "tables", {"1": 1.0, "4": 4.0}),
-    Tuned("marginal_scales", "TABLE_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
-    Tuned("marginal_scales", "CELL_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
-    Tuned("marginal_scales", "NO_DEVIATIONS", "tables", {"0": 1e-12, "0.3": 0.3}),
-    Tuned("marginal_scales", "TEMPERATURE", "tables", {"1/8": 0.125, "1": 1.0}),
-    Tuned("marginal_scales", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
-    Tuned("marginal_intervals", "SPARED", "tables", {"1/100": 0.01, "1/2": 0.5}),
-    Tuned("binned_columns", "LEAST_PROBABILITY", "columns", {"0": 0.0, "0.2": 0.2}),
-    Tuned("marginal_plan", "BINS", "tables", {"12": 12, "48": 48}),
-    Tuned("marginal_plan", "STEPS", "tables", {"30": 30, "600": 600}),
+    Tuned("effective_sizes", "NO_SHIFT_PROBABILITY", "tables", {"0.5": 0.5}),
+    Tuned("effective_sizes", "MIN_SHIFT_VARIANCE", "tables", {"0.001": 1e-3, "0.03": 0.03}),
+    Tuned("marginals.scales", "MEDIAN_SCALES", "tables", {"a tenth": TENTH}),
+    Tuned("marginals.scales", "POPULATION_SPREAD", "tables", {"1": 1.0, "4": 4.0}),
+    Tuned("marginals.scales", "TABLE_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
+    Tuned("marginals.scales", "CELL_SPREAD", "tables", {"0.7": 0.7, "2": 2.0}),
+    Tuned("marginals.scales", "NO_DEVIATIONS", "tables", {"0": 1e-12, "0.3": 0.3}),
+    Tuned("marginals.scales", "TEMPERATURE", "tables", {"1/8": 0.125, "1": 1.0}),
+    Tuned("marginals.scales", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
+    Tuned("marginals.intervals", "NOISE_INTERVAL_SHARE", "tables", {"1/100": 0.01, "1/2": 0.5}),
+    Tuned("binned_columns", "MIN_SIZE_PROBABILITY", "columns", {"0": 0.0, "0.2": 0.2}),
+    Tuned("marginals.allocation", "N_VARIANCE_BINS", "tables", {"12": 12, "48": 48}),
+    Tuned("marginals.allocation", "N_GRADIENT_STEPS", "tables", {"30": 30, "600": 600}),
     # rows, and what is answered from them
-    Tuned("marginal_rows", "DRAWN", "boxes", {"25000": 25_000, "100000": 100_000}),
-    Tuned("marginal_rows", "SWEEPS", "rows", {"30": (3, 30), "120": (3, 120)}),
-    Tuned("marginal_rows", "FULL_SWEEPS", "rows", {"1": 1, "60": 60}),
-    Tuned("derived", "FEWEST_BINS", "boxes", {"2": 2, "8": 8}),
-    Tuned("spending", "PER_CELL", "boxes", {"2": 2, "8": 8}),
+    Tuned("synthetic", "N_TREE_ROWS", "boxes", {"25000": 25_000, "100000": 100_000}),
+    Tuned("synthetic", "SWEEP_RANGE", "rows", {"30": (3, 30), "120": (3, 120)}),
+    Tuned("synthetic", "UNDAMPED_SWEEPS", "rows", {"1": 1, "60": 60}),
+    Tuned("discretize", "MIN_RELEASED_BINS", "boxes", {"2": 2, "8": 8}),
+    Tuned("spending", "MIN_CELL_SNR", "boxes", {"2": 2, "8": 8}),
     # private multiplicative weights
-    Tuned("regions", "MOST_HALFSPACES", "pmw", {"200": 200, "800": 800}),
-    Tuned("regions", "TRIALS", "pmw", {"1": 1, "32": 32}),
-    Tuned("grids", "MOST_CELLS", "pmw", {"512": 512, "2048": 2048}),
+    Tuned("queries.geometric", "MAX_HALFSPACES", "pmw", {"200": 200, "800": 800}),
+    Tuned("queries.geometric", "N_DICHOTOMY_TRIALS", "pmw", {"1": 1, "32": 32}),
+    Tuned("pmw.grid_cover", "MAX_AXIS_CELLS", "pmw", {"512": 512, "2048": 2048}),
 )
 
 PARTS = {

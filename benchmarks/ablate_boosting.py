@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from skpublicdp import SemiPrivateBoostingClassifier
-from skpublicdp.boosting.plan import Attempt
+from skpublicdp.boosting.budget_split import TreeTrial
 
 PUBLIC = 300
 LITTLE, MUCH = (0.3, 1.0), (3.0, 30.0)
@@ -80,52 +80,62 @@ WORKLOADS = {
 }
 
 HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
-NO_TREES = {"ATTEMPTS": (Attempt(Fraction(1, 10), Fraction(3, 10), np.inf),)}
+NO_TREES = {"TREE_TRIALS": (TreeTrial(Fraction(1, 10), Fraction(3, 10), np.inf),)}
 
 # module, name, workload, other values
 LINES = (
     # the first fit
-    ("plan", "RATE_SHARE", "little", {"1/100": Fraction(1, 100), "1/25": Fraction(1, 25)}),
-    ("plan", "LOOK_ROUNDS", "little", {"no look": 0}),
-    ("plan", "MAX_ROUNDS", "little", {"3": 3, "8": 8}),
-    ("plan", "EVEN", "little", {"0": 0.0, "1": 1.0}),
-    ("plan", "FINE", "little", {"8": 8, "18": 18}),
-    ("plan", "COARSE", "little", {"6": 6, "12": 12}),
-    ("plan", "GROWTH", "little", {"1": Fraction(1), "2": Fraction(2)}),
-    ("plan", "ATTEMPTS", "little", {"no trees": NO_TREES}),
-    ("plan", "LEAF_SHARE", "little", {"1/8": Fraction(1, 8), "1/2": HALF}),
-    ("votes", "LEAF_SCALE", "little", {"0.4": 0.4, "1.6": 1.6}),
-    ("plan", "MISMATCH", "little", {"0": 0.0, "1": 1.0}),
-    ("additive", "DRIFTED", "little", {"never": np.inf}),
-    ("halves", "UNLIKELY", "little", {"1": 1.0, "4": 4.0}),
-    ("strategy", "TYPICAL", "little", {"0.1": 0.1, "1": 1.0}),
-    ("known", "TRUSTS", "little, public labels", {"0, 1": (0.0, 1.0)}),
-    ("features", "MOST_CATEGORIES", "little", {"16": 16}),
-    ("plan", "FIRST_PART", "little", {"9/10": Fraction(9, 10)}),
-    ("plan", "LOOK_SHARE", "little", {"1/50": Fraction(1, 50)}),
-    ("plan", "LOUDEST_LOOK", "little", {"1/4": 1 / 4}),
-    ("halves", "LEAST_SIZE", "little", {"0": 0.0}),
-    ("plan", "MEASURED_QUALITY", "several labels", {"4": 4, "64": 64}),
+    (
+        "budget_split",
+        "CLASS_COUNT_SHARE",
+        "little",
+        {"1/100": Fraction(1, 100), "1/25": Fraction(1, 25)},
+    ),
+    ("budget_split", "MAX_ROUNDS_WITH_SHIFT_TEST", "little", {"no look": 0}),
+    ("budget_split", "MAX_ROUNDS", "little", {"3": 3, "8": 8}),
+    ("budget_split", "BALANCED", "little", {"0": 0.0, "1": 1.0}),
+    ("budget_split", "N_BINS", "little", {"8": 8, "18": 18}),
+    ("budget_split", "N_BINS_UNBALANCED", "little", {"6": 6, "12": 12}),
+    ("budget_split", "ROUND_RATIO", "little", {"1": Fraction(1), "2": Fraction(2)}),
+    ("budget_split", "TREE_TRIALS", "little", {"no trees": NO_TREES}),
+    ("budget_split", "LEAF_SHARE", "little", {"1/8": Fraction(1, 8), "1/2": HALF}),
+    ("private_trees", "LEAF_VALUE_PRIOR", "little", {"0.4": 0.4, "1.6": 1.6}),
+    ("budget_split", "MISMATCH", "little", {"0": 0.0, "1": 1.0}),
+    ("additive", "SHIFT_THRESHOLD", "little", {"never": np.inf}),
+    ("covariate_shift", "MIN_SHIFT_EVIDENCE", "little", {"1": 1.0, "4": 4.0}),
+    ("strategy", "PRIOR_SCALE", "little", {"0.1": 0.1, "1": 1.0}),
+    ("public_labels", "POWER_PRIORS", "little, public labels", {"0, 1": (0.0, 1.0)}),
+    ("binner", "MAX_CATEGORIES", "little", {"16": 16}),
+    ("budget_split", "FIRST_RELEASE_SHARE", "little", {"9/10": Fraction(9, 10)}),
+    ("budget_split", "MIN_SHIFT_SHARE", "little", {"1/50": Fraction(1, 50)}),
+    ("budget_split", "MAX_SHIFT_NOISE", "little", {"1/4": 1 / 4}),
+    ("covariate_shift", "MIN_EFFECTIVE_FRACTION", "little", {"0": 0.0}),
+    ("budget_split", "SIGNAL_PER_TREE", "several labels", {"4": 4, "64": 64}),
     # growth
-    ("plan", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
-    ("plan", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),
-    ("plan", "ROWS_TO_GROW", "much", {"350": 350, "1400": 1400}),
-    ("plan", "ROWS_TO_GROW", "much, pure", {"350": 350, "1400": 1400}),
-    ("plan", "EVEN_ENOUGH", "much", {"0.4": 0.4, "1": 1.0}),
-    ("plan", "SWEEPS", "much", {"2": 2, "8": 8}),
-    ("plan", "SWEEPS", "much, pure", {"2": 2, "8": 8}),
-    ("shares", "FINEST", "much", {"1": 1, "256": 256}),
-    ("plan", "TREE_QUALITY", "much", {"50": 50.0, "200": 200.0}),
-    ("plan", "LEAST_QUALITY", "much", {"4": 4.0, "16": 16.0}),
-    ("growth", "MOST_TREES", "much", {"no trees": 0, "10": 10}),
-    ("growth", "LAST_SWEEPS", "much", {"1/8": Fraction(1, 8), "1/2": HALF}),
-    ("growth", "QUESTIONS", "much", {"depth 2": {"QUESTIONS": {2: 600}}}),
-    ("blocks", "ROUGHNESS", "much", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
-    ("blocks", "MOST_SCORE", "much", {"3": 3.0, "12": 12.0}),
-    ("features", "MOST_CELLS", "much", {"16": 16, "64": 64}),
-    ("halving", "LEVELS", "much", {"3": 3}),
-    ("halving", "HALVING_SHARE", "much", {"4/100": Fraction(4, 100)}),
-    ("plan", "TREE_SHARES", "much", {"half": (Fraction(1, 200), Fraction(3, 200))}),
-    ("halving", "WORTH", "much", {"no halves": np.inf, "750": 750}),
-    ("halving", "UNLIKELY", "much", {"0.002": 0.002, "0.03": 0.03}),
+    ("budget_split", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
+    ("budget_split", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),
+    ("budget_split", "MIN_ROWS_PER_NOISE", "much", {"350": 350, "1400": 1400}),
+    ("budget_split", "MIN_ROWS_PER_NOISE", "much, pure", {"350": 350, "1400": 1400}),
+    ("budget_split", "BALANCED_FOR_NEWTON", "much", {"0.4": 0.4, "1": 1.0}),
+    ("budget_split", "N_PASSES", "much", {"2": 2, "8": 8}),
+    ("budget_split", "N_PASSES", "much, pure", {"2": 2, "8": 8}),
+    ("neyman_allocation", "ALLOCATION_STEPS", "much", {"1": 1, "256": 256}),
+    ("budget_split", "TREE_SIGNAL", "much", {"50": 50.0, "200": 200.0}),
+    ("budget_split", "MIN_TREE_SIGNAL", "much", {"4": 4.0, "16": 16.0}),
+    ("newton_boosting", "MAX_INTERACTION_TREES", "much", {"no trees": 0, "10": 10}),
+    ("newton_boosting", "LAST_PASSES_SHARE", "much", {"1/8": Fraction(1, 8), "1/2": HALF}),
+    (
+        "newton_boosting",
+        "MAX_SPLITS_OF_DEPTH",
+        "much",
+        {"depth 2": {"MAX_SPLITS_OF_DEPTH": {2: 600}}},
+    ),
+    ("term_posterior", "ROUGHNESS", "much", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
+    ("term_posterior", "MAX_SCORE", "much", {"3": 3.0, "12": 12.0}),
+    ("binner", "MAX_FINE_BINS", "much", {"16": 16, "64": 64}),
+    ("adaptive_bins", "SPLIT_LEVELS", "much", {"3": 3}),
+    ("adaptive_bins", "BIN_SPLIT_SHARE", "much", {"4/100": Fraction(4, 100)}),
+    ("budget_split", "TREE_SHARE_RANGE", "much", {"half": (Fraction(1, 200), Fraction(3, 200))}),
+    ("adaptive_bins", "ROWS_PER_SPLIT_NOISE", "much", {"no halves": np.inf, "750": 750}),
+    ("adaptive_bins", "MAX_P_VALUE", "much", {"0.002": 0.002, "0.03": 0.03}),
 )

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 from skpublicdp.accounting import zcdp_rho
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.line import release_line
+from skpublicdp.query_release.cdf.release import release_cdf
 
 COLUMNS = ("lognormal", "bimodal", "fnlwgt", "hours-per-week")
 SYNTHETIC = COLUMNS[:2]
@@ -117,7 +117,7 @@ def run_cell(name, n_private, epsilon, n_public, drift, loose, *, repetitions, d
         generator = np.random.default_rng([*seed, loose, repetition])
         x, x_public = draw(values, n_private, n_public, drift, generator)
         ledger = Ledger(epsilon, 0 if pure else delta, repetition)
-        release = release_line(x, x_public, bounds=(low, high), ledger=ledger)
+        release = release_cdf(x, x_public, bounds=(low, high), ledger=ledger)
         wrong = np.abs(release.cdf(at) - truth)
         covered = (wrong[middle] <= release.error(at[middle])).mean()
         public = np.searchsorted(np.sort(x_public), at, side="right") / n_public

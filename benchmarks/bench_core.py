@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.hypotheses import DecisionTrees, PublicSample
-from skpublicdp.hypotheses.joint import BLOCK_ROWS
+from skpublicdp.hypotheses.contingency import CONTINGENCY_BLOCK_ROWS
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.randomness import SecureBits
 from skpublicdp.mechanisms.selection import draw
@@ -66,9 +66,9 @@ def fits():
     cover = DecisionTrees().build_cover(sample, alpha=0.05, beta=0.05)
     n_splits = len(cover.splits)
 
-    side = (generator.random((n_splits + 1, BLOCK_ROWS)) > 0.5).astype(np.float32)
+    side = (generator.random((n_splits + 1, CONTINGENCY_BLOCK_ROWS)) > 0.5).astype(np.float32)
     other = side.copy()
-    blocks = -(-ROWS // BLOCK_ROWS)
+    blocks = -(-ROWS // CONTINGENCY_BLOCK_ROWS)
     clf = SemiPrivateClassifier()
 
     def fit(n_rows):

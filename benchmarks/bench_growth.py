@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.reading import read_table
+from skpublicdp.data.validation import read_table
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -28,7 +28,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.probes import probes
+from skpublicdp.query_release.holdout_queries import holdout_queries
 
 POINTS = 10.0 ** np.arange(1, 9)
 MOST_ROWS = 100_000
@@ -79,7 +79,7 @@ def errors(release, X):
     """Return how far a release is from the truth, for some of its queries."""
     bound = release._released.queries
     rows = release._schema.encode(read_table(release, X, reset=False, numeric=True))
-    asked = probes(bound, rows)
+    asked = holdout_queries(bound, rows)
     return np.abs(
         release._released._answer(asked) - bound.weigh(asked, rows, np.full(len(X), 1 / len(X)))
     )

@@ -29,8 +29,8 @@ from report import print_table, save_table
 from scipy.stats import norm
 
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.marginal_tables import marginal_tables
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.marginals.count import marginal_tables
+from skpublicdp.query_release.marginals.release import release_marginals
 
 LEVEL = 0.95
 BANDS = (0.0005, 0.002, 0.005, 0.02, 0.1, 1.0)

@@ -29,8 +29,8 @@ from residual_planner import plan_residuals, release_residuals
 
 from skpublicdp.accounting import gaussian_mu_squared, zcdp_rho
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.marginal_tables import marginal_tables
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.marginals.count import marginal_tables
+from skpublicdp.query_release.marginals.release import release_marginals
 
 EPSILONS = (0.3, 1.0, 3.0, 8.0, 30.0)
 N_PUBLIC = 300

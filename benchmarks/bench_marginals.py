@@ -20,8 +20,8 @@ import pandas as pd
 
 from skpublicdp.accounting import zcdp_rho
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.marginal_tables import cells, marginal_tables
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.marginals.count import marginal_tables, ravel_codes
+from skpublicdp.query_release.marginals.release import release_marginals
 
 EPSILONS = (0.1, 0.5, 1.0)
 N_MARGINALS = 64
@@ -120,7 +120,7 @@ class Problem:
     def of_rows(self, rows, weights):
         """Answer the workload from weighted rows."""
         return [
-            np.bincount(cells(rows, columns, self.sizes), weights, minlength=len(table))
+            np.bincount(ravel_codes(rows, columns, self.sizes), weights, minlength=len(table))
             for columns, table in zip(self.workload, self.tables, strict=True)
         ]
 
@@ -150,7 +150,7 @@ class Problem:
         measures it, and the weights replay all measurements so far.
         """
         rows, counts = np.unique(self.public, axis=0, return_counts=True)
-        placed = [cells(rows, columns, self.sizes) for columns in self.workload]
+        placed = [ravel_codes(rows, columns, self.sizes) for columns in self.workload]
         truth = [table / self.n for table in self.tables]
         for rounds in ROUNDS:
             generator = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Any private classifier as a part of another: its share of the budget, and its silence."""
+"""Base learners: private classifiers inside other learners, with their share of the budget."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.decimals import written_below
-from skpublicdp.data.containers import height
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.containers import count_given_rows
+from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.ledger import has_seed
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _if_inside_has(method: str) -> Callable[[_Method], _Method]:
-    def check(self: Delegates) -> bool:
-        return hasattr(self._inside(), method)
+def _available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
+    def check(self: DelegatingClassifier) -> bool:
+        return hasattr(self._inner_estimator(), method)
 
     decorator: Callable[[_Method], _Method] = available_if(check)
     return decorator
 
 
-class Delegates:
-    """Predictions of a meta-learner that are those of a fitted estimator inside."""
+class DelegatingClassifier:
+    """Mixin that delegates predictions to a fitted inner estimator."""
 
     protects_all_rows = True
-    """It may itself be a base learner, of another one, if what is inside may."""
+    """It may itself be a base learner if the inner estimator may."""
 
-    def _inside(self) -> Any:
-        """Return the fitted estimator, or what is going to be fitted."""
+    def _inner_estimator(self) -> Any:
+        """Return the fitted inner estimator, or the unfitted one before `fit`."""
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -56,7 +56,7 @@ class Delegates:
         """
         return self._delegate("predict", X)
 
-    @_if_inside_has("predict_proba")
+    @_available_if_inner_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict probabilities with the fitted estimator inside.
 
@@ -72,7 +72,7 @@ class Delegates:
         """
         return self._delegate("predict_proba", X)
 
-    @_if_inside_has("decision_function")
+    @_available_if_inner_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the decision function of the fitted estimator inside.
 
@@ -90,21 +90,21 @@ class Delegates:
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        found: NDArray[Any] = getattr(self._inside(), method)(X)
-        return found
+        result: NDArray[Any] = getattr(self._inner_estimator(), method)(X)
+        return result
 
 
-class DelegatesToBase(Delegates):
-    """Predictions of a meta-learner that are those of its fitted base learner, `estimator_`."""
+class BaseDelegatingClassifier(DelegatingClassifier):
+    """Mixin that delegates predictions to the fitted base learner, `estimator_`."""
 
     estimator_: Any
     n_features_in_: int
 
     def _base(self) -> Any:
-        """Return the base learner that the user has set, or the default."""
+        """Return the base learner parameter, or the default base learner."""
         raise NotImplementedError
 
-    def _inside(self) -> Any:
+    def _inner_estimator(self) -> Any:
         return getattr(self, "estimator_", None) or self._base()
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
@@ -112,29 +112,29 @@ class DelegatesToBase(Delegates):
         return super()._delegate(method, check_rows(self, X, reset=False))
 
 
-def spends(epsilon: Fraction, delta: Fraction) -> Event:
-    """Return what a mechanism costs of which (ε, δ) is known."""
+def mechanism_event(epsilon: Fraction, delta: Fraction) -> Event:
+    """Return the event of a mechanism that is known to be (ε, δ)-private."""
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
 
 def n_rows(X: Any) -> int:
-    """Return how many rows a container has, which is public, or 0 if it has no rows at all."""
-    return height(X)
+    """Return the number of rows of a container, which is public, or 0 if it has no rows."""
+    return count_given_rows(X)
 
 
-def as_parameters(event: Event) -> tuple[float, float]:
-    """Return (ε, δ) of a mechanism as floats that are read as no more."""
+def epsilon_delta(event: Event) -> tuple[float, float]:
+    """Return (ε, δ) of a mechanism as floats, rounded down."""
     epsilon, delta = (max(0.0, written_below(Fraction(price))) for price in basic_price(event))
     return epsilon, delta
 
 
 def check_base(estimator: BaseEstimator) -> None:
-    """Refuse a base learner that cannot be told its budget, or may take private rows for public.
+    """Raise ValueError for a base learner without `epsilon`, or that may treat rows as public.
 
     Parameters
     ----------
     estimator : classifier
-        Anything with scikit-learn's parameters. The base learner of a base learner is checked, too.
+        Estimator with scikit-learn's parameters. Its own base learner is checked, too.
 
     Raises
     ------
@@ -142,13 +142,13 @@ def check_base(estimator: BaseEstimator) -> None:
         If it has no parameter `epsilon` or a `budget` of its own, or does not declare
         ``protects_all_rows = True``.
     """
-    name, known = type(estimator).__name__, _parameters(estimator)
-    if "epsilon" not in known:
+    name, parameters = type(estimator).__name__, _parameters(estimator)
+    if "epsilon" not in parameters:
         raise ValueError(
             "estimator must be a differentially private classifier with a parameter 'epsilon', "
             f"which is set to its share of the budget; {name} has none."
         )
-    if known.get("budget") is not None:
+    if parameters.get("budget") is not None:
         raise ValueError(
             f"estimator must have budget=None, and {name} has a budget of its own: the learner "
             "around it pays for all, give the budget to that one."
@@ -165,40 +165,40 @@ def check_base(estimator: BaseEstimator) -> None:
             f"estimator must protect all rows that its fit gets as X and y, and {name} takes some "
             "of them as public; use another one."
         )
-    if isinstance(estimator, DelegatesToBase):
+    if isinstance(estimator, BaseDelegatingClassifier):
         check_base(estimator._base())
 
 
 def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> None:
-    """Refuse a base learner that does not know a label: it would fail where that is drawn."""
-    own = _parameters(estimator).get("classes")
-    if own is None or classes is None:
+    """Raise ValueError if the base learner's `classes` lack a label, since fit could then fail."""
+    base_classes = _parameters(estimator).get("classes")
+    if base_classes is None or classes is None:
         return
-    if not set(classes.tolist()) <= set(np.asarray(own).tolist()):
+    if not set(classes.tolist()) <= set(np.asarray(base_classes).tolist()):
         raise ValueError(
             "estimator must know every label; its parameter classes lists fewer than there are."
         )
 
 
-def is_seeded(base: Any) -> bool:
-    """Tell whether a fitted base learner is repeatable, as far as it lets anybody know."""
-    own = getattr(base, "privacy_", None)
-    if isinstance(own, PrivacyReceipt):
-        return not own.secure_randomness
+def is_repeatable(base: Any) -> bool:
+    """Indicate whether a fitted base learner used a seed, by its receipt or parameters."""
+    receipt = getattr(base, "privacy_", None)
+    if isinstance(receipt, PrivacyReceipt):
+        return not receipt.secure_randomness
     return has_seed(base)
 
 
-def with_all_labels(
+def add_row_per_label(
     estimator: BaseEstimator,
     X: NDArray[np.float64],
     y: NDArray[Any],
     classes: NDArray[Any],
     centre: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Add a row for each label, where a base learner cannot be told the labels otherwise.
+    """Add a row for each label, if the base learner has no parameter `classes`.
 
-    Else it would tell by what it knows which labels its rows have. The rows are at a point that no
-    private row decides.
+    Otherwise `classes_` of the base learner would reveal which labels occur in the private rows.
+    The features of the added rows, `centre`, do not depend on private rows.
     """
     if "classes" in _parameters(estimator):
         return X, y
@@ -216,24 +216,24 @@ def fit_base(
     classes: NDArray[Any] | None = None,
     **fit_params: Any,
 ) -> Any:
-    """Fit a clone of a base learner and let nothing out of it but the fitted clone.
+    """Fit a clone of a base learner and suppress its warnings and error messages.
 
     Parameters
     ----------
     estimator : classifier
-        Base learner; it is left as it is.
+        Base learner, which is not changed.
     epsilon, delta : float
-        Its budget. `delta` is set where there is such a parameter.
+        Its budget. `delta` is set if the base learner has this parameter.
     X : ndarray, shape (n, n_features)
         Rows.
     y : ndarray, shape (n,)
         Their labels.
     random_state : int, optional
-        Set where there is such a parameter; ``None`` leaves it as the user has set it.
+        Set if the base learner has this parameter. ``None`` keeps the user's value.
     classes : ndarray, optional
-        All possible labels, set where there is such a parameter that is still ``None``.
+        All possible labels, set if the base learner's parameter `classes` is ``None``.
     **fit_params
-        Further arguments; those that are ``None`` or that `fit` does not take are left out.
+        Further arguments, except those that are ``None`` or unknown to `fit`.
 
     Returns
     -------
@@ -243,51 +243,53 @@ def fit_base(
     Raises
     ------
     ValueError
-        If it cannot be fitted. What it says of the rows is withheld; what it says of others of the
-        same shape, made without looking at them, is shown. Also if its receipt is not one for all
-        these rows at this budget.
+        If it cannot be fitted. The message for the private rows is withheld, and the message for
+        random rows of the same shape is shown. Also if its receipt does not cover all rows at this
+        budget.
 
     Notes
     -----
-    Of its warnings only `NoPublicDataWarning` is passed on: others may tell of rows or labels.
+    Only `NoPublicDataWarning` is passed on, since other warnings may depend on rows or labels.
     """
     check_base(estimator)
     check_classes(estimator, classes)
-    known = _parameters(estimator)
+    parameters = _parameters(estimator)
     settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if random_state is not None:
         settings["random_state"] = random_state
-    if classes is not None and known.get("classes", classes) is None:
+    if classes is not None and parameters.get("classes", classes) is None:
         settings["classes"] = classes
-    settings = {name: value for name, value in settings.items() if name in known}
-    wanted = {
+    settings = {name: value for name, value in settings.items() if name in parameters}
+    passed_params = {
         name: value
         for name, value in fit_params.items()
         if value is not None and has_fit_parameter(estimator, name)
     }
-    fitted, _ = _attempt(clone(estimator).set_params(**settings), X, y, wanted)
+    fitted, _ = _fit_or_reason(clone(estimator).set_params(**settings), X, y, passed_params)
     if fitted is not None:
-        _check_receipt(fitted, epsilon, delta, len(X), len(wanted.get("X_public", ())))
+        _check_receipt(fitted, epsilon, delta, len(X), len(passed_params.get("X_public", ())))
         return fitted
-    # the same fit to rows that nobody gave: what it objects to there is not a private value
+    # the same fit to random rows: its error message quotes no private value
     stand_in = np.random.default_rng(0).normal(size=X.shape)
     labels = np.resize([0, 1] if classes is None else classes, len(X))
-    _, reason = _attempt(clone(estimator).set_params(**settings), stand_in, labels, wanted)
-    told = f": {reason}" if reason else ", and what it says of them may be private."
-    raise ValueError(f"{type(estimator).__name__} could not be fitted to its rows{told}")
+    _, reason = _fit_or_reason(
+        clone(estimator).set_params(**settings), stand_in, labels, passed_params
+    )
+    reason_text = f": {reason}" if reason else ", and what it says of them may be private."
+    raise ValueError(f"{type(estimator).__name__} could not be fitted to its rows{reason_text}")
 
 
-def fit_silently(estimator: Any, X: NDArray[np.float64]) -> None:
-    """Fit something to private rows and let nothing out of it but what it then holds.
+def fit_without_leaks(estimator: Any, X: NDArray[np.float64]) -> None:
+    """Fit an estimator to private rows and suppress its warnings and error messages.
 
     Raises
     ------
     ValueError
-        If it cannot be fitted; what it says of the rows is withheld.
+        If it cannot be fitted. Its message is withheld.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted, _ = _attempt(estimator, X, None, {})
+        fitted, _ = _fit_or_reason(estimator, X, None, {})
     if fitted is None:
         raise ValueError(
             f"{type(estimator).__name__} could not be fitted to its rows, and what it says of them "
@@ -296,28 +298,28 @@ def fit_silently(estimator: Any, X: NDArray[np.float64]) -> None:
 
 
 def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_public: int) -> None:
-    """Refuse a base learner that protected fewer rows than it was given, or spent more."""
-    own = getattr(base, "privacy_", None)
-    if not isinstance(own, PrivacyReceipt):
+    """Raise ValueError if a receipt covers fewer rows than were given, or a larger budget."""
+    receipt = getattr(base, "privacy_", None)
+    if not isinstance(receipt, PrivacyReceipt):
         return
     name = type(base).__name__
-    if own.n_public > n_public or own.n_private < n_private:
-        # not how many: labels may decide that
+    if receipt.n_public > n_public or receipt.n_private < n_private:
+        # the number of rows is withheld, since it may depend on labels
         raise ValueError(
             f"estimator must protect all rows that its fit gets as X and y, and the receipt of "
             f"{name} counts some of them as public or not at all; use another one."
         )
-    if own.epsilon > epsilon or own.delta > delta:
+    if receipt.epsilon > epsilon or receipt.delta > delta:
         raise ValueError(
             f"estimator must not spend more than its share, and the receipt of {name} says that it "
             "did: what is inside it must have no delta of its own."
         )
 
 
-def _attempt(
+def _fit_or_reason(
     estimator: Any, X: NDArray[np.float64], y: NDArray[Any] | None, fit_params: dict[str, Any]
 ) -> tuple[Any, str]:
-    """Return (fitted, "") or (None, why not)."""
+    """Return (fitted estimator, "") or (None, error message)."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -337,5 +339,5 @@ def _parameters(estimator: BaseEstimator) -> dict[str, Any]:
     get_params = getattr(estimator, "get_params", None)
     if not callable(get_params) or isinstance(estimator, type):
         return {}
-    known: dict[str, Any] = get_params(deep=False)
-    return known
+    parameters: dict[str, Any] = get_params(deep=False)
+    return parameters

@@ -11,47 +11,51 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import Approximate, exact_fraction
-from skpublicdp.accounting.decimals import written_below
-from skpublicdp.accounting.events import NOTHING
-from skpublicdp.base_learner import fit_silently, spends
-from skpublicdp.card import ShowsCard
-from skpublicdp.data.bounds import by_position, limits_of
-from skpublicdp.data.description import assumed_of
-from skpublicdp.data.labelled import LabelledRows, split_labelled
-from skpublicdp.data.reading import check_rows, feature_names
-from skpublicdp.data.reference import reference_sample
-from skpublicdp.exceptions import NoPublicDataWarning, warn
-from skpublicdp.guarantees import Promise
-from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
-from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
-from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    FIT,
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
     N_JOBS,
     PROBABILITY,
-    ROWS,
-    Budget,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
     Seed,
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import (
-    DESCRIBED,
-    NO_PUBLIC,
-    PERSONS,
-    UNKNOWN,
-    assuming,
-    cover_error,
-    nothing,
-    promise,
-    warn_if_empty,
+from skpublicdp.accounting import Approximate, exact_fraction
+from skpublicdp.accounting.decimals import written_below
+from skpublicdp.accounting.events import NOTHING
+from skpublicdp.base_learner import fit_without_leaks, mechanism_event
+from skpublicdp.cover_search import NAME, DrawnRule, search_cover
+from skpublicdp.data.bounds import by_position, limits_of
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.reference import reference_sample
+from skpublicdp.data.validation import check_rows, feature_names
+from skpublicdp.exceptions import NoPublicDataWarning, warn
+from skpublicdp.guarantees import Promise
+from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
+from skpublicdp.hypotheses.base import (
+    assumptions_of_class,
+    tabulate,
 )
-from skpublicdp.rounds import NAME, Drawn, draw_in_rounds
+from skpublicdp.ledger import Ledger
+from skpublicdp.population_guarantee import (
+    DEPENDENT_ROWS,
+    NO_PUBLIC_ROWS,
+    UNKNOWN_COVER_RADIUS,
+    WRITTEN_FROM_DESCRIPTION,
+    cover_error,
+    excess_error_guarantee,
+    no_guarantee,
+    warn_if_vacuous,
+    with_class_assumptions,
+)
 from skpublicdp.sanitizers import QuantileSanitizer
+from skpublicdp.typing import Floats
 
 
-class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
+class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier for rows that are all private and partly labelled.
 
     The unlabelled rows are sanitized: private synthetic points take their place, which choose a
@@ -179,8 +183,8 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         "beta": PROBABILITY,
         "classes": ["array-like", None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # routed without being asked for: there is nothing else they could be meant for
@@ -207,7 +211,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.hypotheses = hypotheses
         self.epsilon = epsilon
@@ -268,8 +272,8 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         check_parameters(self)
         sanitizer, delta = self._sanitizer()
         epsilon = exact_fraction(self.epsilon)
-        ledger = Ledger.of(self, event=spends(epsilon, delta), delta=delta)
-        rows = split_labelled(
+        ledger = Ledger.of(self, event=mechanism_event(epsilon, delta), delta=delta)
+        rows = read_partially_labelled(
             self,
             X,
             y,
@@ -289,7 +293,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
 
         scored = len(rows.y_labelled)
-        drawn = draw_in_rounds(
+        drawn = search_cover(
             cover,
             lambda cover: tabulate(cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs),
             labelled,
@@ -314,11 +318,11 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             secure=secure,
         )
         self.certificate_ = drawn.certificate
-        promised = self._promise(
+        guarantee = self._promise(
             cover, drawn, sanitizer if looked else None, rows, X_public, ledger.rows_per_person
         )
-        self.guarantee_, self.guarantee_reason_ = promised
-        warn_if_empty(promised, len(rows.labelled), len(rows.X_public), float(epsilon))
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, len(rows.labelled), len(rows.X_public), float(epsilon))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -343,7 +347,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
     def _promise(
         self,
         cover: Cover,
-        drawn: Drawn,
+        drawn: DrawnRule,
         sanitizer: Any,
         rows: LabelledRows,
         X_public: Any,
@@ -360,20 +364,22 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             return bound and bound(cover, hypotheses, beta, len(self.sanitized_))
 
         if rows_per_person > 1:
-            return nothing(PERSONS)
+            return no_guarantee(DEPENDENT_ROWS)
         if cover.cuts is None or cover.cuts.per_rule:  # else the class is its own cover
             if sanitizer is None and not m:
-                return nothing(NO_PUBLIC)
+                return no_guarantee(NO_PUBLIC_ROWS)
             if sanitizer is None and assumed_of(X_public):
-                return nothing(DESCRIBED)
+                return no_guarantee(WRITTEN_FROM_DESCRIPTION)
             if sanitizer is not None and n_classes > 2 and cover.cuts is None:
-                return nothing(UNKNOWN)
-        promised = promise(cover, drawn, near, n=len(rows.y_labelled), beta=self.beta)
-        return assuming(promised, hypotheses) if cover.cuts is None else promised
+                return no_guarantee(UNKNOWN_COVER_RADIUS)
+        guarantee = excess_error_guarantee(
+            cover, drawn, near, n=len(rows.y_labelled), beta=self.beta
+        )
+        return with_class_assumptions(guarantee, hypotheses) if cover.cuts is None else guarantee
 
     def _sanitize(
         self, rows: LabelledRows, sanitizer: Any, bounds: Any, ledger: Ledger
-    ) -> tuple[NDArray[np.float64], bool, bool]:
+    ) -> tuple[Floats, bool, bool]:
         """Return synthetic points, whether their randomness is secure and if they are of rows."""
         # Theorem 3.3 asks for thousands of points or millions; past this number a cover only grows
         size = int(min(max(1000, 2 / self.alpha), 20_000))
@@ -382,7 +388,7 @@ class GenericLearnerClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         if len(X):
             self._settle(sanitizer, bounds, ledger)
             paid = ledger.child(ledger.event, name=name, proof="its own documentation")
-            fit_silently(sanitizer, X)
+            fit_without_leaks(sanitizer, X)
             looked, secure = _checked(sanitizer, paid)
         if not looked and len(rows.X_public):
             return rows.X_public[:0], True, False

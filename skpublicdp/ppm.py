@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -13,35 +13,37 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.card import ShowsCard
-from skpublicdp.data.description import assumed_of
-from skpublicdp.data.mixed import MixedRows, split_by_status
-from skpublicdp.data.reading import check_rows, feature_names
-from skpublicdp.data.reference import warn_no_public
-from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
-from skpublicdp.guarantees import Promise, n_ppm
-from skpublicdp.guarantees.mixed import CONE_DIMENSIONS, mixed_promise
-from skpublicdp.hypotheses import Cover, HalfspaceIntersections, PublicSample
-from skpublicdp.hypotheses.base import Rows, Table, tabulate
-from skpublicdp.hypotheses.cones import ConeCover
-from skpublicdp.hypotheses.intersections import IntersectionCover, most_supports
-from skpublicdp.hypotheses.polytopes import Polytope
-from skpublicdp.hypotheses.pools import AffineHull
-from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    FIT,
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
     N_JOBS,
     PROBABILITY,
-    ROWS,
-    Budget,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
     Seed,
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import doubt_of, nothing, warn_if_empty
-from skpublicdp.rounds import draw_in_rounds
-from skpublicdp.weights import weights_of
+from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.cover_search import search_cover
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
+from skpublicdp.data.reference import warn_no_public
+from skpublicdp.data.validation import check_rows, feature_names
+from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
+from skpublicdp.guarantees import Promise, n_ppm
+from skpublicdp.guarantees.mixed import CONE_DIMENSIONS, mixed_promise
+from skpublicdp.hypotheses import Cover, HalfspaceIntersections, PublicSample
+from skpublicdp.hypotheses.base import (
+    tabulate,
+)
+from skpublicdp.hypotheses.cones import ConeCover
+from skpublicdp.hypotheses.halfspace_sets import AffineHull
+from skpublicdp.hypotheses.intersections import IntersectionCover, max_support_points
+from skpublicdp.hypotheses.polytopes import Polytope
+from skpublicdp.ledger import Ledger
+from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
+from skpublicdp.typing import Floats, Integers
 
 ALPHA = 0.05
 """Where `alpha` is not given."""
@@ -49,8 +51,14 @@ ALPHA = 0.05
 MOST_DIMENSIONS = 6
 """In more, not even rows that span the space may support the theorem's halfspaces."""
 
+MAX_WEIGHT_DENOMINATOR = 16
+"""Denominator to which large ratios of class weights are rounded, so that scores stay small."""
 
-class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
+MAX_WEIGHT_RATIO = 1 << 30
+"""Maximum ratio of the two class weights, so that sums of weights cannot overflow."""
+
+
+class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private halfspaces, where privacy goes with the label.
 
     For mixtures of a private and a public population (PPM): people who tested positive share their
@@ -181,8 +189,8 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
         "beta": PROBABILITY,
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # routed without being asked for
@@ -210,7 +218,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.epsilon = epsilon
         self.private_label = private_label
@@ -271,7 +279,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
-        rows = split_by_status(
+        rows = read_label_status(
             self,
             X,
             y,
@@ -282,7 +290,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             private_label=self.private_label,
         )
         ledger.read(len(rows.X_private), len(rows.X_public))
-        weights = weights_of(self.class_weight, rows)
+        weights = integer_class_weights(self.class_weight, rows)
         if not len(rows.X_public):
             warn_no_public("all rows get the private label")
         n_labelled = len(rows.y_public)
@@ -292,15 +300,17 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         supports = self._supports(rows.X_public, n_dimensions, ledger)
         first = self._cover(rows, supports)
         doubt = self._doubt(rows, weights, first, n_dimensions, X_public)
-        promised = nothing(doubt) if doubt else self._promise(rows, first, supports, n_dimensions)
+        guarantee = (
+            no_guarantee(doubt) if doubt else self._promise(rows, first, supports, n_dimensions)
+        )
         numbers = len(rows.X_private), len(rows.X_public), len(supports)
-        self._warn(promised, doubt, *numbers, n_dimensions)
+        self._warn(guarantee, doubt, *numbers, n_dimensions)
 
-        def table(cover: Cover) -> Table:
+        def table(cover: Cover) -> Integers:
             private, public = (tabulate(cover, *part, n_jobs=self.n_jobs) for part in parts)
             return weights[0] * private + weights[1] * public
 
-        drawn = draw_in_rounds(
+        drawn = search_cover(
             first,
             table,
             ledger,
@@ -323,7 +333,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
             )
         )
         self.certificate_ = drawn.certificate
-        self.guarantee_, self.guarantee_reason_ = promised
+        self.guarantee_, self.guarantee_reason_ = guarantee
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -351,14 +361,14 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _supports(self, X_public: Rows, n_dimensions: int, ledger: Ledger) -> Rows:
+    def _supports(self, X_public: Floats, n_dimensions: int, ledger: Ledger) -> Floats:
         """Return the public rows that support halfspaces, a random part where they are too many."""
-        most = most_supports(n_dimensions) if self._is_theorem() and n_dimensions else 0
+        most = max_support_points(n_dimensions) if self._is_theorem() and n_dimensions else 0
         if not most or len(X_public) <= most:
             return X_public
         return X_public[ledger.subset(len(X_public), most)]
 
-    def _cover(self, rows: MixedRows, supports: Rows) -> IntersectionCover | ConeCover:
+    def _cover(self, rows: MixedRows, supports: Floats) -> IntersectionCover | ConeCover:
         """Build the family; its first label, inside, is the public one."""
         order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
@@ -376,7 +386,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
     ) -> str:
         """Return what is in the way of any promise, from public numbers only."""
         if not cover.whole:
-            if not most_supports(n_dimensions):
+            if not max_support_points(n_dimensions):
                 return f"the halfspaces of Theorem 4.6 are too many in {n_dimensions} dimensions"
             return (
                 "the halfspaces are not those of Theorem 4.6, as they are with "
@@ -387,13 +397,13 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
         if len(rows.y_public) < len(rows.X_public):
             return "public rows without labels are not scored"
         # also with one row of a person: of those that are public all count
-        return doubt_of(X_public, several=self.max_rows_per_group is not None)
+        return why_no_guarantee(X_public, several=self.max_rows_per_group is not None)
 
     def _promise(
         self,
         rows: MixedRows,
         cover: IntersectionCover | ConeCover,
-        supports: Rows,
+        supports: Floats,
         n_dimensions: int,
     ) -> Promise:
         n_public, n_features = rows.X_public.shape
@@ -414,7 +424,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
 
     def _warn(
         self,
-        promised: Promise,
+        guarantee: Promise,
         doubt: str,
         n_private: int,
         n_public: int,
@@ -432,7 +442,7 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
                 TooFewRowsWarning,
             )
         else:
-            warn_if_empty(promised, n_private, n_public, epsilon)
+            warn_if_vacuous(guarantee, n_private, n_public, epsilon)
         if not doubt:
             return
         if self.pool == "paper" or self.alpha is not None:
@@ -451,3 +461,58 @@ class PPMHalfspaceClassifier(ShowsCard, ClassifierMixin, BaseEstimator):
                 f"ε = {float(self.epsilon):g}: an excess error of 1/2 takes {needed} rows.",
                 TooFewRowsWarning,
             )
+
+
+def integer_class_weights(
+    class_weight: Literal["balanced"] | Mapping[Any, float | Fraction] | None, rows: MixedRows
+) -> tuple[int, int]:
+    """Return integer weights of a private and of a public row, from public numbers alone.
+
+    Parameters
+    ----------
+    class_weight : "balanced" or dict or None
+        As in `PPMHalfspaceClassifier`.
+    rows : MixedRows
+        Rows, of which only their numbers and the labels are used.
+
+    Returns
+    -------
+    tuple of int
+        Two integers in the ratio of the weights, or near it.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not positive, a label is unknown, or the ratio is too large.
+    """
+    sizes = len(rows.y_private), len(rows.y_public)
+    if class_weight is None or (class_weight == "balanced" and not all(sizes)):
+        return 1, 1
+    if class_weight == "balanced":
+        return _small_integers(sizes[1], sizes[0])
+    known = rows.classes.tolist()
+    given = class_weight.values()
+    positive = all(isinstance(weight, Real) and 0 < weight < np.inf for weight in given)
+    if not positive or not set(class_weight) <= set(known):
+        raise ValueError(
+            'class_weight must be "balanced" or map labels of y to positive numbers; '
+            f"got {class_weight!r}."
+        )
+    private, public = (
+        class_weight.get(known[code % len(known)], 1)
+        for code in (rows.private_code, 1 - rows.private_code)
+    )
+    if max(private, public) > MAX_WEIGHT_RATIO * min(private, public):
+        raise ValueError(
+            f"One class weight is at most 2**30 times the other; got {class_weight!r}."
+        )
+    return _small_integers(private, public)
+
+
+def _small_integers(private: float | Fraction, public: float | Fraction) -> tuple[int, int]:
+    """Return small integers in the ratio of two weights, or near it."""
+    ratio = exact_fraction(max(private, public)) / exact_fraction(min(private, public))
+    if ratio.numerator > MAX_WEIGHT_RATIO:  # ratios of floats have denominators up to 2**52
+        ratio = ratio.limit_denominator(MAX_WEIGHT_DENOMINATOR)
+    sizes = ratio.numerator, ratio.denominator
+    return sizes if private > public else sizes[::-1]

@@ -15,23 +15,31 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpublicdp.card import ShowsCard
-from skpublicdp.data.columns import column_names
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import all_or_nothing, check_parameters
+from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.data.containers import check_container
 from skpublicdp.data.description import DescribedRows
-from skpublicdp.data.frames import ANYTHING, BOOLEAN, NUMBER, Table, is_frame, stack
 from skpublicdp.data.kinds import kind_of_public
-from skpublicdp.data.masks import check_index, check_mask, take, warn_if_sliced
-from skpublicdp.data.reading import (
+from skpublicdp.data.reference import reference_sample, warn_no_public
+from skpublicdp.data.roles import check_index, check_mask, warn_if_sliced
+from skpublicdp.data.schema import column_names
+from skpublicdp.data.tables import (
+    ANYTHING,
+    BOOLEAN,
+    NUMBER,
+    Table,
+    is_frame,
+    stack_frames,
+    take_rows,
+)
+from skpublicdp.data.validation import (
     check_apart,
     check_types,
     declared_kinds,
     read_array,
     read_table,
 )
-from skpublicdp.data.reference import reference_sample, warn_no_public
-from skpublicdp.guard import guarded
-from skpublicdp.parameters import all_or_nothing, check_parameters
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -45,7 +53,7 @@ def _if_inner_has(method: str) -> Callable[[_Method], _Method]:
     return decorator
 
 
-class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
+class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     """Fits a transformer on the public rows, transforms everything with it.
 
     A scaler, an encoder or a selector fitted on private rows leaks their statistics. Wrapped in
@@ -148,8 +156,8 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
             marked = np.flatnonzero(mask)
             # from the rows as they were given: what a conversion of all rows makes of the public
             # ones (a number type, the width of a text) may depend on a private row
-            parts.append(self._checked(take(X, marked), reset=False))
-            labels = None if y is None else take(y, marked)
+            parts.append(self._checked(take_rows(X, marked), reset=False))
+            labels = None if y is None else take_rows(y, marked)
         if X_public is not None:
             X_public = self._written_out(X_public)
             parts.append(self._checked_public(checked, X_public))
@@ -296,7 +304,7 @@ class PublicFit(ShowsCard, TransformerMixin, BaseEstimator):
             f"{name}.{method} failed on these rows, and what it says of them is withheld. For "
             "categories that no public row has, give an encoder handle_unknown='ignore'."
         )
-        return guarded(getattr(self.transformer_, method), X, error=refusal)
+        return call_or_raise(getattr(self.transformer_, method), X, error=refusal)
 
     def _reference(self, X: Any) -> Any:
         warn_no_public("the transformer is fitted on a standard-normal reference")
@@ -327,7 +335,7 @@ def stacked(parts: Sequence[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     if all(map(is_frame, parts)):
-        return stack(parts)
+        return stack_frames(parts)
     if any(sparse.issparse(part) for part in parts):
         return sparse.vstack(parts).tocsr()
     return np.concatenate([np.asarray(part) for part in parts])

@@ -12,14 +12,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
+    N_JOBS,
+    PROBABILITY,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
-from skpublicdp.card import ShowsCard
-from skpublicdp.data.columns import Column
+from skpublicdp.cover_search import DrawnRule, search_cover
+from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import Dataset, read
-from skpublicdp.data.labels import Labels
-from skpublicdp.data.predicting import Rule, ScoresRows, each_row
+from skpublicdp.data.fit_inputs import Dataset, read_fit_inputs
+from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
+from skpublicdp.data.schema import Column
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import (
     Cover,
@@ -29,33 +40,27 @@ from skpublicdp.hypotheses import (
     HypothesisClass,
     PublicSample,
 )
-from skpublicdp.hypotheses.base import FeatureName, Table, assumptions_of_class, tabulate
+from skpublicdp.hypotheses.base import (
+    FeatureName,
+    assumptions_of_class,
+    tabulate,
+)
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    FIT,
-    N_JOBS,
-    PROBABILITY,
-    ROWS,
-    Budget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
-from skpublicdp.promise import (
-    DESCRIBED,
-    MADE_UP,
-    NO_PUBLIC,
-    PERSONS,
-    assuming,
+from skpublicdp.population_guarantee import (
+    DEPENDENT_ROWS,
+    NO_PUBLIC_ROWS,
+    SYNTHETIC_VALUES,
+    WRITTEN_FROM_DESCRIPTION,
     cover_error,
-    nothing,
-    promise,
-    warn_if_empty,
+    excess_error_guarantee,
+    no_guarantee,
+    warn_if_vacuous,
+    with_class_assumptions,
 )
-from skpublicdp.rounds import Drawn, draw_in_rounds
+from skpublicdp.typing import Integers
 
 
-class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimator):
+class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier, helped by public rows.
 
     Public rows, labelled or not, choose a finite cover of a hypothesis class; one exact draw of
@@ -173,8 +178,8 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # public rows are routed without being asked for: there is nothing else they could be meant for
@@ -203,7 +208,7 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.hypotheses = hypotheses
         self.epsilon = epsilon
@@ -266,8 +271,8 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         ledger.read(rows.n_private, rows.n_public)
         cover = self._cover(rows)
 
-        scored = rows.n_private + int(self.public_weight) * len(rows.learned.labelled)
-        drawn = draw_in_rounds(
+        scored = rows.n_private + int(self.public_weight) * len(rows.targets.public)
+        drawn = search_cover(
             cover,
             lambda cover: self._table(cover, rows),
             ledger,
@@ -285,9 +290,9 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
             )
         )
         self.certificate_ = drawn.certificate
-        promised = self._promise(rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person)
-        self.guarantee_, self.guarantee_reason_ = promised
-        warn_if_empty(promised, rows.n_private, rows.n_public, float(self.epsilon))
+        guarantee = self._promise(rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person)
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, rows.n_private, rows.n_public, float(self.epsilon))
         return self._keep(rows, drawn.hypothesis, drawn.cover, receipt)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -303,7 +308,7 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         ndarray, shape (n,)
             A label of `classes_` for each row.
         """
-        return each_row(self, X, self._rule(), numeric=True)
+        return predict_batches(self, X, self._rule(), numeric=True)
 
     def _rule(self) -> Rule:
         check_is_fitted(self)
@@ -325,11 +330,11 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         is_public: Any = None,
         groups: Any = None,
     ) -> Dataset:
-        return read(
+        return read_fit_inputs(
             self,
             X,
             y,
-            Labels(self.classes),
+            LabelReader(self.classes),
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
@@ -356,7 +361,7 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         self,
         rows: Dataset,
         cover: Cover,
-        drawn: Drawn,
+        drawn: DrawnRule,
         described: tuple[str, ...],
         rows_per_person: int,
     ) -> Promise:
@@ -364,12 +369,12 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         hypotheses, n_classes = self._class(), len(rows.classes)
         doubt = self._doubt(cover, rows, described, rows_per_person)
         if doubt is not None:
-            return nothing(doubt)
-        weight, labelled = int(self.public_weight), len(rows.learned.labelled)
+            return no_guarantee(doubt)
+        weight, labelled = int(self.public_weight), len(rows.targets.public)
         growth = None
         if weight and labelled and n_classes <= 2 and hasattr(hypotheses, "growth"):
             growth = hypotheses.growth(2 * labelled, self.n_features_in_)
-        promised = promise(
+        guarantee = excess_error_guarantee(
             cover,
             drawn,
             lambda beta: self._near(cover, rows, beta),
@@ -380,21 +385,21 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
             growth=growth,
         )
         counted = growth is not None or cover.cuts is None  # labelings of the class
-        return assuming(promised, hypotheses) if counted else promised
+        return with_class_assumptions(guarantee, hypotheses) if counted else guarantee
 
     def _doubt(
         self, cover: Cover, rows: Dataset, described: tuple[str, ...], rows_per_person: int
     ) -> str | None:
         """Return what is in the way of any promise, or None."""
         if rows_per_person > 1:
-            return PERSONS
-        if cover.cuts is not None and not cover.cuts.per_rule and not len(rows.learned.labelled):
+            return DEPENDENT_ROWS
+        if cover.cuts is not None and not cover.cuts.per_rule and not len(rows.targets.public):
             return None  # the class is its own cover, whatever the public rows are
         if not rows.n_public:
-            return NO_PUBLIC
-        if rows.made_up.any():
-            return MADE_UP
-        return DESCRIBED if described else None
+            return NO_PUBLIC_ROWS
+        if rows.is_synthetic.any():
+            return SYNTHETIC_VALUES
+        return WRITTEN_FROM_DESCRIPTION if described else None
 
     def _near(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
         """Bound how far any rule of the class is from the cover in the population."""
@@ -413,10 +418,10 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
         self.privacy_ = receipt
         return self
 
-    def _table(self, cover: Cover, rows: Dataset) -> Table:
+    def _table(self, cover: Cover, rows: Dataset) -> Integers:
         """Tabulate the private rows, and the labelled public ones at their weight."""
         table = rows.fold(lambda X, y: tabulate(cover, X, y), n_jobs=self.n_jobs)
-        labelled = rows.learned.labelled
+        labelled = rows.targets.public
         if self.public_weight and len(labelled):
             table = table + int(self.public_weight) * tabulate(
                 cover, rows.X_labelled, labelled, n_jobs=self.n_jobs
@@ -431,7 +436,7 @@ class SemiPrivateClassifier(ShowsCard, ScoresRows, ClassifierMixin, BaseEstimato
             size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_rows(rows.schema, rows.bounded, size)
         names = tuple(
-            FeatureName(column.name, column.text) if column.counted else column.name
+            FeatureName(column.name, column.format) if column.has_offset else column.name
             for column in rows.schema.columns
         )
         return PublicSample(X_public, rows.classes, names)

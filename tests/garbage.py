@@ -25,7 +25,7 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.data import describe_columns
-from skpublicdp.data.rows import open_rows
+from skpublicdp.data.streaming import open_rows
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
 

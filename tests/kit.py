@@ -1,6 +1,20 @@
-"""The tests' kit: the tape and the runs are those of the public verifier."""
+"""Recorder and enumerated runs of the public verifier, for tests."""
 
-from skpublicdp.audit.runs import Run, by_release, every_run, exp_above, worst_ratio
-from skpublicdp.audit.tape import Tape, Use
+from skpublicdp.audit.enumerated_runs import (
+    EnumeratedRun,
+    enumerate_runs,
+    exp_above,
+    index_by_release,
+    worst_ratio,
+)
+from skpublicdp.audit.recorder import MechanismCall, Recorder
 
-__all__ = ["Run", "Tape", "Use", "by_release", "every_run", "exp_above", "worst_ratio"]
+__all__ = [
+    "EnumeratedRun",
+    "MechanismCall",
+    "Recorder",
+    "enumerate_runs",
+    "exp_above",
+    "index_by_release",
+    "worst_ratio",
+]

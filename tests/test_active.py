@@ -44,7 +44,7 @@ from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.ledger import Ledger
 from tests.helpers import assert_fits
-from tests.kit import Run, every_run
+from tests.kit import EnumeratedRun, enumerate_runs
 
 PROOF = Path(__file__).parents[1] / "docs" / "proofs" / "subsampling.md"
 
@@ -98,7 +98,7 @@ def pool_of(t):
     return np.arange(t, dtype=float)[:, None], np.arange(t) % 2
 
 
-def views(learner, t, *, query=False, kind=Run):
+def views(learner, t, *, query=False, kind=EnumeratedRun):
     """Probability of every (labelled rows, unlabelled rows) in the order of the base learner."""
     X, y = pool_of(t)
 
@@ -113,7 +113,7 @@ def views(learner, t, *, query=False, kind=Run):
         return tuple(rows[given.is_labelled_].tolist()), tuple(rows[~given.is_labelled_].tolist())
 
     found = defaultdict(Fraction)
-    for one in every_run(run, kind):
+    for one in enumerate_runs(run, kind):
         found[one.result] += one.lower
     assert sum(found.values()) == 1
     return dict(found)
@@ -354,7 +354,7 @@ class TestPrivacy:
         assert worst("paper", half, "random") > 0.55  # the bound of random roles
         assert worst("random", third, "random") > 0.6  # the rate of other sizes
 
-        class Same(Run):
+        class Same(EnumeratedRun):
             def choice(self, kind, sizes, sample, ledger):
                 return np.arange(sizes[-1])
 
@@ -374,7 +374,7 @@ class TestPrivacy:
 
 
 def fitted(learner, t):
-    with Run():
+    with EnumeratedRun():
         return clone(learner).fit(*pool_of(t))
 
 
@@ -895,7 +895,7 @@ class TestPersons:
             return given.epsilon, tuple(tuple(sorted(side.tolist())) for side in sides)
 
         found = defaultdict(Fraction)
-        for one in every_run(run):
+        for one in enumerate_runs(run):
             base, view = one.result
             found[view] += one.lower
         assert not any(3 in {*labelled, *others} for labelled, others in found)

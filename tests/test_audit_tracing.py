@@ -12,7 +12,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from skpublicdp import PAPQueryRelease, SemiPrivateClassifier
-from skpublicdp.audit import TracingAttack, intervals, reduce_public_data, tracing, tracing_attack
+from skpublicdp.audit import (
+    TracingAttack,
+    epsilon_bounds,
+    reduce_public_data,
+    tracing,
+    tracing_attack,
+)
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.query_release import MarginalQueries, StumpQueries
 from tests.helpers import FALSE_ALARM
@@ -186,8 +192,8 @@ class TestSoundness:
                     )
                     for o in coins
                 )
-                assert best <= intervals._chance(right, 3, 3, epsilon, 0.0) + 1e-12
-        at = [intervals._chance(right, 3, 3, epsilon, 0.0) for right in range(4)]
+                assert best <= epsilon_bounds._guess_probability(right, 3, 3, epsilon, 0.0) + 1e-12
+        at = [epsilon_bounds._guess_probability(right, 3, 3, epsilon, 0.0) for right in range(4)]
         np.testing.assert_allclose(at, binom.sf(np.arange(4) - 1, 3, q))
 
     @pytest.mark.parametrize("delta", [1e-3, 0.05])
@@ -196,7 +202,7 @@ class TestSoundness:
         q = 1 / (1 + math.exp(-epsilon))
         for right in range(n + 1):
             chance = delta + (1 - delta) * float(binom.sf(right - 1, n, q))
-            assert chance <= intervals._chance(right, n, n, epsilon, delta) + 1e-12
+            assert chance <= epsilon_bounds._guess_probability(right, n, n, epsilon, delta) + 1e-12
 
     def test_a_large_delta_explains_everything(self):
         attack = TracingAttack(np.arange(1.0, 101), np.zeros(100))

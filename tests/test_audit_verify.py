@@ -20,9 +20,14 @@ from skpublicdp.audit import audit_privacy, evidence, verify_privacy
 from skpublicdp.audit.catalogue import catalogue
 from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.evidence import table
-from skpublicdp.audit.losses import Losses, gaussian_delta
-from skpublicdp.audit.movement import UnlikeError, error_range, log_mass, member_errors
-from skpublicdp.audit.sight import contents, difference, difference_seen
+from skpublicdp.audit.observe import canonical_form, difference, difference_seen
+from skpublicdp.audit.privacy_loss import PrivacyLosses, gaussian_delta
+from skpublicdp.audit.sensitivity import (
+    IncomparableError,
+    error_range,
+    log_partition_function,
+    member_errors,
+)
 from skpublicdp.audit.verification import Verification
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
@@ -93,9 +98,9 @@ class Relabels(Mode):
     def release(self, counts, ledger):
         paid = ledger.child(ledger.event, name="both", proof="none", by_theorem=True)
         epsilon = Fraction(self.epsilon) / 2
-        turned = paid.draw(Leaf(np.array([0, 0])), Draw(epsilon), 1, **SAID)
-        turned ^= int(counts[0] > 1)  # the same member, and another rule
-        return Mode(epsilon).release(counts[::-1] if turned else counts, Ledger(epsilon))
+        swapped = paid.draw(Leaf(np.array([0, 0])), Draw(epsilon), 1, **SAID)
+        swapped ^= int(counts[0] > 1)  # the same member, and another rule
+        return Mode(epsilon).release(counts[::-1] if swapped else counts, Ledger(epsilon))
 
 
 def verified(kind, n=3, **settings):
@@ -411,7 +416,7 @@ def test_gaussian_delta_is_that_of_the_accounting(mu, epsilon):
 @settings(max_examples=30)
 def test_losses_add_up_as_in_the_accounting(epsilons, mu, at):
     """Pure steps beside Gaussian noise: `plan_delta` bounds them from above, and closely."""
-    losses = Losses([(-epsilon, epsilon) for epsilon in epsilons], mu**2)
+    losses = PrivacyLosses([(-epsilon, epsilon) for epsilon in epsilons], mu**2)
     plan = Steps((*(Pure(Fraction(e)) for e in epsilons), Gaussian(Fraction(mu) ** 2)))
     assert losses.delta(at) <= plan_delta(plan, Fraction(at)) * 1.001 + 1e-12
     if not mu:
@@ -421,8 +426,8 @@ def test_losses_add_up_as_in_the_accounting(epsilons, mu, at):
 
 def test_randomized_response():
     """With probability e^ε / (1 + e^ε) the truth: δ at 0 is the total variation distance."""
-    assert Losses([(-1.0, 1.0)]).delta(0) == pytest.approx(math.tanh(0.5))
-    assert Losses([(-1.0, 1.0)]).epsilon(math.tanh(0.5) + 1e-9) == 0
+    assert PrivacyLosses([(-1.0, 1.0)]).delta(0) == pytest.approx(math.tanh(0.5))
+    assert PrivacyLosses([(-1.0, 1.0)]).epsilon(math.tanh(0.5) + 1e-9) == 0
 
 
 def families(rng, errors):
@@ -450,7 +455,7 @@ def test_ranges_and_masses_are_those_of_the_members(seed):
         low, high = error_range(one, other)
         assert (int(low), int(high)) == (min(moved), max(moved))
         mass = sum(prior * math.exp(-0.7 * errors) for _, errors, prior in one.members())
-        assert float(log_mass(one, 0.7)) == pytest.approx(math.log(mass))
+        assert float(log_partition_function(one, 0.7)) == pytest.approx(math.log(mass))
         for path, errors, _ in one.members():
             assert member_errors(one, path) == errors
 
@@ -464,7 +469,7 @@ def test_ranges_and_masses_are_those_of_the_members(seed):
     ],
 )
 def test_families_that_differ_in_more_than_errors(one, other):
-    with pytest.raises(UnlikeError):
+    with pytest.raises(IncomparableError):
         error_range(one, other)
 
 
@@ -476,16 +481,18 @@ def test_contents_tell_what_differs():
         held = [number, np.array([1.0, np.nan])]
         return {"a": {"b": held}, "f": lambda: inside}
 
-    assert contents(of(1, 2)) == contents(of(1, 2))
-    assert difference(contents(of(1, 2)), contents(of(3, 2))) == "['a']['b'][0]: 1 and 3"
-    assert difference(contents(of(1, 2)), contents(of(1, 5))).endswith(": 2 and 5")
-    assert difference(contents(np.zeros(2)), contents(np.zeros(2, int))).startswith(
+    assert canonical_form(of(1, 2)) == canonical_form(of(1, 2))
+    assert (
+        difference(canonical_form(of(1, 2)), canonical_form(of(3, 2))) == "['a']['b'][0]: 1 and 3"
+    )
+    assert difference(canonical_form(of(1, 2)), canonical_form(of(1, 5))).endswith(": 2 and 5")
+    assert difference(canonical_form(np.zeros(2)), canonical_form(np.zeros(2, int))).startswith(
         " (type and shape): float64"
     )
-    assert difference(contents(1), contents(1.0)) == " (type): int and float"
+    assert difference(canonical_form(1), canonical_form(1.0)) == " (type): int and float"
     loop = []
     loop.append(loop)
-    assert contents(loop) == contents(loop)
+    assert canonical_form(loop) == canonical_form(loop)
 
 
 class Fitted:
@@ -523,21 +530,21 @@ OTHER = NUMBERS + np.array([[0, 0, 0], [0, 0.5, 0]])
 )
 def test_findings_name_what_differs(one, other, said):
     """In words that a user of an estimator knows: its attributes, keys and entries."""
-    seen = [contents({"error": "", "object": fitted}) for fitted in (one, other)]
+    seen = [canonical_form({"error": "", "object": fitted}) for fitted in (one, other)]
     assert difference_seen(*seen) == said
 
 
 def test_findings_name_the_part_of_a_fit():
     def seen(**parts):
-        return contents({"error": "", "warnings": [], **parts, "object": Fitted(n_=1)})
+        return canonical_form({"error": "", "warnings": [], **parts, "object": Fitted(n_=1)})
 
     assert (
         difference_seen(seen(predict=[0]), seen(predict=[1])) == "estimator.predict(X)[0]: 0 and 1"
     )
     assert difference_seen(seen(repr=["a"]), seen(repr=["b"])) == "repr(estimator)[0]: 'a' and 'b'"
-    failed = contents({"error": "ValueError('no')", "warnings": []})
+    failed = canonical_form({"error": "ValueError('no')", "warnings": []})
     assert difference_seen(seen(), failed) == "the error of fit: no error and ValueError('no')"
-    warned = contents({"error": "", "warnings": ["few"], "object": Fitted(n_=1)})
+    warned = canonical_form({"error": "", "warnings": ["few"], "object": Fitted(n_=1)})
     assert difference_seen(seen(), warned).startswith(
         "the warnings of fit (number of parts): 0 and"
     )

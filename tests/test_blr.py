@@ -14,19 +14,21 @@ from skpublicdp.guarantees.sanitized import inexpressible, n_multisets
 from skpublicdp.hypotheses import Halfspaces, Intervals, Stumps, Thresholds
 from skpublicdp.sanitizers import BLRSanitizer
 from skpublicdp.sanitizers.blr_sanitizer import _data_sets, _errors
-from tests.kit import Run, Tape, by_release, every_run, worst_ratio
+from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 from tests.test_promises import assert_failures_allowed, label
 
 LINE = np.arange(4.0)[:, None]
 SQUARE = np.array(list(itertools.product(range(2), repeat=2)), dtype=float)
 
 
-def worst(domain, hypotheses, *, n, epsilon, n_points, kind=Run):
+def worst(domain, hypotheses, *, n, epsilon, n_points, kind=EnumeratedRun):
     outcomes = {}
     for rows in itertools.combinations_with_replacement(range(len(domain)), n):
         sanitizer = BLRSanitizer(domain, hypotheses, epsilon=epsilon, n_points=n_points)
         data = domain[list(rows)]
-        outcomes[rows] = by_release(every_run(lambda s=sanitizer, X=data: s.fit(X), kind))
+        outcomes[rows] = index_by_release(
+            enumerate_runs(lambda s=sanitizer, X=data: s.fit(X), kind)
+        )
     found = Fraction(0)
     for one, other in itertools.permutations(outcomes, 2):
         moved = np.abs(
@@ -52,7 +54,7 @@ def test_it_is_private_and_spends_most_of_it(domain, hypotheses, case):
 
 @pytest.mark.parametrize(("domain", "hypotheses", "case"), CASES, ids=repr)
 def test_a_draw_of_sensitivity_one_is_caught(domain, hypotheses, case):
-    class Mutant(Run):
+    class Mutant(EnumeratedRun):
         def member(self, family, epsilon, sensitivity, *others):
             return super().member(family, epsilon, 1, *others)
 
@@ -65,7 +67,7 @@ def test_all_data_sets_are_there_and_score_as_the_rules_say():
     listed = {tuple(np.repeat(range(4), counts)) for counts in sets}
     assert listed == set(itertools.combinations_with_replacement(range(4), n_points))
     assert len(sets) == len(listed) == n_multisets(n_points, 4)
-    with Tape() as tape:
+    with Recorder() as tape:
         BLRSanitizer(LINE, Thresholds(), n_points=n_points, random_state=0).fit(LINE[rows])
     (use,) = tape.uses
     rules = [np.arange(4) > cut for cut in np.arange(5) - 0.5]

@@ -262,7 +262,7 @@ def test_three_labels_and_little_budget(parameters):
     """Trees alone, the leaves of which are measured: sums would be too loud, and votes were."""
     clf = fitted(y=THREE, epsilon=0.1, **parameters)
     names = [spent.name for spent in clf.privacy_.mechanisms]
-    draw, sums = "exponential mechanism, exact draw of a tree", "noisy sums of residuals over its "
+    draw, sums = "exponential mechanism, exact draw of a tree", "noisy gradient sums of its "
     assert names == [draw, sums + "leaves"] * len(clf.trees_)
     assert clf.score(NEW, NEW_THREE) > 0.87
     assert min(tree.deviations.min() for tree in clf.trees_) > 0
@@ -365,7 +365,7 @@ def test_parameters_of_rounds_and_votes():
     def stages(**parameters):
         return [m.name for m in fitted(epsilon=8, **parameters).privacy_.mechanisms]
 
-    sums = "noisy sums of residuals over cells"
+    sums = "noisy gradient histogram"
     assert stages(method="moments").count(sums) > 2
     assert stages(method="moments", max_rounds=2).count(sums) == 2
     voting = fitted(method="votes", max_rounds=3, learning_rate=0.5)
@@ -624,7 +624,7 @@ def test_rules_count_persons():
 
     def sums(**parameters):
         clf = fitted(method="moments", epsilon=8, **parameters)
-        return [m.name for m in clf.privacy_.mechanisms].count("noisy sums of residuals over cells")
+        return [m.name for m in clf.privacy_.mechanisms].count("noisy gradient histogram")
 
     assert sums(max_rows_per_group=4, groups=groups) < sums()
 

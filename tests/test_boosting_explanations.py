@@ -14,7 +14,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.boosting.explain import Shape
-from skpublicdp.boosting.words import STRONGEST, joined, range_text
+from skpublicdp.boosting.term_text import N_TERMS_SHOWN, merge_bins, range_text
 
 RNG = np.random.default_rng(0)
 N, N_PUBLIC = 4000, 250
@@ -135,7 +135,7 @@ def test_local_explanations_print_the_strongest_first(models):
     assert lines[-1].split()[0] == second.splitlines()[-1].split()[0] == "total"
     sizes = [abs(float(line.split()[-1])) for line in lines[1:-1] if "weaker" not in line]
     assert sizes == sorted(sizes, reverse=True)
-    assert len(sizes) <= STRONGEST
+    assert len(sizes) <= N_TERMS_SHOWN
 
 
 # Words
@@ -144,7 +144,7 @@ def test_local_explanations_print_the_strongest_first(models):
 def test_words_are_few(models):
     text = models["votes"].explain()
     headings = [line for line in text.splitlines()[1:] if not line.startswith(" ")]
-    assert len(headings) == STRONGEST + 1
+    assert len(headings) == N_TERMS_SHOWN + 1
     assert headings[-1].startswith("weaker (importance ")
     values = [float(line.split("importance ")[1].split(")")[0]) for line in headings[:-1]]
     assert values == sorted(values, reverse=True)
@@ -168,9 +168,9 @@ def test_neighbouring_cells_are_joined_where_that_loses_least():
     scores = np.array([[0.0, 0.1, 1.0, 1.05, 3.0, 9.0]])
     shape = Shape("a", (), np.arange(4.0), shares, scores, np.zeros((1, 6)))
     cells = [[k] for k in range(6)]
-    assert joined(cells, shape, 5) == [[0], [1], [2, 3], [4], [5]]
-    assert joined(cells, shape, 4) == [[0, 1], [2, 3], [4], [5]]
-    assert joined(cells, shape, 3) == [[0, 1, 2, 3], [4], [5]]
+    assert merge_bins(cells, shape, 5) == [[0], [1], [2, 3], [4], [5]]
+    assert merge_bins(cells, shape, 4) == [[0, 1], [2, 3], [4], [5]]
+    assert merge_bins(cells, shape, 3) == [[0, 1, 2, 3], [4], [5]]
 
 
 def test_ranges_of_cells():

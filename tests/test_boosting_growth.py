@@ -13,26 +13,40 @@ from scipy.spatial import ConvexHull
 from scipy.special import logsumexp
 
 from skpublicdp.accounting import Sensitivity, gaussian_mu_squared
-from skpublicdp.boosting.blocks import (
-    MOST_SCORE,
-    SCALES,
-    Block,
-    smooth_kernel,
-    through_steps,
+from skpublicdp.boosting.adaptive_bins import SPLIT_LEVELS, BinSplitter
+from skpublicdp.boosting.bin_splits import candidate_splits, refine_splits
+from skpublicdp.boosting.binned import FineBinnedRows
+from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins, refine_scores
+from skpublicdp.boosting.budget_split import (
+    MAX_ROUNDS,
+    MISMATCH,
+    StageBudget,
+    additive_share,
+    can_afford_boosting,
+    round_shares,
 )
-from skpublicdp.boosting.door import BoostingRows
-from skpublicdp.boosting.features import Feature, FeatureMap, carried, feature_map, refined
-from skpublicdp.boosting.halving import LEVELS, Halving
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
-from skpublicdp.boosting.plan import MAX_ROUNDS, MISMATCH, Budget, first_share, grows, round_shares
-from skpublicdp.boosting.questions import carried_questions, questions
-from skpublicdp.boosting.rows import CodedRows
-from skpublicdp.boosting.scores import HALF, LIMIT, OUTCOMES, UNIT, Model, probabilities
-from skpublicdp.boosting.shares import amounts, least_risk
-from skpublicdp.boosting.strategy import ONE, Strategy
-from skpublicdp.data.columns import Column
+from skpublicdp.boosting.model import (
+    MARGIN_UNIT,
+    MAX_GRADIENT,
+    MAX_MARGIN,
+    TARGET_LEVELS,
+    AdditiveModel,
+    probabilities,
+)
+from skpublicdp.boosting.neyman_allocation import allocation_grid, neyman_allocation
+from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
+from skpublicdp.boosting.term_posterior import (
+    MAX_SCORE,
+    PRIOR_VARIANCES,
+    TermPosterior,
+    piecewise_linear_guess,
+    smoothing_prior,
+)
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.data.schema import Column
 from skpublicdp.ledger import Ledger, drawable
-from tests.kit import Tape
+from tests.kit import Recorder
 
 # Losses: what one row adds to the cell that it is in
 
@@ -52,20 +66,20 @@ def most_moved(points, pure):
 def of_one_target(loss):
     """Residual and slope of every margin with every outcome; of outcomes, some."""
     step = 1 if loss is LOGISTIC else 16
-    margins = np.append(np.arange(-LIMIT, LIMIT + 1, step), [-(10**9), 10**9])[None]
-    outcomes = (0, 1) if loss is LOGISTIC else np.arange(0, OUTCOMES + 1, 64) / OUTCOMES
-    parts = [loss.parts(margins, np.full(margins.shape[1], y)) for y in outcomes]
+    margins = np.append(np.arange(-MAX_MARGIN, MAX_MARGIN + 1, step), [-(10**9), 10**9])[None]
+    outcomes = (0, 1) if loss is LOGISTIC else np.arange(0, TARGET_LEVELS + 1, 64) / TARGET_LEVELS
+    parts = [loss.gradient_hessian(margins, np.full(margins.shape[1], y)) for y in outcomes]
     points = np.unique(np.hstack([np.vstack(part) for part in parts]).T, axis=0)
     return points[ConvexHull(points).vertices]  # lengths are convex: corners are farthest apart
 
 
 @pytest.mark.parametrize("pure", [True, False])
-@pytest.mark.parametrize(("loss", "least_slope"), [(LOGISTIC, 0), (SQUARED, HALF // 4)])
+@pytest.mark.parametrize(("loss", "least_slope"), [(LOGISTIC, 0), (SQUARED, MAX_GRADIENT // 4)])
 def test_no_row_moves_sums_of_one_target_by_more_than_its_loss_says(loss, least_slope, pure):
     points = of_one_target(loss)
-    assert np.abs(points[:, 0]).max() == HALF
-    assert (points[:, 1].min(), points[:, 1].max()) == (least_slope, HALF // 2)
-    bound = loss.moved.absolute if pure else loss.moved.squared
+    assert np.abs(points[:, 0]).max() == MAX_GRADIENT
+    assert (points[:, 1].min(), points[:, 1].max()) == (least_slope, MAX_GRADIENT // 2)
+    bound = loss.sensitivity.absolute if pure else loss.sensitivity.squared
     most = most_moved(points, pure)
     assert most <= bound
     assert most == bound or (loss is SQUARED and not pure and most > 0.95 * bound)
@@ -74,7 +88,7 @@ def test_no_row_moves_sums_of_one_target_by_more_than_its_loss_says(loss, least_
 def some_margins(n_targets, n=4000, seed=0):
     """Margins of all sizes; labels are more often than not the unlikeliest ones."""
     rng = np.random.default_rng(seed)
-    margins = UNIT * rng.normal(size=(n_targets, n)) * rng.choice([0, 0.1, 1, 4, 40], n)
+    margins = MARGIN_UNIT * rng.normal(size=(n_targets, n)) * rng.choice([0, 0.1, 1, 4, 40], n)
     margins[:, 1] = 10**9 * rng.choice([-1, 1], n_targets)
     margins[: n_targets // 2, 2] = 10**9
     margins = np.rint(margins).astype(np.int32)
@@ -86,19 +100,19 @@ def some_margins(n_targets, n=4000, seed=0):
 @pytest.mark.parametrize("n_targets", [3, 4, 12])
 def test_no_row_moves_sums_of_several_targets_by_more_than_its_loss_says(n_targets, pure):
     loss = MultinomialLoss(n_targets, pure=pure)
-    residuals, slopes = loss.parts(*some_margins(n_targets))
+    residuals, slopes = loss.gradient_hessian(*some_margins(n_targets))
     longest = length(residuals.T, pure)
-    assert longest.max() <= (HALF if pure else HALF**2)
+    assert longest.max() <= (MAX_GRADIENT if pure else MAX_GRADIENT**2)
     assert slopes.min() >= 0
-    assert length(slopes.T, pure).max() <= (HALF // 2 if pure else (HALF // 2) ** 2)
+    assert length(slopes.T, pure).max() <= (MAX_GRADIENT // 2 if pure else (MAX_GRADIENT // 2) ** 2)
     # a tree counts the residuals of the other targets for a label: its own, and a remainder
     assert np.abs(residuals.sum(axis=0)).max() <= n_targets
-    bound = loss.moved.absolute if pure else loss.moved.squared
+    bound = loss.sensitivity.absolute if pure else loss.sensitivity.squared
     most = most_moved(np.vstack([residuals, slopes]).T, pure)
     assert (0.95 if pure else 0.85) * bound < most <= bound
 
 
-CORNERS = st.sampled_from([-(2**31), -LIMIT, -1, 0, 1, UNIT, LIMIT, 2**31 - 1])
+CORNERS = st.sampled_from([-(2**31), -MAX_MARGIN, -1, 0, 1, MARGIN_UNIT, MAX_MARGIN, 2**31 - 1])
 
 
 @given(
@@ -114,8 +128,10 @@ CORNERS = st.sampled_from([-(2**31), -LIMIT, -1, 0, 1, UNIT, LIMIT, 2**31 - 1])
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_no_pair_of_rows_of_several_labels_is_farther_apart(margins, one, other, pure):
     loss = MultinomialLoss(len(margins), pure=pure)
-    points = np.vstack(loss.parts(margins, np.array([one, other]))).T
-    assert most_moved(points, pure) <= (loss.moved.absolute if pure else loss.moved.squared)
+    points = np.vstack(loss.gradient_hessian(margins, np.array([one, other]))).T
+    assert most_moved(points, pure) <= (
+        loss.sensitivity.absolute if pure else loss.sensitivity.squared
+    )
 
 
 def losses():
@@ -131,13 +147,15 @@ def test_what_a_row_adds_is_its_own(loss):
     margins = margins.astype(np.int32)
     y = np.resize([0, 1, 0.3], len(y)) if loss is SQUARED else y
     y = y % 2 if loss is LOGISTIC else y
-    whole = loss.parts(margins, y)
+    whole = loss.gradient_hessian(margins, y)
     order = np.random.default_rng(1).permutation(len(y))
     for row in (slice(0, 1), slice(17, 18), slice(2, 9), slice(None, None, 7), order):
-        for found, expected in zip(loss.parts(margins[:, row], y[row]), whole, strict=True):
+        for found, expected in zip(
+            loss.gradient_hessian(margins[:, row], y[row]), whole, strict=True
+        ):
             np.testing.assert_array_equal(found, expected[:, row])
             np.testing.assert_array_equal(found, np.rint(found))  # integers
-    none, slopes = loss.parts(margins)
+    none, slopes = loss.gradient_hessian(margins)
     assert not none.any()
     np.testing.assert_array_equal(slopes, whole[1])
 
@@ -148,12 +166,12 @@ def test_slopes_are_the_derivatives_of_residuals(loss):
     margins, _ = some_margins(targets, n=500, seed=3)
     margins = np.clip(margins, -1900, 1900).astype(np.int64)  # a line is cut off at 2 UNIT
     y = np.zeros(500, dtype=np.intp)
-    step = UNIT // 32
+    step = MARGIN_UNIT // 32
     for target in range(targets):
         moved = margins.copy()
         moved[target] += step
-        change = (loss.mean(moved) - loss.mean(margins))[target] / step * UNIT
-        residuals, slopes = loss.parts(margins, y)
+        change = (loss.mean(moved) - loss.mean(margins))[target] / step * MARGIN_UNIT
+        residuals, slopes = loss.gradient_hessian(margins, y)
         outcome = y == target if targets > 1 else y
         scale = residuals[target] / (outcome - loss.mean(margins)[target])
         np.testing.assert_allclose(slopes[target], scale * change, atol=6)
@@ -166,12 +184,14 @@ def test_a_model_of_each_label_becomes_one_of_all():
     codes = np.array([rng.integers(0, size, 50) for size in features.sizes], dtype=np.int16)
     weights = rng.dirichlet(np.ones(50))
     for loss in losses():
-        scores = rng.normal(0, 0.5 * UNIT, (loss.n_targets, features.offsets[-1]))
-        model = Model(np.rint(scores).astype(int), np.full(loss.n_targets, 300), features.offsets)
-        rates = probabilities(model.margins(codes)) @ weights
+        scores = rng.normal(0, 0.5 * MARGIN_UNIT, (loss.n_targets, features.offsets[-1]))
+        model = AdditiveModel(
+            np.rint(scores).astype(int), np.full(loss.n_targets, 300), features.offsets
+        )
+        rates = probabilities(model.raw_predict(codes)) @ weights
         rates /= rates.sum() if loss.n_targets > 1 else 1
-        found = loss.converted(model, codes, weights)
-        np.testing.assert_allclose(loss.mean(found.margins(codes)) @ weights, rates, atol=2e-3)
+        found = loss.from_logistic(model, codes, weights)
+        np.testing.assert_allclose(loss.mean(found.raw_predict(codes)) @ weights, rates, atol=2e-3)
         assert found.scores.dtype == np.int64
 
 
@@ -186,7 +206,7 @@ class Naive:
         self.public_rows, self.stretch = public_rows, stretch
         self.seen = []
 
-    def learn(self, sums, slopes, variance, expected, sampling):
+    def update(self, sums, slopes, variance, expected, sampling):
         # residuals of earlier visits, less what was explained since, and slopes; by precision
         self.seen.append([np.array(sums), np.array(slopes), 1 / variance, np.zeros_like(sums)])
         weights = np.array([w for *_, w, _ in self.seen])
@@ -197,7 +217,7 @@ class Naive:
         H = (guess * expected + known) / (guess + weights.sum())
         H = self.stretch * np.maximum(H, 0.02 * expected + 0.05)
         found = self.average(left + H * self.scores, H, 1 / weights.sum() + sampling * H)
-        moved = np.clip(found, -MOST_SCORE, MOST_SCORE)
+        moved = np.clip(found, -MAX_SCORE, MAX_SCORE)
         for visit in self.seen:
             visit[3] = visit[3] + H * (moved - self.scores)
         self.scores = moved
@@ -209,7 +229,7 @@ class Naive:
         centers += [0 * self.first]
         found = []
         K = self.kernel
-        for center, scale in itertools.product(centers, SCALES):
+        for center, scale in itertools.product(centers, PRIOR_VARIANCES):
             evidence, means, covariances = 0.0, [], []
             for t in range(len(z)):
                 S = scale * np.outer(H[t], H[t]) * K + np.diag(noise[t])
@@ -230,7 +250,7 @@ class Naive:
         around = [m - mean for _, m, _ in found] + [-mean]
         for share, away in zip([*shares, 1 - shares.sum()], around, strict=True):
             self.covariance = self.covariance + share * away[:, :, None] * away[:, None]
-        scales = np.tile(SCALES, len(centers))
+        scales = np.tile(PRIOR_VARIANCES, len(centers))
         self.scales = list(zip(shares, scales, strict=False))
         return mean
 
@@ -252,19 +272,20 @@ class Naive:
 @pytest.mark.parametrize("guessed", [True, False])
 def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number, guessed):
     rng = np.random.default_rng(7)
-    kernel = smooth_kernel(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)
+    kernel = smoothing_prior(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)
     scores = begun * rng.normal(0, 0.4, (targets, 4))
     guess = scores + begun * guessed * rng.normal(0, 0.4, (targets, 4))
     public_rows = np.array([30.0, 12.0, 4.0, 0.0])
-    block = Block(kernel, scores, guess, public_rows, 1.2)
+    block = TermPosterior(kernel, scores, guess, public_rows, 1.2)
     naive = Naive(kernel, scores, guess, public_rows, 1.2)
     for variance in (30.0, 9.0, 100.0):
         expected = rng.uniform(5, 60, (targets, 4))
         sums, slopes = rng.normal(0, 25, (targets, 4)), expected * rng.uniform(0.5, 1.5, 4)
         for learner in (block, naive):
-            learner.learn(sums, slopes, variance, expected, 0.8)
+            learner.update(sums, slopes, variance, expected, 0.8)
         np.testing.assert_allclose(
-            block.risks(np.array([0.0, 0.02, 3.0])), [naive.risk(p, 0.8) for p in (0, 0.02, 3.0)]
+            block.expected_loss(np.array([0.0, 0.02, 3.0])),
+            [naive.risk(p, 0.8) for p in (0, 0.02, 3.0)],
         )
         np.testing.assert_allclose(block.scores, naive.scores, rtol=1e-8)
         np.testing.assert_allclose(block.covariance, naive.covariance, atol=1e-9)
@@ -276,15 +297,15 @@ def test_sums_that_say_nothing_leave_scores_near_nothing():
     expected, public_rows = np.full((1, 12), 200.0), np.full(12, 20.0)
     largest, gains = [], []
     for _ in range(50):
-        block = Block(np.eye(12), np.zeros((1, 12)), np.zeros((1, 12)), public_rows, 1.0)
+        block = TermPosterior(np.eye(12), np.zeros((1, 12)), np.zeros((1, 12)), public_rows, 1.0)
         noise = rng.normal(size=(2, 1, 12))
         sums = noise[0] * np.sqrt(400 + 0.8 * expected)
-        block.learn(sums, expected + 20 * noise[1], 400.0, expected, 0.8)
+        block.update(sums, expected + 20 * noise[1], 400.0, expected, 0.8)
         largest.append(np.abs(block.scores).max())
         gains.append(block.gain)
     assert np.median(largest) < 0.03  # the sums alone say about 0.2
     assert np.median(gains) < 0
-    block.learn(np.linspace(-900, 900, 12)[None], expected, 400.0, expected, 0.8)
+    block.update(np.linspace(-900, 900, 12)[None], expected, 400.0, expected, 0.8)
     assert block.gain > 10
     assert np.abs(block.scores).max() > 1
 
@@ -298,17 +319,17 @@ def test_steps_of_a_line_are_joined_to_that_line(seed, n_steps, slope):
     middles = np.array([ranks[step == k].mean() for k in range(n_steps)])
     line = 0.3 + (slope or 1.0) * ranks
     steps = (0.3 + (slope or 1.0) * middles)[step]
-    np.testing.assert_allclose(through_steps(steps, ranks), line, atol=1e-9)
+    np.testing.assert_allclose(piecewise_linear_guess(steps, ranks), line, atol=1e-9)
     same = np.full(len(step), 0.3)
-    assert through_steps(same, ranks).tolist() == same.tolist()
+    assert piecewise_linear_guess(same, ranks).tolist() == same.tolist()
 
 
 def test_one_label_alone_ends_somewhere():
-    block = Block(np.eye(2)[None], np.zeros((1, 2)), np.zeros((1, 2)), np.full(2, 9.0), 1.0)
+    block = TermPosterior(np.eye(2)[None], np.zeros((1, 2)), np.zeros((1, 2)), np.full(2, 9.0), 1.0)
     for _ in range(30):
         slopes = np.full((1, 2), 50.0)
-        block.learn(np.array([[500.0, -500.0]]), slopes, 1.0, slopes, 0.8)
-    np.testing.assert_allclose(block.scores, [[MOST_SCORE, -MOST_SCORE]])
+        block.update(np.array([[500.0, -500.0]]), slopes, 1.0, slopes, 0.8)
+    np.testing.assert_allclose(block.scores, [[MAX_SCORE, -MAX_SCORE]])
 
 
 # Shares of blocks
@@ -318,14 +339,14 @@ def test_one_label_alone_ends_somewhere():
 @given(st.integers(1, 3), st.randoms(use_true_random=False))
 def test_no_other_shares_have_less_risk(size, random):
     """Of all that could be given in units, for risks that are convex and fall."""
-    units = amounts(size)
+    units = allocation_grid(size)
     whole = int(units[-1])
     # slopes that rise to 0 or, sometimes, are 0 from the start
     slopes = [
         sorted(random.choice([0, -random.random() / u]) for u in units[1:]) for _ in range(size)
     ]
     risks = np.array([np.append(0, np.cumsum(line * np.diff(units))) for line in slopes])
-    shares = least_risk(risks, units)
+    shares = neyman_allocation(risks, units)
     assert sum(shares) == 1
 
     def risk(given):
@@ -337,9 +358,9 @@ def test_no_other_shares_have_less_risk(size, random):
 
 
 def test_a_share_is_none_or_enough_to_be_drawn():
-    units = amounts(40, 8)
+    units = allocation_grid(40, 8)
     risks = np.array([np.exp(-units / (10 + 30 * k)) for k in range(40)])
-    shares = least_risk(risks * np.geomspace(1e-6, 1, 40)[:, None], units)
+    shares = neyman_allocation(risks * np.geomspace(1e-6, 1, 40)[:, None], units)
     assert min(shares) == 0
     assert min(share for share in shares if share) >= Fraction(1, 8 * 40)
 
@@ -353,14 +374,14 @@ def numeric(*n_cuts, seed=0):
     for position, size in enumerate(n_cuts):
         column = Column(f"x{position}", np.arange(3.0), categorical=False)
         cuts = np.sort(rng.normal(size=size))
-        features.append(Feature(column, cuts, size + 2, np.empty(0, dtype=np.int16)))
-    return FeatureMap(tuple(features))
+        features.append(ColumnBins(column, cuts, size + 2, np.empty(0, dtype=np.int16)))
+    return Binner(tuple(features))
 
 
 def category():
     own = np.array([2, 0, 1, 2, 3], dtype=np.int16)
     column = Column("kind", np.array(["a", "b", "c"]), categorical=True)
-    return Feature(column, np.empty(0), 4, own)
+    return ColumnBins(column, np.empty(0), 4, own)
 
 
 def encoded_rows(n, seed=0, *, missing=0.2):
@@ -376,28 +397,28 @@ def encoded_rows(n, seed=0, *, missing=0.2):
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
     rng = np.random.default_rng(seed)
-    coarse = FeatureMap((*numeric(*rng.integers(0, 6, 2), seed=seed).features, category()))
+    coarse = Binner((*numeric(*rng.integers(0, 6, 2), seed=seed).columns, category()))
     public, X = encoded_rows(40, seed), encoded_rows(200, seed + 1)
-    finer = refined(coarse, public, np.full(40, 1 / 40))
+    finer = refine_bins(coarse, public, np.full(40, 1 / 40))
     if halved:
         features = []
-        for feature in finer.features:
+        for feature in finer.columns:
             cuts = np.union1d(feature.cuts, rng.normal(size=3))
             if feature.column.categorical:
                 cuts = feature.cuts
             size = feature.size + len(cuts) - len(feature.cuts)
-            features.append(Feature(feature.column, cuts, size, feature.own))
-        finer = FeatureMap(tuple(features))
+            features.append(ColumnBins(feature.column, cuts, size, feature.bin_of_category))
+        finer = Binner(tuple(features))
     old, new = coarse.encoded_codes(X), finer.encoded_codes(X)
     scores = rng.integers(-99, 99, (2, coarse.offsets[-1]))
-    found = carried(scores, coarse, finer)
+    found = refine_scores(scores, coarse, finer)
     for position in range(3):
         np.testing.assert_array_equal(
             scores[:, coarse.offsets[position] + old[position]],
             found[:, finer.offsets[position] + new[position]],
         )
-    asked = questions(coarse, coarse.encoded_codes(public))
-    same = carried_questions(asked, coarse, finer)
+    asked = candidate_splits(coarse, coarse.encoded_codes(public))
+    same = refine_splits(asked, coarse, finer)
     np.testing.assert_array_equal(asked.above(old.T), same.above(new.T))
     names = ("x0", "x1", "kind")
     assert [asked.describe(i, names) for i in range(len(asked))] == [
@@ -406,19 +427,19 @@ def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
 
 
 def halving(X, y, public, ledger, budget):
-    """Halving, and cells to begin with."""
+    """The splitter, and cells to begin with."""
     columns = tuple(Column(f"x{k}", np.arange(3.0), categorical=False) for k in range(X.shape[1]))
     schema = SimpleNamespace(columns=columns)
-    grid = feature_map(schema, public, None)
-    coded = CodedRows.encode(grid, [(X, y)], len(X), np.uint8)
-    rows = BoostingRows(schema, coded, public, len(X), len(public), np.arange(2))
-    return Halving(rows, rows.cut(4), LOGISTIC, ledger, budget, 0.8)
+    grid = make_binner(schema, public, None)
+    coded = FineBinnedRows.from_encoded(grid, [(X, y)], len(X), np.uint8)
+    rows = TrainingData(schema, coded, public, len(X), len(public), np.arange(2))
+    return BinSplitter(rows, rows.bin(4), LOGISTIC, ledger, budget, 0.8)
 
 
 def cells_are(cells, X, public):
     """Whether all rows are in the cells that their values are in."""
     for rows, codes in ((X, cells.codes(slice(None))), (public, cells.public_codes)):
-        np.testing.assert_array_equal(codes, cells.features.encoded_codes(rows))
+        np.testing.assert_array_equal(codes, cells.binner.encoded_codes(rows))
 
 
 def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
@@ -427,21 +448,21 @@ def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
     X[rng.random(20_000) < 0.1, 1] = np.nan
     public[:, 2] = rng.integers(0, 3, 300)  # numbers of few values are left alone
     y = (np.abs(X[:, 0] - 0.3) < 0.15).astype(int)
-    halves = halving(X, y, public, Ledger(30, 1e-6, 0), Budget(Fraction(100), pure=False))
-    before = halves.cells
-    assert halves.worth(20_000)
-    assert not halves.worth(20)
-    with Tape() as tape:
-        after = halves.run(np.zeros((1, 20_000), dtype=np.int32))
-    assert len(tape.uses) == LEVELS
+    halves = halving(X, y, public, Ledger(30, 1e-6, 0), StageBudget(Fraction(100), pure=False))
+    before = halves.data
+    assert halves.is_affordable(20_000)
+    assert not halves.is_affordable(20)
+    with Recorder() as tape:
+        after = halves.split(np.zeros((1, 20_000), dtype=np.int32))
+    assert len(tape.uses) == SPLIT_LEVELS
     cells_are(after, X, public)
-    cuts = [feature.cuts for feature in after.features.features]
-    for found, old in zip(cuts, before.features.features, strict=True):
+    cuts = [feature.cuts for feature in after.binner.columns]
+    for found, old in zip(cuts, before.binner.columns, strict=True):
         assert np.isin(old.cuts, found).all()
     assert min(abs(cuts[0] - 0.15).min(), abs(cuts[0] - 0.45).min()) < 0.03  # where the law jumps
-    assert len(cuts[0]) > len(before.features.features[0].cuts) + 4
-    assert len(cuts[1]) <= len(before.features.features[1].cuts) + 4  # nothing is there
-    np.testing.assert_array_equal(cuts[2], before.features.features[2].cuts)
+    assert len(cuts[0]) > len(before.binner.columns[0].cuts) + 4
+    assert len(cuts[1]) <= len(before.binner.columns[1].cuts) + 4  # nothing is there
+    np.testing.assert_array_equal(cuts[2], before.binner.columns[2].cuts)
 
 
 def test_halves_are_summed_row_by_row():
@@ -449,26 +470,26 @@ def test_halves_are_summed_row_by_row():
     X, public = rng.normal(size=(5000, 2)), rng.normal(size=(40, 2))
     X[:5, 0] = np.nan
     y, margins = rng.integers(0, 2, 5000), rng.integers(-3000, 3000, (1, 5000))
-    halves = halving(X, y, public, Ledger(30, 1e-6, 0), Budget(Fraction(1), pure=False))
-    cells = halves.cells
-    between, cuts = halves._between, []
+    halves = halving(X, y, public, Ledger(30, 1e-6, 0), StageBudget(Fraction(1), pure=False))
+    cells = halves.data
+    between, cuts = halves._candidate_cuts, []
 
     def noted(*args):
         cuts.append(between(*args))
         return cuts[-1]
 
-    halves._between = noted
-    with Tape() as tape:
-        found = halves.run(margins)
-    assert found.features.sizes != cells.features.sizes  # small noise cuts here and there
-    total = np.vstack([part.sum(axis=1) for part in LOGISTIC.parts(margins, y)])
+    halves._candidate_cuts = noted
+    with Recorder() as tape:
+        found = halves.split(margins)
+    assert found.binner.sizes != cells.binner.sizes  # small noise cuts here and there
+    total = np.vstack([part.sum(axis=1) for part in LOGISTIC.gradient_hessian(margins, y)])
     for use in tape.uses:
         # every column holds all rows once
         np.testing.assert_array_equal(use.answer.sum(axis=1), 2 * total[:, 0])
-        assert use.sensitivity.squared == 2 * LOGISTIC.moved.squared
-    first = tape.uses[0].answer[:, : 2 * cells.features.sizes[0]]
-    residuals = LOGISTIC.parts(margins, y)[0][0]
-    line, size = cells.codes(slice(None))[0], cells.features.sizes[0]
+        assert use.sensitivity.squared == 2 * LOGISTIC.sensitivity.squared
+    first = tape.uses[0].answer[:, : 2 * cells.binner.sizes[0]]
+    residuals = LOGISTIC.gradient_hessian(margins, y)[0][0]
+    line, size = cells.codes(slice(None))[0], cells.binner.sizes[0]
     above = X[:, 0] > np.append(cuts[0], np.inf)[line]
     expected = [np.bincount(line, residuals * side, minlength=size) for side in (~above, above)]
     np.testing.assert_array_equal(first[0].reshape(-1, 2), np.array(expected).T)
@@ -476,13 +497,15 @@ def test_halves_are_summed_row_by_row():
 
 def test_a_first_fit_has_noise_that_can_be_drawn_however_many_rows_there_are():
     least = min(round_shares(MAX_ROUNDS, pure=False))
-    cells = Strategy((ONE * np.eye(9, dtype=int),) * 20, (True,) * 20, ONE, HALF)
+    cells = HistogramStrategy(
+        (STRATEGY_UNIT * np.eye(9, dtype=int),) * 20, (True,) * 20, STRATEGY_UNIT, MAX_GRADIENT
+    )
     grown = 0
     for n, epsilon, m in itertools.product((10**6, 10**8, 10**11), (1e-5, 1e-3, 0.1, 10), (1, 1e6)):
-        budget = Budget(gaussian_mu_squared(Fraction(epsilon), Fraction(1e-12)), pure=False)
+        budget = StageBudget(gaussian_mu_squared(Fraction(epsilon), Fraction(1e-12)), pure=False)
         once = Sensitivity(20, 20)
-        if grows(budget, n, once):
-            part = budget.part(first_share(budget, n, m, once) * least)
+        if can_afford_boosting(budget, n, once):
+            part = budget.fraction(additive_share(budget, n, m, once) * least)
             assert drawable(part.event, cells.sensitivity(counts=True))
             grown += 1
     assert grown >= 12
@@ -496,8 +519,8 @@ def test_the_first_fit_has_the_share_at_which_precisions_add_up_to_most(n, m):
         first = noise / share + rows * (1 + MISMATCH * n / m)
         return 1 / first + 1 / (noise / (1 - share) + rows)
 
-    budget = Budget(Fraction(1), pure=False)
-    share = float(first_share(budget, n, m, Sensitivity(9, 9)))
+    budget = StageBudget(Fraction(1), pure=False)
+    share = float(additive_share(budget, n, m, Sensitivity(9, 9)))
     assert all(precision(share) >= precision(other) for other in (0.9 * share, 1.1 * share))
 
 
@@ -508,11 +531,11 @@ def test_public_rows_without_end_leave_every_row_in_a_cell(ends):
     X, public = rng.normal(size=(300, 2)), rng.normal(size=(60, 2))
     public[:20], public[40:] = ends
     X[:9, 0], X[9:20, 1] = np.nan, np.inf
-    budget = Budget(Fraction(1, 100), pure=False)
+    budget = StageBudget(Fraction(1, 100), pure=False)
     for seed in range(20):
         ledger = Ledger(30, 1e-6, seed)
         halves = halving(X, rng.integers(0, 2, 300), public, ledger, budget)
-        found = halves.run(np.zeros((1, 300), dtype=np.int32))
+        found = halves.split(np.zeros((1, 300), dtype=np.int32))
         cells_are(found, X, public)
-        assert (found.codes(slice(None)).max(axis=1) < found.features.sizes).all()
-        assert all(np.isfinite(f.cuts[1:-1]).all() for f in found.features.features)
+        assert (found.codes(slice(None)).max(axis=1) < found.binner.sizes).all()
+        assert all(np.isfinite(f.cuts[1:-1]).all() for f in found.binner.columns)

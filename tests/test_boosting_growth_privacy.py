@@ -1,4 +1,4 @@
-"""Growth: what one row moves, that all shares add up, and that nothing else tells of rows."""
+"""Newton boosting: what one row moves, that shares add up, and that nothing else tells of rows."""
 
 import copy
 import itertools
@@ -13,19 +13,19 @@ import pytest
 from skpublicdp import PrivacyBudget
 from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.accounting.events import DRAW_RATE
-from skpublicdp.boosting import SemiPrivateBoostingClassifier, door, growth, learner
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit, newton_boosting, training_data
+from skpublicdp.boosting.adaptive_bins import BinSplitter
 from skpublicdp.boosting.additive import AdditiveFit
-from skpublicdp.boosting.growth import Growth
-from skpublicdp.boosting.halving import Halving
-from skpublicdp.boosting.learner import Learner
+from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
+from skpublicdp.boosting.binned import encode_rows
+from skpublicdp.boosting.budget_split import StageBudget
+from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
-from skpublicdp.boosting.plan import Budget
-from skpublicdp.boosting.questions import questions, tree_cover
-from skpublicdp.boosting.rows import coded
-from skpublicdp.data.door import Dataset
+from skpublicdp.boosting.newton_boosting import NewtonBooster
+from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.ledger import Ledger
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_boosting_privacy import (
     PUBLIC,
     allowed,
@@ -62,12 +62,12 @@ def of_loss(name):
 
 
 def of_one_row(loss, outcomes, model, ledger):
-    """Growth on every table of one row."""
+    """The booster on every table of one row."""
     codes = every_row(FEATURES, 1)[0]
     weights = np.full(codes.shape[1], 1 / codes.shape[1])
     for position, y in itertools.product(range(codes.shape[1]), outcomes):
         cells = cells_of(FEATURES, codes[:, [position]], [y], codes)
-        yield Growth(model, cells, cells.margins(model), weights, 30.0, loss, ledger, 0.8)
+        yield NewtonBooster(model, cells, cells.margins(model), weights, 30.0, loss, ledger, 0.8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,10 +76,10 @@ def test_no_row_moves_a_visit_by_more_than_the_noise_is_for(name):
     pure = name.endswith("pure")
     closest = 0.0
     for model in some_models(FEATURES, loss.n_targets):
-        with Tape() as tape:
-            budget = Budget(Fraction(1), pure)
+        with Recorder() as tape:
+            budget = StageBudget(Fraction(1), pure)
             for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0 if pure else 1e-6, 0)):
-                grown.visit(0, budget)
+                grown.update_term(0, budget)
         answers = [use.answer for use in tape.uses]
         most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
         assert most <= allowed(tape.uses[0], pure) <= tape.uses[0].spread
@@ -93,16 +93,16 @@ def test_no_row_moves_what_a_tree_explains_by_more_than_its_draw_is_for(name, de
     loss, outcomes = of_loss(name)
     codes = every_row(FEATURES, 1)[0]
     labels = np.arange(max(2, loss.n_targets))
-    asked = questions(FEATURES, codes)[np.array([0, 3])]
+    asked = candidate_splits(FEATURES, codes)[np.array([0, 3])]
     cover = tree_cover(asked, codes, ("a", "b"), labels, depth)
     furthest = 0
     # of models with scores no margin is certain, and every residual is as long as can be
     for model in itertools.islice(some_models(FEATURES, loss.n_targets), 3):
         explained = []
-        with Tape(itertools.repeat(())) as tape, pytest.MonkeyPatch.context() as patch:
+        with Recorder(itertools.repeat(())) as tape, pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(cover), "hypothesis", lambda self, path: None)
             for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0, 0)):
-                grown._draw(cover, Budget(Fraction(1), pure=True), np.arange(1))
+                grown._draw(cover, StageBudget(Fraction(1), pure=True), np.arange(1))
         for use in tape.uses:
             # one row is in one leaf, so all there is to its trees is the label of this one
             explained += [member(use.answer, some_path(depth, [0, 1], code)) for code in labels]
@@ -125,13 +125,13 @@ def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
         cells = cells_of(FEATURES, codes, y, public)
         weights = np.full(public.shape[1], 1 / public.shape[1])
         margins = cells.margins(model)
-        grown = Growth(model, cells, margins, weights, 30.0, loss, Ledger(9, 0, 0), 0.8)
+        grown = NewtonBooster(model, cells, margins, weights, 30.0, loss, Ledger(9, 0, 0), 0.8)
         labels = np.arange(max(2, loss.n_targets))
-        cover = tree_cover(questions(FEATURES, public), public, ("a", "b"), labels, depth)
+        cover = tree_cover(candidate_splits(FEATURES, public), public, ("a", "b"), labels, depth)
         chosen = rng.permutation(700)[:500]
-        with Tape() as tape:
-            tree = grown._draw(cover, Budget(Fraction(9), pure=True), chosen)
-        residuals, _ = loss.parts(model.margins(codes[:, chosen]), y[chosen])
+        with Recorder() as tape:
+            tree = grown._draw(cover, StageBudget(Fraction(9), pure=True), chosen)
+        residuals, _ = loss.gradient_hessian(model.raw_predict(codes[:, chosen]), y[chosen])
         if loss.n_targets == 1:
             residuals = np.vstack([-residuals, residuals])
         of_row = residuals.sum(axis=0) - residuals  # for each label
@@ -199,35 +199,37 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         """Also what public rows, and where the budget goes, may depend on."""
         with pytest.MonkeyPatch.context() as patch:
             steps, ended = [], []
-            for kind, method in ((Growth, "visit"), (Halving, "run")):
+            for kind, method in ((NewtonBooster, "update_term"), (BinSplitter, "split")):
                 noted(patch, kind, method, steps)
-            patch.setattr(Growth, "model", property(lambda self: ended.append(self) or true(self)))
+            patch.setattr(
+                NewtonBooster, "model", property(lambda self: ended.append(self) or true(self))
+            )
             clf, seen = watched(*args, **kwargs)
         (grown,) = ended
         # margins that private rows have are those of the model
-        codes = grown._cells.codes(slice(None))
-        np.testing.assert_array_equal(grown._margins, clf._model.margins(codes))
+        codes = grown._data.codes(slice(None))
+        np.testing.assert_array_equal(grown._margins, clf._model.raw_predict(codes))
         X = np.concatenate(encoded)
         encoded.clear()
-        np.testing.assert_array_equal(codes, grown._cells.features.encoded_codes(X))
+        np.testing.assert_array_equal(codes, grown._data.binner.encoded_codes(X))
         trees.append([len(tree.scores[0]) for tree in clf.trees_])
         return clf, seen + pickle.dumps(steps)
 
-    true = Growth.model.fget
+    true = NewtonBooster.model.fget
     encoded = []
 
     def noting(grid, dtype, X, y):
         encoded.append(X)
-        return coded(grid, dtype, X, y)
+        return encode_rows(grid, dtype, X, y)
 
     def noting_private(self, *args):
-        encoded.append(self.in_memory()[0])
+        encoded.append(self.to_arrays()[0])
         return codes(self, *args)
 
     codes = Dataset.codes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Dataset, "codes", noting_private)
-        patch.setattr(door, "coded", noting)
+        patch.setattr(training_data, "encode_rows", noting)
         clf, uses = neighbours_compared(watch=watch, **options)
     names = Counter(use.name for use in uses)
     assert names["noisy sums of residuals and slopes over cells"] >= 2
@@ -244,7 +246,7 @@ def noted(patch, kind, method, steps):
     true = getattr(kind, method)
 
     def noting(self, *args):
-        steps.append((method, [arg for arg in args if isinstance(arg, int | Budget)]))
+        steps.append((method, [arg for arg in args if isinstance(arg, int | StageBudget)]))
         return true(self, *args)
 
     patch.setattr(kind, method, noting)
@@ -280,25 +282,31 @@ def test_private_rows_are_not_kept():
 def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **parameters):
     """Return the uses of a fit whose decisions are made as if what is released had led to them."""
     X, y = some_rows(5, n, n_classes)
-    learn, evenness, visit = AdditiveFit.learn, Learner._evenness, Growth.visit
+    learn, class_balance, update_term = (
+        AdditiveFit.update,
+        BoostingFit._noisy_class_balance,
+        NewtonBooster.update_term,
+    )
     rounds, explained = itertools.count(1), itertools.cycle(gains)
 
     def learned(self, noisy):
         learn(self, noisy)
         self.drift, self.drifted = (9.0, True) if unlike else (1.0, False)
-        self.stopped = next(rounds) == stop
+        self.overshot = next(rounds) == stop
 
-    def visited(self, which, budget):
-        found = copy.copy(visit(self, which, budget))
+    def updated(self, term, budget):
+        found = copy.copy(update_term(self, term, budget))
         found.gain = next(explained)
         return found
 
-    with pytest.MonkeyPatch.context() as patch, Tape() as tape:
-        patch.setattr(AdditiveFit, "learn", learned)
-        patch.setattr(Learner, "_evenness", lambda *args: (evenness(*args), even)[1])
-        patch.setattr(Growth, "visit", visited)
+    with pytest.MonkeyPatch.context() as patch, Recorder() as tape:
+        patch.setattr(AdditiveFit, "update", learned)
+        patch.setattr(
+            BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
+        )
+        patch.setattr(NewtonBooster, "update_term", updated)
         if worth is not None:
-            patch.setattr(Halving, "worth", lambda *args: worth)
+            patch.setattr(BinSplitter, "is_affordable", lambda *args: worth)
         fitted(X, y, n_classes=n_classes, **{"public": PUBLIC[:25], **parameters})
     return tape.uses
 
@@ -352,16 +360,18 @@ def test_a_budget_is_charged_no_less_than_growth_spends(accountant):
 
 def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
     """Shares that add up to more than the whole end in an error, not in a release."""
-    monkeypatch.setattr(learner, "HALVING_SHARE", Fraction(-1, 2))
+    monkeypatch.setattr(fit, "BIN_SPLIT_SHARE", Fraction(-1, 2))
     with pytest.raises(PrivacyBudgetError, match="more was asked for than the ledger"):
         fitted(*some_rows(1), epsilon=100_000)
 
 
 def test_noise_that_is_too_loud_to_be_drawn_is_not_asked_for(monkeypatch):
     """Where parts of an equal share are too small for a visit, blocks get whole ones or none."""
-    found, shares = [], Growth._shares
-    monkeypatch.setattr(growth, "drawable", lambda *args: False)
-    monkeypatch.setattr(Growth, "_shares", lambda *args: found.append(shares(*args)) or found[-1])
+    found, shares = [], NewtonBooster._allocate
+    monkeypatch.setattr(newton_boosting, "drawable", lambda *args: False)
+    monkeypatch.setattr(
+        NewtonBooster, "_allocate", lambda *args: found.append(shares(*args)) or found[-1]
+    )
     fitted(*some_rows(1, 150), epsilon=400)
     assert found
     for each in found:
@@ -374,21 +384,21 @@ def test_trees_are_drawn_on_random_rows_whatever_order_these_are_in():
     X, y = some_rows(5, 150)
     order = np.random.default_rng(0).permutation(150)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(growth, "TREE_ROWS", 64)
-        visit = Growth.visit
+        patch.setattr(newton_boosting, "TREE_SAMPLE_ROWS", 64)
+        update_term = NewtonBooster.update_term
         patch.setattr(
-            Growth,
-            "visit",
-            lambda self, *args: SimpleNamespace(gain=9.0 if visit(self, *args) else 0.0),
+            NewtonBooster,
+            "update_term",
+            lambda self, *args: SimpleNamespace(gain=9.0 if update_term(self, *args) else 0.0),
         )
-        with Tape() as tape:
+        with Recorder() as tape:
             fitted(X, y, epsilon=4000)
         places = np.argsort(order)
         outcomes = [
             np.sort(places[use.outcome]) if use.kind == "subset" else use.outcome
             for use in tape.uses
         ]
-        with Tape(outcomes) as again:
+        with Recorder(outcomes) as again:
             fitted(X[order], y[order], epsilon=4000)
     subsets = tape.uses_of("subset")
     assert len(subsets) > 3

@@ -13,28 +13,34 @@ from scipy.stats import binom, multivariate_normal
 
 from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting import halves as module
-from skpublicdp.boosting import stages
-from skpublicdp.boosting.door import read_rows
-from skpublicdp.boosting.features import feature_map
-from skpublicdp.boosting.halves import SCALES, UNLIKELY, compare, halves, tendencies
-from skpublicdp.boosting.learner import Learner
-from skpublicdp.boosting.plan import (
-    LEAST_SHARE,
-    LOOK_SHARE,
-    LOOKS_TO_SUMS,
-    LOUDEST_LOOK,
-    MOST_LOOK_SHARE,
-    RATE_SHARE,
-    Budget,
-    look_share,
-    moments_budget,
+from skpublicdp.boosting import covariate_shift as module
+from skpublicdp.boosting import fit_steps
+from skpublicdp.boosting.binner import make_binner
+from skpublicdp.boosting.budget_split import (
+    CLASS_COUNT_SHARE,
+    MAX_SHIFT_FRACTION,
+    MAX_SHIFT_NOISE,
+    MAX_SHIFT_SHARE,
+    MIN_HISTOGRAM_SHARE,
+    MIN_SHIFT_SHARE,
+    StageBudget,
+    make_stage_budget,
+    shift_share,
 )
-from skpublicdp.boosting.posterior import PublicDesign
+from skpublicdp.boosting.covariate_shift import (
+    MIN_SHIFT_EVIDENCE,
+    TILT_VARIANCES,
+    estimate_shift,
+    median_split_indicators,
+    shift_features,
+)
+from skpublicdp.boosting.fit import BoostingFit
+from skpublicdp.boosting.posterior import WeightedPublicRows
+from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.binning import cut_points
 from skpublicdp.exceptions import DriftWarning
 from skpublicdp.ledger import Ledger
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_boosting_privacy import grid
 
 LOOK = "noisy counts of halves of columns"
@@ -46,10 +52,10 @@ def table(sizes, seed=0, m=40, *, categorical=False):
     features = grid(*sizes)
     if categorical:
         columns = [SimpleNamespace(column=SimpleNamespace(categorical=True), size=k) for k in sizes]
-        features = SimpleNamespace(features=columns, offsets=features.offsets)
+        features = SimpleNamespace(columns=columns, offsets=features.offsets)
     codes = np.array([rng.integers(0, size, m) for size in sizes], dtype=np.int16)
     weights = rng.dirichlet(np.full(m, 5.0))
-    return features, PublicDesign(grid(*sizes).indicators(codes), weights, 500)
+    return features, WeightedPublicRows(grid(*sizes).indicators(codes), weights, 500)
 
 
 @pytest.mark.parametrize("categorical", [False, True])
@@ -58,7 +64,7 @@ def test_a_half_is_the_part_of_its_column_next_to_one_half(categorical):
         sizes = (2, 3, 5)
         features, design = table(sizes, seed, m=4 + seed, categorical=categorical)
         shares = design.weights @ design.X
-        chosen = halves(features, design)
+        chosen = median_split_indicators(features, design)
         assert set(np.unique(chosen)) == {0, 1}
         for row in chosen:
             (position,) = {
@@ -76,23 +82,28 @@ def test_a_half_is_the_part_of_its_column_next_to_one_half(categorical):
 
 def test_a_column_with_one_cell_has_no_halves():
     X = grid(3, 2).indicators(np.array([[1, 1, 1], [0, 1, 0]], dtype=np.int16))
-    design = PublicDesign(X, np.full(3, 1 / 3), 9)
-    np.testing.assert_array_equal(halves(grid(3, 2), design), [[0, 0, 0, 1, 0]])
-    assert halves(grid(3), PublicDesign(X[:, :3], design.weights, 9)).shape == (0, 3)
+    design = WeightedPublicRows(X, np.full(3, 1 / 3), 9)
+    np.testing.assert_array_equal(median_split_indicators(grid(3, 2), design), [[0, 0, 0, 1, 0]])
+    assert median_split_indicators(
+        grid(3), WeightedPublicRows(X[:, :3], design.weights, 9)
+    ).shape == (
+        0,
+        3,
+    )
 
 
 def test_tendencies_are_ranks_and_categories():
     schema_column = SimpleNamespace(categorical=False, n_categories=0)
     numbers = np.array([[3.0], [np.nan], [1.0], [3.0], [7.0]])
-    features = feature_map(SimpleNamespace(columns=[schema_column]), numbers, 4)
+    features = make_binner(SimpleNamespace(columns=[schema_column]), numbers, 4)
     X = features.indicators(features.encoded_codes(numbers))
-    found = tendencies(features, X, numbers)
+    found = shift_features(features, X, numbers)
     ranks = (np.array([2.5, 1.0, 2.5, 4.0]) - 0.5) / 4
     np.testing.assert_allclose(found[[0, 2, 3, 4], 0], np.log(ranks / (1 - ranks)))
     np.testing.assert_array_equal(found[1], [0, 1])
     np.testing.assert_array_equal(found[[0, 2, 3, 4], 1], 0)
     categories, design = table((3,), categorical=True)
-    np.testing.assert_array_equal(tendencies(categories, design.X, np.zeros((40, 1))), design.X)
+    np.testing.assert_array_equal(shift_features(categories, design.X, np.zeros((40, 1))), design.X)
 
 
 def bent(seed=0, m=400, n=20_000, bend=(0.8, 0.0, -0.6)):
@@ -101,16 +112,16 @@ def bent(seed=0, m=400, n=20_000, bend=(0.8, 0.0, -0.6)):
     x = rng.normal(size=(m, 3))
     features, weights = grid(8, 8, 8), np.full(m, 1 / m)
     codes = np.array([np.searchsorted(np.quantile(c, np.arange(1, 8) / 8), c) for c in x.T])
-    design = PublicDesign(features.indicators(codes.astype(np.int16)), weights, n)
+    design = WeightedPublicRows(features.indicators(codes.astype(np.int16)), weights, n)
     true = np.exp(x @ bend)
-    chosen = halves(features, design)
+    chosen = median_split_indicators(features, design)
     counts = n * (true / true.sum()) @ design.X @ chosen.T
     return x, design, chosen, counts, true / true.sum()
 
 
 def test_weights_follow_what_bent_the_rows():
     x, design, chosen, counts, true = bent()
-    found = compare(design, chosen, x, counts, 100.0, UNLIKELY)
+    found = estimate_shift(design, chosen, x, counts, 100.0, MIN_SHIFT_EVIDENCE)
     assert found.drift > 5
     assert found.weights.sum() == pytest.approx(1)
     np.testing.assert_allclose(found.weights @ design.X @ chosen.T, counts / design.n, atol=0.02)
@@ -118,19 +129,21 @@ def test_weights_follow_what_bent_the_rows():
     np.testing.assert_allclose(fit, [0.8, 0.0, -0.6], atol=0.15)
     assert np.corrcoef(found.weights, true)[0, 1] > 0.9
     # what is weighed already needs no more of it
-    again = compare(PublicDesign(design.X, true, design.n), chosen, x, counts, 100.0, UNLIKELY)
+    again = estimate_shift(
+        WeightedPublicRows(design.X, true, design.n), chosen, x, counts, 100.0, MIN_SHIFT_EVIDENCE
+    )
     assert again.weights is None
     assert again.drift < 0.1
 
 
 def test_weights_go_on_from_those_so_far():
     x, design, chosen, counts, true = bent()
-    design = PublicDesign(design.X, true, design.n)
-    loud = compare(design, chosen, x, counts, 1e12, -np.inf)
+    design = WeightedPublicRows(design.X, true, design.n)
+    loud = estimate_shift(design, chosen, x, counts, 1e12, -np.inf)
     np.testing.assert_allclose(loud.weights, true, rtol=1e-3)
     # and none is lost for good: logarithms are taken of them
-    dropped = PublicDesign(design.X, np.where(np.arange(400) < 40, 0, true), design.n)
-    assert compare(dropped, chosen, x, counts, 1e12, -np.inf).weights.min() > 0
+    dropped = WeightedPublicRows(design.X, np.where(np.arange(400) < 40, 0, true), design.n)
+    assert estimate_shift(dropped, chosen, x, counts, 1e12, -np.inf).weights.min() > 0
 
 
 def test_evidence_is_that_of_gaussian_shifts():
@@ -143,12 +156,12 @@ def test_evidence_is_that_of_gaussian_shifts():
     moved = (Z - shares).T @ (design.weights[:, None] * (x - design.weights @ x))
     density = [
         multivariate_normal(shares, chance + s * moved @ moved.T).logpdf(counts / n)
-        for s in (0.0, *SCALES)
+        for s in (0.0, *TILT_VARIANCES)
     ]
     evidence = max(density[1:]) - density[0]
     assert evidence > 0
     for factor, weighed in ((1 - 1e-6, True), (1 + 1e-6, False)):
-        found = compare(design, chosen, x, counts, variance, factor * evidence)
+        found = estimate_shift(design, chosen, x, counts, variance, factor * evidence)
         assert (found.weights is not None) == weighed
 
 
@@ -164,7 +177,7 @@ def test_the_gradient_of_the_loss(monkeypatch):
         return minimize(function, start, **options)
 
     monkeypatch.setattr(module, "minimize", checking)
-    compare(design, chosen, x, counts, 100.0, UNLIKELY)
+    estimate_shift(design, chosen, x, counts, 100.0, MIN_SHIFT_EVIDENCE)
     assert len(checked) == 2
 
 
@@ -174,11 +187,11 @@ def test_rows_of_the_same_population_are_seldom_weighed():
         rng = np.random.default_rng(seed)
         codes = rng.integers(0, 4, (6, 200)).astype(np.int16)
         features = grid(*6 * [4])
-        design = PublicDesign(features.indicators(codes), np.full(200, 1 / 200), 3000)
-        chosen = halves(features, design)
+        design = WeightedPublicRows(features.indicators(codes), np.full(200, 1 / 200), 3000)
+        chosen = median_split_indicators(features, design)
         private = features.indicators(rng.integers(0, 4, (6, 3000)).astype(np.int16))
         counts = (private @ chosen.T).sum(axis=0) + rng.normal(0, 150, 6)
-        found = compare(design, chosen, codes.T - 1.5, counts, 150.0**2, UNLIKELY)
+        found = estimate_shift(design, chosen, codes.T - 1.5, counts, 150.0**2, MIN_SHIFT_EVIDENCE)
         weighed += found.weights is not None
         drifts.append(found.drift)
     assert weighed <= binom.isf(1e-6, runs, 0.03)
@@ -188,7 +201,7 @@ def test_rows_of_the_same_population_are_seldom_weighed():
 def test_rows_that_no_weights_make_alike_are_left_as_they_are():
     x, design, chosen, _, _ = bent(m=100)
     counts = np.where(np.arange(3) == 1, 0.5, 0.999) * design.n
-    found = compare(design, chosen, x[:, [1, 1, 1]] ** 3, counts, 1.0, UNLIKELY)
+    found = estimate_shift(design, chosen, x[:, [1, 1, 1]] ** 3, counts, 1.0, MIN_SHIFT_EVIDENCE)
     assert found.weights is None
     assert found.drifted
     assert found.drift > 5
@@ -210,24 +223,24 @@ def test_weighted_cuts_are_those_of_repeated_rows():
 
 def test_a_look_costs_what_it_needs_and_no_more():
     for pure in (False, True):
-        budget = Budget(Fraction(1, 1000), pure)
+        budget = StageBudget(Fraction(1, 1000), pure)
         once = Sensitivity(12, 12)
         sizes = [0, *np.geomspace(100, 10**8, 60).astype(int).tolist()]
-        found = [look_share(budget, n, once) for n in sizes]
+        found = [shift_share(budget, n, once) for n in sizes]
         assert found[:2] == [None, None]
         shares = [share for share in found if share is not None]
         assert shares == sorted(shares, reverse=True)
-        assert shares[-1] == LOOK_SHARE
+        assert shares[-1] == MIN_SHIFT_SHARE
         assert len(set(shares)) > 1
         for n, share in zip(sizes, found, strict=True):
             if share is not None:
-                assert LOOK_SHARE <= share <= MOST_LOOK_SHARE
-                deviation = np.sqrt(budget.part(share).variance(once)) / n
-                assert deviation <= LOUDEST_LOOK * (1 + 1e-6)
+                assert MIN_SHIFT_SHARE <= share <= MAX_SHIFT_SHARE
+                deviation = np.sqrt(budget.fraction(share).variance(once)) / n
+                assert deviation <= MAX_SHIFT_NOISE * (1 + 1e-6)
         # of persons with four rows there are as good as a fourth
         fourfold = Ledger(1, rows_per_person=4).for_person(once)
-        assert [look_share(budget, 4 * n, fourfold) for n in sizes] == found
-    assert look_share(Budget(Fraction(1), pure=False), 1000, Sensitivity(0, 0)) is None
+        assert [shift_share(budget, 4 * n, fourfold) for n in sizes] == found
+    assert shift_share(StageBudget(Fraction(1), pure=False), 1000, Sensitivity(0, 0)) is None
 
 
 def biased_rows(n=3000, m=300, strength=4.0, seed=0):
@@ -255,7 +268,7 @@ def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
     assert len(looks(clf)) == 2
     assert clf.drift_ > 1.6
     names = [m.name for m in clf.privacy_.mechanisms]
-    sums = [k for k, name in enumerate(names) if "sums of residuals over cells" in name]
+    sums = [k for k, name in enumerate(names) if "gradient histogram" in name]
     assert max(k for k, name in enumerate(names) if name == LOOK) < min(sums)
     # cells are where private rows are: of the public ones, three quarters are in the last cells
     below = clf.shapes_[0].shares[: len(clf.shapes_[0].cuts) // 2]
@@ -272,8 +285,8 @@ def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
 def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
     X, y, X_public = biased_rows()
     clf = SemiPrivateBoostingClassifier(epsilon=0.4, random_state=0)
-    fit = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
-    fit._budget = moments_budget(Ledger.of(clf), trees=False)
+    fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.of(clf))
+    fit._budget = make_stage_budget(Ledger.of(clf), trees=False)
     weights = np.random.default_rng(0).dirichlet(np.full(300, 5.0), size=2)
     seen = []
 
@@ -281,24 +294,26 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         seen.append((design.weights, unlikely))
         position = len(seen) - 1
         seen_unlike = position < len(found)
-        return module.Look(2.0 + position, weights[position] if seen_unlike else None, seen_unlike)
+        return module.ShiftEstimate(
+            2.0 + position, weights[position] if seen_unlike else None, seen_unlike
+        )
 
-    monkeypatch.setattr(stages, "compare", compared)
-    with Tape() as tape:
-        look, spent = fit._look(Fraction(1))
-    share = look_share(fit._budget, len(X), Sensitivity(4, 4))
+    monkeypatch.setattr(fit_steps, "estimate_shift", compared)
+    with Recorder() as tape:
+        look, spent = fit._estimate_shift(Fraction(1))
+    share = shift_share(fit._budget, len(X), Sensitivity(4, 4))
     looks = 2 if found else 1
     assert spent == looks * share
     assert spent == sum(use.event.mu_squared for use in tape.uses) / fit._budget.amount
     assert look.drift == 2.0
     np.testing.assert_array_equal(look.weights, weights[len(found) - 1] if found else None)
-    assert [unlikely for _, unlikely in seen] == [UNLIKELY, 0.0][:looks]
+    assert [unlikely for _, unlikely in seen] == [MIN_SHIFT_EVIDENCE, 0.0][:looks]
     for (used, _), wanted in zip(seen[1:], weights, strict=False):
         np.testing.assert_array_equal(used, wanted)
     # no more than may be spent
     seen.clear()
-    assert fit._look(share * 3 / 2)[1] == share
-    assert fit._look(share / 2) == (None, 0)
+    assert fit._estimate_shift(share * 3 / 2)[1] == share
+    assert fit._estimate_shift(share / 2) == (None, 0)
 
 
 @pytest.mark.parametrize(("columns", "n"), [(15, 530), (22, 672), (30, 740), (4, 3000)])
@@ -309,11 +324,13 @@ def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
     X_public = (rng.normal(size=(200, columns)) > 0).astype(float)
     y = (X[:, :3].sum(axis=1) + rng.normal(size=n) > 1.5).astype(int)
     weights = rng.dirichlet(np.full(200, 5.0))
-    monkeypatch.setattr(stages, "compare", lambda *args: module.Look(3.0, weights, True))
+    monkeypatch.setattr(
+        fit_steps, "estimate_shift", lambda *args: module.ShiftEstimate(3.0, weights, True)
+    )
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
-    fit = Learner(read_rows(clf, X, y, X_public=X_public), Ledger.of(clf))
-    with Tape() as tape:
-        fit.moments(trees=True)
+    fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.of(clf))
+    with Recorder() as tape:
+        fit.fit_additive(trees=True)
     # a draw of a plan counts as ε² / 4
     amounts = [use.cost**2 / 4 if use.kind == "draw" else use.event.mu_squared for use in tape.uses]
     shares = [
@@ -324,9 +341,9 @@ def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
     assert sum(share for _, share in shares) <= 1
     assert looks
     sums = [share for name, share in shares if "over cells" in name]
-    assert min(sums) >= LEAST_SHARE
+    assert min(sums) >= MIN_HISTOGRAM_SHARE
     later = sum(taken_by_trees(name, share) for name, share in shares)
-    assert sum(looks) <= LOOKS_TO_SUMS * (1 - RATE_SHARE - later)
+    assert sum(looks) <= MAX_SHIFT_FRACTION * (1 - CLASS_COUNT_SHARE - later)
 
 
 def taken_by_trees(name, share):

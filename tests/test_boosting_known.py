@@ -8,9 +8,15 @@ from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.boosting import additive
-from skpublicdp.boosting.door import read_rows
-from skpublicdp.boosting.known import averaged, blended, conditioned, starts, trusted
-from skpublicdp.boosting.posterior import PublicDesign, Scores
+from skpublicdp.boosting.posterior import GaussianPosterior, WeightedPublicRows
+from skpublicdp.boosting.public_labels import (
+    evidence_weights,
+    laplace_approximation,
+    mix_gaussians,
+    mix_models,
+    warm_starts,
+)
+from skpublicdp.boosting.training_data import read_training_data
 
 RNG = np.random.default_rng(0)
 
@@ -18,7 +24,7 @@ RNG = np.random.default_rng(0)
 def belief(size, seed=0):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(size, size))
-    return Scores(rng.normal(size=size), root @ root.T + 0.1 * np.eye(size))
+    return GaussianPosterior(rng.normal(size=size), root @ root.T + 0.1 * np.eye(size))
 
 
 @pytest.mark.parametrize("trust", [0.1, 1.0])
@@ -33,7 +39,7 @@ def test_the_mode_and_its_curvature(trust, spread):
         likelihood = np.append(X.T @ miss, miss.sum())
         return precision @ (point - before.mean) + trust * likelihood
 
-    found = conditioned(before, X, outcomes, trust)
+    found = laplace_approximation(before, X, outcomes, trust)
     np.testing.assert_allclose(slope(found.mean), 0, atol=1e-6)
     curvature = approx_fprime(found.mean, slope, 1e-7)
     np.testing.assert_allclose(np.linalg.inv(found.covariance), curvature, rtol=1e-3, atol=1e-3)
@@ -42,8 +48,8 @@ def test_the_mode_and_its_curvature(trust, spread):
 def test_no_trust_and_no_rows_leave_the_belief():
     before = belief(4)
     for found in (
-        conditioned(before, RNG.normal(size=(9, 3)), np.ones(9), 0.0),
-        conditioned(before, np.empty((0, 3)), np.empty(0), 1.0),
+        laplace_approximation(before, RNG.normal(size=(9, 3)), np.ones(9), 0.0),
+        laplace_approximation(before, np.empty((0, 3)), np.empty(0), 1.0),
     ):
         np.testing.assert_allclose(found.mean, before.mean)
         np.testing.assert_allclose(found.covariance, before.covariance)
@@ -51,7 +57,7 @@ def test_no_trust_and_no_rows_leave_the_belief():
 
 def test_beliefs_are_averaged_like_a_mixture():
     beliefs, weights = [belief(3, seed) for seed in range(3)], np.array([0.25, 0.7, 0.05])
-    found = averaged(beliefs, weights)
+    found = mix_gaussians(beliefs, weights)
     pairs = [*zip(weights, beliefs, strict=True)]
     second = sum(w * (b.covariance + np.outer(b.mean, b.mean)) for w, b in pairs)
     np.testing.assert_allclose(found.mean, sum(w * b.mean for w, b in pairs))
@@ -60,9 +66,11 @@ def test_beliefs_are_averaged_like_a_mixture():
 
 
 def test_evidence_tells_how_far_to_believe():
-    assert trusted(np.array([-1e3])).tolist() == [1.0]
-    np.testing.assert_allclose(trusted(np.full(4, 700.0)), [1 / 2, 1 / 6, 1 / 6, 1 / 6])
-    np.testing.assert_allclose(trusted(np.array([0, -1e3, np.log(6), -1e3])), [1 / 3, 0, 2 / 3, 0])
+    assert evidence_weights(np.array([-1e3])).tolist() == [1.0]
+    np.testing.assert_allclose(evidence_weights(np.full(4, 700.0)), [1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    np.testing.assert_allclose(
+        evidence_weights(np.array([0, -1e3, np.log(6), -1e3])), [1 / 3, 0, 2 / 3, 0]
+    )
 
 
 def rows(n, seed):
@@ -80,19 +88,21 @@ def test_what_a_model_may_begin_with():
     """A model for each trust, from rows whose labels say which; and any mean of them."""
     clf = SemiPrivateBoostingClassifier(classes=[0, 1, 2])
     labels = np.digitize(PUBLIC[:, 0], [-0.5, 0.5])
-    read = read_rows(clf, X, np.digitize(X[:, 0], [-0.5, 0.5]), X_public=PUBLIC, y_public=labels)
-    cells = read.cut(12)
-    design = PublicDesign(
-        cells.features.indicators(cells.public_codes), np.full(300, 1 / 300), len(X)
+    read = read_training_data(
+        clf, X, np.digitize(X[:, 0], [-0.5, 0.5]), X_public=PUBLIC, y_public=labels
     )
-    begin = starts(cells.features, design, 3, read.known)
-    (none,) = starts(cells.features, design, 3, None)
+    cells = read.bin(12)
+    design = WeightedPublicRows(
+        cells.binner.indicators(cells.public_codes), np.full(300, 1 / 300), len(X)
+    )
+    begin = warm_starts(cells.binner, design, 3, read.public_labels)
+    (none,) = warm_starts(cells.binner, design, 3, None)
     assert len(begin) == 4
     for start in (none, begin[0]):
         assert not start.model.scores.any()
         assert not any(of_column.any() for of_column in start.covariances)
     found = [
-        (start.model.margins(cells.public_codes).argmax(axis=0) == labels).mean()
+        (start.model.raw_predict(cells.public_codes).argmax(axis=0) == labels).mean()
         for start in begin[1:]
     ]
     assert found == sorted(found)
@@ -100,12 +110,12 @@ def test_what_a_model_may_begin_with():
     before, after = (np.trace(start.covariances[0][0]) for start in (begin[1], begin[3]))
     assert 0 < after < before  # labels that are believed more tell more
     for place, weights in enumerate(np.eye(4)):
-        one = blended(begin, weights)
+        one = mix_models(begin, weights)
         np.testing.assert_array_equal(one.model.scores, begin[place].model.scores)
         np.testing.assert_allclose(one.covariances[2], begin[place].covariances[2], atol=1e-12)
-    half = blended([begin[0], begin[3]], np.array([0.5, 0.5]))
+    half = mix_models([begin[0], begin[3]], np.array([0.5, 0.5]))
     np.testing.assert_allclose(half.model.scores, begin[3].model.scores / 2, atol=0.5)
-    column = slice(*cells.features.offsets[:2])
+    column = slice(*cells.binner.offsets[:2])
     apart = begin[3].model.scores[1, column] / (2 * 1024)
     mixed = begin[3].covariances[0][1] / 2 + np.outer(apart, apart)
     np.testing.assert_allclose(half.covariances[0][1], mixed, atol=0.01)
@@ -178,7 +188,7 @@ def test_right_labels_help_and_wrong_ones_do_nothing():
 def test_without_trust_labels_change_nothing(monkeypatch, parameters):
     """They are in no sum that is released."""
     without = decisions(**parameters)
-    monkeypatch.setattr(additive, "TRUSTS", (0.0, 0.0))
+    monkeypatch.setattr(additive, "POWER_PRIORS", (0.0, 0.0))
     np.testing.assert_array_equal(decisions(PUBLIC_Y, **parameters), without)
 
 
@@ -200,10 +210,10 @@ def test_three_labels_and_outcomes():
 
 
 def test_the_mode_is_found_where_newton_alone_would_overshoot():
-    before = Scores(np.zeros(2), np.diag([400.0, 400.0]))
+    before = GaussianPosterior(np.zeros(2), np.diag([400.0, 400.0]))
     X = np.linspace(-1, 1, 40)[:, None]
     outcomes = (X[:, 0] > 0.1).astype(float)
-    found = conditioned(before, X, outcomes, 1.0)
+    found = laplace_approximation(before, X, outcomes, 1.0)
 
     def negative(point):
         margins = X[:, 0] * point[0] + point[1]

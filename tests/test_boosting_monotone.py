@@ -15,23 +15,23 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
 )
+from skpublicdp.boosting.bin_splits import BinSplits, apply_tree
+from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.boosting.monotone import (
-    column_order,
-    constrained,
-    read_directions,
-    tree_order,
+    isotonic_projection,
+    monotone_leaf_projection,
+    project_monotone,
+    validate_monotonic_cst,
 )
-from skpublicdp.boosting.questions import Questions, leaves
-from skpublicdp.boosting.scores import Model
-from skpublicdp.data.columns import build_schema
-from skpublicdp.data.frames import Table
+from skpublicdp.data.schema import build_schema
+from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.trees import DecisionTree
 from tests.test_boosting_privacy import grid
 
 SIZES = [5, 4, 3]  # of three columns of numbers; the last cell of each is for missing values
 CELLS = np.array(list(itertools.product(*map(range, SIZES)))).T
-QUESTIONS = [
+MAX_SPLITS_OF_DEPTH = [
     *(
         (column, code + 1, size - 2)
         for column, size in enumerate(SIZES)
@@ -42,9 +42,9 @@ QUESTIONS = [
 
 
 def tree_of(nodes):
-    asked = np.array([QUESTIONS[node] for node in nodes]).T
+    asked = np.array([MAX_SPLITS_OF_DEPTH[node] for node in nodes]).T
     texts = np.array([["yes", "no"]] * len(nodes), dtype=object)
-    splits = Questions(asked[0], asked[1], asked[2], texts)
+    splits = BinSplits(asked[0], asked[1], asked[2], texts)
     public = PublicSample(np.zeros((1, 3)), np.arange(2), ("a", "b", "c"))
     return DecisionTree(splits, np.zeros(len(nodes) + 1, dtype=np.intp), public)
 
@@ -57,7 +57,7 @@ def keeps(values, direction, column):
 
 trees = st.integers(1, 3).flatmap(
     lambda depth: st.lists(
-        st.integers(0, len(QUESTIONS) - 1), min_size=2**depth - 1, max_size=2**depth - 1
+        st.integers(0, len(MAX_SPLITS_OF_DEPTH) - 1), min_size=2**depth - 1, max_size=2**depth - 1
     )
 )
 directions = st.lists(st.integers(-1, 1), min_size=3, max_size=3).map(np.array)
@@ -68,8 +68,8 @@ def test_leaves_are_projected_onto_all_monotone_trees(nodes, wanted, seed):
     tree, rng = tree_of(nodes), np.random.default_rng(seed)
     n = len(nodes) + 1
     scores, variances = rng.normal(size=n), rng.uniform(0.1, 2, n)
-    leaf = leaves(tree.splits, list(CELLS))
-    order = tree_order(tree, SIZES, wanted)
+    leaf = apply_tree(tree.splits, list(CELLS))
+    order = monotone_leaf_projection(tree, SIZES, wanted)
     found = scores if order is None else order(scores, variances)
     for column in range(3):
         assert keeps(np.rint(50 * found)[leaf], wanted[column], column)
@@ -98,10 +98,10 @@ def test_leaves_are_projected_onto_all_monotone_trees(nodes, wanted, seed):
 def test_cells_of_a_column(size, direction, seed):
     rng = np.random.default_rng(seed)
     scores, variances = rng.normal(size=size), rng.uniform(0.1, 2, size)
-    found = column_order(direction)(scores, variances)
+    found = isotonic_projection(direction)(scores, variances)
     assert (direction * np.diff(found[:-1]) >= 0).all()
     assert found[-1] == scores[-1]  # of missing values
-    np.testing.assert_allclose(column_order(direction)(found, variances), found)
+    np.testing.assert_allclose(isotonic_projection(direction)(found, variances), found)
     weights = 1 / variances[:-1]
     assert weights @ found[:-1] == pytest.approx(weights @ scores[:-1])
 
@@ -114,20 +114,22 @@ def test_models_are_monotone_exactly(drawn, wanted, seed):
     found = tuple(tree_of(nodes) for nodes in drawn)
     scores = rng.integers(-2000, 2000, (1, sum(SIZES)))
     leaf_scores = tuple(rng.integers(-2000, 2000, (1, len(tree.leaves))) for tree in found)
-    model = Model(scores, np.array([7]), features.offsets, found, leaf_scores)
+    model = AdditiveModel(scores, np.array([7]), features.offsets, found, leaf_scores)
     public = np.array([rng.integers(0, size, 30) for size in SIZES])
     blocks = [*SIZES, *(len(tree.leaves) for tree in found)]
     covariances = [np.diag(rng.uniform(0.1, 2, size))[None] for size in blocks]
     for known in ([], covariances[:3], covariances):
-        after = constrained(model, features, public, wanted, known)
-        margins = after.margins(CELLS)[0]
+        after = project_monotone(model, features, public, wanted, known)
+        margins = after.raw_predict(CELLS)[0]
         for column in range(3):
             assert keeps(margins, wanted[column], column)
-        assert abs(after.margins(public).mean() - model.margins(public).mean()) <= 0.5
-        again = constrained(after, features, public, wanted, known)
-        np.testing.assert_allclose(again.margins(CELLS), after.margins(CELLS), atol=len(blocks))
+        assert abs(after.raw_predict(public).mean() - model.raw_predict(public).mean()) <= 0.5
+        again = project_monotone(after, features, public, wanted, known)
+        np.testing.assert_allclose(
+            again.raw_predict(CELLS), after.raw_predict(CELLS), atol=len(blocks)
+        )
         if not wanted.any():
-            np.testing.assert_array_equal(margins, model.margins(CELLS)[0])
+            np.testing.assert_array_equal(margins, model.raw_predict(CELLS)[0])
 
 
 # Fits
@@ -214,11 +216,11 @@ def test_true_constraints_do_no_harm():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"town": 1}, "monotonic_cst must name columns of X; got 'town', which is none"),
-        ({3: 1}, "monotonic_cst must name columns of X; got 3, which is none"),
-        ([1, 0], r"hold one for each of 3 columns, of the values .*; got \[1, 0\]"),
-        ([1, [0], 0], r"hold one for each of 3 columns, of the values .*; got \[1, \[0\], 0\]"),
-        ({"age": 2}, r"hold one for each of 3 columns, of the values .*; got \{'age': 2\}"),
+        ({"town": 1}, "monotonic_cst must name columns of X; 'town' is not one of them"),
+        ({3: 1}, "monotonic_cst must name columns of X; 3 is not one of them"),
+        ([1, 0], r"a sequence of 3 values, one per column, .*; got \[1, 0\]"),
+        ([1, [0], 0], r"a sequence of 3 values, one per column, .*; got \[1, \[0\], 0\]"),
+        ({"age": 2}, r"a sequence of 3 values, one per column, .*; got \{'age': 2\}"),
         ({"job": 1}, "must be 0 for categorical columns; column job is one"),
     ],
 )
@@ -236,7 +238,7 @@ def test_errors(given, message):
 )
 def test_columns_are_given_by_name_by_position_or_all_of_them(given):
     schema = build_schema(Table(PUBLIC), [Table(PUBLIC)], nullable=True)
-    assert read_directions(given, schema).tolist() == [1, 0, -1]
+    assert validate_monotonic_cst(given, schema).tolist() == [1, 0, -1]
 
 
 def test_three_labels_have_no_direction():

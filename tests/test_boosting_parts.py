@@ -11,34 +11,34 @@ from scipy.special import expit, ndtri, softmax
 from skpublicdp.accounting import Draw, Either, Gaussian, Steps, gaussian_mu_squared, plan_delta
 from skpublicdp.boosting import posterior, strategy
 from skpublicdp.boosting.additive import AdditiveFit
-from skpublicdp.boosting.drift import expected_shares, tilt
-from skpublicdp.boosting.plan import (
-    ATTEMPTS,
+from skpublicdp.boosting.budget_split import (
+    CLASS_COUNT_SHARE,
     LEAF_SHARE,
     MAX_ROUNDS,
-    MAX_VOTES,
-    RATE_SHARE,
-    Budget,
-    added_up,
-    choose_attempt,
-    moments_budget,
-    n_measured,
+    MAX_TREES,
+    TREE_TRIALS,
+    StageBudget,
+    basic_composition_is_better,
+    choose_trial,
+    make_stage_budget,
+    n_measured_trees,
     n_rounds,
-    n_votes,
-    quality,
+    n_voting_trees,
     round_shares,
-    vote_rate,
+    signal_to_noise,
+    vote_step,
 )
+from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
 from skpublicdp.boosting.posterior import (
     MISMATCH,
-    PublicDesign,
-    Release,
-    Scores,
-    kernels,
-    smoothness,
-    update,
+    GaussianPosterior,
+    NoisyStatistic,
+    WeightedPublicRows,
+    fit_prior_variances,
+    gauss_newton_update,
+    prior_covariances,
 )
-from skpublicdp.boosting.votes import _leaf_scores
+from skpublicdp.boosting.private_trees import _leaf_values
 from skpublicdp.ledger import Ledger
 from tests.test_boosting_privacy import grid
 
@@ -49,7 +49,7 @@ N, M = 500, 40
 def design(seed=0, n=N, m=M):
     rng = np.random.default_rng(seed)
     codes = np.array([rng.integers(0, size, m) for size in FEATURES.sizes], dtype=np.int16)
-    return PublicDesign(FEATURES.indicators(codes), rng.dirichlet(np.full(m, 5.0)), n)
+    return WeightedPublicRows(FEATURES.indicators(codes), rng.dirichlet(np.full(m, 5.0)), n)
 
 
 def some_release(at, seed=0):
@@ -58,13 +58,13 @@ def some_release(at, seed=0):
     margins = 0.5 * rng.normal(size=len(at.X))
     covariance = np.diag(rng.uniform(50, 100, 4))
     scale = rng.uniform(0.5, 1, len(at.X))
-    return Release(rng.normal(0, 30, 4), covariance, at.X @ A.T, scale, expit(margins))
+    return NoisyStatistic(rng.normal(0, 30, 4), covariance, at.X @ A.T, scale, expit(margins))
 
 
 def some_belief(at, seed=0):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(at.X.shape[1] + 1,) * 2) / 3
-    return Scores(rng.normal(0, 0.3, len(root)), root @ root.T + 0.1 * np.eye(len(root)))
+    return GaussianPosterior(rng.normal(0, 0.3, len(root)), root @ root.T + 0.1 * np.eye(len(root)))
 
 
 def expected_sums(at, release, point, offset=0.0):
@@ -76,7 +76,7 @@ def expected_sums(at, release, point, offset=0.0):
 def test_one_step_is_gaussian_conditioning():
     at, offset = design(), np.random.default_rng(3).normal(size=M)
     release, belief = some_release(at), some_belief(at)
-    found, evidence = update(belief, at, release, offset, steps=1)
+    found, evidence = gauss_newton_update(belief, at, release, offset, steps=1)
     # the joint Gaussian distribution of scores and sums, its Jacobian by finite differences
     H = approx_fprime(belief.mean, lambda p: expected_sums(at, release, p, offset), 1e-7)
     probability = expit(belief.margins(at.X) + offset)
@@ -101,7 +101,7 @@ def test_one_step_is_gaussian_conditioning():
 def test_steps_end_where_the_posterior_is_highest():
     at = design(n=50)
     release, belief = some_release(at), some_belief(at)
-    found, _ = update(belief, at, release, steps=60)
+    found, _ = gauss_newton_update(belief, at, release, steps=60)
     q = expit(found.margins(at.X))
     mismatch = 1 + MISMATCH * at.n * at.concentration
     own = at.n * mismatch * at.weights * q * (1 - q) * release.scale**2
@@ -120,11 +120,14 @@ def test_steps_end_where_the_posterior_is_highest():
 
 def test_a_constant_column_costs_nothing():
     """It would raise the noise of all others, and tells no more than the sum of all rows."""
-    found = strategy.smooth_strategy(
+    found = strategy.optimised_strategy(
         grid(3), np.array([1.0, 0.0, 0.0]), [np.eye(3)], 30.0, 100.0, 200.0
     )
     assert not found.blocks[0].any()
-    assert found.sensitivity(counts=True).squared == (2 * strategy.HALF * found.every) ** 2
+    assert (
+        found.sensitivity(counts=True).squared
+        == (2 * strategy.MAX_GRADIENT * found.total_weight) ** 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,12 +135,14 @@ def test_a_constant_column_costs_nothing():
     [
         (
             posterior,
-            lambda at: smoothness(kernels(FEATURES, at), at, some_release(at), 0.4),
+            lambda at: fit_prior_variances(
+                prior_covariances(FEATURES, at), at, some_release(at), 0.4
+            ),
         ),
         (
             strategy,
-            lambda at: strategy.smooth_strategy(
-                FEATURES, at.weights @ at.X, kernels(FEATURES, at), 30.0, 100.0, 200.0
+            lambda at: strategy.optimised_strategy(
+                FEATURES, at.weights @ at.X, prior_covariances(FEATURES, at), 30.0, 100.0, 200.0
             ),
         ),
     ],
@@ -161,7 +166,7 @@ def test_gradients(monkeypatch, module, run):
 def test_weights_of_public_rows_are_the_nearest_that_explain_counts():
     rng = np.random.default_rng(0)
     base = rng.dirichlet(np.full(7, 5.0))
-    at = PublicDesign(np.eye(7), base, 300)
+    at = WeightedPublicRows(np.eye(7), base, 300)
     Z = rng.normal(size=(7, 3))
     counts, variance = 300 * Z.T @ softmax(rng.normal(size=7)), 200.0
 
@@ -170,18 +175,20 @@ def test_weights_of_public_rows_are_the_nearest_that_explain_counts():
         left = counts - 300 * Z.T @ w
         return w @ np.log(w / base) / (base @ base) + left @ left / (2 * variance)
 
-    found = tilt(at, Z, counts, variance)
+    found = calibrate_weights(at, Z, counts, variance)
     best = minimize(loss, np.zeros(7), method="BFGS", options={"gtol": 1e-8})
     np.testing.assert_allclose(found.weights, softmax(best.x), atol=1e-5)
     assert found.weights.sum() == pytest.approx(1)
     # with little noise counts are met, with much nothing is learned
-    np.testing.assert_allclose(300 * Z.T @ tilt(at, Z, counts, 1e-3).weights, counts, atol=1e-2)
-    np.testing.assert_allclose(tilt(at, Z, counts, 1e12).weights, base, atol=1e-5)
+    np.testing.assert_allclose(
+        300 * Z.T @ calibrate_weights(at, Z, counts, 1e-3).weights, counts, atol=1e-2
+    )
+    np.testing.assert_allclose(calibrate_weights(at, Z, counts, 1e12).weights, base, atol=1e-5)
 
 
 def test_expected_shares_are_those_of_public_rows():
     at = design()
-    shares = expected_shares(FEATURES, at)
+    shares = expected_bin_shares(FEATURES, at)
     np.testing.assert_allclose(shares, at.weights @ at.X)
     for start, stop in zip(FEATURES.offsets[:-1], FEATURES.offsets[1:], strict=True):
         assert shares[start:stop].sum() == pytest.approx(1)
@@ -189,12 +196,12 @@ def test_expected_shares_are_those_of_public_rows():
 
 def test_rows_without_weight_do_not_count():
     at = design()
-    kept = PublicDesign(at.X[:15], np.full(15, 1 / 15), N)
-    padded = PublicDesign(at.X, np.where(np.arange(M) < 15, 1 / 15, 0), N)
-    assert kept.size == pytest.approx(padded.size) == pytest.approx(15)
-    measured = strategy.cell_strategy(FEATURES, at.X, pure=False)
+    kept = WeightedPublicRows(at.X[:15], np.full(15, 1 / 15), N)
+    padded = WeightedPublicRows(at.X, np.where(np.arange(M) < 15, 1 / 15, 0), N)
+    assert kept.effective_size == pytest.approx(padded.effective_size) == pytest.approx(15)
+    measured = strategy.identity_strategy(FEATURES, at.X, pure=False)
     counts = [
-        AdditiveFit(FEATURES, rows, measured, 1, pure=False)._public_counts()
+        AdditiveFit(FEATURES, rows, measured, 1, pure=False)._expected_bin_counts()
         for rows in (kept, padded)
     ]
     np.testing.assert_allclose(*counts)
@@ -213,24 +220,27 @@ def test_rules_are_monotone():
             shares = round_shares(rounds, pure=pure)
             assert sum(shares) == 1
             assert rounds == 1 or shares == sorted(shares)
-    pure = [n_votes(Budget(Fraction(e), pure=True), 1000, 20.0) for e in (1e-4, 0.1, 1, 10, 1e4)]
+    pure = [
+        n_voting_trees(StageBudget(Fraction(e), pure=True), 1000, 20.0)
+        for e in (1e-4, 0.1, 1, 10, 1e4)
+    ]
     assert pure == sorted(pure)
-    assert (pure[0], pure[-1]) == (1, MAX_VOTES)
-    measured = [n_measured(found) for found in (0.0, 50.0, 100.0, 1e3, 1e9)]
+    assert (pure[0], pure[-1]) == (1, MAX_TREES)
+    measured = [n_measured_trees(found) for found in (0.0, 50.0, 100.0, 1e3, 1e9)]
     assert measured == sorted(measured)
-    assert (measured[:2], measured[-1]) == ([1, 1], MAX_VOTES)
+    assert (measured[:2], measured[-1]) == ([1, 1], MAX_TREES)
     for is_pure in (True, False):
-        rates = [vote_rate(count, pure=is_pure) for count in range(1, MAX_VOTES + 1)]
+        rates = [vote_step(count, pure=is_pure) for count in range(1, MAX_TREES + 1)]
         assert all(0 < rate <= 0.4 for rate in rates)
         total = [count * rate for count, rate in enumerate(rates, 1)]
         assert is_pure or all(one <= other + 1e-9 for one, other in pairwise(total))
-    assert quality(Budget(Fraction(1), pure=True), 100, 0.0) == 0.0
-    assert [choose_attempt(q) for q in (8.9, 9.0, 13.0)] == [None, ATTEMPTS[1], ATTEMPTS[0]]
+    assert signal_to_noise(StageBudget(Fraction(1), pure=True), 100, 0.0) == 0.0
+    assert [choose_trial(q) for q in (8.9, 9.0, 13.0)] == [None, TREE_TRIALS[1], TREE_TRIALS[0]]
 
 
 def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
     def amount(epsilon, delta, trees):
-        return moments_budget(Ledger(epsilon, delta), trees=trees).amount
+        return make_stage_budget(Ledger(epsilon, delta), trees=trees).amount
 
     for trees in (True, False):
         amounts = [amount(epsilon, 1e-6, trees) for epsilon in (0.1, 1, 5)]
@@ -238,13 +248,18 @@ def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
         assert amounts == sorted(amounts)
         whole = gaussian_mu_squared(Fraction(5), Fraction(1, 10**6))
         assert 0.95 * whole < amounts[2] <= whole
-    assert moments_budget(Ledger(2), trees=False) == Budget(Fraction(2), pure=True)
+    assert make_stage_budget(Ledger(2), trees=False) == StageBudget(Fraction(2), pure=True)
 
 
 def test_few_votes_share_epsilon_and_many_are_as_many_as_can_be():
     ledger = Ledger(1, 1e-6)
-    assert [added_up(ledger, count) for count in (1, 4, 7, 32)] == [True, True, False, False]
-    assert added_up(Ledger(1), 1000)
+    assert [basic_composition_is_better(ledger, count) for count in (1, 4, 7, 32)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert basic_composition_is_better(Ledger(1), 1000)
     for count in (1, 4, 7, 32):  # whatever the rule says, no draw has less than by adding up
         assert ledger.equal_draws(count) >= Fraction(1, count)
 
@@ -253,24 +268,24 @@ def test_few_votes_share_epsilon_and_many_are_as_many_as_can_be():
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(5)])
-@pytest.mark.parametrize("attempt", ATTEMPTS)
+@pytest.mark.parametrize("attempt", TREE_TRIALS)
 def test_the_plan_holds_however_late_the_choice_of_a_tree_is_made(attempt, epsilon):
     delta = Fraction(1, 10**6)
-    amount = moments_budget(Ledger(epsilon, delta), trees=True).amount
+    amount = make_stage_budget(Ledger(epsilon, delta), trees=True).amount
 
     def tree(part):
-        drawn = Budget(part * (1 - LEAF_SHARE), pure=False).draw
+        drawn = StageBudget(part * (1 - LEAF_SHARE), pure=False).draw
         return [drawn, Gaussian(part * LEAF_SHARE)]
 
-    probe, rest = attempt.probe, attempt.rest
+    probe, rest = attempt.first, attempt.second
     last = Either((Gaussian(amount * rest), Steps(tree(amount * rest))))
     trees = Steps((*tree(amount * probe), last))
-    for before in (Fraction(0), RATE_SHARE, Fraction(1, 4), 1 - probe - rest):
+    for before in (Fraction(0), CLASS_COUNT_SHARE, Fraction(1, 4), 1 - probe - rest):
         then = Steps((Gaussian(amount * (1 - probe - rest - before)), trees))
         options = Either((Gaussian(amount * (1 - before)), then))
         cost = plan_delta(Steps((Gaussian(amount * before), options)), epsilon)
         assert cost <= delta * 1.005
-    assert attempt != ATTEMPTS[0] or cost > delta * 0.97
+    assert attempt != TREE_TRIALS[0] or cost > delta * 0.97
 
 
 def test_a_draw_costs_as_much_as_some_noise():
@@ -280,8 +295,8 @@ def test_a_draw_costs_as_much_as_some_noise():
     middle = np.linspace(-30, 30, 2001)
     for epsilon in (0.01, 0.5, 2.0, 8.0):
         mu_squared = Fraction(epsilon) ** 2 * Fraction(355, 113) / 8  # just above π/8
-        budget = Budget(mu_squared, pure=False)
-        assert epsilon * (1 - 1e-3) < budget.draw_like_noise.epsilon < epsilon
+        budget = StageBudget(mu_squared, pure=False)
+        assert epsilon * (1 - 1e-3) < budget.draw_as_gaussian.epsilon < epsilon
         # two points whose log-odds are ε apart are the worst, and those around 1/2 most of all
         gap = normal(middle + epsilon / 2) - normal(middle - epsilon / 2)
         assert gap.max() <= np.sqrt(float(mu_squared)) * (1 + 1e-9)
@@ -294,12 +309,12 @@ def test_a_draw_costs_as_much_as_some_noise():
 
 def test_leaves_are_expected_to_be_of_the_label_that_was_drawn():
     own = np.array([True, False, True])
-    at = PublicDesign(np.eye(3), np.full(3, 1 / 3), 300)
+    at = WeightedPublicRows(np.eye(3), np.full(3, 1 / 3), 300)
     half = np.full(3, 0.5)
 
     def scores(total, variance, doubted=False):
-        released = Release(np.array(total), variance * np.eye(3), at.X, half, half)
-        return _leaf_scores(at, [released], np.zeros((1, 3)), own[None], doubted=doubted)
+        released = NoisyStatistic(np.array(total), variance * np.eye(3), at.X, half, half)
+        return _leaf_values(at, [released], np.zeros((1, 3)), own[None], doubted=doubted)
 
     found = scores([0.0, 0.0, 0.0], 1e12)  # sums that say nothing
     assert (np.sign(found.scores[0]) == [1, -1, 1]).all()

@@ -30,25 +30,37 @@ from skpublicdp.accounting import (
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.boosting import rows as coded_rows
-from skpublicdp.boosting import stages
+from skpublicdp.boosting import binned, fit_steps
 from skpublicdp.boosting.additive import AdditiveFit
-from skpublicdp.boosting.features import Feature, FeatureMap
-from skpublicdp.boosting.halves import Look
-from skpublicdp.boosting.known import Start
-from skpublicdp.boosting.learner import Learner
-from skpublicdp.boosting.moments import moment_table, release
-from skpublicdp.boosting.posterior import PublicDesign, kernels
-from skpublicdp.boosting.questions import questions, tree_cover
-from skpublicdp.boosting.rows import Cells, CodedRows
-from skpublicdp.boosting.scores import HALF, LIMIT, UNIT, Model, nothing, residuals, weights
-from skpublicdp.boosting.strategy import ONE, Strategy, cell_strategy, smooth_strategy
-from skpublicdp.boosting.votes import HEAVIEST, Voters, leaf_sums
-from skpublicdp.data.columns import Column
+from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
+from skpublicdp.boosting.binned import BinnedData, FineBinnedRows
+from skpublicdp.boosting.binner import Binner, ColumnBins
+from skpublicdp.boosting.covariate_shift import ShiftEstimate
+from skpublicdp.boosting.fit import BoostingFit
+from skpublicdp.boosting.histograms import gradient_histogram, measure
+from skpublicdp.boosting.model import (
+    MARGIN_UNIT,
+    MAX_GRADIENT,
+    MAX_MARGIN,
+    AdditiveModel,
+    boosting_weights,
+    null_model,
+    scaled_gradients,
+)
+from skpublicdp.boosting.posterior import WeightedPublicRows, prior_covariances
+from skpublicdp.boosting.private_trees import MAX_ROW_WEIGHT, PrivateTreeBooster, leaf_gradients
+from skpublicdp.boosting.public_labels import WarmStart
+from skpublicdp.boosting.strategy import (
+    STRATEGY_UNIT,
+    HistogramStrategy,
+    identity_strategy,
+    optimised_strategy,
+)
+from skpublicdp.data.schema import Column
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
 from tests.helpers import assert_private
-from tests.kit import Tape
+from tests.kit import Recorder
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning"),
@@ -65,8 +77,8 @@ def grid(*sizes):
     for position, size in enumerate(sizes):
         cuts = np.arange(size - 2) + 0.5
         column = Column(f"x{position}", np.arange(size - 1.0), categorical=False)
-        features.append(Feature(column, cuts, size, np.empty(0, dtype=np.int16)))
-    return FeatureMap(tuple(features))
+        features.append(ColumnBins(column, cuts, size, np.empty(0, dtype=np.int16)))
+    return Binner(tuple(features))
 
 
 def cells_of(features, codes, y, public=None):
@@ -74,10 +86,10 @@ def cells_of(features, codes, y, public=None):
     public = codes if public is None else public
     parts = []
     for lines, of in ((codes, np.asarray(y)), (public, np.zeros(public.shape[1]))):
-        rows = CodedRows(features, lines.shape[1], of.dtype)
+        rows = FineBinnedRows(features, lines.shape[1], of.dtype)
         rows.columns[:], rows.y[:] = [line.astype(np.uint8) for line in lines], of
         parts.append(rows)
-    return Cells(features, *parts)
+    return BinnedData(features, *parts)
 
 
 def every_row(features, n_classes):
@@ -89,7 +101,7 @@ def every_row(features, n_classes):
 def some_tree(features, n_classes, seed):
     codes = every_row(features, 1)[0]
     classes = np.arange(n_classes)
-    cover = tree_cover(questions(features, codes), codes, features.names, classes, depth=2)
+    cover = tree_cover(candidate_splits(features, codes), codes, features.names, classes, depth=2)
     draw = np.random.default_rng(seed).integers
     sides = [(int(draw(len(cover.splits))), tuple(draw(n_classes, size=2))) for _ in range(2)]
     return cover.hypothesis((0, tuple(sides)))
@@ -97,27 +109,33 @@ def some_tree(features, n_classes, seed):
 
 def some_models(features, n_targets):
     """The first model; random ones, some certain of a label; one with a tree."""
-    yield nothing(features.offsets, n_targets)
+    yield null_model(features.offsets, n_targets)
     generator = np.random.default_rng(0)
     for size in (1, 5, 40):
-        scores = np.rint(generator.normal(0, size * UNIT, (n_targets, features.offsets[-1] + 1)))
-        model = Model(scores[:, 1:].astype(int), scores[:, 0].astype(int), features.offsets)
+        scores = np.rint(
+            generator.normal(0, size * MARGIN_UNIT, (n_targets, features.offsets[-1] + 1))
+        )
+        model = AdditiveModel(scores[:, 1:].astype(int), scores[:, 0].astype(int), features.offsets)
         yield model
-    leaf_scores = generator.integers(-LIMIT, LIMIT, (n_targets, 4))
+    leaf_scores = generator.integers(-MAX_MARGIN, MAX_MARGIN, (n_targets, 4))
     yield model.with_tree(some_tree(features, max(2, n_targets), 0), leaf_scores)
 
 
 def strategies(features, pure):
     codes = every_row(features, 1)[0]
     X = features.indicators(codes)
-    yield cell_strategy(features, X, pure=pure)
-    yield cell_strategy(features, features.indicators(codes[:, codes.max(axis=0) < 2]), pure=pure)
-    design = PublicDesign(X, np.full(len(X), 1 / len(X)), 1000)
-    prior = kernels(features, design)
-    yield smooth_strategy(features, design.weights @ X, prior, 10.0, 250.0, 300.0)
+    yield identity_strategy(features, X, pure=pure)
+    yield identity_strategy(
+        features, features.indicators(codes[:, codes.max(axis=0) < 2]), pure=pure
+    )
+    design = WeightedPublicRows(X, np.full(len(X), 1 / len(X)), 1000)
+    prior = prior_covariances(features, design)
+    yield optimised_strategy(features, design.weights @ X, prior, 10.0, 250.0, 300.0)
     generator = np.random.default_rng(1)
-    blocks = tuple(generator.integers(-ONE, ONE, (3, size)) for size in features.sizes)
-    yield Strategy(blocks, (False,) * len(blocks), 7, HALF)
+    blocks = tuple(
+        generator.integers(-STRATEGY_UNIT, STRATEGY_UNIT, (3, size)) for size in features.sizes
+    )
+    yield HistogramStrategy(blocks, (False,) * len(blocks), 7, MAX_GRADIENT)
 
 
 def moved(one, other, pure):
@@ -149,12 +167,12 @@ def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(pure, n_classes, co
     for strategy in strategies(features, pure):
         most = 0
         for model in some_models(features, targets):
-            with Tape() as tape:
+            with Recorder() as tape:
                 for row in range(len(y)):
-                    table = moment_table(
+                    table = gradient_histogram(
                         model, cells_of(features, codes[:, [row]], y[[row]]), pure=pure
                     )
-                    release(table, strategy, of_one(pure), rich_ledger(), counts=counts)
+                    measure(table, strategy, of_one(pure), rich_ledger(), counts=counts)
             spread = tape.uses[0].spread
             answers = [use.answer for use in tape.uses]
             most = max(most, *(moved(a, b, pure) for a, b in itertools.combinations(answers, 2)))
@@ -178,11 +196,11 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
     for cell_by_cell, strategy in zip((True, False), strategies(features, pure), strict=False):
         most = 0
         for model in itertools.islice(some_models(features, 1), 2):
-            with Tape() as tape:
+            with Recorder() as tape:
                 for rows in map(list, everybody):
                     cells = cells_of(features, codes[:, rows], y[rows])
-                    table = moment_table(model, cells, pure=pure)
-                    release(table, strategy, of_one(pure), rich_ledger(2), counts=counts)
+                    table = gradient_histogram(model, cells, pure=pure)
+                    measure(table, strategy, of_one(pure), rich_ledger(2), counts=counts)
             answers = np.array([use.answer.ravel() for use in tape.uses])
             away = answers[:, None] - answers
             most = max(most, int((np.abs(away) if pure else away**2).sum(axis=2).max()))
@@ -192,14 +210,14 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
 
 @given(
     arrays(np.int64, st.tuples(st.integers(1, 3), st.integers(1, 4)), elements=st.integers(-5, 5)),
-    st.integers(0, 3 * HALF),
+    st.integers(0, 3 * MAX_GRADIENT),
     st.booleans(),
     st.booleans(),
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_the_bound_is_the_least_one_for_a_column(block, weight, pure, counts):
-    strategy = Strategy((block,), (False,), 0, weight)
-    ends = [sign * HALF * target for sign in (-1, 1) for target in np.eye(2, dtype=int)]
+    strategy = HistogramStrategy((block,), (False,), 0, weight)
+    ends = [sign * MAX_GRADIENT * target for sign in (-1, 1) for target in np.eye(2, dtype=int)]
     answers = [
         np.concatenate([np.outer(end, column).ravel(), counts * weight * column])
         for end in ends
@@ -214,17 +232,17 @@ def test_the_bound_is_the_least_one_for_a_column(block, weight, pure, counts):
 @pytest.mark.parametrize("n_targets", [1, 3, 4, 12])
 def test_residuals_are_at_most_a_half(pure, n_targets):
     generator = np.random.default_rng(0)
-    margins = generator.integers(-LIMIT, LIMIT, (n_targets, 20_000))
+    margins = generator.integers(-MAX_MARGIN, MAX_MARGIN, (n_targets, 20_000))
     margins //= generator.integers(1, 2000, 20_000)
     margins[:, :3] = 0, 10**9, -(10**9)
     longest = 0
     for label in range(max(2, n_targets)):
-        found = residuals(margins, np.full(20_000, label), pure)
+        found = scaled_gradients(margins, np.full(20_000, label), pure)
         lengths = np.abs(found).sum(axis=0) if pure else np.sqrt((found**2).sum(axis=0))
-        assert (lengths <= HALF).all()
+        assert (lengths <= MAX_GRADIENT).all()
         longest = np.maximum(longest, lengths)
     # some label is as far as can be: noise is not for more than there is
-    assert longest.min() >= HALF - (1 if n_targets == 1 else n_targets)
+    assert longest.min() >= MAX_GRADIENT - (1 if n_targets == 1 else n_targets)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -232,26 +250,30 @@ def test_residuals_are_at_most_a_half(pure, n_targets):
 def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
     features = grid(4, 3)
     codes, y = every_row(features, n_classes)
-    design = PublicDesign(np.eye(len(y)), np.full(len(y), 1 / len(y)), 100)
+    design = WeightedPublicRows(np.eye(len(y)), np.full(len(y), 1 / len(y)), 100)
     closest, targets = 0, 1 if n_classes == 2 else n_classes
     sure = [np.zeros((targets, size, size)) for size in features.sizes]
     for seed, model in enumerate(some_models(features, targets)):
         tree = some_tree(features, n_classes, seed)
-        monkeypatch.setattr(Voters, "_draw", lambda self, drawn, tree=tree: tree)
-        with Tape() as tape:
+        monkeypatch.setattr(PrivateTreeBooster, "_draw", lambda self, drawn, tree=tree: tree)
+        with Recorder() as tape:
             for row in range(len(y)):
                 cells = cells_of(features, codes[:, [row]], y[[row]], codes)
-                begin = [Start(one, sure) for one in (nothing(features.offsets, targets), model)]
-                voters = Voters(begin, None, cells, rich_ledger())
-                voters.grow(Draw(Fraction(1)), of_one(pure), design)
-                assert voters._margins.tolist() == voters.model.margins(codes[:, [row]]).tolist()
+                begin = [
+                    WarmStart(one, sure) for one in (null_model(features.offsets, targets), model)
+                ]
+                voters = PrivateTreeBooster(begin, None, cells, rich_ledger())
+                voters.add_tree_with_noisy_leaves(Draw(Fraction(1)), of_one(pure), design)
+                assert (
+                    voters._margins.tolist() == voters.model.raw_predict(codes[:, [row]]).tolist()
+                )
         answers = [use.answer for use in tape.uses]
         most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
         assert most <= tape.uses[0].spread
         closest = max(closest, most / tape.uses[0].spread)
-        weight = weights(model.margins(codes), y, HEAVIEST)
+        weight = boosting_weights(model.raw_predict(codes), y, MAX_ROW_WEIGHT)
         assert weight.min() >= 0
-        assert weight.max() <= HEAVIEST
+        assert weight.max() <= MAX_ROW_WEIGHT
     assert closest > (0.99 if n_classes == 2 else 0.7)
 
 
@@ -272,14 +294,14 @@ def test_tables_add_up_and_rows_count_for_themselves(seed, n, n_classes, pure):
         cells = cells_of(features, codes[:, rows], y[rows])
         cells.rows.n_jobs = n_jobs
         return [
-            moment_table(model, cells, pure=pure),
-            leaf_sums(tree, cells, cells.margins(model), pure=pure),
+            gradient_histogram(model, cells, pure=pure),
+            leaf_gradients(tree, cells, cells.margins(model), pure=pure),
         ]
 
     whole = tables(np.arange(n))
     by_part = [tables(part) for part in parts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coded_rows, "CHUNK_ROWS", int(generator.integers(1, 6)))
+        patch.setattr(binned, "CHUNK_ROWS", int(generator.integers(1, 6)))
         chunked = tables(np.arange(n), n_jobs=2)
     for table, other, *added in zip(whole, chunked, *by_part, strict=True):
         assert table.dtype == np.int64
@@ -381,7 +403,7 @@ def neighbours_compared(n=60, watch=None, **options):
     """Compare a fit with those of neighbours under the same outputs; return it and its uses."""
     n_classes, k, watch = options.get("n_classes", 2), options.get("k"), watch or watched
     X, y = some_rows(1, n, n_classes, options.get("gap", 0.0))
-    with Tape() as tape:
+    with Recorder() as tape:
         one, seen = watch(X, y, **options)
     generator = np.random.default_rng(2)
     odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
@@ -391,7 +413,7 @@ def neighbours_compared(n=60, watch=None, **options):
         other_X[replaced], other_y[replaced] = new, (y[replaced] + 1) % n_classes
         if position == len(odd_ones) - 1:
             other_y = y
-        with Tape(tape.outcomes) as other_tape:
+        with Recorder(tape.outcomes) as other_tape:
             _, also_seen = watch(other_X, other_y, **options)
         assert len(other_tape.uses) == len(tape.uses)
         assert also_seen == seen
@@ -433,24 +455,32 @@ def some_errors(use, seed):
 def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parameters):
     """Return the uses of a fit whose decisions are made as if what is released had led to them."""
     X, y = some_rows(5, 400, n_classes)
-    learn, evenness, grow = AdditiveFit.learn, Learner._evenness, Voters.grow
+    learn, class_balance, grow = (
+        AdditiveFit.update,
+        BoostingFit._noisy_class_balance,
+        PrivateTreeBooster.add_tree_with_noisy_leaves,
+    )
     rounds, looked = itertools.count(1), itertools.count(1)
 
     def compared(design, *args):
         bent = np.random.default_rng(0).dirichlet(np.full(len(design.X), 5.0))
         unlike = next(looked) < looks
-        return Look(drift, bent if unlike else None, unlike)
+        return ShiftEstimate(drift, bent if unlike else None, unlike)
 
     def learned(self, noisy):
         learn(self, noisy)
         self.drift, self.drifted = drift, drift > 1.6
-        self.stopped = next(rounds) == stop
+        self.overshot = next(rounds) == stop
 
-    with monkeypatch.context() as patch, Tape() as tape:
-        patch.setattr(stages, "compare", compared)
-        patch.setattr(AdditiveFit, "learn", learned)
-        patch.setattr(Learner, "_evenness", lambda *args: (evenness(*args), even)[1])
-        patch.setattr(Voters, "grow", lambda *args: (grow(*args), gain)[1])
+    with monkeypatch.context() as patch, Recorder() as tape:
+        patch.setattr(fit_steps, "estimate_shift", compared)
+        patch.setattr(AdditiveFit, "update", learned)
+        patch.setattr(
+            BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
+        )
+        patch.setattr(
+            PrivateTreeBooster, "add_tree_with_noisy_leaves", lambda *args: (grow(*args), gain)[1]
+        )
         fitted(X, y, n_classes=n_classes, public=PUBLIC[:25], **parameters)
     return tape.uses
 
@@ -527,7 +557,7 @@ def test_no_branch_costs_more_than_a_budget_is_charged(monkeypatch, accountant):
 # Pure fits so small that every outcome's exact probability is known
 
 
-class Listening(Tape):
+class Listening(Recorder):
     """Notes what is drawn from, and how."""
 
     def __init__(self, outcomes=None):

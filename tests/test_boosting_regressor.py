@@ -17,10 +17,14 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingRegressor
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.boosting.residuals import EDGES, residual_quantiles, residual_shares
+from skpublicdp.boosting.residual_histogram import (
+    RESIDUAL_EDGES,
+    residual_fractions,
+    residual_quantiles,
+)
 from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, UnknownCategoriesWarning
 from skpublicdp.plotting import ShapeDisplay
-from tests.kit import Tape
+from tests.kit import Recorder
 
 matplotlib.use("Agg")
 
@@ -185,14 +189,14 @@ def test_levels_are_nested_and_bounds_hold():
 
 
 def test_shares_are_the_nearest_and_quantiles_are_theirs():
-    counts = np.diff(10_000 * norm.cdf(EDGES / 0.1))
-    shares = residual_shares(counts, 10_000)
+    counts = np.diff(10_000 * norm.cdf(RESIDUAL_EDGES / 0.1))
+    shares = residual_fractions(counts, 10_000)
     levels = np.array([0.05, 0.5, 0.95])
     np.testing.assert_allclose(
         residual_quantiles(shares, levels), 0.1 * norm.ppf(levels), atol=2e-3
     )
     noisy = counts + np.random.default_rng(0).normal(0, 50, len(counts))
-    shares = residual_shares(noisy, 10_000)
+    shares = residual_fractions(noisy, 10_000)
     assert shares.min() == 0
     assert shares.sum() == pytest.approx(1)
     # nothing else with these properties is nearer
@@ -254,7 +258,7 @@ def test_no_public_rows():
     [
         ({"outcome_bounds": None}, "pass outcome_bounds="),
         ({"outcome_bounds": None, "y_public": np.full(300, np.nan)}, "pass outcome_bounds="),
-        ({"outcome_bounds": None, "y_public": np.full(300, 7.0)}, "do not tell bounds"),
+        ({"outcome_bounds": None, "y_public": np.full(300, 7.0)}, "give no bounds"),
         ({"outcome_bounds": (3, 1)}, "low < high"),
         ({"outcome_bounds": (0, np.inf)}, "low < high"),
         ({"outcome_bounds": 3.0}, "outcome_bounds"),
@@ -262,7 +266,7 @@ def test_no_public_rows():
         ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "outcomes must be finite"),
         (
             {"y": np.where(np.arange(5000) == 3, "a secret", "1")},
-            "use SemiPrivateBoostingClassifier for labels.* outcomes must be finite",
+            "outcomes must be finite numbers.*use SemiPrivateBoostingClassifier for labels",
         ),
         ({"y": np.stack([Y, Y], axis=1)}, "1d array"),
         ({"y": Y[:9]}, "inconsistent numbers of samples"),
@@ -332,7 +336,7 @@ def test_a_budget_is_charged_once(epsilon):
 def test_receipts_list_every_stage():
     receipt = fitted(epsilon=8).privacy_
     names = [use.name for use in receipt.mechanisms]
-    for name in ("sum of the outcomes", "sum of squared residuals", "counts of residuals"):
+    for name in ("sum of the outcomes", "sum of squared residuals", "histogram of residuals"):
         assert sum(name in used for used in names) == 1
     assert "labels" not in str(receipt)
     assert (receipt.epsilon, receipt.delta, receipt.n_private) == (8, 1e-6, 5000)
@@ -380,7 +384,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     options = CONFIGURATIONS[name]
     k, gap = options.get("k"), options.get("gap", 0.0)
     X, y = few(1, gap=gap)
-    with Tape() as tape:
+    with Recorder() as tape:
         _, seen = watched(X, y, **options)
     assert (options["epsilon"] > 100) == any("slopes" in use.name for use in tape.uses)
     assert affordable(tape.uses, options["epsilon"], options.get("delta", 1e-6))
@@ -397,7 +401,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
         other_X[replaced], other_y[replaced] = new, outcome
         if position == 2:  # the outcome alone
             other_X = X
-        with Tape(tape.outcomes) as other_tape:
+        with Recorder(tape.outcomes) as other_tape:
             _, also_seen = watched(other_X, other_y, **options)
         assert also_seen == seen
         for use, again in zip(tape.uses, other_tape.uses, strict=True):

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
-from skpublicdp.boosting import questions
-from skpublicdp.boosting import rows as module
-from skpublicdp.boosting.features import Feature, FeatureMap, feature_map, refined
-from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss, sums_over
-from skpublicdp.boosting.rows import CodedRows
-from skpublicdp.boosting.scores import LIMIT, OUTCOMES
+from skpublicdp.boosting import bin_splits
+from skpublicdp.boosting import binned as module
+from skpublicdp.boosting.binned import FineBinnedRows
+from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss, sum_packed
+from skpublicdp.boosting.model import MAX_MARGIN, TARGET_LEVELS
 from skpublicdp.data import binning
 from skpublicdp.data.binning import count_below, cut_points, fine_edges, snapped
-from skpublicdp.data.columns import Column
-from skpublicdp.data.sources import source
-from skpublicdp.hypotheses.joint import joint_table
+from skpublicdp.data.schema import Column
+from skpublicdp.data.sources import row_source
+from skpublicdp.hypotheses.contingency import contingency_table
 from tests.test_boosting_privacy import PUBLIC, cells_of, every_row, grid, some_rows, some_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
@@ -73,10 +73,10 @@ def test_the_model_is_the_same_bit_for_bit(name, monkeypatch):
         if size == 1 and name != "two":
             continue
         monkeypatch.setattr(module, "CHUNK_ROWS", size)
-        monkeypatch.setattr(source, "rows_per_chunk", lambda columns, size=size: size)
-        monkeypatch.setattr(source, "FEWEST", 1)
+        monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns, size=size: size)
+        monkeypatch.setattr(row_source, "MIN_CHUNK_ROWS", 1)
         assert fit(n_jobs) == whole
-    monkeypatch.setattr(module, "MEMORY", 0)  # codes and margins in files
+    monkeypatch.setattr(module, "MAX_MEMORY_BYTES", 0)  # codes and margins in files
     assert fit() == whole
 
 
@@ -88,12 +88,12 @@ def test_the_model_is_the_same_bit_for_bit(name, monkeypatch):
 def test_rows_are_coded_alike_whatever_the_chunks_are(seed, ends, size):
     X, public = encoded(300, seed), encoded(50, seed + 1)
     y = np.random.default_rng(seed).integers(0, 3, 300)
-    fine = feature_map(schema_of(2), public, None)
+    fine = make_binner(schema_of(2), public, None)
     parts = np.split(np.arange(300), sorted(ends))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ROWS", size)
-        rows = CodedRows.encode(fine, ((X[at], y[at]) for at in parts), 300, np.uint8)
-        assert rows.fold(lambda at: np.bincount(rows.y[at], minlength=3)).tolist() == [
+        rows = FineBinnedRows.from_encoded(fine, ((X[at], y[at]) for at in parts), 300, np.uint8)
+        assert rows.sum_over_chunks(lambda at: np.bincount(rows.y[at], minlength=3)).tolist() == [
             *np.bincount(y, minlength=3)
         ]
     np.testing.assert_array_equal(rows.columns, fine.encoded_codes(X))
@@ -102,14 +102,14 @@ def test_rows_are_coded_alike_whatever_the_chunks_are(seed, ends, size):
 
 
 def test_many_rows_are_in_files_that_nobody_else_reads(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "MEMORY", 500)
+    monkeypatch.setattr(module, "MAX_MEMORY_BYTES", 500)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     X = encoded(300, 0)
-    fine = feature_map(schema_of(2), X, None)
-    rows = CodedRows.encode(fine, [(X, np.ones(300))], 300, np.uint8)
+    fine = make_binner(schema_of(2), X, None)
+    rows = FineBinnedRows.from_encoded(fine, [(X, np.ones(300))], 300, np.uint8)
     np.testing.assert_array_equal(rows.columns, fine.encoded_codes(X))
     assert rows.y.sum() == 300
-    later = rows.store((2, 300), np.int32)
+    later = rows.allocate((2, 300), np.int32)
     later += 7
     assert not list(tmp_path.iterdir())  # no name, so nothing is left after a crash
     bases = [array.base for array in (*rows.columns, rows.y, later)]
@@ -121,9 +121,9 @@ def test_many_rows_are_in_files_that_nobody_else_reads(monkeypatch, tmp_path):
 @pytest.mark.parametrize("n", [9, 11])
 def test_as_many_rows_as_were_said(n):
     X = encoded(10, 0)
-    fine = feature_map(schema_of(2), X, None)
+    fine = make_binner(schema_of(2), X, None)
     with pytest.raises(ValueError, match=f"must hold {n} rows"):
-        CodedRows.encode(fine, [(X, np.zeros(10))], n, np.uint8)
+        FineBinnedRows.from_encoded(fine, [(X, np.zeros(10))], n, np.uint8)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([5, 40, 65_000]), st.integers(2, 30))
@@ -136,15 +136,18 @@ def test_values_are_in_the_cells_that_their_fine_cells_are_in(seed, most, n_bins
     schema = schema_of(2, integral=bool(seed % 2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(binning, "MOST_EDGES", most)
-        fine = feature_map(schema, public, None)
-    coded = [CodedRows.encode(fine, [(of, np.zeros(len(of)))], len(of), int) for of in (X, public)]
-    coarse = feature_map(schema, public, n_bins, weights)
-    for features in (coarse, refined(coarse, public, weights)):
-        cells = module.Cells.cut(features, *coded)
+        fine = make_binner(schema, public, None)
+    coded = [
+        FineBinnedRows.from_encoded(fine, [(of, np.zeros(len(of)))], len(of), int)
+        for of in (X, public)
+    ]
+    coarse = make_binner(schema, public, n_bins, weights)
+    for features in (coarse, refine_bins(coarse, public, weights)):
+        cells = module.BinnedData.from_fine_bins(features, *coded)
         for rows, codes in ((X, cells.codes(slice(None))), (public, cells.public_codes)):
-            np.testing.assert_array_equal(codes, cells.features.encoded_codes(rows))
+            np.testing.assert_array_equal(codes, cells.binner.encoded_codes(rows))
         if most == 65_000:  # nothing moved
-            for found, wanted in zip(cells.features.features, features.features, strict=True):
+            for found, wanted in zip(cells.binner.columns, features.columns, strict=True):
                 np.testing.assert_array_equal(found.cuts, wanted.cuts)
 
 
@@ -208,15 +211,15 @@ def test_two_sums_in_one_number(loss):
     """Exact also where a whole chunk is in one cell, and wrong."""
     n = module.CHUNK_ROWS
     rng = np.random.default_rng(0)
-    for margins in (np.full((loss.n_targets, n), -LIMIT), rng.integers(-9999, 9999, (1, n))):
+    for margins in (np.full((loss.n_targets, n), -MAX_MARGIN), rng.integers(-9999, 9999, (1, n))):
         margins = np.resize(margins, (loss.n_targets, n)).astype(np.int32)
         y = np.ones(n, dtype=np.uint8)
         if loss is SQUARED:
-            y = rng.integers(0, OUTCOMES + 1, n) / OUTCOMES
+            y = rng.integers(0, TARGET_LEVELS + 1, n) / TARGET_LEVELS
         line = np.zeros(n, dtype=np.uint8)
         line[:99] = 2
-        found = sums_over(line, 3, loss.packed(margins, y))
-        for total, part in zip(found, loss.parts(margins, y), strict=True):
+        found = sum_packed(line, 3, loss.packed_gradient_hessian(margins, y))
+        for total, part in zip(found, loss.gradient_hessian(margins, y), strict=True):
             expected = [part[:, 99:].sum(axis=1), 0 * part[:, 0], part[:, :99].sum(axis=1)]
             np.testing.assert_array_equal(total, np.array(expected, dtype=np.int64).T)
 
@@ -229,7 +232,7 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, size, (n_columns, 60)).astype(np.uint8)
     first = rng.integers(0, size, 9)
-    asked = questions.Questions(
+    asked = bin_splits.BinSplits(
         np.sort(rng.integers(0, n_columns, 9)),
         first,
         np.maximum(first, rng.integers(0, size, 9)),
@@ -237,11 +240,11 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
     )
     values = rng.integers(-256, 257, 60).astype(float)
     weights, alike = values.astype(int), np.zeros(60, dtype=int)
-    expected = joint_table(asked.above, 9, codes.T, alike, weights, 1, order)[0]
+    expected = contingency_table(asked.above, 9, codes.T, alike, weights, 1, order)[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(questions, "FEW_PER_COLUMN", {order: 0})
-        patch.setattr(questions, "FEW_ROWS", {order: 0})
-        found = questions.explained(asked, order, codes, [size] * n_columns, values)
+        patch.setattr(bin_splits, "MIN_SPLITS_PER_COLUMN", {order: 0})
+        patch.setattr(bin_splits, "MIN_TABLE_ROWS", {order: 0})
+        found = bin_splits.joint_gradient_sums(asked, order, codes, [size] * n_columns, values)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -249,30 +252,32 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
 def test_leaves_are_those_of_the_tree(depth):
     features = grid(6, 4)
     codes, y = every_row(features, 2)
-    asked = questions.questions(features, codes)
+    asked = bin_splits.candidate_splits(features, codes)
     names, classes = features.names, np.arange(2)
-    cover = questions.tree_cover(asked, codes, names, classes, max(depth, 1))
+    cover = bin_splits.tree_cover(asked, codes, names, classes, max(depth, 1))
     rng = np.random.default_rng(depth)
     for _ in range(20):
         splits = asked[rng.integers(0, len(asked), 2**depth - 1)]
         tree = type(some_tree(features, 2, 0))(splits, np.zeros(2**depth, int), cover._public)
         leaf = tree.apply(codes.T)
-        np.testing.assert_array_equal(questions.leaves(splits, codes), leaf)
+        np.testing.assert_array_equal(bin_splits.apply_tree(splits, codes), leaf)
         cells = cells_of(features, codes, y)
-        np.testing.assert_array_equal(cells.leaf_lines(splits)(slice(None)), leaf)
+        np.testing.assert_array_equal(cells.leaf_indexer(splits)(slice(None)), leaf)
 
 
 def test_finer_cells_have_the_same_leaves():
     coarse, fine = grid(5, 4), grid(5, 4)
     moved = tuple(
-        Feature(f.column, np.unique(np.r_[f.cuts, f.cuts + 0.25]), 2 * f.size - 2, f.own)
-        for f in fine.features
+        ColumnBins(
+            f.column, np.unique(np.r_[f.cuts, f.cuts + 0.25]), 2 * f.size - 2, f.bin_of_category
+        )
+        for f in fine.columns
     )
     X = np.random.default_rng(0).uniform(-1, 5, (200, 2))
     X[:20, 1] = np.nan
-    rows = CodedRows.encode(FeatureMap(moved), [(X, np.zeros(200))], 200, np.uint8)
-    cells = module.Cells(coarse, rows, rows)
+    rows = FineBinnedRows.from_encoded(Binner(moved), [(X, np.zeros(200))], 200, np.uint8)
+    cells = module.BinnedData(coarse, rows, rows)
     codes = coarse.encoded_codes(X)
     np.testing.assert_array_equal(cells.codes(slice(None)), codes)
     tree = some_tree(coarse, 2, 1)
-    np.testing.assert_array_equal(cells.leaf_lines(tree.splits)(slice(None)), tree.apply(codes.T))
+    np.testing.assert_array_equal(cells.leaf_indexer(tree.splits)(slice(None)), tree.apply(codes.T))

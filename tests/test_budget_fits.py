@@ -25,7 +25,7 @@ from skpublicdp.accounting import Draw, Gaussian, basic_price, exact_fraction
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from tests.kit import Tape
+from tests.kit import Recorder
 
 # fits
 
@@ -127,7 +127,7 @@ def test_a_failed_validation_spends_nothing():
     assert budget.remaining("pure") == 1.0
 
 
-class Interrupted(Tape):
+class Interrupted(Recorder):
     def member(self, *args):
         raise KeyboardInterrupt
 
@@ -140,7 +140,7 @@ def test_a_fit_that_dies_after_its_entry_has_spent():
     assert budget.remaining("pure") == 0.6
 
 
-class Waiting(Tape):
+class Waiting(Recorder):
     """Looks into the ledger when the first random bit is asked for."""
 
     def __init__(self, budget):
@@ -163,7 +163,7 @@ def test_two_fits_that_both_passed_the_check_cannot_both_spend():
     """Refused at the first draw then, with nothing drawn."""
     budget = PrivacyBudget(1.0, for_tests=True)
 
-    class Overtaken(Tape):
+    class Overtaken(Recorder):
         def member(self, *args):
             raise AssertionError("something was drawn")
 
@@ -327,7 +327,7 @@ def test_a_person_costs_what_a_row_does_and_gets_less_signal():
     """The event is the same; the draw is that of k times the sensitivity."""
     persons = np.repeat(np.arange(20), 3)
     budget = PrivacyBudget(1.0, for_tests=True)
-    with Tape() as tape:
+    with Recorder() as tape:
         clf = learner(epsilon=0.5, max_rows_per_group=2, budget=budget)
         clf.fit(X, Y, X_public=X_PUBLIC, groups=persons)
     (use,) = tape.uses

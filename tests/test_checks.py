@@ -48,10 +48,10 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.coupling import couples_rows
-from skpublicdp.data.masks import take
+from skpublicdp.data.tables import take_rows
 from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds, Union
 from skpublicdp.model_selection import SemiPrivateSearchCV, check_pipeline
-from tests.kit import Tape
+from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))
@@ -200,9 +200,9 @@ def replayed(wrapper, labels, read):
     """Fit to neighbours with the same private outcomes, and read something off both."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Tape() as tape:
+        with Recorder() as tape:
             one = read(wrapper().fit(ROWS, labels[0]))
-        with Tape(tape.outcomes):
+        with Recorder(tape.outcomes):
             return one, read(wrapper().fit(ROWS, labels[1]))
 
 
@@ -449,7 +449,7 @@ class TestCouplingIsTriedOnPublicRows:
         ],
     )
     def test_functions_of_several_rows(self, function, rows):
-        assert couples_rows(function, rows, len(rows), take)
+        assert couples_rows(function, rows, len(rows), take_rows)
 
     @pytest.mark.parametrize(
         "function",
@@ -466,10 +466,10 @@ class TestCouplingIsTriedOnPublicRows:
         ],
     )
     def test_functions_of_one_row(self, function):
-        assert not couples_rows(function, PUBLIC, len(PUBLIC), take)
+        assert not couples_rows(function, PUBLIC, len(PUBLIC), take_rows)
 
     def test_one_row_shows_nothing(self):
-        assert not couples_rows(scale, PUBLIC[:1], 1, take)
+        assert not couples_rows(scale, PUBLIC[:1], 1, take_rows)
 
 
 PRIVATE_ROWS = RNG.normal(size=(500, 1))

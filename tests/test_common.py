@@ -42,7 +42,7 @@ ESTIMATORS = [
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
     """How many rows are drawn from released tables is nothing that scikit-learn checks."""
-    monkeypatch.setattr("skpublicdp.query_release.marginal_rows.DRAWN", 2000)
+    monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 2000)
 
 
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

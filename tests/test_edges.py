@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from skpublicdp.boosting.features import Feature
+from skpublicdp.boosting.binner import ColumnBins
+from skpublicdp.data.bucket_search import BLOCK, Buckets, SortedEdges
 from skpublicdp.data.column import Column
-from skpublicdp.data.edges import BLOCK, Buckets, Edges
 
 LAWS = {
     "even": lambda rng, k: rng.random(k),
@@ -49,11 +49,11 @@ def test_floats_are_where_a_search_finds_them(law, kind):
         for n in (3, 300, BLOCK // 4 + 5):
             values = near(rng, edges, kind, n)
             missing = len(edges) + 1
-            found = Edges(edges, missing).below(values)
+            found = SortedEdges(edges, missing).count_below(values)
             assert found.dtype == np.min_scalar_type(missing)
             np.testing.assert_array_equal(found, expected(edges, values, missing))
             strided = np.repeat(values, 2)[::2]
-            np.testing.assert_array_equal(Edges(edges, missing).below(strided), found)
+            np.testing.assert_array_equal(SortedEdges(edges, missing).count_below(strided), found)
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
@@ -67,7 +67,9 @@ def test_integers_are_where_a_search_finds_them(kind):
             far = rng.integers(limits.min, limits.max, n, dtype=kind, endpoint=True)
             ends = np.array([limits.min, limits.max], dtype=kind)
             values = np.concatenate([some.astype(kind), far, ends])
-            np.testing.assert_array_equal(Edges(edges).below(values), expected(edges, values, 0))
+            np.testing.assert_array_equal(
+                SortedEdges(edges).count_below(values), expected(edges, values, 0)
+            )
 
 
 def test_tails_and_crowds_take_neither_a_search_nor_many_steps():
@@ -83,7 +85,7 @@ def test_tails_and_crowds_take_neither_a_search_nor_many_steps():
 
 def test_tables_are_no_part_of_a_model():
     column = Column("x", np.arange(3.0), False, nullable=True)
-    feature = Feature(column, np.array([0.5, 1.5]), 4, np.empty(0, dtype=np.int16))
+    feature = ColumnBins(column, np.array([0.5, 1.5]), 4, np.empty(0, dtype=np.int16))
     before = pickle.dumps(feature)
     values = np.random.default_rng(0).normal(size=5000)
     codes = feature.codes(values)
@@ -96,7 +98,7 @@ def test_cells_of_numbers_of_any_type_are_those_of_floats(nullable):
     """Also where numbers are looked up as they are."""
     rng = np.random.default_rng(3)
     column = Column("x", np.arange(3.0), False, low=-5, high=5, nullable=nullable)
-    feature = Feature(column, np.array([-2.0, 0.5, 3.0]), 5, np.empty(0, dtype=np.int16))
+    feature = ColumnBins(column, np.array([-2.0, 0.5, 3.0]), 5, np.empty(0, dtype=np.int16))
     whole = rng.integers(-9, 9, 3000)
     for kind in ("b", "h", "i", "q", "f", "d", "e", "?", "O"):
         values = whole.astype(kind)
@@ -107,6 +109,6 @@ def test_cells_of_numbers_of_any_type_are_those_of_floats(nullable):
         codes = feature.codes(masked)
         assert (codes[np.ma.getmaskarray(masked)] == 4).all()
         np.testing.assert_array_equal(codes == 4, np.ma.getmaskarray(masked))
-    counted = Column("x", np.arange(3.0), False, nullable=nullable, origin=2**60)
-    moved = Feature(counted, np.array([-2.0, 0.5, 3.0]), 5, np.empty(0, dtype=np.int16))
+    counted = Column("x", np.arange(3.0), False, nullable=nullable, offset=2**60)
+    moved = ColumnBins(counted, np.array([-2.0, 0.5, 3.0]), 5, np.empty(0, dtype=np.int16))
     np.testing.assert_array_equal(moved.codes(whole + 2**60), feature.codes(whole))

@@ -15,11 +15,11 @@ from skpublicdp import (
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
-from skpublicdp.boosting.door import read_rows
-from skpublicdp.boosting.plan import FINE
-from skpublicdp.data.door import read
-from skpublicdp.data.filling import SIZE
-from skpublicdp.data.labels import Labels
+from skpublicdp.boosting.budget_split import N_BINS
+from skpublicdp.boosting.training_data import read_training_data
+from skpublicdp.data.augment import SIZE
+from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import FiniteClass
@@ -100,7 +100,7 @@ def test_one_warning_names_all_columns_and_no_value():
     assert "8675309" not in said
 
 
-@pytest.mark.parametrize(("make", "least"), [(boosting, FINE), (tree, 20)])
+@pytest.mark.parametrize(("make", "least"), [(boosting, N_BINS), (tree, 20)])
 def test_few_rows(make, least):
     for m in (1, 2, least - 1):
         (said,) = warned(lambda m=m: make().fit(X[NUMBERS], Y, X_public=PUBLIC[NUMBERS][:m].copy()))
@@ -125,8 +125,15 @@ def test_what_is_warned_of_depends_on_public_rows_alone():
 
 def taken(public, y_public=None, bounds=None, least=2, rows=X[NUMBERS]):
     clf = boosting(bounds=bounds)
-    return read(
-        clf, rows, Y, Labels(None), X_public=public, y_public=y_public, nullable=True, least=least
+    return read_fit_inputs(
+        clf,
+        rows,
+        Y,
+        LabelReader(None),
+        X_public=public,
+        y_public=y_public,
+        nullable=True,
+        least=least,
     )
 
 
@@ -134,13 +141,13 @@ def test_half_of_the_rows_keep_their_values_those_with_labels_first():
     public = PUBLIC[NUMBERS].assign(age=50.0)
     labels = np.where(np.arange(M) % 2, 1, -1)
     rows = taken(public, labels, {"age": LIMITS})
-    assert rows.made_up.sum() == M // 2
-    assert not rows.made_up[labels == 1].any()
+    assert rows.is_synthetic.sum() == M // 2
+    assert not rows.is_synthetic[labels == 1].any()
     np.testing.assert_array_equal(rows.X_public[:, 1], public["dose"])
-    np.testing.assert_array_equal(rows.X_public[~rows.made_up, 0], 50.0)
+    np.testing.assert_array_equal(rows.X_public[~rows.is_synthetic, 0], 50.0)
     step = 100 / (M // 2)
     np.testing.assert_allclose(
-        np.sort(rows.X_public[rows.made_up, 0]), step * (np.arange(40) + 0.5)
+        np.sort(rows.X_public[rows.is_synthetic, 0]), step * (np.arange(40) + 0.5)
     )
     np.testing.assert_array_equal(rows.X_labelled[:, 0], 50.0)
     assert rows.n_public == M
@@ -149,16 +156,18 @@ def test_half_of_the_rows_keep_their_values_those_with_labels_first():
 def test_a_row_whose_value_is_made_up_has_no_label():
     public = PUBLIC[NUMBERS].assign(age=50.0)
     labels = RNG.integers(0, 2, M)
-    found = read_rows(
+    found = read_training_data(
         boosting(bounds={"age": LIMITS}), X[NUMBERS], Y, X_public=public, y_public=labels
     )
-    assert len(found.known.rows) == M // 2
-    np.testing.assert_array_equal(found.X_public[found.known.rows, 0], 50.0)
-    np.testing.assert_array_equal(found.known.outcomes[0], labels[found.known.rows])
+    assert len(found.public_labels.rows) == M // 2
+    np.testing.assert_array_equal(found.X_public[found.public_labels.rows, 0], 50.0)
+    np.testing.assert_array_equal(found.public_labels.outcomes[0], labels[found.public_labels.rows])
     both = public.assign(dose=1.0)
     bounds = {"age": LIMITS, "dose": (0, 2)}
-    found = read_rows(boosting(bounds=bounds), X[NUMBERS], Y, X_public=both, y_public=labels)
-    kept = np.isin(np.arange(M), found.known.rows)
+    found = read_training_data(
+        boosting(bounds=bounds), X[NUMBERS], Y, X_public=both, y_public=labels
+    )
+    kept = np.isin(np.arange(M), found.public_labels.rows)
     assert (found.X_public[kept] == [50.0, 1.0]).all()  # the same rows in both columns
 
 
@@ -168,7 +177,7 @@ def test_few_rows_are_followed_by_others():
         rows = taken(public, bounds={"age": LIMITS}, least=12)
     np.testing.assert_array_equal(rows.X_public[:5], public)
     assert len(rows.X_public) == 5 + SIZE
-    assert rows.made_up.tolist() == [False] * 5 + [True] * SIZE
+    assert rows.is_synthetic.tolist() == [False] * 5 + [True] * SIZE
     assert set(rows.X_public[5:, 1]) == set(public["dose"])
     assert np.ptp(rows.X_public[5:, 0]) > 99
 
@@ -176,7 +185,7 @@ def test_few_rows_are_followed_by_others():
 def test_enough_rows_that_vary_are_left_alone():
     rows = taken(PUBLIC[NUMBERS], bounds={"age": LIMITS}, least=12)
     np.testing.assert_array_equal(rows.X_public, PUBLIC[NUMBERS])
-    assert not rows.made_up.any()
+    assert not rows.is_synthetic.any()
 
 
 def test_whole_numbers_stay_whole():
@@ -192,11 +201,11 @@ def test_nothing_is_promised_where_values_are_made_up():
     public = PUBLIC[NUMBERS].assign(age=50.0)
     clf = tree(bounds={"age": LIMITS}).fit(X[NUMBERS], Y, X_public=public)
     assert clf.guarantee_ is None
-    assert "spread over" in clf.guarantee_reason_
+    assert "filled in from bounds" in clf.guarantee_reason_
     release = PAPQueryRelease(method="pmw", bounds=LIMITS, delta=1e-6, random_state=0)
     release.fit(X[["age"]], X_public=public[["age"]])
     assert release.guarantee_ is None
-    assert "spread over" in release.guarantee_reason_
+    assert "filled in from bounds" in release.guarantee_reason_
 
 
 def test_tables_of_a_release():

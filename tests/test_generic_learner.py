@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skpublicdp import PAPQueryRelease
+from skpublicdp.cover_search import search_cover
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import AmbiguousLabelWarning, NoPublicDataWarning, TooFewRowsWarning
 from skpublicdp.generic_learner import GenericLearnerClassifier
@@ -30,7 +31,6 @@ from skpublicdp.hypotheses import (
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import RectangleQueries
-from skpublicdp.rounds import draw_in_rounds
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.helpers import public_sample
 
@@ -420,7 +420,7 @@ def test_near_exact_quantiles_when_bounds_are_a_hundred_times_too_wide():
             accuracy[name].append(clf.score(test, labels[:5000]))
         for name, points in (("exact", rest[:1000]), ("grid", reference_sample(20, bounds))):
             cover = DecisionTrees().build_cover(public_sample(points), alpha=0.05, beta=0.05)
-            drawn = draw_in_rounds(
+            drawn = search_cover(
                 cover,
                 lambda cover, m=marked, r=rows, y=labels: tabulate(cover, r[m], y[m]),
                 Ledger(1, random_state=seed),

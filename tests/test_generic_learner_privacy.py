@@ -17,10 +17,17 @@ from skpublicdp.sanitizers import QuantileSanitizer, first_look, quantile_saniti
 from skpublicdp.sanitizers.candidates import Candidates
 from skpublicdp.sanitizers.quantiles import MEDIANS, find_medians, median_errors
 from tests.helpers import assert_fits
-from tests.kit import Run, Tape, by_release, every_run, exp_above, worst_ratio
+from tests.kit import (
+    EnumeratedRun,
+    Recorder,
+    enumerate_runs,
+    exp_above,
+    index_by_release,
+    worst_ratio,
+)
 
 
-class Look(Run):
+class Look(EnumeratedRun):
     """Coins of the first look matter as far as they are 0 or not."""
 
     def uniform(self, bound, sample, ledger):
@@ -37,7 +44,7 @@ def released(run):
 
 
 def every_release(fit, kind=Look):
-    return by_release(every_run(fit, kind), released)
+    return index_by_release(enumerate_runs(fit, kind), released)
 
 
 NAMES = first_look.LOOK, first_look.CUT
@@ -153,7 +160,7 @@ class TestFirstLookIsPrivate:
             chosen = first_look.draw_columns(np.array(others), epsilon, Ledger(epsilon))
             return tuple(chosen.tolist())
 
-        runs = by_release(every_run(look, kind), lambda run: run.result)
+        runs = index_by_release(enumerate_runs(look, kind), lambda run: run.result)
         return {chosen: (run.lower, run.upper) for chosen, run in runs.items()}
 
     @staticmethod
@@ -265,7 +272,7 @@ class TestFirstLookIsPrivate:
         """The price of all that is drawn and of all noise is ε, whatever the first look says."""
         flags = np.arange(10) >= n_many
 
-        class Chosen(Tape):
+        class Chosen(Recorder):
             def member(self, family, epsilon, sensitivity, sample, ledger):
                 if self._asked["name"] == first_look.LOOK:
                     return n_many, 0  # the columns that come before this place

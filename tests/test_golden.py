@@ -551,7 +551,7 @@ def few_rows_are_drawn():
 
 
 def _draw_few(setattr):
-    setattr("skpublicdp.query_release.marginal_rows.DRAWN", 2000)
+    setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 2000)
 
 
 @pytest.mark.parametrize("name", CASES)

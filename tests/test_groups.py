@@ -21,17 +21,17 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.data.labelled import split_labelled
+from skpublicdp.data.labelled_inputs import read_partially_labelled
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.sanitizers import QuantileSanitizer, quantile_sanitizer
 from skpublicdp.sanitizers.candidates import Candidates
-from tests.kit import Run, Tape, by_release, every_run, worst_ratio
+from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 
 few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
 no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 
 
-class ForOneRow(Run):
+class ForOneRow(EnumeratedRun):
     """Draws and noise as if a person had one row: a mutant."""
 
     K = 2
@@ -47,7 +47,7 @@ def released(run):
     return tuple((use.name, use.outcome if use.kind == "draw" else None) for use in run.uses)
 
 
-def worst(fit, persons, epsilon=Fraction(1), kind=Run):
+def worst(fit, persons, epsilon=Fraction(1), kind=EnumeratedRun):
     """The largest ratio, relative to e^ε, over all ways to replace all rows of one person.
 
     Parameters
@@ -59,7 +59,7 @@ def worst(fit, persons, epsilon=Fraction(1), kind=Run):
     """
     outcomes = {}
     for rows in itertools.product(*persons):
-        outcomes[rows] = by_release(every_run(lambda: fit(*rows), kind), released)  # noqa: B023
+        outcomes[rows] = index_by_release(enumerate_runs(lambda: fit(*rows), kind), released)  # noqa: B023
     return max(
         worst_ratio(outcomes[one], outcomes[other], epsilon)
         for one, other in itertools.permutations(outcomes, 2)
@@ -88,7 +88,7 @@ class TestExactly:
         assert clf.privacy_.n_private == 3
 
     @pytest.mark.filterwarnings("ignore:Only . public")
-    @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
+    @pytest.mark.parametrize(("kind", "private"), [(EnumeratedRun, True), (ForOneRow, False)])
     def test_semi_private(self, kind, private):
         found = worst(self.semi_private, [pairs(self.ROWS), self.ROWS[:2]], kind=kind)
         assert (found <= 1) == private
@@ -105,7 +105,7 @@ class TestExactly:
         assert (clf.privacy_.n_private, clf.privacy_.n_public) == (3, 3)
 
     @few_rows
-    @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
+    @pytest.mark.parametrize(("kind", "private"), [(EnumeratedRun, True), (ForOneRow, False)])
     def test_mixed_populations(self, kind, private):
         found = worst(self.mixed, [pairs(self.ROWS), self.ROWS[:2]], kind=kind)
         assert (found <= 1) == private
@@ -117,7 +117,7 @@ class TestExactly:
         monkeypatch.setattr(quantile_sanitizer, "candidates", lambda bounds: grid)
         monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: 1)
 
-    @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
+    @pytest.mark.parametrize(("kind", "private"), [(EnumeratedRun, True), (ForOneRow, False)])
     def test_quantiles(self, kind, private, monkeypatch):
         self.tiny(monkeypatch, prior=(1, 10**6, 1, 1, 1))
 
@@ -141,7 +141,7 @@ class TestExactly:
         clf.fit(x, y, is_labelled=self.LABELLED, groups=self.WHO)
         assert clf.privacy_.n_private == 5
 
-    @pytest.mark.parametrize(("kind", "private"), [(Run, True), (ForOneRow, False)])
+    @pytest.mark.parametrize(("kind", "private"), [(EnumeratedRun, True), (ForOneRow, False)])
     def test_persons_with_labelled_and_unlabelled_rows(self, kind, private, monkeypatch):
         self.tiny(monkeypatch)
         labelled = pairs([(0.0, 0), (2.0, 1), (4.0, 1)])
@@ -222,7 +222,7 @@ class TestRows:
         who = ["A", "B", "A", "A", "C", "B", "A", "B"]
         labelled = np.isin(np.arange(8), [2, 3, 4, 6])  # of A three, and one of C
         learner = GenericLearnerClassifier(max_rows_per_group=2)
-        rows = split_labelled(
+        rows = read_partially_labelled(
             learner, np.arange(8)[:, None], np.arange(8), is_labelled=labelled, groups=who
         )
         assert rows.X_labelled[:, 0].tolist() == [2, 3, 4]
@@ -284,7 +284,7 @@ class TestRouting:
 
     def test_in_a_pipeline(self, routing):
         pipe = make_pipeline(StandardScaler(), CLF)
-        with Tape() as tape:
+        with Recorder() as tape:
             pipe.fit(X, Y, groups=GROUPS, is_public=MASK)
         assert {use.sensitivity for use in tape.uses} == {2}
         assert pipe[-1].privacy_.n_private == counted(GROUPS[~MASK])

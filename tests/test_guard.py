@@ -20,13 +20,13 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
-from skpublicdp.data.columns import build_schema
-from skpublicdp.data.frames import Table
-from skpublicdp.guard import guarded
+from skpublicdp._internal.redaction import call_or_raise
+from skpublicdp.data.schema import build_schema
+from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
-from tests.kit import Tape
+from tests.kit import Recorder
 
 SIGNALLING = np.array([0x7FF0000000000001], dtype=np.uint64).view(np.float64)
 SIGNALLING_32 = np.array([0x7F800001], dtype=np.uint32).view(np.float32)
@@ -125,11 +125,11 @@ def same(fit, *data_sets, state="warn"):
 
     `fit` takes a data set and returns all that somebody may see of it.
     """
-    with Tape() as tape:
+    with Recorder() as tape:
         first, expected, error = observed(lambda: fit(data_sets[0]))
     assert error is None
     for data in data_sets[1:]:
-        with Tape(tape.outcomes):
+        with Recorder(tape.outcomes):
             seen, said, error = observed(lambda data=data: fit(data), state)
         assert error is None
         assert said == expected
@@ -149,7 +149,7 @@ def column(values, replaced=...):
 
 
 class TestTheGuard:
-    """What `guarded` promises, alone."""
+    """What `call_or_raise` promises, alone."""
 
     def test_nothing_passes(self):
         def foreign():
@@ -159,7 +159,9 @@ class TestTheGuard:
 
         before = warnings.filters[:]
         for state in ("warn", "raise"):
-            result, said, error = observed(lambda: guarded(foreign, error=ValueError("no")), state)
+            result, said, error = observed(
+                lambda: call_or_raise(foreign, error=ValueError("no")), state
+            )
             assert (result.tolist(), said, error) == ([np.inf], [], None)
         assert warnings.filters == before
 
@@ -169,10 +171,10 @@ class TestTheGuard:
 
         given = ValueError("no")
         for error in (KeyError("SECRET"), RuntimeWarning("SECRET"), MemoryError(), ValueError()):
-            _, said, raised = observed(lambda error=error: guarded(fails, error, error=given))
+            _, said, raised = observed(lambda error=error: call_or_raise(fails, error, error=given))
             assert (said, raised) == ([], (ValueError, "no", None, None))
         with pytest.raises(KeyboardInterrupt):
-            guarded(fails, KeyboardInterrupt(), error=given)
+            call_or_raise(fails, KeyboardInterrupt(), error=given)
 
     def test_threads_share_the_filters(self):
         """Whoever leaves first must not let the warnings of the others out, or keep them in."""
@@ -188,7 +190,9 @@ class TestTheGuard:
 
         def run():
             threads = [
-                threading.Thread(target=guarded, args=(call,), kwargs={"error": ValueError("no")})
+                threading.Thread(
+                    target=call_or_raise, args=(call,), kwargs={"error": ValueError("no")}
+                )
                 for call in (early, late)
             ]
             for thread in threads:
@@ -295,10 +299,10 @@ class TestCustomQueries:
 
         odd = PRIVATE_TWO.copy()
         odd[-1] = 7, 11
-        with Tape(), warnings.catch_warnings():
+        with Recorder(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain = observed(lambda: self.fit(loud, method=method))[1:]
-        with Tape():
+        with Recorder():
             assert observed(lambda: self.fit(loud, odd, method), state)[1:] == plain
         assert plain[1] is None
 

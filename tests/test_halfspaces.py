@@ -14,12 +14,12 @@ from scipy.optimize import linprog
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import DecisionTrees, PublicSample, Stumps, Union
-from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
+from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, tabulate
 from skpublicdp.hypotheses.halfspaces import Halfspaces
-from skpublicdp.hypotheses.pencils import Pencils
+from skpublicdp.hypotheses.pivots import RotatingHyperplanes
 from skpublicdp.hypotheses.sweeps import (
-    FEW_FEATURES,
-    Directions,
+    MAX_SPARSE_FEATURES,
+    ParallelHyperplanes,
     directions_around,
     draw_directions,
 )
@@ -32,7 +32,7 @@ from tests.helpers import (
     outcome_probabilities,
     public_sample,
 )
-from tests.kit import Tape
+from tests.kit import Recorder
 
 LINE = np.arange(6.0)[:, None]
 GRIDS = {
@@ -217,7 +217,7 @@ def test_normal_and_offset_are_the_hyperplane(d):
 
 def test_table_does_not_depend_on_chunks_and_workers():
     rng = np.random.default_rng(0)
-    n = CHUNK_ROWS + 77
+    n = TABULATION_CHUNK_ROWS + 77
     X, y = rng.normal(size=(n, 2)), rng.integers(2, size=n)
     cover = make_cover(rng.normal(size=(12, 2)))
     whole = cover.tabulate(X, y, np.ones(n, dtype=np.int64))
@@ -239,7 +239,7 @@ def test_bins_are_those_of_a_sorted_search(cuts, seed):
     """The grid that makes binning fast does not decide it."""
     cuts = np.unique(np.array([cut for cut in cuts if np.isfinite(cut)], dtype=float))
     rng = np.random.default_rng(seed)
-    sweep = Directions(np.ones((1, 1)), [cuts])
+    sweep = ParallelHyperplanes(np.ones((1, 1)), [cuts])
     with np.errstate(over="ignore", under="ignore"):
         near = np.concatenate([np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e308, -1e308]
@@ -302,11 +302,11 @@ def test_thresholds_are_spaced_as_asked(thresholds):
 @pytest.mark.parametrize(
     ("d", "m", "expected"),
     [
-        (1, 1000, Directions),
-        (2, 90, Pencils),
-        (3, 60, Pencils),
-        (3, 61, Directions),
-        (4, 9, Directions),
+        (1, 1000, ParallelHyperplanes),
+        (2, 90, RotatingHyperplanes),
+        (3, 60, RotatingHyperplanes),
+        (3, 61, ParallelHyperplanes),
+        (4, 9, ParallelHyperplanes),
     ],
 )
 def test_auto_is_exact_where_that_is_cheap(d, m, expected):
@@ -323,7 +323,7 @@ def test_an_exact_cover_too_large_is_refused_with_its_size_and_a_remedy():
             CoverSizeError, match=rf'5000 distinct.* {d} dim.*halfspaces.*fewer.*"directions"'
         ):
             make_cover(X[:, :d], "exact")
-        assert isinstance(make_cover(X[:, :d], "auto", directions=8).sweeps, Directions)
+        assert isinstance(make_cover(X[:, :d], "auto", directions=8).sweeps, ParallelHyperplanes)
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ class TestRounds:
 
     @pytest.mark.parametrize("rounds", [1, 2, 3])
     def test_the_draws_together_spend_the_budget(self, rounds):
-        with Tape() as tape:
+        with Recorder() as tape:
             self.fitted(rounds, epsilon=0.7)
         assert len(tape.uses) == rounds
         assert sum(use.cost for use in tape.uses) == Fraction(7, 10)
@@ -485,7 +485,7 @@ class TestRounds:
             outside = (found[:, n_used:] != 0).sum(axis=1)
             enough = [(outside == n_more).sum() >= 90 for n_more in (0, 1)]
             # a single feature has no other direction within it
-            assert enough == [1 < n_used <= FEW_FEATURES, n_used <= FEW_FEATURES]
+            assert enough == [1 < n_used <= MAX_SPARSE_FEATURES, n_used <= MAX_SPARSE_FEATURES]
 
     @pytest.mark.filterwarnings("ignore:Public rows show")
     @pytest.mark.parametrize("n_constant", [0, 2])

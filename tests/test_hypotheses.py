@@ -31,7 +31,7 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.hypotheses.base import CHUNK_ROWS, Cover, tabulate
+from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, Cover, tabulate
 from skpublicdp.hypotheses.splits import Splits, public_splits, quantile_thresholds
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.semi_private import SemiPrivateClassifier
@@ -427,7 +427,7 @@ def test_depth_three_family_against_all_trees():
 
 def test_table_does_not_depend_on_chunks_and_workers():
     rng = np.random.default_rng(0)
-    n = CHUNK_ROWS * 2 + 77
+    n = TABULATION_CHUNK_ROWS * 2 + 77
     X, y = rng.normal(size=(n, 2)), rng.integers(2, size=n)
     cover = make_cover(DecisionTrees(), (0, 1), rng.normal(size=(50, 2)), 0.1)
     whole = cover.tabulate(X, y, np.ones(n, dtype=np.int64))

@@ -12,10 +12,16 @@ from scipy.optimize import linprog
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces, Union
-from skpublicdp.hypotheses.base import CHUNK_ROWS, tabulate
-from skpublicdp.hypotheses.intersections import largest_pool, unrank
-from skpublicdp.hypotheses.joint import joint_table
-from skpublicdp.hypotheses.pools import MOVES, AffineHull, Pool, paper_pool, pool_around
+from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, tabulate
+from skpublicdp.hypotheses.contingency import contingency_table
+from skpublicdp.hypotheses.halfspace_sets import (
+    PERTURBATIONS,
+    AffineHull,
+    HalfspaceSet,
+    all_supported_halfspaces,
+    halfspaces_near,
+)
+from skpublicdp.hypotheses.intersections import max_pool_size, unrank
 from tests.helpers import public_sample
 
 LINE = np.arange(4)[:, None]
@@ -312,7 +318,7 @@ def test_huge_rows_are_the_same_to_table_and_rule():
 
 def test_table_does_not_depend_on_chunks_and_workers():
     rng = np.random.default_rng(0)
-    n = CHUNK_ROWS + 77
+    n = TABULATION_CHUNK_ROWS + 77
     X, y = rng.normal(size=(n, 2)), rng.integers(2, size=n)
     cover = make_cover(rng.normal(size=(5, 2)))
     whole = cover.tabulate(X, y, np.ones(n, dtype=np.int64))
@@ -335,7 +341,7 @@ def test_large_weights_stay_exact(weight, order):
 
     weights = np.full(n, weight)
     weights[0] -= 1  # an odd sum, which rounding would show
-    table = joint_table(indicators, 3, X, y, weights, 1, order)
+    table = contingency_table(indicators, 3, X, y, weights, 1, order)
     inside = np.vstack([np.ones(n, dtype=np.int64), met.astype(np.int64)])
     for index in itertools.product(range(4), repeat=order):
         rows = inside[list(index)].all(axis=0)
@@ -450,12 +456,12 @@ def test_small_spread_pools(m, most):
 
 class TestRefinement:
     PUBLIC = np.random.default_rng(0).normal(size=(200, 3)) * [1, 10, 100] + [0, 5, 1e4]
-    SIDES = Pool(np.array([[1.0, 0.1, 0.0], [-0.5, 0.0, 1.0]]), np.array([0.5, 1e4]))
+    SIDES = HalfspaceSet(np.array([[1.0, 0.1, 0.0], [-0.5, 0.0, 1.0]]), np.array([0.5, 1e4]))
 
     @pytest.mark.parametrize("step", [1, 2, 3])
     def test_halfspaces_are_near_and_each_step_halves_the_distances(self, step):
         mean, scale = self.PUBLIC.mean(axis=0), self.PUBLIC.std(axis=0)
-        pool = pool_around(self.SIDES, self.PUBLIC, 400, step)
+        pool = halfspaces_near(self.SIDES, self.PUBLIC, 400, step)
         assert len(pool) == 400
         assert listed(pool[np.arange(2)]) == listed(self.SIDES)
         np.testing.assert_array_equal(np.abs(pool.normals[2:]).max(axis=1), 1)
@@ -463,7 +469,7 @@ class TestRefinement:
         lengths = np.linalg.norm(normals, axis=1)
         offsets = (pool.offsets - pool.normals @ mean) / lengths
         normals /= lengths[:, None]
-        reach = np.array(MOVES) / 2 ** (step - 1)
+        reach = np.array(PERTURBATIONS) / 2 ** (step - 1)
         norms = np.linalg.norm((self.PUBLIC - mean) / scale, axis=1).max()
         for side in (0, 1):
             around = np.arange(2 + side, 400, 2)
@@ -478,20 +484,22 @@ class TestRefinement:
             assert np.median(moved / allowed) > 0.1
 
     def test_hyperplanes_are_moved_not_only_turned(self):
-        sides = Pool(np.ones((1, 1)), np.array([0.25]))
-        pool = pool_around(sides, self.PUBLIC[:, :1], 50, 1)  # a point cannot be turned
+        sides = HalfspaceSet(np.ones((1, 1)), np.array([0.25]))
+        pool = halfspaces_near(sides, self.PUBLIC[:, :1], 50, 1)  # a point cannot be turned
         assert (pool.normals == 1).all()
         assert len(set(pool.offsets)) == 50
         assert (np.abs(pool.offsets - 0.25) < 2).all()
 
     def test_the_order_of_public_rows_says_nothing(self):
-        there, back = (pool_around(self.SIDES, X, 50, 1) for X in (self.PUBLIC, self.PUBLIC[::-1]))
+        there, back = (
+            halfspaces_near(self.SIDES, X, 50, 1) for X in (self.PUBLIC, self.PUBLIC[::-1])
+        )
         assert listed(there) == listed(back)
 
     def test_features_that_do_not_vary_get_no_weight(self):
         X = np.column_stack([self.PUBLIC, np.full(200, 3.0)])
-        sides = Pool(np.column_stack([self.SIDES.normals, np.zeros(2)]), self.SIDES.offsets)
-        pool = pool_around(sides, X, 50, 1)
+        sides = HalfspaceSet(np.column_stack([self.SIDES.normals, np.zeros(2)]), self.SIDES.offsets)
+        pool = halfspaces_near(sides, X, 50, 1)
         assert not pool.normals[:, 3].any()
         assert np.isfinite(pool.normals).all()
         assert np.isfinite(pool.offsets).all()
@@ -569,7 +577,7 @@ def test_too_many_halfspaces_are_refused_with_their_number_and_a_remedy():
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_the_largest_pool_fits(most):
-    size = largest_pool(most)
+    size = max_pool_size(most)
     assert comb(size, most) <= 1 << 24
     assert 16 * (size + 2) ** most <= 1 << 30
     assert size >= 400
@@ -621,7 +629,7 @@ def test_sides_through_as_many_points_as_dimensions_cut_out_every_hull(d):
         points = np.unique(generator.integers(0, 3, size=(7, d)), axis=0).astype(float)
         if np.linalg.matrix_rank(points[1:] - points[0]) < d:
             continue
-        pool = paper_pool(AffineHull(points), d)
+        pool = all_supported_halfspaces(AffineHull(points), d)
         for size in range(1, len(points) + 1):
             kept = points[generator.permutation(len(points))[:size]]
             dimensions.add(int(np.linalg.matrix_rank(kept - kept[0])))

@@ -94,7 +94,7 @@ def fitted_on_numbers(estimator, library):
 
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
-    monkeypatch.setattr("skpublicdp.query_release.marginal_rows.DRAWN", 2000)
+    monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 2000)
 
 
 @LIBRARIES
@@ -252,7 +252,7 @@ def dask_frame(frame):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_streams_are_decided_by_schema_and_over_all_chunks(source, tmp_path, monkeypatch):
-    monkeypatch.setattr("skpublicdp.data.sources.source.rows_per_chunk", lambda columns: 7)
+    monkeypatch.setattr("skpublicdp.data.sources.row_source.rows_per_chunk", lambda columns: 7)
     model = fitted_on_mixed(SemiPrivateBoostingClassifier(), "pandas")
 
     def rows(frame):

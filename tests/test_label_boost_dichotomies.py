@@ -12,7 +12,7 @@ from skpublicdp.label_boost.halfplanes import Halfplanes
 from skpublicdp.label_boost.relabel import check_rows_of, dichotomies, log_size, most_rows
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.selection import probabilities
-from skpublicdp.query_release.dichotomies import Divisions
+from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
 
 CLASSES = np.arange(2)
 
@@ -39,13 +39,15 @@ def boxed(X):
     return found
 
 
-def halved(X):
+def split_sample_cover(X):
     """Return all labelings by halfspaces, by the arrangement of all lines through two points."""
     points, place = np.unique(X, axis=0, return_inverse=True)
-    return {tuple(way[place.ravel()].astype(int).tolist()) for way in Divisions(points).signs}
+    return {
+        tuple(way[place.ravel()].astype(int).tolist()) for way in HalfspaceDichotomies(points).signs
+    }
 
 
-BRUTE = {"boxes": (Rectangles(), boxed), "halfplanes": (Halfspaces(), halved)}
+BRUTE = {"boxes": (Rectangles(), boxed), "halfplanes": (Halfspaces(), split_sample_cover)}
 
 
 @pytest.mark.parametrize("name", BRUTE)

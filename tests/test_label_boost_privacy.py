@@ -16,14 +16,14 @@ import pytest
 from scipy.optimize import linprog
 
 from skpublicdp.accounting import subsampled_epsilon
-from skpublicdp.data.labelled import LabelledRows
+from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.hypotheses import Halfspaces, Rectangles, Stumps, Thresholds
 from skpublicdp.label_boost.plan import Plan, Round, affordable, relabelled_epsilon, rounds_epsilon
 from skpublicdp.label_boost.procedure import boosted_rows
 from skpublicdp.label_boost.relabel import dichotomies
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
-from tests.kit import every_run
+from tests.kit import enumerate_runs
 
 LINE = [(0.0,), (1.0,), (2.0,)]
 SLACK = 1e-6  # of the linear program
@@ -405,7 +405,7 @@ def procedure(plan, S, T):
         return tuple(zip(map(tuple, X.tolist()), y.tolist(), strict=True))
 
     found = defaultdict(float)
-    for one in every_run(run):
+    for one in enumerate_runs(run):
         found[one.result] += float(one.lower)
     return found
 

@@ -144,7 +144,7 @@ NOTHING = {
     ),
     "its beta": ({"base": SemiPrivateClassifier(Thresholds())}, "set its beta to 0.025 or less"),
     "no public rows": ({"m": 0, "base": None}, "no public rows"),
-    "alone": ({"base": Constant(), "n_base": 1, "n_labelled": 9000}, "Constant promises nothing"),
+    "alone": ({"base": Constant(), "n_base": 1, "n_labelled": 9000}, "Constant states no bound"),
     "added rows": ({"base": Recorder(), "n_base": 1, "classes": [0, 1]}, "rows of its own"),
 }
 
@@ -210,7 +210,9 @@ class TestActive:
         X, y = population(np.random.default_rng(0), 300)
         learner = SubsamplingActiveLearner(Constant(), n_labels=50).fit(X, y)
         assert learner.guarantee_ is None
-        assert "Constant promises nothing of the population" in learner.guarantee_reason_
+        assert (
+            "Constant states no bound on its error in the population" in learner.guarantee_reason_
+        )
 
     def test_rows_that_are_no_sample(self):
         class Promises(Recorder):  # it cannot be told the labels, so it is given a row of each
@@ -533,7 +535,7 @@ def test_who_is_promised_nothing_is_told(make, n):
         assert [warning.filename for warning in caught] == [__file__]
     assert len(texts) == 2
     assert texts[0] == texts[1]
-    assert f"nothing is promised for {n} private and 300 public rows" in texts[0]
+    assert f"No accuracy bound holds for {n} private and 300 public rows" in texts[0]
     X = rng.random((6000, 2))
     clf = make().set_params(classes=[0, 1], random_state=0, epsilon=1.0)
     if hasattr(clf, "n_labels"):

@@ -52,7 +52,7 @@ from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.first_look import LOOK
 from skpublicdp.tickets import new_ticket
 from tests.helpers import assert_fits, assert_private
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_events import SINGLE, proposals, trees
 
 HALF, TENTH, MILLIONTH = Fraction(1, 2), Fraction(1, 10), Fraction(1, 10**6)
@@ -500,7 +500,7 @@ class TestNoise:
             (Gaussian(Fraction(1, 30)), moved.squared * 30),
         ]:
             ledger = Ledger(1, MILLIONTH, rows_per_person=k, random_state=0, event=event)
-            with Tape() as tape:
+            with Recorder() as tape:
                 measured = noisy(ledger, event, sensitivity=sensitivity)
             (use,) = tape.uses
             np.testing.assert_array_equal(use.answer, TABLE)
@@ -549,7 +549,7 @@ class TestPersons:
         moves = range(-k * sensitivity, k * sensitivity + 1)
 
         def outcomes(errors, rows):
-            with Tape() as tape:
+            with Recorder() as tape:
                 drawn_by = Ledger(epsilon, rows_per_person=rows)
                 drawn_by.draw(Leaf(np.array(errors)), Draw(epsilon), sensitivity, **SAID)
             (use,) = tape.uses
@@ -847,7 +847,7 @@ class TestOpening:
         assert public_seed(None) != public_seed(None)
 
 
-class Replay(Tape):
+class Replay(Recorder):
     """Of the first look of the sanitizer the set is released, and not how it was drawn."""
 
     look = 0  # how many columns have many values: none, or all

@@ -37,18 +37,18 @@ from skpublicdp.metrics import (
     private_roc_auc_score,
     private_scores,
 )
-from skpublicdp.metrics.estimates import balance, ranking
-from skpublicdp.metrics.intervals import ratio_interval
-from skpublicdp.metrics.table import NoisyTable, nearest
+from skpublicdp.metrics.estimates import balanced_accuracy_kernel, roc_auc_kernel
+from skpublicdp.metrics.noisy_counts import NoisyTable, nearest_nonnegative
+from skpublicdp.metrics.score_intervals import ratio_interval
 from tests.helpers import FALSE_ALARM
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_budget_fits import Untouchable
 from tests.test_guard import LoudNumber, LoudText
 
 RNG = np.random.default_rng(0)
 
 
-class Silent(Tape):
+class Silent(Recorder):
     """No noise is added, so that what is released is exact."""
 
     def noisy(self, event, spread, table, sample, ledger):
@@ -233,10 +233,10 @@ class TestRows:
         odd = (loud | {"nan": np.nan, "na": pd.NA, "list": [1]})[kind]
         X = np.array([[0.2], [0.9], [0.7]])
         y = np.array(["no", "yes", "yes"], dtype=object)
-        with Tape() as tape:
+        with Recorder() as tape:
             first = private_scores(Scored(), X, y, random_state=0)
         y[2] = odd
-        with Tape(tape.outcomes) as other:
+        with Recorder(tape.outcomes) as other:
             second = private_scores(Scored(), X, list(y), random_state=0)
         assert pickle.dumps(first) == pickle.dumps(second)
         assert other.uses[0].answer == [2]
@@ -394,7 +394,7 @@ class TestMathematics:
     @given(st.lists(st.floats(-50, 50), min_size=1, max_size=9), st.floats(0.1, 60))
     def test_the_nearest_table(self, values, total):
         values = np.array(values)
-        found = nearest(values, total)
+        found = nearest_nonnegative(values, total)
         assert found.sum() == pytest.approx(total)
         assert (found >= 0).all()
         moved = values - found  # the same where something is left, and no less elsewhere
@@ -404,14 +404,14 @@ class TestMathematics:
     def test_the_noise_of_sums(self):
         """Weights of the noise are found by moving one released number at a time."""
         X, y = np.linspace(0, 1, 12)[:, None], ["no", "yes"] * 6
-        with Tape() as tape:
+        with Recorder() as tape:
             base = private_scores(Scored(), X, y, random_state=0)._table.counts
         right, table = tape.uses
         moves = []
         for at in range(len(table.outcome) + 1):
             outcomes = [right.outcome.copy(), table.outcome.copy()]
             outcomes[at > 0][max(at - 1, 0)] += 1
-            with Tape(outcomes):
+            with Recorder(outcomes):
                 moved = private_scores(Scored(), X, y, random_state=0)._table
             moves.append((moved.counts - base).ravel())
         moves = np.array(moves)
@@ -420,19 +420,19 @@ class TestMathematics:
         expected = (moves @ u * variances * (moves @ v)).sum()
         assert moved.covariance(u, v) == pytest.approx(expected)
         expected = 3 * (variances**2 * (moves @ u) ** 4).sum()
-        assert moved.fourth(u) == pytest.approx(expected)
+        assert moved.fourth_cumulant(u) == pytest.approx(expected)
 
     @pytest.mark.parametrize("kind", ["ranking", "balance"])
     def test_gradients(self, kind):
         scores = silently(Scored(), np.full((9, 1), 0.3), ["no"] * 9)
-        cells = scores._cells
-        mean = ranking(cells.size) if kind == "ranking" else balance(cells)
-        counts = RNG.normal(size=(2, cells.size))
-        upper, lower, over, under = mean.sums(counts)
+        bins = scores._score_bins
+        mean = roc_auc_kernel(bins.n_bins) if kind == "ranking" else balanced_accuracy_kernel(bins)
+        counts = RNG.normal(size=(2, bins.n_bins))
+        upper, lower, over, under = mean.gradients_and_sums(counts)
         for at in range(counts.size):
             step = np.zeros(counts.size)
             step[at] = 1e-6
-            _, _, over2, under2 = mean.sums(counts + step.reshape(counts.shape))
+            _, _, over2, under2 = mean.gradients_and_sums(counts + step.reshape(counts.shape))
             assert (over2 - over) / 1e-6 == pytest.approx(upper[at], abs=1e-4)
             assert (under2 - under) / 1e-6 == pytest.approx(lower[at], abs=1e-4)
 
@@ -443,7 +443,7 @@ class TestMathematics:
         upper, lower = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 1, 1])
         flat = counts.ravel()
         low, high = ratio_interval(
-            table, upper, lower, (upper @ flat, lower @ flat), 0.05, flat, ends=1.5
+            table, upper, lower, (upper @ flat, lower @ flat), 0.05, flat, pseudo_rows=1.5
         )
         kept = []
         for share in np.linspace(0, 1, 2001):

@@ -16,17 +16,17 @@ from skpublicdp.accounting import (
     noise_of,
 )
 from skpublicdp.metrics import private_accuracy_score, private_roc_auc_score, private_scores
-from skpublicdp.metrics.cells import make_cells
-from skpublicdp.metrics.estimates import ranking
-from skpublicdp.metrics.intervals import share_interval
-from skpublicdp.metrics.scores import SHARES
-from skpublicdp.metrics.table import (
+from skpublicdp.metrics.estimates import roc_auc_kernel
+from skpublicdp.metrics.noisy_counts import (
     NoisyCount,
-    release_right,
-    release_table,
-    share_of_right,
+    accuracy_share,
+    release_contingency_table,
+    release_n_correct,
 )
-from skpublicdp.query_release.spending import part_of
+from skpublicdp.metrics.score_bins import make_score_bins
+from skpublicdp.metrics.score_intervals import share_interval
+from skpublicdp.metrics.scores import FAILURE_SHARES
+from skpublicdp.query_release.spending import scaled_noise
 from tests.helpers import FALSE_ALARM
 from tests.test_metrics import Scored, Silent
 
@@ -157,15 +157,15 @@ class World:
         self.accuracy = rate * p[at > 0.5].sum() + (1 - rate) * q[at <= 0.5].sum()
         self.balanced_accuracy = (p[at > 0.5].sum() + q[at <= 0.5].sum()) / 2
 
-    def law(self, cells):
+    def law(self, bins):
         """How often a row has each label and cell."""
         if self.steps is None:
-            ends = np.concatenate([[0], cells.edges, [1]])
-            at = np.arange(cells.size)
+            ends = np.concatenate([[0], bins.edges, [1]])
+            at = np.arange(bins.n_bins)
         else:
             ends = np.clip((np.arange(self.steps + 2) - 0.5) / self.steps, 0, 1)
-            at = np.searchsorted(cells.edges, np.arange(self.steps + 1) / self.steps)
-        found = np.zeros((2, cells.size))
+            at = np.searchsorted(bins.edges, np.arange(self.steps + 1) / self.steps)
+        found = np.zeros((2, bins.n_bins))
         for label, shape, rate in (
             (0, self.negative, 1 - self.rate),
             (1, self.positive, self.rate),
@@ -229,21 +229,27 @@ def drawn_tables(world, n, epsilon, delta, repeats, release):
     """Noisy tables and numbers of right predictions as a release has them, noise from numpy."""
     rng = np.random.default_rng(n)
     event = Gaussian(gaussian_mu_squared(epsilon, delta)) if delta else Pure(epsilon)
-    share = share_of_right(event, n) if release else Fraction(0)
-    cells = make_cells(part_of(event, 1 - share), n, "predict_proba", 0.5)
-    law = world.law(cells)
+    share = accuracy_share(event, n) if release else Fraction(0)
+    bins = make_score_bins(scaled_noise(event, 1 - share), n, "predict_proba", 0.5)
+    law = world.law(bins)
     right = np.stack(
-        [np.arange(cells.size) < cells.decided, np.arange(cells.size) >= cells.decided]
+        [
+            np.arange(bins.n_bins) < bins.first_positive,
+            np.arange(bins.n_bins) >= bins.first_positive,
+        ]
     )
     for _ in range(repeats):
         ledger = Quick(rng)
         table, count = rng.multinomial(n, law.ravel()).reshape(law.shape), None
         if release:
             total = np.array([table[right].sum()])
-            count = release_right(total, n, part_of(event, share), ledger)
+            count = release_n_correct(total, n, scaled_noise(event, share), ledger)
         settings = (right, count) if release else (None, None)
         right_in_all = count.value if release else 0
-        yield release_table(table, n, part_of(event, 1 - share), ledger, *settings), right_in_all
+        yield (
+            release_contingency_table(table, n, scaled_noise(event, 1 - share), ledger, *settings),
+            right_in_all,
+        )
 
 
 class Quick:
@@ -272,11 +278,11 @@ def check_area(world, n, epsilon, delta=0.0, repeats=1400):
         failure, covered, width, held = 0.05, 0, 0.0, (-np.inf, np.inf)
         event = Gaussian(gaussian_mu_squared(epsilon, delta)) if delta else Pure(epsilon)
         if release:
-            event = part_of(event, share_of_right(event, n))
-            held = values_that_hold(n, world.accuracy, event, failure * SHARES["accuracy"])
-            failure *= SHARES["roc_auc"]
+            event = scaled_noise(event, accuracy_share(event, n))
+            held = values_that_hold(n, world.accuracy, event, failure * FAILURE_SHARES["accuracy"])
+            failure *= FAILURE_SHARES["roc_auc"]
         for table, right in drawn_tables(world, n, epsilon, delta, repeats, release):
-            low, high = ranking(table.counts.shape[1]).interval(table, failure)
+            low, high = roc_auc_kernel(table.counts.shape[1]).interval(table, failure)
             width += (high - low) / repeats
             covered += low <= world.roc_auc <= high and held[0] <= np.clip(right, 0, n) <= held[1]
         assert covered >= binom.ppf(FALSE_ALARM, repeats, 0.94)

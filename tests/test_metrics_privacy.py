@@ -17,7 +17,7 @@ from skpublicdp.metrics import (
     private_roc_auc_score,
     private_scores,
 )
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_metrics import Decided, Predicting, Scored, numbers_of
 
 EPSILON, DELTA = Fraction(1, 2), Fraction(1, 100_000)
@@ -53,7 +53,7 @@ def arrays(rows):
 def answers(release, rows, **settings):
     """What leaves through the ledger, and what it costs: (exact integers, spread, gaussian)."""
     X, y = arrays(rows)
-    with Tape() as tape:
+    with Recorder() as tape:
         release(X, y, random_state=0, **settings)
     assert {use.kind for use in tape.uses} == {"noise"}
     return [(use.answer.ravel(), use.spread, use.gaussian) for use in tape.uses]
@@ -96,10 +96,10 @@ def test_nothing_else_leaves(name):
         told = numbers_of(made) if hasattr(made, "metrics_") else None
         return pickle.dumps((made, told, repr(made)))
 
-    with Tape() as tape:
+    with Recorder() as tape:
         expected = seen([ROWS[0]] * N)
     for chosen in itertools.combinations_with_replacement(ROWS, N):
-        with Tape(tape.outcomes):
+        with Recorder(tape.outcomes):
             assert seen(chosen) == expected
 
 
@@ -181,8 +181,8 @@ def test_nothing_else_leaves_of_persons_and_streams(release):
         return pickle.dumps((made, numbers_of(made), repr(made)))
 
     rng = np.random.default_rng(1)
-    with Tape() as tape:
+    with Recorder() as tape:
         expected = seen([FEW_ROWS[0]] * 6)
     for _ in range(10):
-        with Tape(tape.outcomes):
+        with Recorder(tape.outcomes):
             assert seen([FEW_ROWS[k] for k in rng.integers(len(FEW_ROWS), size=6)]) == expected

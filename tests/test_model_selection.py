@@ -27,10 +27,10 @@ from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.model_selection.family import CandidateCover, Scored, log_mass
-from skpublicdp.model_selection.trials import shares_of
+from skpublicdp.model_selection.family import CandidateCover, CandidateRows, log_partition_function
+from skpublicdp.model_selection.fit_among import split_budget
 from tests.helpers import public_sample
-from tests.kit import Tape
+from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)
 N = 2000
@@ -68,7 +68,7 @@ def test_it_says_where_nothing_is_promised():
             warnings.simplefilter("always", TooFewRowsWarning)
             search = SemiPrivateSearchCV(SemiPrivateClassifier(), DEPTHS, random_state=0)
             search.fit(X[rows], XOR[rows], X_public=PUBLIC)
-        said = [str(one.message) for one in caught if "guarantee_ is 1" in str(one.message)]
+        said = [str(one.message) for one in caught if "No accuracy bound" in str(one.message)]
         assert (search.guarantee_ == 1) is bool(said)
         assert len(said) <= 1
         assert bool(said) or not least
@@ -111,7 +111,7 @@ def test_feature_maps_are_candidates_too():
         "clf__hypotheses__max_depth": [2],
     }
     pipeline.set_params(clf__hypotheses=DecisionTrees())
-    with Tape() as tape:
+    with Recorder() as tape:
         search = searched(grid, estimator=pipeline)
     assert len(tape.uses) == 1
     assert search.best_params_["map"] != lose
@@ -175,7 +175,7 @@ class TestPublicRowsFirst:
         search = searched(DEPTHS, data={"y_public": labels})
         assert search.chosen_by_ == "public rows"
         assert search.best_index_ == 1
-        with Tape() as tape:
+        with Recorder() as tape:
             searched(DEPTHS, data={"y_public": labels})
         family = tape.uses_of("draw")[-1].answer  # of the last fit: of the trees alone
         assert not isinstance(family, OneOf)
@@ -186,7 +186,7 @@ class TestPublicRowsFirst:
         assert search.chosen_by_ == "one draw"
 
     def test_few_labels_are_not_even_tried(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.model_selection.public_trial.fit_base", None)
+        monkeypatch.setattr("skpublicdp.model_selection.public_screening.fit_base", None)
         labels = np.where(np.arange(100) < 4, "a", "-1")  # 1/16 is above the level
         assert searched(DEPTHS, data={"y_public": labels}).chosen_by_ == "one draw"
 
@@ -248,7 +248,7 @@ class TestKinds:
 
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
     def test_a_lone_candidate_has_all_of_the_budget(self):
-        with Tape() as tape:
+        with Recorder() as tape:
             searched({"alpha": [0.3]}, estimator=GenericLearnerClassifier(bounds=(-3, 3)))
         assert sum(use.cost for use in tape.uses_of("draw")) == 1
 
@@ -256,7 +256,7 @@ class TestKinds:
     def test_shares(self, n, kinds, share):
         ledger = Ledger(Fraction(3, 2), Fraction(1, 10**9), 0)
         ledger.read(n)
-        parts = shares_of(ledger, kinds, share)
+        parts = split_budget(ledger, kinds, share)
         for place, whole in enumerate((ledger.epsilon, ledger.delta)):
             trials = kinds * parts.trial[place]
             assert trials + parts.choice[place] + parts.fit[place] == whole
@@ -270,7 +270,7 @@ class TestKinds:
 def test_public_weights_are_a_prior_and_move_no_mass_between_candidates():
     """However much public rows weigh, what they say of rules says nothing of the setting."""
     labels = np.where(np.arange(100) % 3 > 0, "a", "b")  # no rule is good on them
-    with Tape() as tape:
+    with Recorder() as tape:
         searched(
             {"public_weight": [0, 1, 7]},
             estimator=SemiPrivateClassifier(Stumps()),
@@ -304,7 +304,7 @@ FAMILIES = [
 def test_log_mass_is_that_of_the_listed_members(family):
     members = Choice(LEAVES, family.prior) if family is FAMILIES[-1] else family
     listed = sum(prior * np.exp(-0.3 * errors) for _, errors, prior in members.members())
-    assert float(log_mass(family, 0.3)) == pytest.approx(np.log(listed))
+    assert float(log_partition_function(family, 0.3)) == pytest.approx(np.log(listed))
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_it_may_be_a_base_learner_of_itself():
 
 
 def test_persons_are_protected_by_a_larger_sensitivity():
-    with Tape() as tape:
+    with Recorder() as tape:
         search = searched(
             DEPTHS, data={"groups": np.arange(N) // 4}, max_rows_per_group=4, epsilon=1
         )
@@ -370,7 +370,7 @@ def test_a_rule_of_one_candidate_refines_no_other():
     public = public_sample(RNG.normal(size=(100, 4)))
     cover = Halfspaces(directions=20, rounds=2).build_cover(public, alpha=0.1, beta=0.1)
     weights = np.ones(100, dtype=np.int64)
-    scored = Scored(public.X, weights, 100, np.zeros(0, dtype=np.intp))
+    scored = CandidateRows(public.X, weights, 100, np.zeros(0, dtype=np.intp))
     one, other = (CandidateCover(cover, place, scored) for place in (0, 1))
     rule = one.hypothesis(5)
     assert rule.candidate == 0

@@ -16,7 +16,7 @@ from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps, Thresholds
 from skpublicdp.mechanisms.selection import probabilities
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests.helpers import all_data_sets, as_arrays, assert_private, neighbours_of
-from tests.kit import Tape, by_release, every_run, worst_ratio
+from tests.kit import Recorder, enumerate_runs, index_by_release, worst_ratio
 
 POINTS = np.array([[0.0], [1.0], [2.0]])
 PUBLIC = np.array([[0.5], [1.5], [1.6]])
@@ -46,7 +46,7 @@ def test_one_draw_over_all_neighbours(y_public):
 
     @cache
     def outcomes(chosen):
-        with Tape() as tape:
+        with Recorder() as tape:
             family().fit(*as_arrays(POINTS, chosen), X_public=PUBLIC, y_public=y_public)
         (use,) = tape.uses_of("draw")
         assert use.epsilon == exact_fraction(EPSILON)
@@ -85,7 +85,9 @@ def test_trials_over_all_neighbours():
     @cache
     def runs(chosen):
         X, y = as_arrays(POINTS[:2], chosen)
-        return by_release(every_run(lambda: search.fit(X, y, X_public=PUBLIC[:1]).best_index_))
+        return index_by_release(
+            enumerate_runs(lambda: search.fit(X, y, X_public=PUBLIC[:1]).best_index_)
+        )
 
     worst = Fraction(0)
     chosen = ((0, 0), (1, 1))
@@ -106,11 +108,11 @@ def told(search):
 @pytest.mark.parametrize("make", [family, kinds], ids=["one draw", "trials"])
 def test_dictated_draws_leave_nothing_to_the_rows(make):
     X, y = np.resize(POINTS, (12, 1)), np.resize([0, 1, 1, 0], 12)
-    with Tape() as tape:
+    with Recorder() as tape:
         first = told(make().fit(X, y, X_public=PUBLIC))
     changed, labels = X.copy(), y.copy()
     changed[3], labels[3] = 1e9, 1 - labels[3]
-    with Tape(tape.outcomes) as again:
+    with Recorder(tape.outcomes) as again:
         assert told(make().fit(changed, labels, X_public=PUBLIC)) == first
     assert [use.kind for use in again.uses] == [use.kind for use in tape.uses]
 
@@ -118,12 +120,12 @@ def test_dictated_draws_leave_nothing_to_the_rows(make):
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 def test_what_is_spent_is_what_was_asked_for():
     X, y = np.resize(POINTS, (30, 1)), np.resize([0, 1, 1, 0], 30)
-    with Tape() as tape:
+    with Recorder() as tape:
         family().fit(X, y, X_public=PUBLIC)
     (draw,) = tape.uses_of("draw")
     assert draw.cost == exact_fraction(EPSILON)
     assert draw.sensitivity == 1
-    with Tape() as tape:
+    with Recorder() as tape:
         search = kinds().fit(X, y, X_public=PUBLIC)
     one, other, choice, last = (use.cost for use in tape.uses_of("draw"))
     part = exact_fraction(EPSILON) * exact_fraction(0.4)
@@ -140,9 +142,9 @@ def test_what_is_spent_is_what_was_asked_for():
 def test_persons_are_protected_in_every_step():
     """A learner is given what comes to its share for all rows of a person."""
     X, y = np.resize(POINTS, (40, 1)), np.resize([0, 1, 1, 0], 40)
-    with Tape() as rows:
+    with Recorder() as rows:
         kinds().fit(X, y, X_public=PUBLIC)
-    with Tape() as persons:
+    with Recorder() as persons:
         search = kinds().set_params(max_rows_per_group=2)
         search.fit(X, y, X_public=PUBLIC, groups=np.arange(40) // 2)
     for one, two in zip(rows.uses_of("draw"), persons.uses_of("draw"), strict=True):
@@ -181,7 +183,7 @@ def test_a_large_cover_does_not_drown_a_small_one():
     search = SemiPrivateSearchCV(
         SemiPrivateClassifier(), grid, epsilon=1, classes=[0, 1], random_state=0
     )
-    with Tape() as tape:
+    with Recorder() as tape:
         search.fit(X, np.resize([0, 1], 50), X_public=public)
     family = tape.uses_of("draw")[0].answer
     masses = [

@@ -10,7 +10,7 @@ from skpublicdp import PAPQueryRelease, PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.plotting import CDFDisplay, MarginalDisplay, PolytopeDisplay
-from skpublicdp.plotting.polytope import clip
+from skpublicdp.plotting.polytope import clip_rectangle
 from skpublicdp.query_release import IntervalQueries, RectangleQueries
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -126,10 +126,10 @@ def test_public_points_on_a_line():
 def test_clip():
     square = np.array([[0.0, 1.0], [0.0, 1.0]])
     none = np.empty((0, 2)), np.empty(0)
-    assert clip(*none, square).tolist() == [[0, 0], [1, 0], [1, 1], [0, 1]]
-    assert len(clip(np.array([[1.0, 0.0]]), np.array([2.0]), square)) == 0
+    assert clip_rectangle(*none, square).tolist() == [[0, 0], [1, 0], [1, 1], [0, 1]]
+    assert len(clip_rectangle(np.array([[1.0, 0.0]]), np.array([2.0]), square)) == 0
     flat = np.array([[1.0, 0.3], [-1.0, -0.3]]), np.array([0.7, -0.7])
-    corners = clip(*flat, square)
+    corners = clip_rectangle(*flat, square)
     assert np.allclose(corners @ [1, 0.3], 0.7)
     assert np.ptp(corners[:, 1]) == 1
 

@@ -25,12 +25,12 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release import multiplicative_weights as pmw
-from skpublicdp.query_release.arrangements import Listed
-from skpublicdp.query_release.dichotomies import Divisions
-from skpublicdp.query_release.grids import Axis, Columns, Grid
+from skpublicdp.query_release.pmw import rounds as pmw
+from skpublicdp.query_release.pmw.cover import ExplicitCover
+from skpublicdp.query_release.pmw.grid_cover import BoxCover, ProductCover, QuantileAxis
+from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
 from tests.helpers import FALSE_ALARM
-from tests.kit import Tape, by_release, every_run, exp_above, worst_ratio
+from tests.kit import Recorder, enumerate_runs, exp_above, index_by_release, worst_ratio
 
 INF = np.inf
 # class, public rows
@@ -67,7 +67,7 @@ def some_queries(queries, rng, n, width):
 
 def on_rows(arrangement, query, X):
     """Whether a member of the cover holds in the cells of rows."""
-    return arrangement.row(query)[arrangement.locate(X)].sum(axis=1) > 0
+    return arrangement.incidence_row(query)[arrangement.cell_of(X)].sum(axis=1) > 0
 
 
 @pytest.mark.parametrize("case", ["thresholds", "intervals", "rectangles", "stumps"])
@@ -77,16 +77,18 @@ def test_queries_agree_with_their_members_on_all_public_rows(case):
     Q = some_queries(queries, np.random.default_rng(0), 300, X_public.shape[1])
     holds = queries.holds(Q, X_public)
     assert len(np.unique(holds, axis=0)) >= len(X_public)
-    for member, wanted in zip(queries.project(Q, arrangement.members), holds, strict=True):
+    for member, wanted in zip(queries.project(Q, arrangement.index), holds, strict=True):
         np.testing.assert_array_equal(on_rows(arrangement, member, X_public), wanted)
-    assert arrangement.floor == 0
+    assert arrangement.irreducible_error == 0
 
 
 @EACH
 def test_answers_are_sums_over_cells(case):
     arrangement = arranged(case)[2]
     counts = np.random.default_rng(1).integers(50, size=arrangement.size)
-    incidence = np.array([arrangement.row(query) for query in range(arrangement.n_queries)])
+    incidence = np.array(
+        [arrangement.incidence_row(query) for query in range(arrangement.n_queries)]
+    )
     np.testing.assert_array_equal(arrangement.answers(counts), incidence @ counts)
     assert len(np.unique(incidence, axis=1).T) == arrangement.size  # no cell is there twice
     weights = arrangement.normalised(np.log(1 + counts))
@@ -108,7 +110,7 @@ def test_queries_with_ends_at_cuts_are_their_members(case):
         Q = {"thresholds": box[:, 1:][0], "intervals": box[0], "rectangles": box}[case][None]
         if case == "thresholds" and picks[0][0] != -INF:
             continue
-        (member,) = queries.project(Q, arrangement.members)
+        (member,) = queries.project(Q, arrangement.index)
         np.testing.assert_array_equal(on_rows(arrangement, member, X), queries.holds(Q, X)[0])
 
 
@@ -116,18 +118,18 @@ def test_queries_with_ends_at_cuts_are_their_members(case):
 def test_a_coarse_axis_knows_what_it_misses(seed):
     rng = np.random.default_rng(seed)
     column = np.round(rng.normal(size=200), 1 + seed % 2)
-    axis = Axis(column, 2, 7)
+    axis = QuantileAxis(column, 2, 7)
     assert len(axis.middles) <= 7
     missed = []
     for t in np.unique(column):
         (place,) = axis.find(np.array([-INF]), np.array([t]))
         run = axis.run(place)
         assert run.start == 0
-        differs = (axis.locate(column) < run.stop) != (column <= t)
+        differs = (axis.cell_of(column) < run.stop) != (column <= t)
         missed.append(differs.mean())
     assert max(missed) == pytest.approx(axis.missed)
     assert 0 < axis.missed < 0.15
-    np.testing.assert_array_equal(axis.locate(axis.middles), np.arange(len(axis.middles)))
+    np.testing.assert_array_equal(axis.cell_of(axis.middles), np.arange(len(axis.middles)))
 
 
 def test_weights_of_columns_are_those_of_all_their_cells():
@@ -136,12 +138,12 @@ def test_weights_of_columns_are_those_of_all_their_cells():
     cells = np.array(list(itertools.product((0, 1), repeat=3)))
     logs, listed = np.zeros(arrangement.size), np.zeros(8)
     for step, query in enumerate(np.random.default_rng(0).integers(arrangement.n_queries, size=30)):
-        row = arrangement.row(query)
+        row = arrangement.incidence_row(query)
         logs += step * row
-        listed += step * row[arrangement.locate(cells)].sum(axis=1)
+        listed += step * row[arrangement.cell_of(cells)].sum(axis=1)
     listed = np.exp(listed - listed.max())
     listed /= listed.sum()
-    product = arrangement.normalised(logs)[arrangement.locate(cells)].prod(axis=1)
+    product = arrangement.normalised(logs)[arrangement.cell_of(cells)].prod(axis=1)
     np.testing.assert_allclose(product, listed)
     assert arrangement.log_cells == pytest.approx(math.log(8))
 
@@ -151,7 +153,7 @@ class TestHalfspaces:
     def test_threshold_functions(self, bits, n_functions):
         """As many as are known (Muroga 1971), though many corners of a cube share a plane."""
         points = np.array(list(itertools.product((0.0, 1.0), repeat=bits)))
-        divisions = Divisions(points)
+        divisions = HalfspaceDichotomies(points)
         rules = divisions.halfspaces(HalfspaceQueries().holds)
         assert len(rules) == len(divisions.signs) == n_functions
 
@@ -160,23 +162,23 @@ class TestHalfspaces:
         """Cover (1965)."""
         queries = HalfspaceQueries()
         points = np.random.default_rng(m).normal(size=(m, width))
-        rules = Divisions(points).halfspaces(queries.holds)
+        rules = HalfspaceDichotomies(points).halfspaces(queries.holds)
         assert len(rules) == queries.growth(m, width)
         assert len(np.unique(queries.holds(rules, points), axis=0)) == len(rules)
 
     def test_points_on_a_line(self):
         points = np.column_stack([np.arange(4.0), 2 * np.arange(4.0)])
-        divisions = Divisions(points)
+        divisions = HalfspaceDichotomies(points)
         assert len(divisions.halfspaces(HalfspaceQueries().holds)) == 8
-        assert divisions.undecided(points) == 0
-        assert divisions.undecided(points + np.array([0, 1])) == 1
+        assert divisions.disagreement_bound(points) == 0
+        assert divisions.disagreement_bound(points + np.array([0, 1])) == 1
 
     @pytest.mark.parametrize("width", [1, 2, 3])
     def test_undecided_rows(self, width):
         rng = np.random.default_rng(width)
         queries, points = HalfspaceQueries(), rng.normal(size=(6, width))
         rows = rng.normal(size=(300, width))
-        bound = Divisions(points).undecided(rows)
+        bound = HalfspaceDichotomies(points).disagreement_bound(rows)
         Q = rng.normal(size=(4000, width + 1))
         keys, holds = queries.holds(Q, points), queries.holds(Q, rows)
         worst = 0.0
@@ -188,21 +190,23 @@ class TestHalfspaces:
     def test_cells_of_the_plane(self):
         queries, _, arrangement = arranged("halfspaces")
         X = np.random.default_rng(0).normal(size=(5000, 2)) * 2
-        rules = arrangement.members.cover
+        rules = arrangement.index.cover
         on_cells = np.array([on_rows(arrangement, k, X) for k in range(len(rules))])
         wrong = (on_cells != queries.holds(rules, X)).any(axis=0)
         assert wrong.mean() < 1e-3  # a row may be closer to a crossing than the step of the search
-        assert queries.project(rules, arrangement.members).tolist() == list(range(len(rules)))
+        assert queries.project(rules, arrangement.index).tolist() == list(range(len(rules)))
 
 
 def test_rows_of_no_listed_cell_go_to_the_nearest():
     """Of listed queries nobody can say which cells there are."""
     arrangement = arranged("custom")[2]
     assert arrangement.size == 2
-    (place,) = arrangement.locate(np.array([[1.0, -1.0]]))[:, 0]
+    (place,) = arrangement.cell_of(np.array([[1.0, -1.0]]))[:, 0]
     assert (arrangement.incidence[:, place] != [True, False]).sum() == 1
-    assert arrangement.tally(np.array([[1.0, -1.0], [-1.0, -9.0]])).sum() == 2
-    assert arrangement.floor == 1  # the third public row, all there is to tell, is moved
+    assert arrangement.count(np.array([[1.0, -1.0], [-1.0, -9.0]])).sum() == 2
+    assert (
+        arrangement.irreducible_error == 1
+    )  # the third public row, all there is to tell, is moved
 
 
 @EACH
@@ -218,15 +222,15 @@ def test_counts_move_by_one_at_most(case):
 
 
 def count(arrangement, X):
-    return arrangement.answers(arrangement.tally(X))
+    return arrangement.answers(arrangement.count(X))
 
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
-WIDTHS = {Grid: 1, Columns: 2, Listed: 2}
+WIDTHS = {BoxCover: 1, ProductCover: 2, ExplicitCover: 2}
 SMALL = {
-    Grid: ThresholdQueries().arrange(np.array([[0.0], [1.0], [2.0]])),
-    Columns: StumpQueries().arrange(CORNERS),
-    Listed: CustomQueries(lambda X: X > 0.5).arrange(CORNERS),
+    BoxCover: ThresholdQueries().arrange(np.array([[0.0], [1.0], [2.0]])),
+    ProductCover: StumpQueries().arrange(CORNERS),
+    ExplicitCover: CustomQueries(lambda X: X > 0.5).arrange(CORNERS),
 }
 
 
@@ -236,14 +240,14 @@ def test_exact_privacy_over_all_neighbours(kind, epsilon):
     """Two rounds, two rows: P <= e^ε P' for every transcript and neighbour."""
     arrangement, width = SMALL[kind], WIDTHS[kind]
     values = list(itertools.product((-1.0, 0.6, 7.0), repeat=width))[:: 1 if width == 1 else 2]
-    plan, released = pmw.Plan(2, epsilon / 2, 0.7, 1.0), {}
+    plan, released = pmw.RoundPlan(2, epsilon / 2, 0.7, 1.0), {}
     for rows in itertools.combinations_with_replacement(range(len(values)), 2):
         counts = count(arrangement, np.array([values[row] for row in rows]))
-        runs = every_run(
-            lambda counts=counts: pmw.play(counts, 2, arrangement, plan, Ledger(epsilon, 0, 0))
+        runs = enumerate_runs(
+            lambda counts=counts: pmw.run_pmw(counts, 2, arrangement, plan, Ledger(epsilon, 0, 0))
         )
         assert len(runs) == (2 * len(counts)) ** 2
-        released[rows] = by_release(runs)
+        released[rows] = index_by_release(runs)
     ratios = [
         worst_ratio(released[rows], released[other], epsilon)
         for rows, other in itertools.permutations(released, 2)
@@ -257,9 +261,9 @@ def test_play_draws_what_the_plan_says():
     arrangement = ThresholdQueries().arrange(np.arange(4.0)[:, None])
     ledger = Ledger(1, 1e-6, 0)
     plan = pmw.plan_rounds(1000, 5, math.log(4), ledger=ledger, beta=0.05)
-    with Tape() as tape:
+    with Recorder() as tape:
         counts = arrangement.answers(np.array([400, 300, 200, 100]))
-        weights = pmw.play(counts, 1000, arrangement, plan, ledger)
+        weights = pmw.run_pmw(counts, 1000, arrangement, plan, ledger)
     drawn = [(use.kind, use.event, use.sensitivity) for use in tape.uses]
     assert drawn == [("draw", Draw(plan.round_epsilon), 1)] * plan.rounds
     assert ledger.event == Steps((Draw(plan.round_epsilon),) * plan.rounds)
@@ -317,7 +321,7 @@ class TestPlan:
         plan = self.plan(20_000, len(counts), 16, settings=(1, delta))
         errors = []
         for seed in range(12):
-            weights = pmw.play(counts, 20_000, arrangement, plan, Ledger(1, delta, seed))
+            weights = pmw.run_pmw(counts, 20_000, arrangement, plan, Ledger(1, delta, seed))
             errors.append(np.abs(arrangement.answers(weights) - counts / 20_000).max())
         assert max(errors) <= plan.error
         assert max(errors) > plan.error / 20
@@ -335,7 +339,7 @@ class TestRadius:
     def test_it_holds_as_often_as_promised(self, m, n_cells):
         beta, trials, failures, shares = 0.1, 300, 0, []
         for seed in range(trials):
-            axis = Axis(np.random.default_rng(seed).random(m), 1, n_cells)
+            axis = QuantileAxis(np.random.default_rng(seed).random(m), 1, n_cells)
             radius, worst = axis.radius(m, beta, 1), between_cuts(axis)
             failures += worst > radius
             shares.append(worst / radius)
@@ -346,7 +350,7 @@ class TestRadius:
         """The rows decide which bound is used, so all of them hold at once."""
         c = np.arange(10**6)
         assert (1 / ((c + 1) * (c + 2))).sum() == pytest.approx(1, abs=1e-5)
-        axis = Axis(np.arange(3000.0), 2, 100)
+        axis = QuantileAxis(np.arange(3000.0), 2, 100)
         c, m = axis.n_missed, 3000
         assert axis.missed == pytest.approx(c / m)
         assert c > 0
@@ -365,13 +369,13 @@ class TestRadius:
     def test_cuts_are_cheaper_than_dichotomies(self, queries, width, most):
         arrangement = queries.arrange(np.random.default_rng(0).normal(size=(3000, width)))
         d = vc_dimension(queries, width)
-        assert arrangement.floor < arrangement.radius(3000, d, 0.025) < most
-        assert 1.8 * most < cover_radius(3000, d, 0.025, arrangement.floor)
+        assert arrangement.irreducible_error < arrangement.radius(3000, d, 0.025) < most
+        assert 1.8 * most < cover_radius(3000, d, 0.025, arrangement.irreducible_error)
 
     def test_categories_are_all_there(self):
-        axes = [Axis(np.arange(4), 0, 4), Axis(np.arange(9.0), 1, 99)]
-        assert Columns(axes[:1]).radius(50, 1, 0.05) == 0
-        assert Columns(axes).radius(50, 1, 0.05) == cuts_radius(50, 0.025, 1)
+        axes = [QuantileAxis(np.arange(4), 0, 4), QuantileAxis(np.arange(9.0), 1, 99)]
+        assert ProductCover(axes[:1]).radius(50, 1, 0.05) == 0
+        assert ProductCover(axes).radius(50, 1, 0.05) == cuts_radius(50, 0.025, 1)
 
 
 class TestSizes:

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skpublicdp import PPMHalfspaceClassifier, rounds
+from skpublicdp import PPMHalfspaceClassifier, cover_search
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import HalfspaceIntersections
 from skpublicdp.mechanisms.selection import probabilities
 from tests.helpers import assert_fits, assert_private, public_sample
-from tests.kit import Tape
+from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)
 N = 2000
@@ -85,7 +85,7 @@ def test_exact_privacy_over_all_private_rows(model, fit):
     outcomes, epsilon = {}, Fraction(7, 10)
     for chosen, rows, y, mask, weight in every_data_set(model):
         settings = {"private_label": 1, "class_weight": weight, "epsilon": float(epsilon)}
-        with Tape() as tape:
+        with Recorder() as tape:
             fit(rows, y, is_public=mask, **settings)
         (use,) = tape.uses
         assert use.sensitivity == weights_of(model)[0]
@@ -107,7 +107,7 @@ def test_scores_weigh_rows_by_their_status(model, fit):
     cover = HalfspaceIntersections().build_cover(public_sample(public), alpha=0.5, beta=0.05)
     rules = [cover.hypothesis(path) for path in range(cover.size)]
     for _, rows, y, mask, weight in list(every_data_set(model))[::5]:
-        with Tape() as tape:
+        with Recorder() as tape:
             fit(rows, y, is_public=mask, private_label=1, class_weight=weight)
         wrong = np.array([rule.predict(rows) != y for rule in rules])
         expected = wrong @ np.where(mask, for_public, for_private)
@@ -119,7 +119,7 @@ def test_public_rows_without_labels_choose_halfspaces_and_are_not_scored():
     rows, y = np.array([[0.2, 0.2], [3.0, -1.0], [0.5, 0.5], [0.5, 0.4]]), [1, 1, 0, 0]
     cover = HalfspaceIntersections().build_cover(public_sample(CORNERS), alpha=0.5, beta=0.05)
     rules = [cover.hypothesis(path) for path in range(cover.size)]
-    with Tape() as tape:
+    with Recorder() as tape:
         clf = clone(FAST).set_params(private_label=1).fit(rows, y, X_public=CORNERS)
     expected = [(rule.predict(rows) != y).sum() for rule in rules]
     np.testing.assert_array_equal(tape.uses[0].answer.errors, expected)
@@ -188,7 +188,7 @@ def test_the_check_sees_a_sensitivity_that_is_too_small():
         rows = np.vstack([CORNERS, [[0.2, 0.2]]])
         mask = np.array([True, True, True, False])
         settings = {"private_label": 1, "class_weight": {0: 1, 1: 2}, "epsilon": 1.0}
-        with Tape() as tape:
+        with Recorder() as tape:
             fitted(rows, [0, 0, 1, label], is_public=mask, **settings)
         outcomes.append(probabilities(tape.uses[0].answer, tape.uses[0].cost, 1))
     with pytest.raises(AssertionError):
@@ -201,7 +201,7 @@ class TestRounds:
     @few_rows
     def test_the_draws_together_spend_the_budget(self):
         for epsilon, n_draws in [(0.01, 1), (1.0, 2), (3.0, 3), (8.0, 4)]:
-            with Tape() as tape:
+            with Recorder() as tape:
                 clf = fitted(epsilon=epsilon, class_weight={"negative": 2})
             assert sum(use.cost for use in tape.uses) == Fraction(str(epsilon))
             assert [use.sensitivity for use in tape.uses] == [2] * n_draws
@@ -210,7 +210,7 @@ class TestRounds:
             assert spent == pytest.approx([epsilon * t / shares for t in range(1, n_draws + 1)])
 
     def test_the_papers_pool_is_drawn_from_once(self):
-        with Tape() as tape:
+        with Recorder() as tape:
             fitted(X[:, :1], is_public=np.arange(N) < 30, pool="paper", epsilon=100.0)
             fitted(is_public=np.arange(N) < 9, epsilon=100.0)  # so few that all fit in
         assert [use.cost for use in tape.uses] == [100, 100]
@@ -218,7 +218,7 @@ class TestRounds:
     def test_they_pay(self, monkeypatch):
         noisy = np.where(np.random.default_rng(2).random(N) < 0.1, Y[::-1], Y)
         three = fitted(y=noisy, epsilon=8.0, max_halfspaces=100)
-        monkeypatch.setattr(rounds, "n_rounds", lambda *_: 1)
+        monkeypatch.setattr(cover_search, "n_rounds", lambda *_: 1)
         one = fitted(y=noisy, epsilon=8.0, max_halfspaces=100)
         assert three.score(X, noisy) > one.score(X, noisy) + 0.005
 
@@ -229,7 +229,7 @@ class TestRounds:
         public = np.random.default_rng(0).normal(size=(9, 2)).round(2)
         places = [(0.0, 0.0), (0.5, -0.5)]
         private = list(itertools.product(places, (0, 1)))
-        monkeypatch.setattr(rounds, "n_rounds", lambda *_: 2)
+        monkeypatch.setattr(cover_search, "n_rounds", lambda *_: 2)
         outcomes = {}
         for chosen in itertools.combinations_with_replacement(private, 2):
             rows = np.vstack([public, [place for place, _ in chosen]])
@@ -237,7 +237,7 @@ class TestRounds:
             outcomes[chosen] = {}
             for first in range(2, 9):  # singles and a pair
                 settings = {"private_label": 1, "class_weight": weight, "epsilon": 0.9}
-                with Tape([first, 0]) as tape:
+                with Recorder([first, 0]) as tape:
                     fitted(rows, y, is_public=np.arange(11) < 9, max_halfspaces=6, **settings)
                 before, after = (
                     probabilities(use.answer, use.cost, use.sensitivity, precision=96)
@@ -302,7 +302,7 @@ class TestLearning:
 
 class TestWeights:
     def weighted(self, weight, **data):
-        with Tape() as tape:
+        with Recorder() as tape:
             clf = fitted(class_weight=weight, **data)
         return clf, tape.uses[-1].sensitivity
 

@@ -22,7 +22,7 @@ from skpublicdp.exceptions import (
     UnprovedWarning,
 )
 from skpublicdp.guarantees import n_ppm
-from tests.kit import Tape
+from tests.kit import Recorder
 from tests.test_ppm import FAST, RNG, SHARED, N, X, Y, few_rows, fitted, no_public
 
 
@@ -159,7 +159,7 @@ class TestWhatComesOut:
         assert fitted(random_state=None).privacy_.secure_randomness
 
     def test_the_draws_spend_the_budget(self):
-        with Tape() as tape:
+        with Recorder() as tape:
             fitted(epsilon=0.7)
         assert sum(use.cost for use in tape.uses) == Fraction(7, 10)
 

@@ -23,10 +23,10 @@ from skpublicdp.guarantees.mixed import cone_count, missed_share, mixed_promise
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
-from skpublicdp.hypotheses.intersections import largest_pool, most_supports
-from skpublicdp.hypotheses.pools import paper_size
+from skpublicdp.hypotheses.halfspace_sets import n_supported_halfspaces
+from skpublicdp.hypotheses.intersections import max_pool_size, max_support_points
 from tests.helpers import FALSE_ALARM, public_sample
-from tests.kit import by_release, every_run, worst_ratio
+from tests.kit import enumerate_runs, index_by_release, worst_ratio
 
 pytestmark = pytest.mark.once
 
@@ -109,8 +109,8 @@ class TestCones:
         for m in range(d + 1, d + 4):
             cover = theorem_cover(np.random.default_rng(m).normal(size=(m, d)))
             assert cover.size == cone_count(m, d)
-        assert cone_count(most_supports(d), d) <= 1 << 26
-        assert d == 1 or cone_count(most_supports(d) + 4, d) > 1 << 26
+        assert cone_count(max_support_points(d), d) <= 1 << 26
+        assert d == 1 or cone_count(max_support_points(d) + 4, d) > 1 << 26
 
     def test_in_the_plane_only_half_planes_come_twice(self):
         """From each of the two points that support them."""
@@ -203,7 +203,7 @@ class TestMoreIntersections:
         """Points that span the space and few more; d halfspaces are met."""
         rng = np.random.default_rng(d)
         for seed in range(3):
-            points = np.random.default_rng(seed).normal(size=(most_supports(d), d))
+            points = np.random.default_rng(seed).normal(size=(max_support_points(d), d))
             normal = rng.normal(size=d)
             private = rng.normal(size=(60, d))
             cut = np.quantile(points @ normal, 0.6)
@@ -296,7 +296,7 @@ class TestSupports:
     @pytest.mark.parametrize("d", [1, 2])
     def test_exact_privacy_with_supports_at_random(self, d, monkeypatch):
         """Over all subsets of supports and all members, for any private row in place of another."""
-        monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 3)
+        monkeypatch.setattr(skpublicdp.ppm, "max_support_points", lambda _: 3)
         public = np.array([[0.0, 0.0], [2.0, 1.0], [1.0, 3.0], [3.0, 3.0]])[:, :d]
         private = [np.array(place)[:d] for place in ((0.5, 0.5), (2.0, 1.0), (9.0, -1.0))]
         found = {}
@@ -304,15 +304,15 @@ class TestSupports:
             X = np.vstack([public, private[index][None]])
             model = clone(THEOREM).set_params(epsilon=0.7)
             mask = np.arange(5) < 4
-            runs = every_run(lambda: model.fit(X, [0, 0, 1, 0, label], is_public=mask))  # noqa: B023
-            found[index, label] = by_release(
+            runs = enumerate_runs(lambda: model.fit(X, [0, 0, 1, 0, label], is_public=mask))  # noqa: B023
+            found[index, label] = index_by_release(
                 runs, lambda run: tuple(map(repr, [use.outcome for use in run.uses]))
             )
         for one, other in itertools.permutations(found.values(), 2):
             assert worst_ratio(one, other, Fraction(7, 10)) <= 1
 
     def test_supports_are_public_rows_and_the_seed_decides(self, monkeypatch):
-        monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 40)
+        monkeypatch.setattr(skpublicdp.ppm, "max_support_points", lambda _: 40)
         X, y = mixture(np.random.default_rng(0), 1200, 2, 0.5)
         models = [
             clone(THEOREM).set_params(random_state=seed, epsilon=50.0).fit(X, y)
@@ -353,7 +353,7 @@ class TestGuarantee:
     def test_supports_at_random_are_paid_for(self, monkeypatch):
         X, y = mixture(np.random.default_rng(0), 3000, 2, 0.05)
         whole = clone(THEOREM).fit(X, y)
-        monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 40)
+        monkeypatch.setattr(skpublicdp.ppm, "max_support_points", lambda _: 40)
         part = clone(THEOREM).fit(X, y)
         assert part.guarantee_ > whole.guarantee_
         n_public = (y == 0).sum()
@@ -412,7 +412,9 @@ class TestGuarantee:
 
     def test_it_says_where_it_promises_nothing(self):
         X, y = mixture(np.random.default_rng(0), 60, 3, 0.5)
-        said = f"nothing is promised for {y.sum()} private and {60 - y.sum()} public rows at ε = 1"
+        said = (
+            f"No accuracy bound holds for {y.sum()} private and {60 - y.sum()} public rows at ε = 1"
+        )
         with pytest.warns(TooFewRowsWarning, match=said) as caught:
             clf = clone(THEOREM).fit(X, y)
         assert len(caught) == 1
@@ -458,8 +460,10 @@ class TestSizes:
     @pytest.mark.parametrize("d", [4, 5, 6, 7])
     def test_supports_are_as_many_as_fit(self, d):
         """From four dimensions on the table of all intersections is the limit."""
-        fits = [m for m in range(d + 1, 3 * d) if paper_size(m, d, d) <= largest_pool(d)]
-        assert most_supports(d) == max(fits, default=0)
+        fits = [
+            m for m in range(d + 1, 3 * d) if n_supported_halfspaces(m, d, d) <= max_pool_size(d)
+        ]
+        assert max_support_points(d) == max(fits, default=0)
 
     def test_too_few_supports_are_refused(self):
         with pytest.raises(ValueError, match=r"No number of rows .* supports=30 .* give more"):
@@ -481,7 +485,7 @@ class TestSizes:
         n = n_ppm(0.3, 0.05, 1.0, 1)
         X, y = mixture(np.random.default_rng(0), n, 1, 0.9)
         assert clone(THEOREM).fit(X, y).guarantee_ <= 0.3
-        monkeypatch.setattr(skpublicdp.ppm, "most_supports", lambda _: 100)
+        monkeypatch.setattr(skpublicdp.ppm, "max_support_points", lambda _: 100)
         with_supports = n_ppm(0.3, 0.05, 1.0, 2, supports=100)
         X, y = mixture(np.random.default_rng(0), with_supports, 2, 0.6)
         assert 0.2 < clone(THEOREM).fit(X, y).guarantee_ <= 0.3

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpublicdp.boosting.questions import Questions
+from skpublicdp.boosting.bin_splits import BinSplits
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.splits import Splits
 from skpublicdp.hypotheses.trees import DecisionTree
@@ -77,7 +77,7 @@ def test_trees_of_numbers(tree):
 
 
 # a number of 4 cells, of which the last is missing, and a category of 4: two, (other), (missing)
-ASKED = Questions(
+ASKED = BinSplits(
     np.array([0, 0, 0, 1, 1, 1, 1]),
     np.array([1, 2, 3, 0, 1, 2, 3]),
     np.array([2, 2, 3, 0, 1, 2, 3]),
@@ -95,7 +95,7 @@ MEANS = {ASKED.describe(k, ("a", "b")): k for k in range(len(ASKED))}
 
 def inside(row, condition):
     question = MEANS[condition]
-    return bool(ASKED.inside(question, np.array([row[ASKED.features[question]]]))[0])
+    return bool(ASKED.contains(question, np.array([row[ASKED.features[question]]]))[0])
 
 
 @given(

@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 
 from skpublicdp.data.binning import cut_points
-from skpublicdp.data.columns import MISSING, OTHER, build_schema
-from skpublicdp.data.frames import Table
+from skpublicdp.data.schema import MISSING, OTHER, build_schema
+from skpublicdp.data.tables import Table
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -245,7 +245,7 @@ class TestSchema:
         schema = build_schema(Table(frame), [Table(frame)], nullable=True)
         (column,) = schema.columns
         encoded = schema.encode(Table(frame), clamp=False)[:, 0]
-        assert [column.text(number) for number in encoded[:2]] == [
+        assert [column.format(number) for number in encoded[:2]] == [
             "2020-01-01",
             "2020-01-31 12:00:00",
         ]
@@ -259,7 +259,7 @@ class TestSchema:
         frame = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=n)})
         (column,) = build_schema(Table(frame), [Table(frame)], nullable=True).columns
         first = column.values[0]
-        texts = [column.text(first + hours * 3600e6) for hours in (6, 12, 18)]
+        texts = [column.format(first + hours * 3600e6) for hours in (6, 12, 18)]
         noon = "2020-01-01 12:00:00" if n == 1 else "2020-01-01"
         few = ["2020-01-01 06:00:00", noon, "2020-01-01 18:00:00"]
         assert texts == (["2020-01-01"] * 3 if n == 12 else few)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, dlaplace, norm
 
-from skpublicdp.query_release.bands import share_bounds
+from skpublicdp.query_release.binomial_intervals import binomial_bounds
 
 REACH = 4000
 NOISE = np.arange(-REACH, REACH + 1)
@@ -43,7 +43,9 @@ def test_bounds_are_where_the_exact_tails_say(law, n):
         for failure in (0.025, 1e-4):
             low, high = (
                 float(bound)
-                for bound in share_bounds(noisy / n, variance / n**2, n, failure, gaussian=gaussian)
+                for bound in binomial_bounds(
+                    noisy / n, variance / n**2, n, failure, gaussian=gaussian
+                )
             )
             assert 0 <= low <= high <= 1
             if 1e-9 < high < 1 - 1e-9:
@@ -54,12 +56,12 @@ def test_bounds_are_where_the_exact_tails_say(law, n):
 
 def test_what_was_not_measured_is_not_bounded():
     for gaussian in (True, False):
-        low, high = share_bounds([0.3, 0.0], 1e12, 1000, 1e-3, gaussian=gaussian)
+        low, high = binomial_bounds([0.3, 0.0], 1e12, 1000, 1e-3, gaussian=gaussian)
         np.testing.assert_allclose(low, 0, atol=1e-6)
         np.testing.assert_allclose(high, 1, atol=1e-6)
 
 
 def test_without_noise_it_is_the_exact_interval():
     """Clopper and Pearson's: of 3 in 40 rows, [.0157, .2039] at 95%."""
-    low, high = share_bounds(3 / 40, 0.0, 40, 0.025, gaussian=True)
+    low, high = binomial_bounds(3 / 40, 0.0, 40, 0.025, gaussian=True)
     np.testing.assert_allclose([low, high], [0.0157, 0.2039], atol=2e-3)

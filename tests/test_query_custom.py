@@ -12,11 +12,11 @@ import pytest
 from skpublicdp import PAPQueryRelease, PrivacyBudget
 from skpublicdp.accounting import Gaussian, Pure
 from skpublicdp.audit import verify_privacy
-from skpublicdp.data.door import read
+from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release import CustomQueries, MarginalQueries, StumpQueries
-from skpublicdp.query_release.custom import _posterior, release_answers
-from skpublicdp.query_release.unseen import completed, with_lacking
+from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
+from skpublicdp.query_release.query_list import _posterior, release_linear_queries
 
 RNG = np.random.default_rng(0)
 
@@ -70,7 +70,7 @@ def test_a_replaced_row_moves_each_count_by_at_most_one(n_queries):
             drawn.append((event, spread)) or np.zeros_like(table)
         )
         counts = np.arange(n_queries) + 40
-        release_answers(counts, 100, np.zeros((1, 0, n_queries), dtype=int), ledger=ledger)
+        release_linear_queries(counts, 100, np.zeros((1, 0, n_queries), dtype=int), ledger=ledger)
         ((event, spreads[kind]),) = drawn
         assert event == ledger.event
         if isinstance(event, Gaussian):
@@ -87,11 +87,11 @@ def test_public_rows_tell_how_queries_go_together():
     public = np.column_stack([ties] * 30).astype(int)[None]
     private = RNG.random(50_000) < 0.4
     counts = np.full(30, private.sum())
-    release = release_answers(
+    release = release_linear_queries(
         counts, len(private), public, ledger=Ledger(Fraction(1, 100), Fraction(1, 10**9), 0)
     )
     found = np.array([release.fractions[j,][1] for j in range(30)])
-    alone = release_answers(
+    alone = release_linear_queries(
         counts, len(private), public[:, :0], ledger=Ledger(Fraction(1, 100), Fraction(1, 10**9), 0)
     )
     apart = np.array([alone.fractions[j,][1] for j in range(30)])
@@ -330,8 +330,10 @@ def test_rows_are_drawn_with_labels():
 
 def rows_of(X, X_public, bounds=None):
     release = PAPQueryRelease(bounds=bounds)
-    X_public, lacking = with_lacking(X, X_public, bounds)
-    return completed(read(release, X, X_public=X_public, clamp=True), lacking)
+    X_public, lacking = add_missing_columns(X, X_public, bounds)
+    return enumerate_completions(
+        read_fit_inputs(release, X, X_public=X_public, clamp=True), lacking
+    )
 
 
 def test_completions_are_all_declared_values():

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtri
 
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.line import release_line
+from skpublicdp.query_release.cdf.release import release_cdf
 
 pytestmark = pytest.mark.once
 
@@ -57,7 +57,7 @@ def test_error_falls_to_the_noise(name, m, drifted):
         public = public_rows(x, m, drifted, np.random.default_rng([seed, m]))
         for i, budget in enumerate(BUDGETS):
             ledger = Ledger(budget / N, 1 / N**2, seed)
-            found = release_line(x, public, bounds=bounds, ledger=ledger)
+            found = release_cdf(x, public, bounds=bounds, ledger=ledger)
             wrong = np.abs(found.cdf(at) - truth)
             errors[seed, i] = wrong.max(), wrong.mean()
     mean = errors.mean(axis=0)

@@ -16,11 +16,15 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.drift import certain_size, effective_sizes
-from skpublicdp.query_release.line import release_line
-from skpublicdp.query_release.marginal_dispersion import Cells
-from skpublicdp.query_release.marginal_intervals import Components, NoisyFractions, capped
-from skpublicdp.query_release.marginal_scales import LOG_SIZES, cell_scales, table_scales
+from skpublicdp.query_release.cdf.release import release_cdf
+from skpublicdp.query_release.effective_sizes import effective_size_posterior, point_mass_size
+from skpublicdp.query_release.marginals.intervals import (
+    NoisyFractions,
+    NormalMixture,
+    cap_by_noisy_interval,
+)
+from skpublicdp.query_release.marginals.scales import LOG_SCALE_GRID, cell_scales, table_scales
+from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from tests.helpers import FALSE_ALARM
 
 BANDS = (0.0005, 0.002, 0.005, 0.02, 0.1, 1.0)
@@ -33,7 +37,7 @@ RUNS = 20
 class TestEffectiveSizes:
     def test_noise_that_hides_drift_leaves_the_prior(self):
         """One time in five there is none; else any size from .01 to 10 is as likely."""
-        sizes = effective_sizes(np.full(9, 0.2), np.ones(9), 1e6, known=1e-3)
+        sizes = effective_size_posterior(np.full(9, 0.2), np.ones(9), 1e6, base_variance=1e-3)
         assert sizes.weights.sum() == pytest.approx(1)
         assert len(sizes.rows) == 5
         drifts = 1 / sizes.rows - 1e-3
@@ -41,14 +45,16 @@ class TestEffectiveSizes:
         assert drifts[-1] > 5
 
     def test_clear_drift_is_one_size(self):
-        sizes = effective_sizes(np.full(2000, 0.1), np.ones(2000), 1e-6, known=1e-3)
+        sizes = effective_size_posterior(
+            np.full(2000, 0.1), np.ones(2000), 1e-6, base_variance=1e-3
+        )
         assert sizes.weights.max() > 0.8
         assert sizes.weights @ (1 / sizes.rows) == pytest.approx(0.1, rel=0.3)
 
     def test_parts_of_two_orders_go_together(self):
-        hidden = effective_sizes(np.full(9, 0.2), np.ones(9), 1e6, known=1e-3)
+        hidden = effective_size_posterior(np.full(9, 0.2), np.ones(9), 1e6, base_variance=1e-3)
         np.testing.assert_array_equal(hidden.given(hidden), np.eye(5))
-        certain = certain_size(7.0)
+        certain = point_mass_size(7.0)
         np.testing.assert_allclose(hidden.given(certain), [hidden.weights])
         np.testing.assert_array_equal(certain.given(hidden), np.ones((5, 1)))
 
@@ -59,7 +65,7 @@ def cells_of_scale(scale, generator, noise, n_cells=3000, open_=0.9):
     true = base + np.sqrt(scale * np.sqrt(base) * base * open_) * generator.normal(size=n_cells)
     values = true + noise * generator.normal(size=n_cells)
     each = np.ones(n_cells)
-    return Cells(base, base, open_ * each, values, each / noise**2, each)
+    return CellBatch(base, base, open_ * each, values, each / noise**2, each)
 
 
 class TestScales:
@@ -68,7 +74,7 @@ class TestScales:
         cells = cells_of_scale(scale, np.random.default_rng(0), 1e-6)
         (posterior,) = table_scales(cells, np.array([0]), 0.0, 2).T
         assert posterior.sum() == pytest.approx(1)
-        mode = np.exp(LOG_SIZES[posterior.argmax()])
+        mode = np.exp(LOG_SCALE_GRID[posterior.argmax()])
         assert scale / 3 < mode < scale * 3
         of_cells = cell_scales(cells, 0.0, posterior)
         np.testing.assert_allclose(of_cells.sum(axis=0), 1)
@@ -78,29 +84,31 @@ class TestScales:
         cells = cells_of_scale(0.01, np.random.default_rng(0), 1.0, n_cells=60)
         (posterior,) = table_scales(cells, np.array([0]), 0.0, 2).T
         assert posterior[0] < 0.1
-        assert posterior[np.log(1e-3) < LOG_SIZES].sum() > 0.5
+        assert posterior[np.log(1e-3) < LOG_SCALE_GRID].sum() > 0.5
 
     def test_unmeasured_tables_keep_half_of_the_prior(self):
         generator = np.random.default_rng(0)
         seen, unseen = (cells_of_scale(1.0, generator, 1e-6, 500) for _ in range(2))
         unseen = unseen._replace(precisions=np.zeros(500))
-        joined = Cells(*(np.concatenate(pair) for pair in zip(seen, unseen, strict=True)))
+        joined = CellBatch(*(np.concatenate(pair) for pair in zip(seen, unseen, strict=True)))
         posterior = table_scales(joined, np.array([0, 500]), 0.0, 2)
         np.testing.assert_allclose(posterior.sum(axis=0), 1)
-        narrow = np.log(0.02) > LOG_SIZES
+        narrow = np.log(0.02) > LOG_SCALE_GRID
         assert posterior[narrow, 0].sum() < 0.01
         assert posterior[narrow, 1].sum() > 0.25
 
 
 class TestEnds:
     def test_of_one_normal_distribution(self):
-        one = Components(*np.array([[[1.0]], [[0.4]], [[0.01]], [[0.0]]]))
+        one = NormalMixture(*np.array([[[1.0]], [[0.4]], [[0.01]], [[0.0]]]))
         for level in (0.025, 0.5, 0.975):
             found = one.quantile(level, lambda _: one.noise)
             np.testing.assert_allclose(found, norm.ppf(level, 0.4, 0.1), atol=1e-9)
 
     def test_of_a_mixture(self):
-        two = Components(*np.array([[[0.3], [0.7]], [[0.2], [0.6]], [[1e-4], [4e-4]], [[0], [0]]]))
+        two = NormalMixture(
+            *np.array([[[0.3], [0.7]], [[0.2], [0.6]], [[1e-4], [4e-4]], [[0], [0]]])
+        )
         found = two.quantile(0.9, lambda _: two.noise)
         below = 0.3 * norm.cdf(found, 0.2, 0.01) + 0.7 * norm.cdf(found, 0.6, 0.02)
         np.testing.assert_allclose(below, 0.9, atol=1e-7)
@@ -108,7 +116,7 @@ class TestEnds:
     def test_a_score_interval_inverts_the_test(self):
         """Wilson's: the variance is that of the candidate."""
         rows, share = 50, 0.1
-        one = Components(*np.array([[[1.0]], [[share]], [[0.0]], [[1 / rows]]]))
+        one = NormalMixture(*np.array([[[1.0]], [[share]], [[0.0]], [[1 / rows]]]))
         square = norm.isf(0.025) ** 2
         middle = (rows * share + square / 2) / (rows + square)
         half = np.sqrt(square * (rows * share * (1 - share) + square / 4)) / (rows + square)
@@ -120,11 +128,11 @@ class TestEnds:
         generator = np.random.default_rng(0)
         estimate = generator.dirichlet(np.ones(50))
         noisy = NoisyFractions(estimate + generator.normal(0, 0.02, 50), 4e-4, 5000.0, True)
-        low, high = capped(np.zeros(50), np.ones(50), estimate, noisy, 0.05)
+        low, high = cap_by_noisy_interval(np.zeros(50), np.ones(50), estimate, noisy, 0.05)
         assert ((low >= 0) & (low <= estimate) & (estimate <= high)).all()
         assert (high - low <= noisy.length(estimate, 0.05) * (1 + 1e-9)).all()
         narrow = np.stack([0.99 * estimate, 1.01 * estimate])
-        kept = capped(*narrow, estimate, noisy, 0.05)
+        kept = cap_by_noisy_interval(*narrow, estimate, noisy, 0.05)
         least, most = noisy.bounds(0.0025)
         inside = (least < narrow[0]) & (narrow[1] < most)
         assert inside.any()
@@ -322,7 +330,7 @@ def test_intervals_of_columns_hold(kind):
 
 def test_the_variance_of_a_difference_is_that_of_the_covariance():
     x = people(5000, 0)["pay"].to_numpy()
-    line = release_line(x, x[:100], bounds=(0, 2000), ledger=Ledger(0.5, 1e-6, 0))
+    line = release_cdf(x, x[:100], bounds=(0, 2000), ledger=Ledger(0.5, 1e-6, 0))
     one, two = 20, 25
     low, high = line.fraction_intervals(line.edges[[one]], line.edges[[two]], 0.95)[0]
     cov = line.covariance

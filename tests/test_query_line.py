@@ -28,24 +28,24 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.cells import Sorted, build_line
-from skpublicdp.query_release.fit import (
-    NO_DRIFT,
-    Drift,
-    Look,
-    gather,
-    linearise,
+from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid
+from skpublicdp.query_release.cdf.posterior import (
+    NO_SHIFT,
+    DistributionShift,
+    StrategyMeasurement,
+    least_squares,
+    linearize,
     path_length,
-    widening,
+    simultaneous_factor,
 )
-from skpublicdp.query_release.line import fit_line, guess_at_edges, release_line
-from skpublicdp.query_release.prefix import (
+from skpublicdp.query_release.cdf.release import posterior_cdf, public_prior_at_edges, release_cdf
+from skpublicdp.query_release.cdf.strategies import (
     hierarchy_strategy,
     histogram_strategy,
     measure,
     prefix_strategy,
 )
-from tests.kit import Tape
+from tests.kit import Recorder
 
 BUDGET = Fraction(1, 50)
 GAUSSIAN = 1.0, 1e-6
@@ -89,7 +89,7 @@ RELEASES = {
 
 def release(name, budget=GAUSSIAN, seed=0, **options):
     x, x_public, bounds = RELEASES[name]
-    return release_line(x, x_public, bounds=bounds, ledger=Ledger(*budget, seed), **options)
+    return release_cdf(x, x_public, bounds=bounds, ledger=Ledger(*budget, seed), **options)
 
 
 def equal(one, other):
@@ -127,11 +127,11 @@ def test_sensitivity_is_that_of_the_farthest_pair_of_cells(n_cells, build):
 
 @pytest.mark.parametrize("x_public", [[], [1.0], [0.0, 1.0, 3.0], [0.25, 0.25, 2.5]])
 def test_replacing_any_row_moves_the_measurements_by_at_most_the_sensitivity(x_public):
-    line = build_line(np.array(x_public), 0.0, 3.0, 2)
+    line = build_grid(np.array(x_public), 0.0, 3.0, 2)
     strategy = prefix_strategy(len(line.edges) + 1, BUDGET)
     domain = [-7.0, 0.0, 0.25, 1.0, 1.7, 2.5, 3.0, np.nextafter(3.0, 0), 50.0]
     exact = {
-        rows: strategy.matrix @ line.tabulate(Sorted(np.array(rows), line.low, line.high))
+        rows: strategy.matrix @ line.tabulate(SortedColumn(np.array(rows), line.low, line.high))
         for rows in itertools.product(domain, repeat=2)
     }
     moved = [
@@ -149,7 +149,7 @@ def test_the_coefficients_are_a_square_root_of_prefix_sums():
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_what_is_spent_is_what_was_asked_for(name):
-    with Tape() as tape:
+    with Recorder() as tape:
         release(name)
         release(name, PURE)
     gaussian = [use for use in tape.uses if use.gaussian]
@@ -170,19 +170,20 @@ def test_what_is_spent_is_what_was_asked_for(name):
 def test_the_table_adds_up_and_looks_at_each_row_alone(data):
     numbers = st.floats(-20, 20)
     x_public = np.array(data.draw(st.lists(numbers, max_size=20)))
-    line = build_line(x_public, -10.0, 10.0, data.draw(st.integers(2, 40)))
+    line = build_grid(x_public, -10.0, 10.0, data.draw(st.integers(2, 40)))
     one = np.array(data.draw(st.lists(numbers, max_size=20)))
     two = np.array(data.draw(st.lists(numbers, max_size=20)))
-    table = line.tabulate(Sorted(np.concatenate([two, one]), line.low, line.high))
+    table = line.tabulate(SortedColumn(np.concatenate([two, one]), line.low, line.high))
     assert np.array_equal(
         table,
-        line.tabulate(Sorted(one, line.low, line.high))
-        + line.tabulate(Sorted(two, line.low, line.high)),
+        line.tabulate(SortedColumn(one, line.low, line.high))
+        + line.tabulate(SortedColumn(two, line.low, line.high)),
     )
     alone = sum(
-        (line.tabulate(Sorted(x, line.low, line.high)) for x in one[:, None]), np.zeros_like(table)
+        (line.tabulate(SortedColumn(x, line.low, line.high)) for x in one[:, None]),
+        np.zeros_like(table),
     )
-    assert np.array_equal(line.tabulate(Sorted(one, line.low, line.high)), alone)
+    assert np.array_equal(line.tabulate(SortedColumn(one, line.low, line.high)), alone)
     assert table.sum() == len(one) + len(two)
 
 
@@ -190,13 +191,13 @@ def test_the_table_adds_up_and_looks_at_each_row_alone(data):
 @settings(max_examples=50)
 def test_cells_end_at_the_numbers_at_or_below_their_edge(x_public, resolution):
     x_public = np.array(x_public)
-    line = build_line(x_public, -1e5, 1e6, resolution)
+    line = build_grid(x_public, -1e5, 1e6, resolution)
     assert np.all(np.diff(line.edges) > 0)
     assert line.edges[0] == line.low
     assert line.edges[-1] < line.high
     at_or_below = (np.clip(x_public, line.low, line.high)[:, None] <= line.edges).sum(axis=0)
     assert np.array_equal(
-        np.cumsum(line.tabulate(Sorted(x_public, line.low, line.high)))[:-1], at_or_below
+        np.cumsum(line.tabulate(SortedColumn(x_public, line.low, line.high)))[:-1], at_or_below
     )
     for curve in (line.base, line.wide):
         assert np.all(np.diff(curve.knots) > 0)
@@ -206,7 +207,7 @@ def test_cells_end_at_the_numbers_at_or_below_their_edge(x_public, resolution):
 
 def test_the_guess_is_close_to_the_public_rows():
     x_public = np.repeat(NORMAL_PUBLIC, np.arange(len(NORMAL_PUBLIC)) % 3 + 1)
-    line = build_line(x_public, -6.0, 6.0, 100)
+    line = build_grid(x_public, -6.0, 6.0, 100)
     ecdf = np.searchsorted(np.sort(x_public), NORMAL_PUBLIC, side="right") / len(x_public)
     assert np.abs(line.base(NORMAL_PUBLIC) - ecdf).max() < 2 / len(x_public)
 
@@ -214,8 +215,8 @@ def test_the_guess_is_close_to_the_public_rows():
 @pytest.mark.parametrize("x_public", [[20.0, 25.0, 31.0], [20.0, 20.0, 25.0, 31.0, 31.0]])
 def test_near_whole_public_rows_whole_numbers_are_expected(x_public):
     whole = np.arange(20.0, 32.0)
-    line = build_line(np.array(x_public), 0.0, 120.0, 20)
-    aside = build_line(np.array(x_public) + 0.5, 0.0, 120.0, 20)
+    line = build_grid(np.array(x_public), 0.0, 120.0, 20)
+    aside = build_grid(np.array(x_public) + 0.5, 0.0, 120.0, 20)
     for curve, smooth in ((line.base, aside.base), (line.wide, aside.wide)):
         below = curve(np.nextafter(whole, 0))
         assert np.all(curve(whole) > below)
@@ -227,7 +228,7 @@ def test_near_whole_public_rows_whole_numbers_are_expected(x_public):
 
 def test_values_seen_twice_are_points_however_little_the_noise_has_room_for():
     x_public = np.concatenate([np.repeat([0.25, 1.75], 2), np.linspace(0.3, 2.9, 200)])
-    base = build_line(x_public, 0.0, 3.0, 4).base
+    base = build_grid(x_public, 0.0, 3.0, 4).base
     for value in (0.25, 1.75):
         assert base(value) - base(np.nextafter(value, 0)) == pytest.approx(2 / 205)
 
@@ -235,7 +236,7 @@ def test_values_seen_twice_are_points_however_little_the_noise_has_room_for():
 @pytest.mark.parametrize("n_public", [50, 3000])
 def test_cells_end_where_public_rows_are_rare(n_public):
     x_public = np.sinh(4 * ndtri((np.arange(n_public) + 0.5) / n_public))
-    line = build_line(x_public, -1e6, 1e6, 16)
+    line = build_grid(x_public, -1e6, 1e6, 16)
     heights = line.base(line.edges)
     for level in (heights, 1 - heights[::-1]):
         rare = level[(level > 1 / n_public) & (level < 1 / 16)]
@@ -253,11 +254,11 @@ def test_cells_end_where_public_rows_are_rare(n_public):
 @pytest.mark.parametrize("name", ["drift", "hours", "no public rows"])
 def test_the_same_noisy_integers_give_the_same_release(name, trust, budget):
     x, x_public, bounds = RELEASES[name]
-    with Tape() as tape:
+    with Recorder() as tape:
         one = release(name, budget, trust=trust)
-    with Tape(tape.outcomes) as again:
+    with Recorder(tape.outcomes) as again:
         ledger = Ledger(*budget, 0)
-        other = release_line(
+        other = release_cdf(
             np.full(len(x), 5.0), x_public, bounds=bounds, ledger=ledger, trust=trust
         )
     assert not np.array_equal(tape.uses[0].answer, again.uses[0].answer)
@@ -266,7 +267,7 @@ def test_the_same_noisy_integers_give_the_same_release(name, trust, budget):
 
 def test_what_is_measured_is_the_product():
     strategy, counts = prefix_strategy(20, BUDGET), np.arange(20)
-    with Tape() as tape:
+    with Recorder() as tape:
         found = measure(strategy, counts, Gaussian(BUDGET), Ledger(1, 1e-6, 3))
     (use,) = tape.uses
     assert np.array_equal(use.answer, strategy.matrix @ counts)
@@ -324,7 +325,7 @@ def test_atoms_have_mass_of_their_own():
     assert found.interval(40.2, 40.8) < 0.01
     assert found.quantile(0.5) == 40
     mixed = np.where(np.arange(3000) % 2, 0.0, np.abs(NORMAL))
-    found = release_line(mixed, mixed[::30], bounds=(0, 9), ledger=Ledger(*GAUSSIAN, 0))
+    found = release_cdf(mixed, mixed[::30], bounds=(0, 9), ledger=Ledger(*GAUSSIAN, 0))
     assert found.cdf(0) == pytest.approx(0.5, abs=0.05)
 
 
@@ -341,10 +342,10 @@ def test_many_private_rows_are_found_again(name, budget):
 def test_rows_without_drift_are_trusted_and_others_are_not():
     x, x_public = normal_rows(6000, 500)
     alike, apart = (
-        release_line(x, rows, bounds=(-9, 9), ledger=Ledger(*GAUSSIAN, 0))
+        release_cdf(x, rows, bounds=(-9, 9), ledger=Ledger(*GAUSSIAN, 0))
         for rows in (x_public, x_public + 1)
     )
-    assert alike.drift is NO_DRIFT
+    assert alike.drift is NO_SHIFT
     assert alike.effective_public_size > 100
     assert apart.effective_public_size < 20
 
@@ -365,7 +366,7 @@ def test_error_bars_hold_the_population(shift, budget):
     covered = []
     for seed in range(12):
         x, x_public = normal_rows(2000, 200, shift, seed)
-        found = release_line(x, x_public, bounds=(-9, 9), ledger=Ledger(*budget, seed))
+        found = release_cdf(x, x_public, bounds=(-9, 9), ledger=Ledger(*budget, seed))
         covered.append(np.abs(found.cdf(at) - levels) <= found.error(at))
     assert np.mean(covered) >= 0.88  # .92 over many seeds: answers of one release err together
 
@@ -377,7 +378,7 @@ def test_quantile_intervals_and_bands_hold_the_population(shift):
     covered, bands, ratios = [], [], []
     for seed in range(25):
         x, x_public = normal_rows(4000, 100, shift, seed)
-        found = release_line(x, x_public, bounds=(-9, 9), ledger=Ledger(*GAUSSIAN, seed))
+        found = release_cdf(x, x_public, bounds=(-9, 9), ledger=Ledger(*GAUSSIAN, seed))
         interval = found.quantile_interval(levels)
         assert interval.shape == (19, 2)
         at = ndtri(levels)
@@ -413,11 +414,13 @@ def test_quantile_intervals_invert_the_intervals_of_fractions(name, budget):
 
 def test_a_band_is_as_wide_as_paths_on_a_sphere_say():
     # one point, two independent points (a bound), and a path that goes nowhere
-    assert widening(path_length(np.ones((5, 5))), 0.95) == pytest.approx(1.959964, abs=1e-5)
+    assert simultaneous_factor(path_length(np.ones((5, 5))), 0.95) == pytest.approx(
+        1.959964, abs=1e-5
+    )
     generator = np.random.default_rng(0)
     for rho in (0.0, 0.5, 0.95):
         places = np.arange(31)
-        deviations = widening(path_length(rho ** np.abs(places[:, None] - places)), 0.95)
+        deviations = simultaneous_factor(path_length(rho ** np.abs(places[:, None] - places)), 0.95)
         steps = generator.normal(size=(20_000, 31))
         path = steps.copy()
         for i in range(1, 31):
@@ -430,15 +433,15 @@ def test_a_band_is_as_wide_as_paths_on_a_sphere_say():
 
 
 def test_without_noise_the_private_prefix_sums_are_returned():
-    line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
-    counts = line.tabulate(Sorted(NORMAL, line.low, line.high))
+    line = build_grid(NORMAL_PUBLIC, -6.0, 6.0, 50)
+    counts = line.tabulate(SortedColumn(NORMAL, line.low, line.high))
     for strategy in (
         prefix_strategy(len(counts), BUDGET),
         histogram_strategy(len(counts)),
         hierarchy_strategy(len(counts)),
     ):
         measurement = Measurement(strategy.matrix @ counts, Fraction(1), 1.0)
-        found = gather([Look(strategy, measurement)], len(NORMAL)).prefix
+        found = least_squares([StrategyMeasurement(strategy, measurement)], len(NORMAL)).prefix
         assert np.allclose(found, np.cumsum(counts)[:-1] / len(NORMAL), atol=1e-9)
 
 
@@ -449,7 +452,7 @@ def test_looks_at_fine_and_coarse_cells_are_one_least_squares_problem():
     looks, rows, targets = [], [], []
     for strategy, at, variance in ((fine, None, 2.0), (coarse, cells, 0.5)):
         values = generator.integers(0, 50, len(strategy.matrix))
-        looks.append(Look(strategy, Measurement(values, Fraction(1), variance), at))
+        looks.append(StrategyMeasurement(strategy, Measurement(values, Fraction(1), variance), at))
         matrix = strategy.matrix if at is None else strategy.matrix[:, at]
         rows.append(matrix / np.sqrt(variance))
         targets.append(values / np.sqrt(variance))
@@ -459,7 +462,7 @@ def test_looks_at_fine_and_coarse_cells_are_one_least_squares_problem():
     counts = np.linalg.lstsq(design, target)[0]
     covariance = np.tril(np.ones((6, 6))) @ np.linalg.inv(design.T @ design)
     covariance = covariance @ np.tril(np.ones((6, 6))).T
-    evidence = gather(looks, 40)
+    evidence = least_squares(looks, 40)
     assert np.allclose(evidence.prefix, np.cumsum(counts) / 40)
     assert np.allclose(evidence.covariance, covariance / 40**2)
 
@@ -467,38 +470,41 @@ def test_looks_at_fine_and_coarse_cells_are_one_least_squares_problem():
 def test_two_looks_at_the_same_cells_are_worth_one_of_both_budgets():
     strategy = prefix_strategy(9, BUDGET)
     parts = [
-        Look(strategy, Measurement(strategy.matrix[:, 0], Fraction(1), v)) for v in (4.0, 4 / 3)
+        StrategyMeasurement(strategy, Measurement(strategy.matrix[:, 0], Fraction(1), v))
+        for v in (4.0, 4 / 3)
     ]
-    whole = Look(strategy, Measurement(strategy.matrix[:, 0], Fraction(1), 1.0))
-    assert np.allclose(gather(parts, 5).covariance, gather([whole], 5).covariance)
+    whole = StrategyMeasurement(strategy, Measurement(strategy.matrix[:, 0], Fraction(1), 1.0))
+    assert np.allclose(least_squares(parts, 5).covariance, least_squares([whole], 5).covariance)
 
 
 def test_the_linear_model_has_the_slopes_of_the_tilt():
-    line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 30)
-    guess = guess_at_edges(line, NORMAL_PUBLIC)
+    line = build_grid(NORMAL_PUBLIC, -6.0, 6.0, 30)
+    guess = public_prior_at_edges(line, NORMAL_PUBLIC)
     waves = np.linspace(0.2, -0.1, 9)
-    model = linearise(guess, waves, 100)
+    model = linearize(guess, waves, 100)
     for i in range(len(waves)):
         step = np.zeros_like(waves)
         step[i] = 1e-5
-        up, down = (linearise(guess, waves + sign * step, 100) for sign in (1, -1))
+        up, down = (linearize(guess, waves + sign * step, 100) for sign in (1, -1))
         values = [
             found.mean + found.slopes @ (waves + sign * step)
             for found, sign in ((up, 1), (down, -1))
         ]
         assert np.allclose((values[0] - values[1]) / 2e-5, model.slopes[:, i], atol=1e-6)
-    for covariance in (model.public, model.rough, model.sampling, model.prior(NO_DRIFT)):
+    for covariance in (model.public, model.rough, model.sampling, model.prior(NO_SHIFT)):
         assert np.linalg.eigvalsh(covariance).min() > -1e-12
-    assert np.trace(model.prior(Drift(waves, 0.1, 0.5))) > np.trace(model.prior(NO_DRIFT))
+    assert np.trace(model.prior(DistributionShift(waves, 0.1, 0.5))) > np.trace(
+        model.prior(NO_SHIFT)
+    )
 
 
 def test_a_release_may_be_fitted_again():
-    line = build_line(NORMAL_PUBLIC, -6.0, 6.0, 50)
+    line = build_grid(NORMAL_PUBLIC, -6.0, 6.0, 50)
     strategy = prefix_strategy(len(line.edges) + 1, BUDGET)
-    counts = line.tabulate(Sorted(NORMAL, line.low, line.high))
+    counts = line.tabulate(SortedColumn(NORMAL, line.low, line.high))
     measurement = measure(strategy, counts, Gaussian(BUDGET), Ledger(*GAUSSIAN, 0))
-    looks = [Look(strategy, measurement)]
-    one, other = (fit_line(line, looks, NORMAL_PUBLIC, 3000) for _ in range(2))
+    looks = [StrategyMeasurement(strategy, measurement)]
+    one, other = (posterior_cdf(line, looks, NORMAL_PUBLIC, 3000) for _ in range(2))
     assert equal(one, other)
     assert equal(replace(one, n_public=7), replace(other, n_public=7))
 
@@ -528,7 +534,7 @@ def test_bad_arguments_are_named(changes, sentence):
         **changes,
     }
     with pytest.raises(ValueError, match=sentence):
-        release_line(**arguments, ledger=Ledger(*GAUSSIAN, 0))
+        release_cdf(**arguments, ledger=Ledger(*GAUSSIAN, 0))
 
 
 @pytest.mark.parametrize("persons", [1, 2])
@@ -547,7 +553,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_it_is_charged(settings, le
     def released(factor):
         event = type(least)(*(value * factor for value in vars(least).values()))
         ledger = Ledger(*settings, 0, budget, event=event, rows_per_person=persons)
-        return release_line(x, x, bounds=(0, 9), ledger=ledger)
+        return release_cdf(x, x, bounds=(0, 9), ledger=ledger)
 
     scale = persons if settings[1] == 0 else persons**2
     with pytest.raises(ValueError, match="too large to be drawn"):

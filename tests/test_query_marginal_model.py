@@ -10,14 +10,22 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.drift import likely_worth
-from skpublicdp.query_release.marginal_dispersion import SCALES, Cells, shrink
-from skpublicdp.query_release.marginal_estimate import Freed, Table
-from skpublicdp.query_release.marginal_model import MarginalModel, _agreed, closure
-from skpublicdp.query_release.marginal_plan import plan_shares
-from skpublicdp.query_release.marginal_solver import meet_margins, weigh
-from skpublicdp.query_release.marginal_tables import cells
-from skpublicdp.query_release.marginals import release_marginals
+from skpublicdp.query_release.effective_sizes import effective_sample_size
+from skpublicdp.query_release.marginals.allocation import allocate_budget
+from skpublicdp.query_release.marginals.count import ravel_codes
+from skpublicdp.query_release.marginals.ipf import fit_with_fixed_margins, ipf
+from skpublicdp.query_release.marginals.model import (
+    MarginalModel,
+    _nearest_consistent,
+    downward_closure,
+)
+from skpublicdp.query_release.marginals.release import release_marginals
+from skpublicdp.query_release.marginals.shrinkage import (
+    DEVIATION_SCALES,
+    CellBatch,
+    shrink_to_margins,
+)
+from skpublicdp.query_release.marginals.table import MarginalEstimate, UnconstrainedEstimate
 from tests.helpers import FALSE_ALARM
 
 SHAPES = [(2, 2), (2, 3), (4, 2), (2, 2, 2), (2, 3, 2)]
@@ -50,7 +58,7 @@ def constraints(margins, shape):
 def best(objective, gradient, margins, shape):
     """Minimise over tables with these margins: a feasible table, and moves that keep margins."""
     rows, sums = constraints(margins, shape)
-    start = meet_margins(np.ones((1, *shape)), margins, 3000).ravel()
+    start = ipf(np.ones((1, *shape)), margins, 3000).ravel()
     np.testing.assert_allclose(rows @ start, sums, atol=1e-9)
     moves = np.linalg.svd(rows)[2][np.linalg.matrix_rank(rows) :].T
 
@@ -73,7 +81,7 @@ class TestMeetMargins:
     def test_margins_that_go_together_are_met(self, seed, shape):
         generator = np.random.default_rng(seed)
         margins = margins_of(joint(generator, shape))
-        met = meet_margins(generator.uniform(0.5, 1, (1, *shape)), margins, 5000)
+        met = ipf(generator.uniform(0.5, 1, (1, *shape)), margins, 5000)
         assert met.min() >= 0
         for mine, wanted in zip(margins_of(met), margins, strict=True):
             np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-9)
@@ -82,7 +90,7 @@ class TestMeetMargins:
     def test_no_table_of_these_margins_has_more_entropy(self, shape):
         margins = margins_of(joint(np.random.default_rng(0), shape, 3))
         brute = best(lambda t: np.sum(t * np.log(t)), lambda t: np.log(t) + 1, margins, shape)
-        met = meet_margins(np.ones((1, *shape)), margins, 3000)
+        met = ipf(np.ones((1, *shape)), margins, 3000)
         np.testing.assert_allclose(met, brute, atol=1e-6)
 
     @pytest.mark.parametrize("shape", [(2, 3), (2, 2, 2)])
@@ -93,7 +101,7 @@ class TestMeetMargins:
         brute = best(
             lambda t: np.sum(t * np.log(t / q)), lambda t: np.log(t / q) + 1, margins, shape
         )
-        np.testing.assert_allclose(meet_margins(prior, margins, 3000), brute, atol=1e-6)
+        np.testing.assert_allclose(ipf(prior, margins, 3000), brute, atol=1e-6)
 
     def test_zeros_stay_and_tables_are_solved_apart(self):
         generator = np.random.default_rng(2)
@@ -101,10 +109,10 @@ class TestMeetMargins:
         priors = generator.uniform(0.5, 1, tables.shape)
         priors[2, 1, 1] = tables[2, 1, 1] = 0
         margins = margins_of(tables)
-        together = meet_margins(priors, margins, 3000)
+        together = ipf(priors, margins, 3000)
         assert together[2, 1, 1] == 0
         for place in range(5):
-            alone = meet_margins(priors[[place]], [m[[place]] for m in margins], 3000)
+            alone = ipf(priors[[place]], [m[[place]] for m in margins], 3000)
             np.testing.assert_allclose(together[[place]], alone, atol=1e-9)
 
 
@@ -122,7 +130,7 @@ class TestWeigh:
     @pytest.mark.parametrize(("noise", "ratio"), [(0.05, 0.1), (0.3, 0.01), (0.01, 1.0)])
     def test_no_table_does_better(self, shape, noise, ratio):
         prior, r, y, w, margins = problem(3, shape, noise, ratio)
-        found = weigh(prior, r, y, w, margins)
+        found = fit_with_fixed_margins(prior, r, y, w, margins)
         for mine, wanted in zip(margins_of(found), margins, strict=True):
             np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-5)
         q, r, y, w = (each.ravel() for each in (prior, r, y, w))
@@ -146,7 +154,7 @@ class TestWeigh:
         generator = np.random.default_rng(4)
         values = joint(generator, (2, 3))
         for ratio, expected in ((np.inf, prior), (1e-12, values)):
-            found = weigh(
+            found = fit_with_fixed_margins(
                 prior, np.full_like(prior, ratio), values, precisions, margins_of(expected)
             )
             np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -156,11 +164,13 @@ class TestWeigh:
         prior = generator.dirichlet(np.ones(6), 3)
         values = prior + generator.normal(size=(3, 6)) / 10
         precisions = np.repeat([[1.0], [100.0], [1e6]], 6, axis=1)
-        found = weigh(prior, np.full((3, 6), 0.1), values, precisions, [np.ones(1)])
+        found = fit_with_fixed_margins(
+            prior, np.full((3, 6), 0.1), values, precisions, [np.ones(1)]
+        )
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-9)
         for place in range(3):
             rows = slice(place, place + 1)
-            alone = weigh(
+            alone = fit_with_fixed_margins(
                 prior[rows], np.full((1, 6), 0.1), values[rows], precisions[rows], [np.ones(1)]
             )
             np.testing.assert_allclose(found[rows], alone, atol=1e-6)
@@ -170,11 +180,11 @@ class TestWeigh:
         """Noise of any width, negative values, margins and priors of next to nothing."""
         generator = np.random.default_rng(seed)
         truth = joint(generator, shape, 0.05)
-        prior = meet_margins(10 ** generator.uniform(-4, 0, truth.shape), margins_of(truth), 3)
+        prior = ipf(10 ** generator.uniform(-4, 0, truth.shape), margins_of(truth), 3)
         values = truth + generator.normal(size=truth.shape) * 10 ** (-precision / 2)
         ratios = 10 ** (ratio + generator.uniform(-2, 2, truth.shape))
         ratios[generator.random(truth.shape) < 0.1] = np.inf
-        found = weigh(
+        found = fit_with_fixed_margins(
             np.maximum(prior, 1e-12),
             ratios,
             values,
@@ -196,7 +206,7 @@ class TestTables:
         )
     )
     def test_closure(self, workload):
-        found = closure(workload)
+        found = downward_closure(workload)
         subsets = itertools.chain.from_iterable(
             itertools.combinations(range(6), width) for width in range(1, 5)
         )
@@ -206,23 +216,31 @@ class TestTables:
         assert [*map(len, found)] == sorted(map(len, found))
 
     def pair(self, fractions, noise, loose=0.1):
-        wide, one = Table((0, 1), fractions.shape), Table((0,), fractions.shape[:1])
+        wide, one = (
+            MarginalEstimate((0, 1), fractions.shape),
+            MarginalEstimate((0,), fractions.shape[:1]),
+        )
         wide.precision = 1 / noise**2
-        wide.loose, wide.open = np.full(fractions.shape, loose), 1 - fractions
+        wide.prior_variance_factor, wide.unexplained_share = (
+            np.full(fractions.shape, loose),
+            1 - fractions,
+        )
         return wide, one
 
     def test_plain_sums_are_unbiased(self):
         """They add up what was measured, and their noise is that of all cells."""
         generator = np.random.default_rng(0)
         truth = joint(generator, (3, 5, 2))[0]
-        table = Table((1, 2, 4), (3, 5, 2))
+        table = MarginalEstimate((1, 2, 4), (3, 5, 2))
         noise, squares = 0.1, []
         for _ in range(400):
             table.measured = truth + generator.normal(size=truth.shape) * noise
             table.precision = 1 / noise**2
             for columns, axes in (((1,), (1, 2)), ((2, 4), (0,))):
-                target = Table(columns, tuple(table.shape[table.columns.index(c)] for c in columns))
-                values, precisions = table.message(target)
+                target = MarginalEstimate(
+                    columns, tuple(table.shape[table.columns.index(c)] for c in columns)
+                )
+                values, precisions = table.project_measurement(target)
                 squares += ((values - truth.sum(axis=axes)) ** 2 * precisions).ravel().tolist()
         # sums over disjoint cells of one table are independent; of two tables they are not
         total, n = sum(squares), len(squares)
@@ -240,7 +258,7 @@ class TestTables:
         wide, one = self.pair(fractions, noise, loose=1e-3)
         wide.fractions = fractions
         wide.measured = fractions + generator.normal(size=(2, 6)) * noise / 10
-        values, precisions = wide.message(one)
+        values, precisions = wide.project_measurement(one)
         for row in range(2):
             part = fractions[row] / fractions[row].sum()
             doubt = 1e-3 * fractions[row] * (1 - fractions[row])
@@ -255,16 +273,16 @@ class TestTables:
 class TestAgreement:
     """Tables are freed from margins that are less certain than what was measured of them."""
 
-    SIZES = (3, 2, 4)
+    SHIFT_VARIANCE_GRID = (3, 2, 4)
 
     def solved(self, seed, noise):
         generator = np.random.default_rng(seed)
-        truth = joint(generator, self.SIZES, 0.5)[0]
-        model = MarginalModel(np.empty((0, 3), int), self.SIZES, [(0, 1, 2)], 10_000)
+        truth = joint(generator, self.SHIFT_VARIANCE_GRID, 0.5)[0]
+        model = MarginalModel(np.empty((0, 3), int), self.SHIFT_VARIANCE_GRID, [(0, 1, 2)], 10_000)
         for table in model.tables.values():
             true = truth.sum(axis=tuple({0, 1, 2} - set(table.columns)))
             table.add(true + generator.normal(size=true.shape) * noise, noise**-2)
-        model.solve()
+        model.fit()
         return model, truth
 
     @given(seeds)
@@ -272,15 +290,15 @@ class TestAgreement:
         """A cell is the base, its margins' error and what is its own, and was measured once."""
         generator = np.random.default_rng(seed)
         margins, own, noise = 10 ** generator.uniform(-6, -2, 3)
-        wide, one = Table((0, 1), (2, 2)), Table((0,), (2,))
-        wide.below.append(one)
-        one.fractions, one.variances = np.array([0.5, 0.5]), np.full(2, margins)
+        wide, one = MarginalEstimate((0, 1), (2, 2)), MarginalEstimate((0,), (2,))
+        wide.submarginals.append(one)
+        one.fractions, one.own_posterior_variance = np.array([0.5, 0.5]), np.full(2, margins)
         base, lack = np.full((2, 2), 0.25), generator.normal(size=(2, 2)) / 100
         wide.values, wide.precisions = base + lack, np.full((2, 2), 1 / noise)
-        wide.spread = np.full((2, 2), own)
-        wide.variances = 1 / (1 / wide.spread + wide.precisions)
+        wide.own_prior_variance = np.full((2, 2), own)
+        wide.own_posterior_variance = 1 / (1 / wide.own_prior_variance + wide.precisions)
         wide.fractions = base + own / (own + noise) * lack
-        freed = wide.freed()
+        freed = wide.unconstrained()
         share = np.minimum(wide.fractions / 0.5, 1) ** 2  # a part of a margin errs less
         # of two parts that add up to zero each has half of the variance of independent ones
         np.testing.assert_allclose(freed.prior, own / 2 + share * margins)
@@ -293,14 +311,14 @@ class TestAgreement:
     def test_own_parts_add_up_to_zero(self):
         """Their variances are those of independent parts, conditioned on the sum of all."""
         spread = np.random.default_rng(0).gamma(0.3, size=6) + 1e-9
-        table = Table((0,), (6,))
-        table.spread = table.variances = spread
+        table = MarginalEstimate((0,), (6,))
+        table.own_prior_variance = table.own_posterior_variance = spread
         table.precisions = table.values = table.fractions = np.full(6, 1 / 6)
         sum_ = np.ones((1, 6))
         covariance = np.diag(spread)
         gain = covariance @ sum_.T @ np.linalg.inv(sum_ @ covariance @ sum_.T)
         conditioned = covariance - gain @ sum_ @ covariance
-        np.testing.assert_allclose(table.freed().prior, np.diag(conditioned), rtol=1e-9)
+        np.testing.assert_allclose(table.unconstrained().prior, np.diag(conditioned), rtol=1e-9)
 
     def test_a_heavy_cell_of_equal_noise_moves_no_more_than_others(self):
         """A discrepancy is split by variance; in proportion, 90% of it went to the heavy cell."""
@@ -310,28 +328,34 @@ class TestAgreement:
             (np.full(4, 1.0), means - 0.01 / 4),
             (np.array([1e-4, 1e-4, 3e-4, 1e-12]), means - 0.01 * np.array([[2, 2, 3, 0]]) / 7),
         ):
-            agreed = _agreed(means, [Freed(means[0], prior, noise)], [np.ones((1, 1))])
+            agreed = _nearest_consistent(
+                means, [UnconstrainedEstimate(means[0], prior, noise)], [np.ones((1, 1))]
+            )
             np.testing.assert_allclose(agreed, expected, atol=2e-4)
-        unmeasured = [Freed(means[0], prior, np.full(4, 1e12))]
-        np.testing.assert_allclose(_agreed(means, unmeasured, [np.ones((1, 1))]), means / 1.01)
+        unmeasured = [UnconstrainedEstimate(means[0], prior, np.full(4, 1e12))]
+        np.testing.assert_allclose(
+            _nearest_consistent(means, unmeasured, [np.ones((1, 1))]), means / 1.01
+        )
 
     @pytest.mark.parametrize("noise", [1e-4, 0.01, 0.1])
     def test_tables_agree(self, noise):
         model, _ = self.solved(0, noise)
-        model.reconcile()
+        model.make_consistent()
         for table in model.tables.values():
-            assert table.known.min() >= 0
+            assert table.estimate.min() >= 0
             for axis, parent in enumerate(table.parents):
-                np.testing.assert_allclose(table.known.sum(axis=axis), parent.known, atol=1e-6)
+                np.testing.assert_allclose(
+                    table.estimate.sum(axis=axis), parent.estimate, atol=1e-6
+                )
 
     def test_what_is_certain_stays(self):
         model, _ = self.solved(1, 0.05)
         for table in model.tables.values():
-            table.variances = np.full(table.shape, 1e-12)
-        before = [table.known for table in model.tables.values()]
-        model.reconcile()
+            table.own_posterior_variance = np.full(table.shape, 1e-12)
+        before = [table.estimate for table in model.tables.values()]
+        model.make_consistent()
         for table, was in zip(model.tables.values(), before, strict=True):
-            np.testing.assert_allclose(table.known, was, atol=5e-6)
+            np.testing.assert_allclose(table.estimate, was, atol=5e-6)
 
     def test_a_block_that_all_priors_get_wrong_does_not_hold_a_heavy_cell_back(self):
         """Two columns exclude each other: products of margins put 1% into 100 empty cells."""
@@ -345,9 +369,9 @@ class TestAgreement:
             for columns, table in model.tables.items():
                 true = truth.sum(axis=tuple({0, 1} - set(columns)))
                 table.add(true + generator.normal(size=true.shape) * noise, noise**-2)
-            model.solve()
-            model.reconcile()
-            errors.append(model.tables[0, 1].known[0, 0] - 0.8)
+            model.fit()
+            model.make_consistent()
+            errors.append(model.tables[0, 1].estimate[0, 0] - 0.8)
         assert np.mean(errors) < 3 * noise  # with independent priors alone more than 4
 
     def test_errors_fall(self):
@@ -355,9 +379,9 @@ class TestAgreement:
         for seed in range(80):
             model, truth = self.solved(seed, 0.03)
             wide = model.tables[0, 1, 2]
-            squared[0, seed] = np.square(wide.known - truth).sum()
-            model.reconcile()
-            squared[1, seed] = np.square(wide.known - truth).sum()
+            squared[0, seed] = np.square(wide.estimate - truth).sum()
+            model.make_consistent()
+            squared[1, seed] = np.square(wide.estimate - truth).sum()
         gain = squared[0] - squared[1]
         assert gain.mean() > norm.isf(FALSE_ALARM) * gain.std() / np.sqrt(len(gain))
 
@@ -369,7 +393,7 @@ class TestWorth:
         spread = np.full(n, 0.1)
         deviation = np.sqrt(spread * (self.KNOWN + drift) + noise)
         errors = np.random.default_rng(seed).normal(size=n) * deviation
-        return likely_worth(errors**2, spread, noise, self.KNOWN)
+        return effective_sample_size(errors**2, spread, noise, self.KNOWN)
 
     def test_without_evidence_there_is_no_drift(self):
         assert self.worth(1.0, 1e9) == 1 / self.KNOWN
@@ -391,13 +415,13 @@ class TestWorth:
 
 def cells_of(base, public=None, values=None, precision=0.0):
     one = np.ones(len(base))
-    return Cells(
-        base=base,
+    return CellBatch(
+        independence_estimate=base,
         public=base if public is None else public,
-        open=one,
+        unexplained_share=one,
         values=base if values is None else values,
         precisions=precision * one,
-        kept=one,
+        residual_noise_share=one,
     )
 
 
@@ -405,7 +429,7 @@ class TestShrink:
     """A cell has a gamma prior about its base, public counts are Poisson, noise is normal."""
 
     BASE = np.repeat([0.003, 0.02, 0.1], 4000)
-    SPREADS = SCALES[[12, 22], 0]  # two kinds of cells
+    SPREADS = DEVIATION_SCALES[[12, 22], 0]  # two kinds of cells
 
     def drawn(self, seed, worth):
         generator = np.random.default_rng(seed)
@@ -438,7 +462,7 @@ class TestShrink:
     @pytest.mark.parametrize("worth", [100, 3000])
     def test_public_rows_alone(self, worth):
         _, truth, public = self.drawn(0, worth)
-        prior, loose, ratio = shrink(cells_of(self.BASE, public), np.array([0]), worth)
+        prior, loose, ratio = shrink_to_margins(cells_of(self.BASE, public), np.array([0]), worth)
         assert np.isinf(ratio).all()
         some = slice(None, None, 40)
         mean, variance = self.oracle(self.BASE[some], worth * public[some], worth)
@@ -457,8 +481,10 @@ class TestShrink:
         generator, truth, public = self.drawn(1, worth)
         values = truth + generator.normal(size=len(truth)) * noise
         told = cells_of(self.BASE, public, values, noise**-2)
-        prior, _, ratio = shrink(told, np.array([0]), worth)
-        share = prior / (prior + ratio)  # of the value: where `weigh` is level at the prior
+        prior, _, ratio = shrink_to_margins(told, np.array([0]), worth)
+        share = prior / (
+            prior + ratio
+        )  # of the value: where `fit_with_fixed_margins` is level at the prior
         mean = prior + share * (values - prior)
         some = slice(None, None, 40)
         best_mean, variance = self.oracle(
@@ -470,7 +496,7 @@ class TestShrink:
 
     def test_where_nothing_is_known(self):
         base = np.array([0.1, 0.2, 0.0, 0.7])
-        prior, loose, ratio = shrink(cells_of(base), np.array([0, 2]), 0.0)
+        prior, loose, ratio = shrink_to_margins(cells_of(base), np.array([0, 2]), 0.0)
         np.testing.assert_allclose(prior, base, atol=1e-9)
         assert np.isinf(ratio).all()
         assert (loose > 0).all()
@@ -479,7 +505,7 @@ class TestShrink:
         generator = np.random.default_rng(2)
         base = generator.dirichlet(np.ones(50))
         values = generator.dirichlet(np.ones(50))
-        prior, _, ratio = shrink(cells_of(base, base, values, 1e20), np.array([0]), 10.0)
+        prior, _, ratio = shrink_to_margins(cells_of(base, base, values, 1e20), np.array([0]), 10.0)
         assert (ratio < 1e-6 * prior).all()
 
     def test_where_margins_tell_all(self):
@@ -487,10 +513,10 @@ class TestShrink:
         generator = np.random.default_rng(3)
         base = generator.dirichlet(np.ones(60))
         public = generator.dirichlet(1 + 30 * base)
-        alone = shrink(cells_of(base, public), np.array([0]), 500.0)
-        fixed = cells_of(base, base, base + 0.1, 100.0)._replace(kept=np.zeros(60))
-        both = Cells(*map(np.concatenate, zip(fixed, cells_of(base, public), strict=True)))
-        found = shrink(both, np.array([0, 60]), 500.0)
+        alone = shrink_to_margins(cells_of(base, public), np.array([0]), 500.0)
+        fixed = cells_of(base, base, base + 0.1, 100.0)._replace(residual_noise_share=np.zeros(60))
+        both = CellBatch(*map(np.concatenate, zip(fixed, cells_of(base, public), strict=True)))
+        found = shrink_to_margins(both, np.array([0, 60]), 500.0)
         assert all(np.isfinite(each[:60]).all() for each in found[:2])
         for mine, wanted in zip(found, alone, strict=True):
             np.testing.assert_allclose(mine[60:], wanted, rtol=1e-3)
@@ -502,7 +528,7 @@ def model_of(n_public, sizes, workload, seed=0):
     model = MarginalModel(public.astype(np.int64), sizes, workload, 5000)
     for table in model.tables.values():
         table.add(joint(generator, table.shape, 3)[0], 200.0)
-    model.solve()
+    model.fit()
     return model
 
 
@@ -511,7 +537,7 @@ class TestPlan:
     @pytest.mark.parametrize("precision", [1.0, 1e4, 1e9])
     def test_shares(self, power, precision):
         model = model_of(100, (2, 3, 4), [(0, 1), (0, 2), (1, 2)])
-        shares = plan_shares(model, precision, power)
+        shares = allocate_budget(model, precision, power)
         assert shares.shape == (len(model.tables),)
         assert shares.min() >= 0
         assert shares.sum() == pytest.approx(1, abs=1e-12)
@@ -530,24 +556,26 @@ class TestPlan:
             variances = []
             for table, own in zip(tables, bought, strict=True):
                 pair = tables[2]
-                told = own if table is pair else own + bought[2] * pair.reach(table, noise)
+                told = (
+                    own if table is pair else own + bought[2] * pair.information_share(table, noise)
+                )
                 known = table.precisions.ravel() + told
-                variances.append(1 / (1 / table.doubt().ravel() + known))
+                variances.append(1 / (1 / table.prior_variance().ravel() + known))
             return np.log(np.concatenate(variances).sum())
 
         grid = np.array([(a, b, 60 - a - b) for a in range(61) for b in range(61 - a)], dtype=float)
         smallest = min(map(error, grid / 60))
-        assert error(plan_shares(model, precision, 1)) < smallest + 5e-3
+        assert error(allocate_budget(model, precision, 1)) < smallest + 5e-3
 
     def test_what_is_uncertain_and_asked_for_gets_more(self):
         sizes = (4, 4, 4)
         few = model_of(3, sizes, [(0,), (1,), (0, 2)])
-        shares = dict(zip(few.tables, plan_shares(few, 1e4, 1), strict=True))
+        shares = dict(zip(few.tables, allocate_budget(few, 1e4, 1), strict=True))
         assert shares[0, 2] > shares[1,]
         exact = model_of(3, sizes, [(0,), (1,)])
-        exact.tables[0,].add(exact.tables[0,].known, 1e12)
-        exact.solve()
-        shares = plan_shares(exact, 1e4, 1)
+        exact.tables[0,].add(exact.tables[0,].estimate, 1e12)
+        exact.fit()
+        shares = allocate_budget(exact, 1e4, 1)
         assert shares[1] == pytest.approx(1)  # what is known need not be measured
 
 
@@ -564,7 +592,7 @@ def furthest(private, public, ledger):
     return max(
         np.abs(
             1e5 * found.fractions[columns].ravel()
-            - np.bincount(cells(private, columns, sizes), minlength=256)
+            - np.bincount(ravel_codes(private, columns, sizes), minlength=256)
         ).max()
         for columns in workload
     )

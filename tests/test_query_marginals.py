@@ -10,14 +10,14 @@ from scipy.stats import binom, norm
 
 from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.bands import share_bounds
-from skpublicdp.query_release.marginal_model import closure
-from skpublicdp.query_release.marginal_rows import rows_with_tables
-from skpublicdp.query_release.marginal_tables import cells, check_workload, marginal_tables
-from skpublicdp.query_release.marginals import MarginalRelease, release_marginals
-from skpublicdp.query_release.weighted import spread_over
+from skpublicdp.query_release.binomial_intervals import binomial_bounds
+from skpublicdp.query_release.marginals.count import check_workload, marginal_tables, ravel_codes
+from skpublicdp.query_release.marginals.model import downward_closure
+from skpublicdp.query_release.marginals.release import MarginalRelease, release_marginals
+from skpublicdp.query_release.synthetic import synthesize
+from skpublicdp.query_release.weighted_rows import spread_weights
 from tests.helpers import FALSE_ALARM
-from tests.kit import Tape
+from tests.kit import Recorder
 
 SIZES = (4, 3, 5, 2)
 PAIRS = tuple(itertools.combinations(range(4), 2))
@@ -124,11 +124,11 @@ class TestPrivacy:
     def test_neighbours_with_the_same_noisy_tables(self, public, workload, delta):
         """They are asked for the same, for what it costs, and all else is equal byte by byte."""
         arguments = {"workload": workload, "sizes": TINY_SIZES, "epsilon": 2.0}
-        with Tape() as tape:
+        with Recorder() as tape:
             released = pickle.dumps(release(TINY, public, delta=delta, **arguments))
         moved = {use.name: np.zeros(2) for use in tape.uses}
         for rows in neighbours(TINY):
-            with Tape(tape.outcomes) as again:
+            with Recorder(tape.outcomes) as again:
                 other = release(rows, public, delta=delta, **arguments)
             assert pickle.dumps(other) == released
             for use, same in zip(tape.uses, again.uses, strict=True):
@@ -144,7 +144,7 @@ class TestPrivacy:
     def test_noise_costs_the_whole_budget(self, public, workload, delta):
         for epsilon in (0.01, 0.3, 2.0):
             ledger = Ledger(epsilon, delta, 0)
-            with Tape() as tape:
+            with Recorder() as tape:
                 release_marginals(TINY, public, TINY_SIZES, workload, ledger=ledger)
             whole = gaussian_mu_squared(epsilon, delta) if delta else Fraction(str(epsilon))
             drawn = sum(use.cost for use in tape.uses)
@@ -159,7 +159,7 @@ class TestPrivacy:
     def test_persons_have_more_noise(self, public, workload, delta):
         spreads = []
         for k in (None, 3):
-            with Tape() as tape:
+            with Recorder() as tape:
                 release(
                     TINY, public, workload, TINY_SIZES, delta=delta, rows_per_person=k, trust=1.0
                 )
@@ -186,7 +186,7 @@ def test_the_first_round_has_noise_as_large_as_the_sampling_error(delta, epsilon
     else:  # variance 2 (2 d / ε)² on each of d = 4 columns
         n_measured = 4
         expected = min(np.sqrt(128 / n) / epsilon, 0.5)
-    with Tape() as tape:
+    with Recorder() as tape:
         ledger = Ledger(epsilon, delta, 0)
         release_marginals(population(n, 0), population(0, 1), SIZES, PAIRS, ledger=ledger)
     costs = [float(use.cost) for use in tape.uses]
@@ -198,9 +198,9 @@ def test_the_first_round_has_noise_as_large_as_the_sampling_error(delta, epsilon
 def test_only_noisy_tables_matter(delta, n_public):
     """Other private rows with the same noisy tables give the same release, bit by bit."""
     public = population(n_public, 1)
-    with Tape() as tape:
+    with Recorder() as tape:
         one = release(population(3000, 0), public, delta=delta)
-    with Tape(tape.outcomes) as again:
+    with Recorder(tape.outcomes) as again:
         two = release(population(3000, 5), public, delta=delta)
     assert any((a.answer != b.answer).any() for a, b in zip(tape.uses, again.uses, strict=True))
     assert pickle.dumps(one) == pickle.dumps(two)
@@ -210,7 +210,9 @@ def test_a_release_holds_no_count():
     private, public = population(3000, 0), population(300, 1)
     released = release(private, public)
     held = arrays_in(released, [])
-    counts = separate(marginal_tables(private, closure(PAIRS), SIZES), closure(PAIRS))
+    counts = separate(
+        marginal_tables(private, downward_closure(PAIRS), SIZES), downward_closure(PAIRS)
+    )
     assert len(held) >= 3 * len(counts)  # and what intervals are made of
     for array in held:
         assert array.dtype == np.float64
@@ -230,7 +232,7 @@ class TestReleases:
             released = release(
                 population(1000, 0), population(n_public, 1), workload, delta=delta, epsilon=epsilon
             )
-            assert [*released.fractions] == closure(workload)
+            assert [*released.fractions] == downward_closure(workload)
             for columns, table in released.fractions.items():
                 assert table.shape == tuple(SIZES[column] for column in columns)
                 assert table.min() >= 0
@@ -307,7 +309,7 @@ class TestReleases:
                     np.testing.assert_allclose(table, 1)
 
     @pytest.mark.parametrize(
-        ("changes", "message"),
+        ("changes", "project_measurement"),
         [
             ({"workload": []}, "at least one marginal"),
             ({"workload": [(0, 4)]}, "distinct columns"),
@@ -373,7 +375,7 @@ def held(n_public, tilt, epsilon, delta=1e-6, runs=25, n=3000):
             low, high = released.intervals(columns, codes, 0.95).T
             of_fit.append((low <= true.ravel()) & (true.ravel() <= high))
             one = released.measured[columns]
-            low, high = share_bounds(
+            low, high = binomial_bounds(
                 one.values, one.variance, n, 0.025 / n_cells, gaussian=released.gaussian
             )
             together.append(((low <= true) & (true <= high)).all())
@@ -414,39 +416,39 @@ def test_intervals_hold_together_under_laplace_noise(epsilon):
 
 class TestRows:
     def tables(self, workload=PAIRS):
-        return {columns: margin(truth(), columns) for columns in closure(workload)}
+        return {columns: margin(truth(), columns) for columns in downward_closure(workload)}
 
     @pytest.mark.parametrize("n_public", [0, 30, 3000])
     def test_their_tables_are_the_given_ones(self, n_public):
         fractions, public = self.tables(), population(n_public, 0)
-        rows, weights = rows_with_tables(fractions, PAIRS, SIZES, public, float(n_public))
+        rows, weights = synthesize(fractions, PAIRS, SIZES, public, float(n_public))
         assert weights.min() > 0
         assert weights.sum() == pytest.approx(1)
         for columns in PAIRS:
             wanted = fractions[columns].ravel()
-            found = np.bincount(cells(rows, columns, SIZES), weights, minlength=len(wanted))
+            found = np.bincount(ravel_codes(rows, columns, SIZES), weights, minlength=len(wanted))
             assert np.abs(found - wanted).sum() < 0.02
 
     def test_cells_that_no_row_shows_are_reached(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.query_release.marginal_rows.DRAWN", 10)
+        monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 10)
         fractions, public = self.tables(), population(3, 0)
-        rows, weights = rows_with_tables(fractions, PAIRS, SIZES, public, 3.0)
+        rows, weights = synthesize(fractions, PAIRS, SIZES, public, 3.0)
         assert weights.min() > 0
         for columns in PAIRS:
-            shown = np.unique(cells(rows, columns, SIZES))
+            shown = np.unique(ravel_codes(rows, columns, SIZES))
             assert np.isin(np.flatnonzero(fractions[columns] > 1e-6), shown).all()
 
     def test_nothing_is_drawn_anew(self):
         fractions, public = self.tables(), population(30, 0)
-        one, two = (rows_with_tables(fractions, PAIRS, SIZES, public, 30.0) for _ in range(2))
+        one, two = (synthesize(fractions, PAIRS, SIZES, public, 30.0) for _ in range(2))
         for mine, same in zip(one, two, strict=True):
             np.testing.assert_array_equal(mine, same)
 
     def test_columns_without_a_table(self):
         fractions = self.tables([(0, 1)])
-        rows, weights = rows_with_tables(fractions, [(0, 1)], SIZES, population(0, 0), 0.0)
+        rows, weights = synthesize(fractions, [(0, 1)], SIZES, population(0, 0), 0.0)
         assert set(rows[:, 2]) == set(range(5))
-        found = np.bincount(cells(rows, (0, 1), SIZES), weights, minlength=12)
+        found = np.bincount(ravel_codes(rows, (0, 1), SIZES), weights, minlength=12)
         assert np.abs(found - fractions[0, 1].ravel()).sum() < 0.02
 
     @pytest.mark.parametrize("size", [2, 2**40])
@@ -457,7 +459,7 @@ class TestRows:
         support, public = few[np.arange(20) % 8], few[generator.integers(7, size=9)]
         weights = generator.dirichlet(np.ones(20))
         others, X_public = np.arange(20.0)[:, None], np.arange(20.0, 29)[:, None]
-        carrier = spread_over(support, weights, public, X_public, others)
+        carrier = spread_weights(support, weights, public, X_public, others)
         codes = np.concatenate([support, public])[carrier.rows[:, 0].astype(int)]
         for code in few:
             here = carrier.weights[(codes == code).all(axis=1)]

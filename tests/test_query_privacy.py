@@ -37,7 +37,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from tests.kit import Tape
+from tests.kit import Recorder
 
 quiet = pytest.mark.filterwarnings(
     "ignore::skpublicdp.exceptions.TooFewRowsWarning",
@@ -104,7 +104,7 @@ RUNS.remove(("custom lacking", "pmw"))  # which needs public rows that have all 
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
     """How many rows are drawn from released tables does not matter to who sees what."""
-    monkeypatch.setattr("skpublicdp.query_release.marginal_rows.DRAWN", 500)
+    monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 500)
 
 
 def budgets(case, method):
@@ -121,7 +121,7 @@ def fit(case, rows, outcomes=None, **settings):
     groups, method = settings.pop("groups", None), settings["method"]
     release = PAPQueryRelease(queries, bounds=bounds, random_state=0, **settings)
     with (
-        Tape(outcomes) as tape,
+        Recorder(outcomes) as tape,
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
@@ -279,7 +279,7 @@ def test_a_fit_takes_what_it_promises_from_a_budget(case, method, accountant):
     release = PAPQueryRelease(
         queries, method=method, epsilon=2.0, delta=DELTA, bounds=(0, 3), budget=budget
     )
-    with Tape() as tape:
+    with Recorder() as tape:
         release.fit(X, X_public=public)
     if accountant == "pure":
         assert_spends_all(tape.uses, 2, DELTA)
@@ -290,7 +290,7 @@ def test_a_fit_takes_what_it_promises_from_a_budget(case, method, accountant):
     (entry,) = budget.ledger
     assert (entry.who, entry.n_rows) == ("PAPQueryRelease", 12)
     more = 1.9 if accountant == "auto" else 0.1  # few draws leave room for some noise
-    with Tape() as tape, pytest.raises(PrivacyBudgetError):
+    with Recorder() as tape, pytest.raises(PrivacyBudgetError):
         release.set_params(epsilon=more).fit(X, X_public=public)
     assert not tape.uses
     assert budget.ledger == [entry]

@@ -8,25 +8,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpublicdp.ledger import Ledger
-from skpublicdp.query_release.cells import Sorted, before, build_line
-from skpublicdp.query_release.line import release_line
-from skpublicdp.query_release.refine import (
-    ASIDE,
-    ONE_PIECE,
-    Pieces,
-    cut,
-    look_closer,
-    onto_simplex,
+from skpublicdp.query_release.cdf.adaptive_grid import (
+    INTERVAL_SENSITIVITY,
+    REFINEMENT_SHARE,
+    Intervals,
+    project_to_simplex,
+    refine_heavy_cells,
+    split_at_decimals,
 )
+from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid, just_below
+from skpublicdp.query_release.cdf.release import release_cdf
 from skpublicdp.query_release.spending import all_noise
-from tests.kit import Tape
+from tests.kit import Recorder
 
 BUDGETS = {"gaussian": (1.0, 1e-6), "pure": (1.0, 0)}
 
 
 def pieces_of(*ends):
     starts, ends = np.array(ends[:-1], dtype=float), np.array(ends[1:], dtype=float)
-    return Pieces(starts, ends, np.ones(len(ends)))
+    return Intervals(starts, ends, np.ones(len(ends)))
 
 
 def looks(tape):
@@ -40,10 +40,10 @@ def looks(tape):
 @settings(max_examples=100)
 def test_pieces_part_the_cells(ends):
     whole = pieces_of(*sorted(ends))
-    whole = whole.keep(before(whole.ends) > whole.starts)
+    whole = whole.keep(just_below(whole.ends) > whole.starts)
     if not len(whole.ends):
         return
-    new = cut(whole)
+    new = split_at_decimals(whole)
     parent = np.searchsorted(whole.ends, new.ends)
     first = np.unique(parent, return_index=True)[1]
     assert np.array_equal(new.starts[first], whole.starts)
@@ -65,26 +65,26 @@ def test_pieces_part_the_cells(ends):
     ],
 )
 def test_short_decimal_numbers_are_pieces_of_their_own(low, high, values):
-    new = cut(pieces_of(low, high))
-    alone = new.ends[before(new.ends) == new.starts]
+    new = split_at_decimals(pieces_of(low, high))
+    alone = new.ends[just_below(new.ends) == new.starts]
     assert set(values) <= set(alone.tolist())
 
 
 def test_cutting_again_and_again_ends_at_a_single_float():
     target, whole = 100 / 3, pieces_of(-1e6, 1e6)
     for _ in range(40):
-        if before(whole.ends[0]) == whole.starts[0]:
+        if just_below(whole.ends[0]) == whole.starts[0]:
             break
-        new = cut(whole)
+        new = split_at_decimals(whole)
         whole = new.keep((new.starts < target) & (target <= new.ends))
-    assert (whole.starts[0], whole.ends[0]) == (before(np.array(target)), target)
+    assert (whole.starts[0], whole.ends[0]) == (just_below(np.array(target)), target)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.floats(0.01, 9))
 @settings(max_examples=100)
 def test_the_simplex_is_met_at_its_nearest_point(values, total):
     values = np.array(values)
-    nearest = onto_simplex(values, total)
+    nearest = project_to_simplex(values, total)
     assert nearest.min() >= 0
     assert nearest.sum() == pytest.approx(total)
     # what is left of each number is the same where it is positive, and no more elsewhere
@@ -102,17 +102,17 @@ DOMAIN = (-7.0, 0.0, 0.25, 0.25 + 2**-40, 1.0, 1.7, 3.0, 50.0)
 @pytest.mark.parametrize("delta", [1e-6, 0])
 def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
     """All neighbours of three rows, with outcomes dictated, so that all look at the same cells."""
-    line = build_line(np.array([0.0, 1.0, 1.0]), 0.0, 3.0, 4)
+    line = build_grid(np.array([0.0, 1.0, 1.0]), 0.0, 3.0, 4)
     masses = np.zeros(len(line.edges) + 1)
     masses[np.searchsorted(line.edges, [0.25, 1.7])] = 1  # other rows are in no piece
     noise = all_noise(Ledger(10_000, delta))
 
     def answers(rows, outcomes=None):
-        with Tape(outcomes) as tape:
-            look_closer(
+        with Recorder(outcomes) as tape:
+            refine_heavy_cells(
                 line,
                 masses,
-                Sorted(np.array(rows), line.low, line.high),
+                SortedColumn(np.array(rows), line.low, line.high),
                 noise,
                 Ledger(10_000, delta, 0),
                 16,
@@ -132,31 +132,33 @@ def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
             one, other = (exact[tuple(sorted((*kept, row)))] for row in (old, new))
             for a, b in zip(one, other, strict=True):
                 moved = np.abs(a - b)
-                assert moved.sum() <= ONE_PIECE.absolute
-                assert np.square(moved).sum() <= ONE_PIECE.squared
+                assert moved.sum() <= INTERVAL_SENSITIVITY.absolute
+                assert np.square(moved).sum() <= INTERVAL_SENSITIVITY.squared
                 farthest = max(farthest, moved.sum())
                 alone |= moved.sum() == 1
     assert alone
-    assert farthest == ONE_PIECE.absolute
-    assert all(use.sensitivity == ONE_PIECE for use in tape.uses)
+    assert farthest == INTERVAL_SENSITIVITY.absolute
+    assert all(use.sensitivity == INTERVAL_SENSITIVITY for use in tape.uses)
     total = noise.mu_squared if delta else noise.epsilon
-    assert sum(use.cost for use in tape.uses) <= ASIDE * total
+    assert sum(use.cost for use in tape.uses) <= REFINEMENT_SHARE * total
 
 
 @pytest.mark.parametrize("n", [1, 40])
 def test_the_counts_are_those_of_the_pieces(n):
     generator = np.random.default_rng(n)
     x = generator.choice(DOMAIN, n)
-    line = build_line(np.empty(0), 0.0, 3.0, 5)
-    with Tape() as tape:
+    line = build_grid(np.empty(0), 0.0, 3.0, 5)
+    with Recorder() as tape:
         masses = np.ones(len(line.edges) + 1)
         ledger = Ledger(10_000, 1e-6, 0)
-        look_closer(line, masses, Sorted(x, line.low, line.high), all_noise(ledger), ledger, 16)
+        refine_heavy_cells(
+            line, masses, SortedColumn(x, line.low, line.high), all_noise(ledger), ledger, 16
+        )
     first = tape.uses[0].answer
-    whole = Pieces(
-        np.append(before(np.array([0.0])), line.edges), np.append(line.edges, 3.0), masses
+    whole = Intervals(
+        np.append(just_below(np.array([0.0])), line.edges), np.append(line.edges, 3.0), masses
     )
-    new = cut(whole.keep(before(whole.ends) > whole.starts))
+    new = split_at_decimals(whole.keep(just_below(whole.ends) > whole.starts))
     inside = np.clip(x, 0, 3)[:, None]
     assert np.array_equal(first, ((new.starts < inside) & (inside <= new.ends)).sum(axis=0))
 
@@ -175,12 +177,12 @@ def heavy(n=20_000, seed=0):
 def test_the_same_released_values_give_the_same_looks_and_the_same_release(budget, n_public):
     x, bounds, budget = heavy(), (-100, 300), (30, budget[1])
     public = np.random.default_rng(1).normal(50, 20, n_public)
-    with Tape() as tape:
-        one = release_line(x, public, bounds=bounds, ledger=Ledger(*budget, 0))
+    with Recorder() as tape:
+        one = release_cdf(x, public, bounds=bounds, ledger=Ledger(*budget, 0))
     assert len(looks(tape)) >= 2
     for others in (np.full(len(x), 5.0), np.append(x[1:], 299.0)):
-        with Tape(tape.outcomes) as again:
-            other = release_line(others, public, bounds=bounds, ledger=Ledger(*budget, 0))
+        with Recorder(tape.outcomes) as again:
+            other = release_cdf(others, public, bounds=bounds, ledger=Ledger(*budget, 0))
         for use, same in zip(tape.uses, again.uses, strict=True):
             assert (use.name, use.event, use.spread) == (same.name, same.event, same.spread)
         assert np.array_equal(one.curve.heights, other.curve.heights)
@@ -192,8 +194,8 @@ def test_the_same_released_values_give_the_same_looks_and_the_same_release(budge
 def test_little_budget_is_not_spent_on_looks():
     x = np.random.default_rng(0).normal(size=500)
     for budget, uses in (((0.1, 1e-6), 1), ((0.1, 0), 1), ((0.2, 1e-6), 2)):
-        with Tape() as tape:
-            release_line(x, x[:200], bounds=(-6, 6), ledger=Ledger(*budget, 1))
+        with Recorder() as tape:
+            release_cdf(x, x[:200], bounds=(-6, 6), ledger=Ledger(*budget, 1))
         assert len(tape.uses) == uses
 
 
@@ -202,7 +204,7 @@ def test_little_budget_is_not_spent_on_looks():
 def test_heavy_values_that_no_public_row_has_are_found(budget, n_public):
     x = heavy()
     public = np.random.default_rng(1).normal(60, 20, n_public)
-    found = release_line(x, public, bounds=(-100, 300), ledger=Ledger(*budget, 0))
+    found = release_cdf(x, public, bounds=(-100, 300), ledger=Ledger(*budget, 0))
     assert {37.25, 61.0} <= set(found.atoms.tolist())
     for atom in (37.25, 61.0):
         assert found.interval(atom, atom) == pytest.approx((x == atom).mean(), abs=0.02)
@@ -211,6 +213,6 @@ def test_heavy_values_that_no_public_row_has_are_found(budget, n_public):
 
 def test_a_column_in_one_cell_is_found_without_public_rows():
     x = np.exp(np.random.default_rng(0).normal(10, 1, 50_000))
-    found = release_line(x, [], bounds=(-1e6, 1e8), ledger=Ledger(1, 1e-6, 0))
+    found = release_cdf(x, [], bounds=(-1e6, 1e8), ledger=Ledger(1, 1e-6, 0))
     at = np.quantile(x, np.linspace(0.01, 0.99, 99))
     assert np.abs(found.cdf(at) - np.linspace(0.01, 0.99, 99)).max() < 0.02

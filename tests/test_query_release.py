@@ -42,7 +42,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.multiplicative_weights import play
+from skpublicdp.query_release.pmw.rounds import run_pmw
 
 RNG = np.random.default_rng(0)
 N, M = 4000, 150
@@ -66,7 +66,7 @@ pytestmark = few_rows
 @pytest.fixture(autouse=True)
 def few_halfspaces(monkeypatch):
     """Fewer of them answer more coarsely, in a tenth of the time."""
-    monkeypatch.setattr("skpublicdp.query_release.regions.MOST_HALFSPACES", 120)
+    monkeypatch.setattr("skpublicdp.query_release.queries.geometric.MAX_HALFSPACES", 120)
 
 
 def fitted(queries=None, X=LINE, X_public=LINE_PUBLIC, is_public=None, **settings):
@@ -377,8 +377,8 @@ class TestPMW:
     def test_guarantees_fall_with_private_and_public_rows(self, queries, continuous, monkeypatch):
         # the rounds have a say in it, and what is drawn in them has none
         monkeypatch.setattr(
-            "skpublicdp.query_release.pmw.play",
-            lambda counts, n, arrangement, plan, ledger: play(
+            "skpublicdp.query_release.pmw.release.run_pmw",
+            lambda counts, n, arrangement, plan, ledger: run_pmw(
                 counts, n, arrangement, replace(plan, rounds=1), ledger
             ),
         )
@@ -615,7 +615,9 @@ class TestWhatIsStored:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_workers_do_not_change_the_result(self, method, monkeypatch):
-        monkeypatch.setattr("skpublicdp.data.sources.source.rows_per_chunk", lambda columns: 1000)
+        monkeypatch.setattr(
+            "skpublicdp.data.sources.row_source.rows_per_chunk", lambda columns: 1000
+        )
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(3500, 2)), rng.normal(size=(60, 2))
         for queries in (StumpQueries(), MarginalQueries(2, bins=5)):

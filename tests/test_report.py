@@ -29,9 +29,9 @@ from skpublicdp import (
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
+from skpublicdp._internal.html_repr import public_settings
 from skpublicdp.accounting import references
 from skpublicdp.accounting.references import PROOF_TITLES
-from skpublicdp.card import settings
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
 
@@ -147,7 +147,7 @@ def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
     if hasattr(estimator, "explain"):
         assert estimator.explain() in page.text
         drift = estimator.drift_
-        assert ("nothing was counted" if drift is None else f"drift_ is {drift:.1f}") in page.text
+        assert ("was not compared" if drift is None else f"drift_ is {drift:.1f}") in page.text
     # who knows the seed can undo the protection
     assert str(SEED) not in text
     # the same page again
@@ -292,11 +292,13 @@ def test_text_is_escaped(tmp_path):
 
 def test_settings_hold_no_seed_and_no_rows():
     inner = SemiPrivateClassifier(random_state=SEED)
-    given = dict(settings(SubsamplingActiveLearner(inner, random_state=SEED)))
+    given = dict(public_settings(SubsamplingActiveLearner(inner, random_state=SEED)))
     assert "random_state" not in given
     assert str(SEED) not in str(given)
     assert "SemiPrivateClassifier" in given.values()
-    given = dict(settings(SemiPrivateClassifier(bounds=np.zeros((2, 2)), classes=["a", "b"])))
+    given = dict(
+        public_settings(SemiPrivateClassifier(bounds=np.zeros((2, 2)), classes=["a", "b"]))
+    )
     assert given["bounds"] == "ndarray"
     assert given["classes"] == "a, b"
 

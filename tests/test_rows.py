@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.data.rows import Chunk, as_rows, is_rows, open_rows
-from skpublicdp.data.sources import source
-from skpublicdp.data.spool import store
+from skpublicdp.data.scratch import scratch_array
+from skpublicdp.data.sources import row_source
+from skpublicdp.data.streaming import Chunk, as_rows, is_streamed, open_rows
 from skpublicdp.hypotheses import DecisionTrees, PublicSample
 
 pd = pytest.importorskip("pandas")
@@ -71,8 +71,8 @@ def cluster():
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks of 64 rows, which none of the partitions are made of."""
-    monkeypatch.setattr(source, "rows_per_chunk", lambda columns: 64)
-    monkeypatch.setattr(source, "FEWEST", 16)
+    monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns: 64)
+    monkeypatch.setattr(row_source, "MIN_CHUNK_ROWS", 16)
 
 
 def frame():
@@ -377,7 +377,7 @@ def test_every_partition_gives_the_same_chunks(heights, rows, n_jobs):
     total = int(bounds[-1])
     batches = [arrow(slice(*cut)) for cut in pairwise(bounds)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "rows_per_chunk", lambda columns: rows)
+        patch.setattr(row_source, "rows_per_chunk", lambda columns: rows)
         chunks = list(as_rows(batches).map(same, n_jobs=n_jobs))
     assert [c.X.num_rows for c in chunks[:-1]] == [rows] * (len(chunks) - 1)
     assert [c.start for c in chunks] == list(range(0, max(total, 1), rows))
@@ -404,9 +404,9 @@ def height(chunk):
 
 
 def test_dask_needs_no_cluster_and_large_partitions_are_cut(monkeypatch):
-    from skpublicdp.data.sources import dask_scan
+    from skpublicdp.data.sources import dask_reader
 
-    monkeypatch.setattr(dask_scan, "rows_per_chunk", lambda columns: 100)
+    monkeypatch.setattr(dask_reader, "rows_per_chunk", lambda columns: 100)
     with dask_scheduler("threads"):
         rows = as_rows(dask_parts().drop(columns="label"), DATA[:, 3])
         np.testing.assert_array_equal(whole(rows), DATA)
@@ -498,7 +498,7 @@ def test_graphs_of_many_partitions_are_walked_once():
     graph = Graph({("part", i): (one_part, i) for i in range(1000)})
     parts = [SimpleNamespace(dask=graph, key=key) for key in graph]
     graph.walks = 0
-    alone = as_rows(dask_frame(None)[0])._scan._alone(parts)
+    alone = as_rows(dask_frame(None)[0])._reader._as_partitions(parts)
     assert [part.graph for part in alone] == [{key: graph[key]} for key in graph.data]
     assert graph.walks <= 2
 
@@ -507,7 +507,7 @@ def test_graphs_of_many_partitions_are_walked_once():
 def test_what_workers_hold_is_not_computed_anew(make_dask, cluster):
     X, y = make_dask(None)
     held = X.persist(), y.persist()
-    asked, apart = (as_rows(rows)._scan._parts([0]) for rows in (X, held[0]))
+    asked, apart = (as_rows(rows)._reader._parts([0]) for rows in (X, held[0]))
     assert isinstance(apart[0], type(dask.delayed(0)).__base__)
     # one array of which all are cut is work that they share
     assert (type(asked[0]) is type(apart[0])) == (make_dask is dask_array)
@@ -550,9 +550,9 @@ def test_containers_that_are_streamed_are_told_from_tables(tmp_path):
         *(duckdb.connect().from_arrow(arrow()), dask_parts(), dask_parts()["age"]),
         *(da.ones((3, 2)), pl.LazyFrame({"a": [1]})),
     ]
-    assert all(map(is_rows, streamed))
+    assert all(map(is_streamed, streamed))
     tables = [DATA, frame(), arrow(), pl.from_pandas(frame()), [[1, 2]], None, frame()["age"]]
-    assert not any(map(is_rows, tables))
+    assert not any(map(is_streamed, tables))
 
 
 def test_stored_dictionaries_declare_nothing(tmp_path):
@@ -652,7 +652,7 @@ def test_neither_shows_rows():
 
 @pytest.mark.parametrize("limit", [0, 2**20])
 def test_a_store_is_zeros_that_can_be_written(limit):
-    codes = store((7, 3), np.uint16, limit=limit)
+    codes = scratch_array((7, 3), np.uint16, limit=limit)
     assert codes.shape == (7, 3)
     assert codes.dtype == np.uint16
     assert not codes.any()
@@ -673,7 +673,7 @@ def test_a_large_store_has_no_name_and_one_reader(tmp_path, monkeypatch):
         return inner(descriptor, size)
 
     monkeypatch.setattr(mmap, "mmap", mapped)
-    codes = store((100, 100), np.uint8, limit=0)
+    codes = scratch_array((100, 100), np.uint8, limit=0)
     codes[:] = 1
     (status,) = made
     assert status.st_nlink == 0
@@ -685,4 +685,4 @@ def test_a_large_store_has_no_name_and_one_reader(tmp_path, monkeypatch):
 def test_a_store_asks_for_room_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(OSError, match="set the environment variable TMPDIR"):
-        store((2**30, 2**30), np.uint8)
+        scratch_array((2**30, 2**30), np.uint8)

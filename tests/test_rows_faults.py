@@ -10,10 +10,10 @@ from itertools import count
 import numpy as np
 import pytest
 
-from skpublicdp.data.rows import as_rows, open_rows
-from skpublicdp.data.sources import extras, source
+from skpublicdp._internal.redaction import NotNumbersError
+from skpublicdp.data.sources import optional_imports, row_source
+from skpublicdp.data.streaming import as_rows, open_rows
 from skpublicdp.exceptions import ReadError
-from skpublicdp.guard import NotNumbersError
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
@@ -50,8 +50,8 @@ EXPECTED = [N * (N - 1) // 2, sum(i % 7 for i in range(N))]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(source, "rows_per_chunk", lambda columns: 64)
-    monkeypatch.setattr(source, "FEWEST", 16)
+    monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns: 64)
+    monkeypatch.setattr(row_source, "MIN_CHUNK_ROWS", 16)
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +349,7 @@ def test_an_interrupt_passes(n_jobs):
 
 @pytest.mark.parametrize(
     ("module", "load", "extra"),
-    [("pyarrow", extras.pyarrow, "arrow"), ("dask", extras.dask, "dask")],
+    [("pyarrow", optional_imports.pyarrow, "arrow"), ("dask", optional_imports.dask, "dask")],
 )
 def test_a_missing_package_is_one_sentence(module, load, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skpublicdp.data.rows import AsRead, as_rows, open_rows
-from skpublicdp.data.sources import dask_scan
+from skpublicdp.data.sources import dask_reader
+from skpublicdp.data.streaming import AcceptsDictionaries, as_rows, open_rows
 from skpublicdp.exceptions import ReadError
 
 pl = pytest.importorskip("polars")
@@ -65,7 +65,7 @@ def test_text_of_files_comes_in_dictionaries_only_to_those_who_ask(tmp_path):
     rows = as_rows(rows.drop("label"), rows["word"])
     (plain,) = rows.map(lambda chunk: chunk)
     assert plain.X.schema == rows.empty().schema
-    (read,) = rows.map(AsRead(lambda chunk: chunk))
+    (read,) = rows.map(AcceptsDictionaries(lambda chunk: chunk))
     assert pa.types.is_dictionary(read.X["word"].type)
     for chunk in (plain, read):  # labels are never in dictionaries
         assert chunk.y.type == pa.string()
@@ -136,9 +136,9 @@ class Future:
 
 def test_few_results_wait_and_few_messages_are_sent(monkeypatch):
     client = Client()
-    monkeypatch.setattr(dask_scan, "_client", lambda: client)
+    monkeypatch.setattr(dask_reader, "_client", lambda: client)
     frame = dd.from_pandas(pd.DataFrame({"a": range(100)}), npartitions=50)
-    scan = dask_scan.DaskScan(frame)
+    scan = dask_reader.DaskReader(frame)
     assert scan.n_rows == 100
     assert client.calls <= 13
     assert client.most <= 8

@@ -12,12 +12,12 @@ import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpublicdp.boosting import growth, learner
-from skpublicdp.data.columns import Column
-from skpublicdp.data.frames import Table
+from skpublicdp._internal.threads import RefCountedContext, one_blas_thread
+from skpublicdp.boosting import fit, newton_boosting
+from skpublicdp.data.schema import Column
+from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import splits as splits_module
 from skpublicdp.hypotheses.splits import Splits
-from skpublicdp.threads import Shared, one_blas_thread
 from tests import test_boosting_growth_privacy as whole_fits
 
 PERSONS = "persons, pure, three labels"
@@ -38,8 +38,8 @@ def test_pairs_of_splits_are_counted_as_they_are(seed, n_features, heavy, kind):
         above[split + 1] = [X[row, features[split]] > splits.thresholds[split] for row in range(n)]
     expected = [(above * (weights * (y == label))) @ above.T for label in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splits_module, "CELL_ROWS", 32)
-        patch.setattr(splits_module, "joint_table", None)  # that is for fewer splits
+        patch.setattr(splits_module, "CELL_BLOCK_ROWS", 32)
+        patch.setattr(splits_module, "contingency_table", None)  # that is for fewer splits
         np.testing.assert_array_equal(splits.tabulate(X, y, weights, 3, 2), expected)
 
 
@@ -93,7 +93,7 @@ def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
         asked.append(len(words))
         return column.encode(words)
 
-    codes = Table(LIBRARIES[library]({"c": values})).codes(0, noted)
+    codes = Table(LIBRARIES[library]({"c": values})).map_distinct(0, noted)
     one_by_one = [column.encode(np.array([value, None], dtype=object)[:1])[0] for value in values]
     assert codes.dtype == np.float64
     np.testing.assert_array_equal(codes, one_by_one)
@@ -104,14 +104,14 @@ def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
 @pytest.mark.parametrize("name", ["labels", "pure, three labels", "one round", PERSONS])
 def test_growth_on_some_rows_and_then_on_more_pays_for_what_a_row_moves(name, monkeypatch):
     sizes = []
-    visit = growth.Growth.visit
+    update_term = newton_boosting.NewtonBooster.update_term
 
-    def noted(self, which, budget):
-        sizes.append(self._cells.rows.n)
-        return visit(self, which, budget)
+    def noted(self, term, budget):
+        sizes.append(self._data.rows.n)
+        return update_term(self, term, budget)
 
-    monkeypatch.setattr(learner, "rows_to_grow_on", lambda noise, cells: 16)
-    monkeypatch.setattr(growth.Growth, "visit", noted)
+    monkeypatch.setattr(fit, "subsample_size", lambda noise, cells: 16)
+    monkeypatch.setattr(newton_boosting.NewtonBooster, "update_term", noted)
     options = whole_fits.GROWING[name]
     more = options | {
         "epsilon": min(10 * options["epsilon"], 2**20)
@@ -132,7 +132,7 @@ def test_the_last_thread_leaves_a_shared_context():
         yield
         left.append("left")
 
-    shared, inside, go_on = Shared(made), threading.Event(), threading.Event()
+    shared, inside, go_on = RefCountedContext(made), threading.Event(), threading.Event()
 
     def stay():
         with shared:

@@ -20,7 +20,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.data import open_rows
-from skpublicdp.data.sources import dask_scan, source
+from skpublicdp.data.sources import dask_reader, row_source
 from skpublicdp.exceptions import ReadError
 from skpublicdp.hypotheses import Halfspaces
 from skpublicdp.query_release import (
@@ -87,7 +87,7 @@ def cluster():
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(source, "rows_per_chunk", lambda columns: 700)
+    monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns: 700)
 
 
 def part(i):
@@ -520,13 +520,13 @@ def test_what_is_sent_to_workers_does_not_grow_with_the_rows(cluster, monkeypatc
 
 def test_work_goes_to_the_workers(cluster, monkeypatch):
     """Boosting gets codes back, of one byte or two for each value."""
-    got, result = [], dask_scan.DaskScan._result
+    got, result = [], dask_reader.DaskReader._result
 
     def noting(self, future):
         found = result(self, future)
         got.append(len(cloudpickle.dumps(found)))
         return found
 
-    monkeypatch.setattr(dask_scan.DaskScan, "_result", noting)
+    monkeypatch.setattr(dask_reader.DaskReader, "_result", noting)
     fitted("boosting", dask_rows(None))
     assert sum(got) < (2 * len(MIXED) + 3) * N

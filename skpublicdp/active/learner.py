@@ -12,45 +12,55 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from skpublicdp.accounting import exact_fraction
-from skpublicdp.active.plan import Plan, make_plan
-from skpublicdp.active.receipts import PROOF, assumptions_of, stage_of
-from skpublicdp.base_learner import (
-    DelegatesToBase,
-    as_parameters,
-    check_base,
-    check_classes,
-    fit_base,
-    is_seeded,
-    n_rows,
-    spends,
-    with_all_labels,
-)
-from skpublicdp.card import ShowsCard
-from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import public_labels
-from skpublicdp.data.labelled import public_numbers
-from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
-from skpublicdp.data.masks import kept_rows, take
-from skpublicdp.data.reading import as_numbers, check_rows, read_table
-from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
     DELTA,
     EPSILON,
-    FIT,
-    ROWS,
-    Budget,
+    GROUP_PARAMETERS,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
     Seed,
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import ADDED, doubt_of, inherited, nothing, warn_if_empty
+from skpublicdp.accounting import exact_fraction
+from skpublicdp.active.plan import Plan, make_plan
+from skpublicdp.active.receipts import PROOF, assumptions_of, stage_of
+from skpublicdp.base_learner import (
+    BaseDelegatingClassifier,
+    add_row_per_label,
+    check_base,
+    check_classes,
+    epsilon_delta,
+    fit_base,
+    is_repeatable,
+    mechanism_event,
+    n_rows,
+)
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.fit_inputs import public_labels
+from skpublicdp.data.labelled_inputs import read_public_numbers
+from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
+from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.tables import take_rows
+from skpublicdp.data.validation import as_numbers, check_rows, read_table
+from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.ledger import Ledger
+from skpublicdp.population_guarantee import (
+    ADDED_ROWS,
+    guarantee_of_base_learner,
+    no_guarantee,
+    warn_if_vacuous,
+    why_no_guarantee,
+)
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.tickets import new_ticket
+from skpublicdp.typing import Codes, Floats
 
 
-class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEstimator):
+class SubsamplingActiveLearner(
+    HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
+):
     """Private classifier that asks for a few labels in a large pool of private rows.
 
     `query` draws the rows whose labels are wanted, `fit` takes the labels and runs a private base
@@ -189,8 +199,8 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         "roles": [StrOptions({"random", "paper"})],
         "transcript_private": ["boolean"],
         "classes": ["array-like", None],
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # routed without being asked for: there is nothing else they could be meant for
@@ -214,7 +224,7 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         classes: ArrayLike | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.estimator = estimator
         self.n_labels = n_labels
@@ -230,7 +240,7 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         self.budget = budget
 
     @all_or_nothing
-    def query(self, X: Any, y: Any = None, *, groups: Any = None) -> NDArray[np.intp]:
+    def query(self, X: Any, y: Any = None, *, groups: Any = None) -> Codes:
         """Draw the rows whose labels are wanted.
 
         Parameters
@@ -302,7 +312,7 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         ticket = None if pending is None else self._ticket
         plan, kept, ledger = self._open(X, groups, ticket)
         table = read_table(self, X, reset=True, numeric=True)
-        apart = public_numbers(self, table, X_public)
+        apart = read_public_numbers(self, table, X_public)
         public = apart if len(apart) else None
         X = as_numbers(table)
         check_length(y, len(X))
@@ -318,7 +328,7 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
                 )
             asked = np.searchsorted(pool, self.queried_indices_)
             # a label that was not asked for must not even choose the type of the others
-            codes, classes = self._read_labels(label_column(take(y, pool[asked])))
+            codes, classes = self._read_labels(label_column(take_rows(y, pool[asked])))
         else:
             codes, classes = self._read_labels(label_column(y)[kept])
             codes = codes[asked]
@@ -334,13 +344,13 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         whole = ledger.child(ledger.event, name=stage, proof=PROOF, by_theorem=True)
         whole.note(stage, plan.base, PROOF)
         fitted = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
-        doubt = doubt_of(X_public, several=ledger.rows_per_person > 1)
+        doubt = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
         if not doubt and "classes" not in fitted.get_params(deep=False):
-            doubt = ADDED
+            doubt = ADDED_ROWS
         # rows drawn anyhow from independent ones are independent
-        promised = nothing(doubt) if doubt else inherited(fitted)
-        self.guarantee_, self.guarantee_reason_ = promised
-        warn_if_empty(promised, ledger.n_private, ledger.n_public, float(self.epsilon))
+        guarantee = no_guarantee(doubt) if doubt else guarantee_of_base_learner(fitted)
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
         self.classes_ = classes
         self.privacy_ = ledger.receipt(
@@ -348,7 +358,7 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
                 *assumptions_of(self, plan, queried=pending is not None),
                 *assumed_of(X_public),
             ),
-            secure=not is_seeded(self.estimator_),
+            secure=not is_repeatable(self.estimator_),
         )
         # with the rows asked for in sight, the smaller epsilon would not hold
         for name in ("_pending", "_ticket", "queried_indices_"):
@@ -377,7 +387,7 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
         base, k = self._base(), self.max_rows_per_group or 1
         check_base(base)
         # check_rows has a word for those that hold no row
-        kept = kept_rows(self, groups, np.ones(max(n_rows(X), 1), dtype=bool))
+        kept = cap_rows_per_group(self, groups, np.ones(max(n_rows(X), 1), dtype=bool))
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         epsilon_row, delta_row = Ledger(1, rows_per_person=k).per_row(epsilon, delta)
         plan = make_plan(
@@ -391,11 +401,13 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
             transcript_private=self.transcript_private,
             semi_supervised=has_fit_parameter(base, "is_labelled"),
         )
-        promised = k * plan.epsilon
-        event = plan.event if k == 1 else spends(promised, delta)  # the theorem is about one row
-        return plan, kept, Ledger.of(self, epsilon=promised, event=event, ticket=ticket)
+        total_epsilon = k * plan.epsilon
+        event = (
+            plan.event if k == 1 else mechanism_event(total_epsilon, delta)
+        )  # the theorem is about one row
+        return plan, kept, Ledger.of(self, epsilon=total_epsilon, event=event, ticket=ticket)
 
-    def _read_labels(self, y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    def _read_labels(self, y: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
         """Return (codes, classes) of rows that all have a label."""
         codes, _, _, classes = encode_labels(y, [y[:0]], self.classes)
         # -1 among more labels than two is the mark of a row without one, as in the other learners
@@ -409,16 +421,16 @@ class SubsamplingActiveLearner(ShowsCard, DelegatesToBase, ClassifierMixin, Base
     def _fit_base(
         self,
         plan: Plan,
-        rows: tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]],
+        rows: tuple[Floats, NDArray[Any], Floats],
         classes: NDArray[Any],
-        public: NDArray[np.float64] | None,
+        public: Floats | None,
         y_public: Any,
         seed: int | None,
     ) -> Any:
         X, y, X_other = rows
-        base, (epsilon, delta) = self._base(), as_parameters(plan.base)
+        base, (epsilon, delta) = self._base(), epsilon_delta(plan.base)
         centre = np.zeros(X.shape[1]) if public is None else np.median(public, axis=0)
-        X, y = with_all_labels(base, X, y, classes, centre)
+        X, y = add_row_per_label(base, X, y, classes, centre)
         return fit_base(
             base,
             epsilon,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skpublicdp.accounting import Event, Pure, Subsampled, basic_price, exact_fraction
 from skpublicdp.accounting.amplification import base_delta, base_epsilon, subsample_size
-from skpublicdp.base_learner import spends
+from skpublicdp.base_learner import mechanism_event
 from skpublicdp.ledger import Ledger
+from skpublicdp.typing import Codes
 
 KEPT = 1 - Fraction(1, 1 << 50)
 """Of a budget that is turned into one on a subset: what is rounded up on the way back must fit."""
@@ -43,13 +41,13 @@ class Plan:
     event: Event
     epsilon: Fraction
 
-    def ask(self, ledger: Ledger) -> NDArray[np.intp]:
+    def ask(self, ledger: Ledger) -> Codes:
         """Draw the rows to be labelled; those drawn beside them are left to `rest`."""
         if self.roles == "random":
             return ledger.subset(self.pool, self.asked)
         return ledger.subset(self.pool, self.drawn)[: self.asked]
 
-    def rest(self, asked: NDArray[np.intp], ledger: Ledger) -> NDArray[np.intp]:
+    def rest(self, asked: Codes, ledger: Ledger) -> Codes:
         """Draw the rows beside those asked for, given these: positions among the others."""
         first = 0 if self.roles == "random" else int(asked[-1]) + 1 - self.asked
         return first + ledger.subset(self.pool - self.asked - first, self.drawn - self.asked)
@@ -109,6 +107,6 @@ def make_plan(
             f"delta must be less than the share of the pool that is drawn, {float(rate):.4g}; "
             f"got {float(delta):g}."
         )
-    event = spends(given, exact_fraction(share))
+    event = mechanism_event(given, exact_fraction(share))
     promised = epsilon if base is None else spent
     return Plan(pool, asked, drawn, roles, event, whole(event), promised)

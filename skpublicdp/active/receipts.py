@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skpublicdp.active.plan import Plan
-from skpublicdp.base_learner import as_parameters
+from skpublicdp.base_learner import epsilon_delta
 
 PROOF = "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/subsampling.md"
 
@@ -18,7 +18,7 @@ def stage_of(plan: Plan, base: Any) -> str:
 
 def assumptions_of(learner: Any, plan: Plan, *, queried: bool) -> tuple[str, ...]:
     """List the assumptions of a fit, which said by `queried` if labels were asked for before."""
-    name, (epsilon, delta) = type(learner.estimator_).__name__, as_parameters(plan.base)
+    name, (epsilon, delta) = type(learner.estimator_).__name__, epsilon_delta(plan.base)
     base = f"ε = {epsilon:.4g}, δ = {delta:.4g}"
     assumptions = [
         f"{name} is ({base})-differentially private, as it was asked to be",

@@ -1,4 +1,4 @@
-"""Evidence that a sceptic can run: claimed privacy beside what is attained."""
+"""Audits of privacy: exact verification on tiny data, statistical lower bounds, attacks."""
 
 from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
 from skpublicdp.audit.evidence import verify_all

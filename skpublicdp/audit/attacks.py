@@ -1,4 +1,4 @@
-"""Mechanisms of the package under attack: what is lost at least must stay below the claim."""
+"""Attacks on mechanisms of the package, whose lower bounds on ε must not exceed the claim."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
 from skpublicdp.audit.catalogue import BITS, PUBLIC, TWO
-from skpublicdp.audit.subjects import Scored, matrix_of
+from skpublicdp.audit.subjects import PublishedScore, matrix_of
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.semi_private import SemiPrivateClassifier
 
 ALWAYS = 1 - 1e-6
-"""Confidence of bounds that are looked at again and again."""
+"""Confidence level of bounds that are computed at every run."""
 
 
 def attacks() -> dict[str, Callable[[], BinomialAudit]]:
@@ -27,7 +27,7 @@ def attacks() -> dict[str, Callable[[], BinomialAudit]]:
         return SemiPrivateClassifier(Thresholds(), epsilon=4, classes=TWO, random_state=rng)
 
     def matrix(delta: float) -> Callable[[Any], Any]:
-        return lambda rng: Scored(matrix_of, epsilon=4, delta=delta, random_state=rng)
+        return lambda rng: PublishedScore(matrix_of, epsilon=4, delta=delta, random_state=rng)
 
     def label(fitted: Any) -> Any:
         return -fitted.predict([[0.0]])[0]

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skpublicdp.audit.intervals import clopper_pearson
-from skpublicdp.audit.movement import log_mass, log_noise, member_errors
-from skpublicdp.audit.tape import Tape
+from skpublicdp.audit.epsilon_bounds import clopper_pearson
+from skpublicdp.audit.recorder import Recorder
+from skpublicdp.audit.sensitivity import log_noise, log_partition_function, member_errors
 
 Floats = NDArray[np.float64]
 
@@ -194,9 +194,9 @@ def _attacked(
     make_estimator: Callable[[], Any], rows: Mapping[str, Any], others: Mapping[str, Any]
 ) -> tuple[Any, float]:
     """Fit, and return ln P / P' of what left the ledger, P' being that of the neighbour."""
-    with Tape() as tape:
+    with Recorder() as tape:
         fitted = make_estimator().fit(**rows)
-    with Tape(tape.outcomes) as again:
+    with Recorder(tape.outcomes) as again:
         make_estimator().fit(**others)
     lost = 0.0
     for mine, yours in zip(tape.uses, again.uses, strict=True):
@@ -206,7 +206,10 @@ def _attacked(
                 mine.answer, mine.outcome
             )
             lost += rate * moved
-            lost += float(log_mass(yours.answer, rate) - log_mass(mine.answer, rate))
+            lost += float(
+                log_partition_function(yours.answer, rate)
+                - log_partition_function(mine.answer, rate)
+            )
         elif mine.kind == "noise":
             lost += log_noise(mine, mine.outcome - mine.answer)
             lost -= log_noise(mine, mine.outcome - yours.answer)

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.audit.subjects import (
-    OnSomeRows,
-    Scored,
+    PublishedScore,
+    RowSampledBoosting,
     area_of,
     balanced_of,
     beyond_half,
@@ -200,7 +200,8 @@ def _boosting() -> list[Case]:
         ),
         Case(
             name + "Classifier, some rows",
-            lambda: OnSomeRows(classes=TWO, epsilon=100_000), PLANE, 60, TWO, {"X_public": SPREAD},
+            lambda: RowSampledBoosting(classes=TWO, epsilon=100_000),
+            PLANE, 60, TWO, {"X_public": SPREAD},
             max_fits=50,
         ),
         Case(name + "Classifier, moments", boost(method="moments", epsilon=60), PLANE, 12, **plane,
@@ -372,7 +373,7 @@ def _scores() -> list[Case]:
 
 
 def _of_scores(release: Callable[..., Any], delta: float) -> Callable[[], Any]:
-    return lambda: Scored(release, epsilon=0.5, delta=delta)
+    return lambda: PublishedScore(release, epsilon=0.5, delta=delta)
 
 
 def catalogue() -> list[Case]:

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.data.frames import is_frame
-from skpublicdp.data.sources import native
+from skpublicdp.data.tables import is_frame, pick_rows
 
-Chosen = tuple[int, ...]
-"""Which kind of person stands at each place."""
+PersonKinds = tuple[int, ...]
+"""Kind of the person at each position of a data set."""
 
 
 class Domain:
-    """What a person may be: a row, or several of them, each with a label or without.
+    """All possible persons: one row or several rows each, with or without labels.
 
     Parameters
     ----------
@@ -50,13 +49,13 @@ class Domain:
         k = len(self.kinds)
         return int(k**self.n) if self.ordered else math.comb(k + self.n - 1, self.n)
 
-    def __iter__(self) -> Iterator[Chosen]:
+    def __iter__(self) -> Iterator[PersonKinds]:
         places = range(len(self.kinds))
         if self.ordered:
             return itertools.product(places, repeat=self.n)
         return itertools.combinations_with_replacement(places, self.n)
 
-    def sample(self, count: int, rng: np.random.Generator) -> list[Chosen]:
+    def sample(self, count: int, rng: np.random.Generator) -> list[PersonKinds]:
         """Return some data sets: one with some of many kinds and many of some, and random ones.
 
         Where all kinds are equally frequent sums may be 0, and what follows has nothing to do.
@@ -70,20 +69,20 @@ class Domain:
             chosen.append(tuple(drawn) if self.ordered else tuple(sorted(drawn)))
         return chosen
 
-    def neighbours(self, chosen: Chosen) -> list[Chosen]:
-        """Return all data sets with one person replaced, who keep their place."""
-        found: dict[Chosen, None] = {}
+    def neighbours(self, chosen: PersonKinds) -> list[PersonKinds]:
+        """Return all data sets with one person replaced at the same position."""
+        found: dict[PersonKinds, None] = {}
         for place, kind in itertools.product(range(self.n), range(len(self.kinds))):
             if kind != chosen[place] and (self.ordered or chosen.index(chosen[place]) == place):
                 found[(*chosen[:place], kind, *chosen[place + 1 :])] = None
         return list(found)
 
-    def named(self, chosen: Chosen) -> Chosen:
-        """Return the one of all data sets that has the same persons."""
+    def named(self, chosen: PersonKinds) -> PersonKinds:
+        """Return the sorted data set with the same persons."""
         return chosen if self.ordered else tuple(sorted(chosen))
 
-    def arguments(self, chosen: Chosen) -> dict[str, Any]:
-        """Return what `fit` gets of a data set."""
+    def arguments(self, chosen: PersonKinds) -> dict[str, Any]:
+        """Return the arguments of `fit` for a data set."""
         rows = [row for kind in chosen for row in self.kinds[kind]]
         given = {"X": _taken(self._values, [value for value, _ in rows])}
         if self._labels is not None:
@@ -98,5 +97,5 @@ class Domain:
 
 
 def _taken(values: Any, places: list[int]) -> Any:
-    taken = native.pick_rows(values, np.array(places, dtype=np.intp))
+    taken = pick_rows(values, np.array(places, dtype=np.intp))
     return taken.reset_index(drop=True) if hasattr(taken, "iloc") else taken

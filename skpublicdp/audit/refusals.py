@@ -1,4 +1,4 @@
-"""Errors about private rows that cannot be read: they say the same whatever these rows hold."""
+"""Check that errors about invalid private rows do not depend on their values."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import numpy as np
 
 from skpublicdp.audit.catalogue import Case, catalogue
 from skpublicdp.audit.data_sets import Domain
+from skpublicdp.audit.observed_fit import FitRecorder, fit_once
 from skpublicdp.audit.verification import ERRORS, Verification
-from skpublicdp.audit.watch import Watching, fit_once
 
 UNLISTED = ((7, 8), ("seven", "eight"))
-"""Labels that are in no list, for lists of numbers and of words."""
+"""Labels outside of every list of classes, as numbers and as words."""
 
 
 def verify_refusals() -> Verification:
-    """Check that an error quotes no value, and tells neither how many are wrong nor where.
+    """Check that an error reveals neither values, nor number, nor place of invalid rows.
 
     Returns
     -------
     Verification
-        Its `findings` say what is told.
+        Its `findings` name what an error reveals.
     """
     widest: dict[str, Case] = {}  # where there are more columns, an error may name one
     for case in sorted(catalogue(), key=lambda case: -np.shape(case.domain)[1]):
         widest.setdefault(case.name.split(",")[0], case)
-    found = tuple(finding for case in widest.values() for finding in _told(case))
+    found = tuple(finding for case in widest.values() for finding in _message_differences(case))
     return Verification("errors about rows", 0.0, 0.0, 0.0, 0.0, ERRORS, 0, 0, 0, (), found)
 
 
-def _told(case: Case) -> Iterator[str]:
-    for kind, variants in _spoilt(case).items():
+def _message_differences(case: Case) -> Iterator[str]:
+    for kind, variants in _with_invalid_values(case).items():
         errors = []
         for rows in variants:
-            with Watching():
+            with FitRecorder():
                 attempt = fit_once(case.make, rows, case.fit_params, np.array(case.domain), None)
             if attempt.failure is None:  # it takes such rows
                 break
@@ -47,8 +47,8 @@ def _told(case: Case) -> Iterator[str]:
                 break
 
 
-def _spoilt(case: Case) -> dict[str, list[dict[str, Any]]]:
-    """Return rows of which some cannot be read, several of each kind."""
+def _with_invalid_values(case: Case) -> dict[str, list[dict[str, Any]]]:
+    """Return tables with invalid rows, several of each kind."""
     domain = Domain(case.domain, case.labels, max(case.n, 2), case.rows_per_person, ordered=False)
     rows = domain.arguments(domain.sample(1, np.random.default_rng(0))[0])
     nan, inf = np.nan, np.inf

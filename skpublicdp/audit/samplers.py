@@ -24,9 +24,9 @@ from scipy.stats import chi2
 from sklearn.base import clone
 
 from skpublicdp.accounting import Draw, Event, Gaussian, Pure, Sensitivity, Steps, basic_price
-from skpublicdp.audit.movement import log_mass, member_errors
-from skpublicdp.audit.prices import least_losses
-from skpublicdp.audit.tape import replaced
+from skpublicdp.audit.event_loss import smallest_losses
+from skpublicdp.audit.recorder import replaced
+from skpublicdp.audit.sensitivity import log_partition_function, member_errors
 from skpublicdp.audit.verification import SAMPLES, Verification
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning
@@ -36,7 +36,7 @@ from skpublicdp.mechanisms.randomness import random_bits
 
 FALSE_ALARM = 1e-6
 MANY = 20_000
-DRAWS = 1000
+ALL_DRAWS = 1000
 PLENTY = 10**9
 
 NO = Fraction(0)
@@ -98,11 +98,11 @@ def _draws() -> Iterator[str]:
             rate = float(epsilon) / (2 * sensitivity)
             ledger = Ledger(PLENTY, random_state=number)
             counts: dict[Any, int] = {path: 0 for path, _, _ in family.members()}
-            for _ in range(DRAWS):
+            for _ in range(ALL_DRAWS):
                 counts[ledger.draw(family, Draw(epsilon), sensitivity, **SAID)] += 1
             log_prior = [math.log(prior) for _, _, prior in family.members()]
             errors = np.array([member_errors(family, path) for path in counts])
-            shares = np.exp(log_prior - rate * errors - log_mass(family, rate))
+            shares = np.exp(log_prior - rate * errors - log_partition_function(family, rate))
             if not fits(list(counts.values()), shares):
                 yield f"members of a {type(family).__name__} are not drawn as their errors say"
 
@@ -156,7 +156,7 @@ def _choices() -> Iterator[str]:
     }
     for name, (choose, listed) in ways.items():
         counts = dict.fromkeys(listed, 0)
-        for _ in range(DRAWS):
+        for _ in range(ALL_DRAWS):
             chosen = tuple(int(place) for place in choose())
             if chosen not in counts:
                 yield f"{name} are not what they should be"
@@ -219,7 +219,7 @@ def _budgets() -> Iterator[str]:
                 done.append(_fit(copies[number % 4](budget), event, delta, number))
         if len(done) != len(budget.ledger):
             yield f"{accountant}: not every fit has its entry"
-        for losses in least_losses(Steps(tuple(done)), pure=False):
+        for losses in smallest_losses(Steps(tuple(done)), pure=False):
             if losses.delta(2.0) > float(DELTA) * 1.02:
                 yield f"{accountant}: fits cost more than the budget"
         if len(done) < 5:

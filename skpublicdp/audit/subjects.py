@@ -1,4 +1,4 @@
-"""What the catalogue verifies that is no estimator of its own: scores, queries, rare stages."""
+"""Adapters of the catalogue: functions and rare stages that are audited like estimators."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.tape import replaced
-from skpublicdp.boosting import SemiPrivateBoostingClassifier, learner
+from skpublicdp.audit.recorder import replaced
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit
 from skpublicdp.metrics import (
     private_balanced_accuracy_score,
     private_confusion_matrix,
@@ -17,26 +17,26 @@ from skpublicdp.metrics import (
 )
 
 
-class Scored:
-    """A private score as an estimator: what it releases is what is fitted."""
+class PublishedScore:
+    """Adapter whose `fit` releases a private score."""
 
     def __init__(self, release: Callable[..., Any], **settings: Any) -> None:
         self.release, self.settings = release, settings
 
-    def fit(self, X: Any, y: Any) -> Scored:
-        """Release it."""
+    def fit(self, X: Any, y: Any) -> PublishedScore:
+        """Release the score."""
         self.found_ = self.release(np.asarray(X)[:, 0], y, **self.settings)
         self.privacy_ = self.found_.privacy_
         return self
 
 
-class ByScore:
-    """A classifier whose score is its only feature; it is public."""
+class ScoreClassifier:
+    """Public classifier whose score is its only feature."""
 
     classes_ = np.array(["no", "yes"])
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the feature, and what is missing to 1."""
+        """Return the complement of the feature and the feature."""
         return np.column_stack([1 - X[:, 0], X[:, 0]])
 
     def predict(self, X: Any) -> Any:
@@ -44,18 +44,18 @@ class ByScore:
         return self.classes_[(X[:, 0] > 0.5).astype(int)]
 
 
-class OnSomeRows(SemiPrivateBoostingClassifier):
-    """Grows on some of its rows, however few there are: otherwise it takes millions."""
+class RowSampledBoosting(SemiPrivateBoostingClassifier):
+    """Boosting that subsamples rows at any size, which otherwise takes millions of rows."""
 
     def fit(self, *args: Any, **given: Any) -> Any:
         """Fit."""
-        with replaced(learner, "rows_to_grow_on", lambda *noise: 20):
+        with replaced(fit, "subsample_size", lambda *noise: 20):
             return super().fit(*args, **given)
 
 
 def scores_of(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the curves of `ByScore`."""
-    return private_scores(ByScore(), scores[:, None], y, **settings)
+    """Release the curves of `ScoreClassifier`."""
+    return private_scores(ScoreClassifier(), scores[:, None], y, **settings)
 
 
 def area_of(scores: Any, y: Any, **settings: Any) -> Any:
@@ -64,16 +64,16 @@ def area_of(scores: Any, y: Any, **settings: Any) -> Any:
 
 
 def matrix_of(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the confusion matrix of `ByScore`."""
+    """Release the confusion matrix of `ScoreClassifier`."""
     return private_confusion_matrix(
-        y, ByScore().predict(scores[:, None]), labels=["no", "yes"], **settings
+        y, ScoreClassifier().predict(scores[:, None]), labels=["no", "yes"], **settings
     )
 
 
 def balanced_of(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the balanced accuracy of `ByScore`."""
+    """Release the balanced accuracy of `ScoreClassifier`."""
     return private_balanced_accuracy_score(
-        y, ByScore().predict(scores[:, None]), labels=["no", "yes"], **settings
+        y, ScoreClassifier().predict(scores[:, None]), labels=["no", "yes"], **settings
     )
 
 

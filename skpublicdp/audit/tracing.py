@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from skpublicdp.audit.intervals import clopper_pearson, least_epsilon
+from skpublicdp.audit.epsilon_bounds import clopper_pearson, epsilon_lower_bound
 from skpublicdp.query_release import PAPQueryRelease
 
 Floats = NDArray[np.float64]
@@ -173,7 +173,7 @@ class TracingAttack:
             right = int(np.count_nonzero(differences[certain] > 0))
             guesses = int(np.count_nonzero(certain))
             failure = (1 - level) / len(taken)
-            best = max(best, least_epsilon(right, guesses, pairs, delta, failure))
+            best = max(best, epsilon_lower_bound(right, guesses, pairs, delta, failure))
         return best
 
     def plot(self, *, epsilon: float | None = None, name: str | None = None, ax: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""What a verification found."""
+"""Result of a verification."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-ALL = "all outcomes"
-DRAWS = "all draws, noise by its movement"
+ALL_OUTCOMES = "all outcomes"
+ALL_DRAWS = "all draws, noise by its movement"
 REPLAY = "replay"
 SAMPLES = "samples"
 ERRORS = "errors"
 
-ROUNDED = 1e-9
-"""Share by which floats of what was attained may err."""
+FLOAT_TOLERANCE = 1e-9
+"""Relative tolerance of attained ε and δ, which are floats."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,11 +62,11 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against the claim."""
-        return not self.findings and self.attained <= self.claimed * (1 + ROUNDED)
+        """Whether no finding contradicts the claim."""
+        return not self.findings and self.attained <= self.claimed * (1 + FLOAT_TOLERANCE)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each use of the private rows, for a data frame.
+        """Return one dict for each mechanism call, for a data frame.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What both witnesses have in common: fits under watch, and what must hold of each."""
+"""Base of both verification methods: observed fits and the checks of every single fit."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.accounting import REPLACE_ONE, Approximate, exact_fraction
-from skpublicdp.audit.data_sets import Chosen, Domain
-from skpublicdp.audit.losses import Losses
-from skpublicdp.audit.movement import UnlikeError, add_loss, faults_of_entry
-from skpublicdp.audit.prices import least_losses
-from skpublicdp.audit.verification import ROUNDED, Verification
-from skpublicdp.audit.watch import WORD, Attempt, Noiseless, Watching, fit_once
+from skpublicdp.audit.data_sets import Domain, PersonKinds
+from skpublicdp.audit.event_loss import smallest_losses
+from skpublicdp.audit.observed_fit import (
+    BITS_PER_WORD,
+    FitRecorder,
+    NoiselessRecorder,
+    ObservedFit,
+    fit_once,
+)
+from skpublicdp.audit.privacy_loss import PrivacyLosses
+from skpublicdp.audit.sensitivity import IncomparableError, add_loss, faults_of_entry
+from skpublicdp.audit.verification import FLOAT_TOLERANCE, Verification
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.exceptions import PrivacyBudgetError
 
-GRID = 0.02
-"""Share by which δ of many steps may err, of the grids of their losses."""
+GRID_TOLERANCE = 0.02
+"""Relative error of δ of many steps, from the grid of their privacy losses."""
 
-MOST_FINDINGS = MOST_FAILURES = 8
+MAX_FINDINGS = MAX_FAILURES = 8
 
 
 class Verifier:
-    """One verification while it goes on."""
+    """State and checks of one verification."""
 
     def __init__(
         self,
@@ -38,7 +44,7 @@ class Verifier:
         self._make, self._domain, self._given = make_estimator, domain, given
         self._look, self._max_fits = look, max_fits
         most = getattr(make_estimator(), "max_rows_per_group", None)
-        # rows of a person that count, or None where rows are protected
+        # protected rows per person, or None if rows are protected
         self._counted = most and min(int(most), domain.rows_per_person or 1)
         self._X_new = domain.values()
         self._findings: dict[str, None] = {}
@@ -50,7 +56,7 @@ class Verifier:
         self._witness = ""
 
     def result(self, name: str) -> Verification:
-        """Return what was found."""
+        """Return the verification so far."""
         claimed, delta = self._claimed or (0.0, 0.0)
         uses = tuple(
             {"use": use, "kind": kind, "share": share}
@@ -61,10 +67,10 @@ class Verifier:
             self._n_sets, self._n_pairs, self._n_fits, uses, tuple(self._findings),
         )  # fmt: skip
 
-    def _first(self) -> tuple[Chosen, Any]:
-        """Fit to a data set on which that does not fail."""
+    def _fit_without_failure(self) -> tuple[PersonKinds, Any]:
+        """Return a data set on which fit succeeds, and its recorder."""
         failure = None
-        for chosen in self._domain.sample(MOST_FAILURES, np.random.default_rng(1)):
+        for chosen in self._domain.sample(MAX_FAILURES, np.random.default_rng(1)):
             tape, attempt = self._recorded(chosen)
             if attempt.failure is None:
                 return chosen, tape
@@ -73,34 +79,36 @@ class Verifier:
             f"fit must not fail on the data sets to verify; it says: {failure}"
         ) from failure
 
-    def _find(self, finding: str) -> None:
-        if len(self._findings) < MOST_FINDINGS:
+    def _add_finding(self, finding: str) -> None:
+        if len(self._findings) < MAX_FINDINGS:
             self._findings[finding] = None
 
     # fits
 
-    def _fit(self, chosen: Chosen) -> Attempt:
+    def _fit(self, chosen: PersonKinds) -> ObservedFit:
         self._n_fits += 1
         arguments = self._domain.arguments(chosen)
         return fit_once(self._make, arguments, self._given, self._X_new, self._look)
 
-    def _recorded(self, chosen: Chosen, kind: Any = Watching) -> tuple[Any, Attempt]:
-        """Fit with true draws, and check what holds of every fit."""
+    def _recorded(self, chosen: PersonKinds, kind: Any = FitRecorder) -> tuple[Any, ObservedFit]:
+        """Fit with true randomness and check the recorded calls."""
         with kind() as tape:
             attempt = self._fit(chosen)
         self._check(tape, attempt)
         for use in tape.uses:
-            least = _least_bits(use, noise=kind is not Noiseless)
+            least = _least_bits(use, noise=kind is not NoiselessRecorder)
             if use.bits < least:
-                self._find(f"{use.name or use.kind}: {use.bits} random bits for {least} or more")
+                self._add_finding(
+                    f"{use.name or use.kind}: {use.bits} random bits for {least} or more"
+                )
         return tape, attempt
 
-    def _check(self, tape: Any, attempt: Attempt) -> None:
+    def _check(self, tape: Any, attempt: ObservedFit) -> None:
         for fault in tape.faults:
-            self._find(fault)
+            self._add_finding(fault)
         for use in tape.uses:
             if fault := faults_of_entry(use):
-                self._find(f"{use.name or use.kind}: {fault}")
+                self._add_finding(f"{use.name or use.kind}: {fault}")
         if attempt.receipt is not None and self._claimed is None:
             self._check_receipt(attempt.receipt, tape)
         elif attempt.failure is None and self._claimed is None:
@@ -109,23 +117,25 @@ class Verifier:
     def _check_receipt(self, receipt: Any, tape: Any) -> None:
         epsilon, delta = float(receipt.epsilon), float(receipt.delta)
         self._claimed = epsilon, delta
-        for losses in least_losses(receipt.event, pure=not delta):
-            if losses.epsilon(loosely(losses, delta)) > epsilon * (1 + ROUNDED):
-                self._find("the receipt's event costs more than its epsilon and delta")
+        for losses in smallest_losses(receipt.event, pure=not delta):
+            if losses.epsilon(delta_with_tolerance(losses, delta)) > epsilon * (
+                1 + FLOAT_TOLERANCE
+            ):
+                self._add_finding("the receipt's event costs more than its epsilon and delta")
         parameters: dict[str, Any] = getattr(self._make(), "get_params", dict)()
         asked = parameters.get("epsilon")
-        if asked is not None and epsilon > exact_fraction(asked) * (1 + ROUNDED):
-            self._find(f"the receipt says epsilon = {epsilon:g}, and {asked} was asked for")
+        if asked is not None and epsilon > exact_fraction(asked) * (1 + FLOAT_TOLERANCE):
+            self._add_finding(f"the receipt says epsilon = {epsilon:g}, and {asked} was asked for")
         if self._counted and receipt.unit == REPLACE_ONE:
-            self._find("the receipt protects a row, and persons are to be protected")
+            self._add_finding("the receipt protects a row, and persons are to be protected")
         if receipt.secure_randomness and any(state is not None for state in tape.states):
-            self._find("the receipt calls seeded randomness secure")
+            self._add_finding("the receipt calls seeded randomness secure")
         state = parameters.get("random_state")
         if state is None and any(of is not None for of in tape.states):
-            self._find("a ledger was given a seed that nobody asked for")
+            self._add_finding("a ledger was given a seed that nobody asked for")
 
-    def _charged(self, chosen: Chosen) -> None:
-        """Check that a budget is charged first, and no less than the receipt says."""
+    def _check_budget(self, chosen: PersonKinds) -> None:
+        """Check that a budget is charged before any draw, with the event of the receipt."""
         if "budget" not in getattr(self._make(), "get_params", dict)() or self._claimed is None:
             return
         made = self._make
@@ -134,7 +144,7 @@ class Verifier:
             budget = PrivacyBudget(
                 2 * epsilon + 1, 2 * delta, accountant=accountant, for_tests=True
             )
-            with Watching(budget=budget) as tape:
+            with FitRecorder(budget=budget) as tape:
                 attempt = fit_once(
                     lambda b=budget: made().set_params(budget=b),  # type: ignore[misc]
                     self._domain.arguments(chosen),
@@ -143,57 +153,57 @@ class Verifier:
                     self._look,
                 )
             if isinstance(attempt.failure, PrivacyBudgetError) and accountant == "auto":
-                continue  # it has no price for a fit of which no more than ε and δ is known
+                continue  # zCDP cannot price a fit that is only known to be (ε, δ)-private
             for fault in tape.faults:
-                self._find(fault)
+                self._add_finding(fault)
             entries = [entry.event for entry in budget.ledger]
             spent = any(use.kind in ("draw", "noise") for use in tape.uses)
             owed = [[attempt.receipt.event]] if attempt.receipt is not None and spent else [[]]
             if accountant == "pure" and spent:
                 owed.append([Approximate(epsilon, delta)])
             if attempt.failure is not None or entries not in owed:
-                self._find("what a budget is charged is not the event of the receipt")
+                self._add_finding("what a budget is charged is not the event of the receipt")
 
-    def _seeded(self, chosen: Chosen) -> None:
-        """Check that the receipt of a seeded fit says so."""
+    def _check_seed(self, chosen: PersonKinds) -> None:
+        """Check that the receipt of a seeded fit states it."""
         if "random_state" in getattr(self._make(), "get_params", dict)():
-            with Watching():
+            with FitRecorder():
                 fitted = self._make().set_params(random_state=0)
                 rows = self._domain.arguments(chosen)
                 attempt = fit_once(lambda: fitted, rows, self._given, self._X_new, self._look)
             if attempt.receipt is None or attempt.receipt.secure_randomness:
-                self._find("the receipt calls seeded randomness secure")
+                self._add_finding("the receipt calls seeded randomness secure")
 
-    def _told_apart(self, finding: str) -> None:
-        self._find(finding)
+    def _distinguishable(self, finding: str) -> None:
+        self._add_finding(finding)
         self._attained, self._delta = math.inf, 1.0
 
-    def _add(self, losses: Losses, mine: list[Any], yours: list[Any]) -> None:
+    def _add(self, losses: PrivacyLosses, mine: list[Any], yours: list[Any]) -> None:
         if len(mine) != len(yours):
-            raise UnlikeError("neighbouring data sets are asked different questions")
+            raise IncomparableError("neighbouring data sets are asked different questions")
         counted, secret = self._counted or 1, False
         for use, match in zip(mine, yours, strict=True):
             share = add_loss(losses, use, match)
-            secret = secret or use.secret  # rows that it relabelled may all be others
+            secret = secret or use.secret  # a secret draw may relabel all rows
             if use.kind not in ("draw", "noise") or secret:
                 continue
-            # a learner inside, paid for one row of a person, is moved by all of them
+            # an inner learner that pays for one row per person is changed by all of them
             share /= max(1, counted / use.rows_per_person) ** (1 + use.gaussian)
             key = use.name, use.kind
             self._shares[key] = max(self._shares.get(key, 0.0), share)
-            if share > 1 + ROUNDED:
-                self._find(f"{use.name or use.kind}: moved further than is paid for")
+            if share > 1 + FLOAT_TOLERANCE:
+                self._add_finding(f"{use.name or use.kind}: moved further than is paid for")
 
 
-def loosely(losses: Losses, delta: float) -> float:
-    """Return δ with room for the errors of floats and grids."""
-    return delta * (1 + (GRID if losses.ends else ROUNDED))
+def delta_with_tolerance(losses: PrivacyLosses, delta: float) -> float:
+    """Return δ with a tolerance for the errors of floats and grids."""
+    return delta * (1 + (GRID_TOLERANCE if losses.ends else FLOAT_TOLERANCE))
 
 
 def _least_bits(use: Any, noise: bool) -> int:
-    """Return how many random bits something must take at least."""
+    """Return the minimum number of random bits of a call."""
     if use.kind == "noise":
-        return WORD * int(use.answer.size) * noise
+        return BITS_PER_WORD * int(use.answer.size) * noise
     if use.kind == "draw":
         return int(use.answer.size > 1)
     if use.kind == "subset":

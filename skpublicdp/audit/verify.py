@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skpublicdp.audit.data_sets import Domain
-from skpublicdp.audit.outcomes import AllOutcomes
-from skpublicdp.audit.replay import Replay
-from skpublicdp.audit.runs import TooManyWaysError
-from skpublicdp.audit.verification import ALL, Verification
+from skpublicdp.audit.enumerated_runs import TooManyOutcomesError
+from skpublicdp.audit.enumeration import OutcomeEnumerator
+from skpublicdp.audit.replay import Replayer
+from skpublicdp.audit.verification import ALL_OUTCOMES, Verification
 
 
 def verify_privacy(
@@ -121,16 +121,16 @@ def verify_privacy(
     return verifier.result(name or type(make_estimator()).__name__)
 
 
-class _Verifier(AllOutcomes, Replay):
+class _Verifier(OutcomeEnumerator, Replayer):
     """Lists all outcomes where that can be done, and replays the rest."""
 
     def run(self) -> None:
-        first, tape = self._first()
+        first, tape = self._fit_without_failure()
         noisy = any(use.kind == "noise" for use in tape.uses)
         if not (noisy and self._claimed and self._claimed[1]):
             try:
                 self._enumerate()
-            except TooManyWaysError:
+            except TooManyOutcomesError:
                 if any(use.secret for use in tape.uses):
                     raise ValueError(
                         f"max_fits={self._max_fits} is too small to list all outcomes, and draws "
@@ -138,7 +138,7 @@ class _Verifier(AllOutcomes, Replay):
                         "fewer rows."
                     ) from None
                 self._witness = ""
-        if self._witness != ALL:  # numbers with noise may lead anywhere
+        if self._witness != ALL_OUTCOMES:  # numbers with noise may lead anywhere
             self._replay()
-        self._charged(first)
-        self._seeded(first)
+        self._check_budget(first)
+        self._check_seed(first)

@@ -1,290 +1,341 @@
-"""The additive model, learned from released sums and public rows alone."""
+"""Additive posterior fit: bin scores conditioned on noisy gradient histograms, round by round."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpublicdp.boosting.drift import expected_shares, tilt
-from skpublicdp.boosting.features import FeatureMap
-from skpublicdp.boosting.known import TRUSTS, KnownOutcomes, averaged, conditioned, trusted
-from skpublicdp.boosting.moments import Noisy
-from skpublicdp.boosting.plan import MISMATCH
-from skpublicdp.boosting.posterior import (
-    CellScores,
-    PublicDesign,
-    Release,
-    Scores,
-    condensed,
-    kernels,
-    learned,
-    prior,
-    smoothness,
-    update,
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.budget_split import MISMATCH
+from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
+from skpublicdp.boosting.histograms import NoisyHistogram
+from skpublicdp.boosting.model import (
+    MARGIN_UNIT,
+    AdditiveModel,
+    gradient_scale,
+    null_model,
+    probabilities,
 )
-from skpublicdp.boosting.scores import UNIT, Model, nothing, probabilities, scale
-from skpublicdp.boosting.strategy import ONE, Strategy
+from skpublicdp.boosting.posterior import (
+    BinPosterior,
+    GaussianPosterior,
+    NoisyStatistic,
+    WeightedPublicRows,
+    bin_prior,
+    condition_on,
+    fit_prior_variances,
+    gauss_newton_update,
+    prior_covariances,
+    whiten_and_reduce,
+)
+from skpublicdp.boosting.public_labels import (
+    POWER_PRIORS,
+    PublicLabels,
+    evidence_weights,
+    laplace_approximation,
+    mix_gaussians,
+)
+from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
+from skpublicdp.typing import Floats
 
-Floats = NDArray[np.float64]
+SHIFT_THRESHOLD, LARGE_SHIFT_THRESHOLD = 1.6, 5.0
+"""Values of the shift statistic above which public rows are reweighted, or the scores are damped.
 
-DRIFTED, UNLIKE = 1.6, 5.0
-"""Values of the drift statistic beyond which public rows are reweighed, or hardly trusted.
-
-With few cells it varies more: then the first is at three of its standard deviations at least.
+The statistic is a mean of squared standardised differences of bin counts, so it is about 1 without
+a shift. With few bins it varies more. The first threshold is therefore raised to three of its
+standard deviations.
 """
 
 
 class AdditiveFit:
-    """Scores of cells, round by round.
+    """Gaussian posterior of the bin scores of an additive model, updated round by round.
+
+    Each round takes a noisy gradient histogram of the current model. Everything here is a function
+    of released histograms and public rows.
 
     Parameters
     ----------
-    features : FeatureMap
-        Cells.
-    design : PublicDesign
-        Public rows and the number of private ones.
-    strategy : Strategy
-        What is measured.
+    features : Binner
+        Bins of all columns.
+    design : WeightedPublicRows
+        Public rows and the number of private rows.
+    strategy : HistogramStrategy
+        Linear combinations of bins that are measured.
     n_targets : int
-        1 for two labels, otherwise their number.
+        1 for two labels, otherwise the number of labels.
     pure : bool
-        How residuals are scaled.
-    known : KnownOutcomes, optional
-        Outcomes of public rows.
+        Whether gradients are scaled for the 1-norm (pure DP) or the Euclidean norm.
+    public_labels : PublicLabels, optional
+        Targets of public rows.
 
     Attributes
     ----------
-    model : Model
-        The model so far.
-    nothing : Model
-        The model before the first round.
-    beliefs : list of CellScores
-        What is believed of each target's scores; empty before the first round.
+    model : AdditiveModel
+        Current model.
+    null_model : AdditiveModel
+        Model before the first round.
+    posteriors : list of BinPosterior
+        Posterior of each target's scores; empty before the first round.
     drift : float or None
-        How unlike the public rows are, about 1 if they are of the same population.
+        Shift statistic of the public rows, about 1 without a covariate shift.
     drifted : bool
-        Whether that is more than chance.
-    design : PublicDesign
-        The public rows, reweighed if they look unlike.
-    stopped : bool
-        Whether a step overshot, so that no further one should be made.
+        Whether the shift is larger than chance.
+    design : WeightedPublicRows
+        Public rows, reweighted if there is a shift.
+    overshot : bool
+        Whether an update was taken back in part, after which no further round is useful.
     """
 
     def __init__(
         self,
-        features: FeatureMap,
-        design: PublicDesign,
-        strategy: Strategy,
+        features: Binner,
+        design: WeightedPublicRows,
+        strategy: HistogramStrategy,
         n_targets: int,
         *,
         pure: bool,
-        known: KnownOutcomes | None = None,
+        public_labels: PublicLabels | None = None,
     ) -> None:
         self.design = design
-        self._known = known
-        self.beliefs: list[CellScores] = []
+        self._public_labels = public_labels
+        self.posteriors: list[BinPosterior] = []
         self.drift: float | None = None
         self.drifted = False
-        self.stopped = False
-        self.model = nothing(features.offsets, n_targets)
-        self.nothing = self.model
-        self._first: Noisy | None = None
+        self.overshot = False
+        self.model = null_model(features.offsets, n_targets)
+        self.null_model = self.model
+        self._first: NoisyHistogram | None = None
         self._features = features
         self._public = design
         self._pure = pure
         self._strategy = strategy
-        self._every = strategy.every / ONE
-        self._Z = strategy.combined(design.X) / ONE
-        self._expected, self._spread = self._public_counts()
+        self._total_weight = strategy.total_weight / STRATEGY_UNIT
+        self._Z = strategy.apply(design.X) / STRATEGY_UNIT
+        self._expected, self._expected_variances = self._expected_bin_counts()
         self._counts: Floats | None = None
         self._count_variance = np.inf
         self._steps: list[Floats] = []
 
     @property
     def covariances(self) -> list[Floats]:
-        """What is believed of the scores of each column, shape (n_targets, n_cells, n_cells)."""
-        columns = zip(*(belief.covariances for belief in self.beliefs), strict=True)
+        """Posterior covariances of each column's scores, shape (n_targets, n_bins, n_bins)."""
+        columns = zip(*(posterior.covariances for posterior in self.posteriors), strict=True)
         return [np.array(column) for column in columns]
 
-    def learn(self, noisy: Noisy) -> None:
-        """Take in the released table of the present model."""
-        self._count(noisy)
-        if not self.beliefs:
-            self._begin(noisy)
-        elif not self._overshot(noisy):
+    def update(self, noisy: NoisyHistogram) -> None:
+        """Condition the scores on the noisy histogram of the current model."""
+        self._pool_counts(noisy)
+        if not self.posteriors:
+            self._fit_first(noisy)
+        elif not self._line_search_back(noisy):
             updated = [
-                learned(belief, self.design, released)
-                for belief, released in zip(self.beliefs, self._releases(noisy), strict=True)
+                condition_on(posterior, self.design, statistic)
+                for posterior, statistic in zip(
+                    self.posteriors, self._statistics(noisy), strict=True
+                )
             ]
             self._steps = [
-                new.along.mean - old.along.mean
-                for new, old in zip(updated, self.beliefs, strict=True)
+                new.factors.mean - old.factors.mean
+                for new, old in zip(updated, self.posteriors, strict=True)
             ]
-            self.beliefs = updated
+            self.posteriors = updated
         self._set_model()
 
-    def add(self, noisy: Noisy) -> None:
-        """Take in another table of the model before the first round, and begin again."""
+    def pool_first_release(self, noisy: NoisyHistogram) -> None:
+        """Average the first histogram with a second one of the null model, and fit anew."""
         assert self._first is not None
-        self._count(noisy)
+        self._pool_counts(noisy)
         first = self._first
         old, new = 1 / first.variance, 1 / noisy.variance
         pooled = (old * first.sums + new * noisy.sums) / (old + new)
-        self.beliefs, self._steps = [], []
-        self.model = self.nothing
-        self._begin(Noisy(pooled, None, 1 / (old + new), np.inf))
+        self.posteriors, self._steps = [], []
+        self.model = self.null_model
+        self._fit_first(NoisyHistogram(pooled, None, 1 / (old + new), np.inf))
         self._set_model()
 
-    def damp(self) -> None:
-        """Halve all scores: they rest on public rows that look unlike the private ones."""
-        self.model = Model(self.model.scores // 2, self.model.intercepts, self.model.offsets)
+    def shrink_by_half(self) -> None:
+        """Halve all scores, because they rest on public rows with a large covariate shift."""
+        self.model = AdditiveModel(
+            self.model.scores // 2, self.model.intercepts, self.model.offsets
+        )
 
     def _set_model(self) -> None:
-        scores = np.rint(UNIT * np.array([belief.mean for belief in self.beliefs]))
+        scores = np.rint(MARGIN_UNIT * np.array([posterior.mean for posterior in self.posteriors]))
         integers = scores.astype(np.int64)
-        self.model = Model(integers[:, :-1], integers[:, -1], self._features.offsets)
+        self.model = AdditiveModel(integers[:, :-1], integers[:, -1], self._features.offsets)
 
-    def _public_counts(self) -> tuple[Floats, Floats]:
-        """Return the counts that public rows lead to expect, and their variances."""
-        n, m = self._public.n, self._public.size
-        shares = expected_shares(self._features, self._public)
-        means = self._strategy.combined(shares) / ONE
+    def _expected_bin_counts(self) -> tuple[Floats, Floats]:
+        """Return the expected measured counts, from public rows, and their sampling variances."""
+        n, m = self._public.n, self._public.effective_size
+        shares = expected_bin_shares(self._features, self._public)
+        means = self._strategy.apply(shares) / STRATEGY_UNIT
         squares = replace(self._strategy, blocks=tuple(b**2 for b in self._strategy.blocks))
-        spread = squares.combined(np.maximum(shares, 0.5 / m)) / ONE**2
-        for part, by_cell in zip(self._strategy.parts, self._strategy.by_cell, strict=True):
-            if not by_cell:  # the counts of single cells are as good as independent
-                spread[part] -= means[part] ** 2
-        means[-1], spread[-1] = self._every, 0.0  # the number of rows is public
-        return n * means, n**2 * np.maximum(spread, 0.0) / m
+        variances = squares.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
+        for block, is_identity in zip(
+            self._strategy.column_slices, self._strategy.is_identity, strict=True
+        ):
+            if not is_identity:  # counts of single bins are nearly independent
+                variances[block] -= means[block] ** 2
+        means[-1], variances[-1] = self._total_weight, 0.0  # the number of rows is public
+        return n * means, n**2 * np.maximum(variances, 0.0) / m
 
-    def _count(self, noisy: Noisy) -> None:
-        """Pool counts by their precision, and weigh public rows by them if they look unlike."""
+    def _pool_counts(self, noisy: NoisyHistogram) -> None:
+        """Pool the counts by precision, test for a shift and reweight the public rows if needed.
+
+        The first counts give the shift statistic. After a significant shift the weights of the
+        public rows are calibrated to the pooled counts.
+        """
         if noisy.counts is None:
             return
         n, counts = self._public.n, noisy.counts.copy()
-        free = 0
-        for part, by_cell in zip(self._strategy.parts, self._strategy.by_cell, strict=True):
-            free += part.stop - part.start
-            if by_cell:  # their total is public
-                counts[part] += (n - counts[part].sum()) / (part.stop - part.start)
-                free -= 1
+        degrees = 0
+        for block, is_identity in zip(
+            self._strategy.column_slices, self._strategy.is_identity, strict=True
+        ):
+            degrees += block.stop - block.start
+            if is_identity:  # the counts of all bins add up to n, which is public
+                counts[block] += (n - counts[block].sum()) / (block.stop - block.start)
+                degrees -= 1
         old, new = 1 / self._count_variance, 1 / noisy.count_variance
         if self._counts is None:
-            misses = (counts - self._expected) ** 2 / (noisy.count_variance + self._spread)
-            self.drift = float(misses[:-1].sum() / max(free, 1))
-            self.drifted = self.drift > max(DRIFTED, 1 + 3 * np.sqrt(2 / max(free, 1)))
+            variances = noisy.count_variance + self._expected_variances
+            squares = (counts - self._expected) ** 2 / variances
+            self.drift = float(squares[:-1].sum() / max(degrees, 1))
+            self.drifted = self.drift > max(SHIFT_THRESHOLD, 1 + 3 * np.sqrt(2 / max(degrees, 1)))
             self._counts = counts
         else:
             self._counts = (old * self._counts + new * counts) / (old + new)
         self._count_variance = 1 / (old + new)
         if self.drifted:
             variances = np.full(len(self._counts), self._count_variance)
-            told, Z = condensed(self._counts, variances, self._Z)
-            self.design = tilt(self._public, Z, told, 1.0)
+            whitened, Z = whiten_and_reduce(self._counts, variances, self._Z)
+            self.design = calibrate_weights(self._public, Z, whitened, 1.0)
 
     def _baseline(self) -> tuple[Floats, Floats]:
-        """Return what the present model makes of public rows: probabilities, and their `scale`."""
-        cells = self._public.X.astype(np.int64)
-        baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ cells.T)
-        return baseline, scale(baseline, self._pure)
+        """Return the current probabilities of the public rows, and their gradient scales."""
+        indicators = self._public.X.astype(np.int64)
+        baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ indicators.T)
+        return baseline, gradient_scale(baseline, self._pure)
 
-    def _releases(self, noisy: Noisy) -> list[Release]:
-        """Describe released sums of the present model, for each target."""
-        baseline, factor = self._baseline()
+    def _statistics(self, noisy: NoisyHistogram) -> list[NoisyStatistic]:
+        """Return the whitened gradient sums of the current model, for each target."""
+        baseline, scale = self._baseline()
         variances = np.full(noisy.sums.shape[1], noisy.variance)
-        sums, Z = condensed(noisy.sums, variances, self._Z)
+        sums, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
         noise = np.eye(Z.shape[1])
         return [
-            Release(told, noise, Z, factor, probability)
-            for told, probability in zip(sums, baseline, strict=True)
+            NoisyStatistic(total, noise, Z, scale, probability)
+            for total, probability in zip(sums, baseline, strict=True)
         ]
 
-    def _begin(self, noisy: Noisy) -> None:
-        """Centre the first sums at the shares of the labels, choose the smoothness and begin."""
+    def _fit_first(self, noisy: NoisyHistogram) -> None:
+        """Fit the first posterior: centre the sums, choose prior variances, condition.
+
+        The gradient sums of the null model are shifted to those at each target's estimated rate,
+        with the shrunk bin counts. Prior variances follow by empirical Bayes.
+        """
         self._first = noisy
         n, m = self._public.n, len(self._public.X)
-        counts, count_variance = self._shrunk_counts()
-        blocks = kernels(self._features, self.design)
-        baseline, factor = (found[..., 0] for found in self._baseline())  # all rows are alike
-        starts, releases = [], []
-        for center, sums in zip(baseline, noisy.sums / factor, strict=True):
-            rate = center + self._excess(sums) / n
-            least = min(max(0.01, 3 / n), 0.5)
-            rate = float(np.clip(rate, least, 1 - least))
-            told, Z = condensed(
+        counts, count_variance = self._shrunk_bin_counts()
+        blocks = prior_covariances(self._features, self.design)
+        # all rows have the same probability under the null model
+        baseline, scale = (values[..., 0] for values in self._baseline())
+        priors, statistics = [], []
+        for center, sums in zip(baseline, noisy.sums / scale, strict=True):
+            rate = center + self._total_gradient(sums) / n
+            min_rate = min(max(0.01, 3 / n), 0.5)
+            rate = float(np.clip(rate, min_rate, 1 - min_rate))
+            total, Z = whiten_and_reduce(
                 sums + (center - rate) * counts,
-                noisy.variance / factor**2 + (center - rate) ** 2 * count_variance,
+                noisy.variance / scale**2 + (center - rate) ** 2 * count_variance,
                 self._Z,
             )
-            centred = Release(told, np.eye(len(told)), Z, np.ones(m), np.full(m, rate))
-            theta = smoothness(blocks, self.design, centred, rate)
-            starts.append(prior(blocks, theta, float(np.log(rate / (1 - rate))), self.design.X))
-            releases.append(centred)
-        self.beliefs = self._conditioned(starts, releases)
-        pairs = zip(self.beliefs, starts, strict=True)
-        self._steps = [belief.along.mean - start.along.mean for belief, start in pairs]
+            centred = NoisyStatistic(total, np.eye(len(total)), Z, np.ones(m), np.full(m, rate))
+            theta = fit_prior_variances(blocks, self.design, centred, rate)
+            intercept = float(np.log(rate / (1 - rate)))
+            priors.append(bin_prior(blocks, theta, intercept, self.design.X))
+            statistics.append(centred)
+        self.posteriors = self._condition_priors(priors, statistics)
+        pairs = zip(self.posteriors, priors, strict=True)
+        self._steps = [posterior.factors.mean - prior.factors.mean for posterior, prior in pairs]
 
-    def _conditioned(self, starts: list[CellScores], releases: list[Release]) -> list[CellScores]:
-        """Condition on a release, after public outcomes as far as it has evidence of these."""
-        trusts = TRUSTS[:1] if self._known is None else TRUSTS
-        evidence = np.zeros(len(trusts))
-        found: list[list[Scores]] = []
-        for target, (start, release) in enumerate(zip(starts, releases, strict=True)):
-            found.append([])
-            for place, trust in enumerate(trusts):
-                along = start.along
-                if self._known is not None and trust:
-                    X, outcomes = start.X[self._known.rows], self._known.outcomes[target]
-                    along = conditioned(along, X, outcomes, trust)
-                along, told = update(along, replace(self.design, X=start.X), release)
-                evidence[place] += told
-                found[-1].append(along)
-        weights = trusted(evidence)
+    def _condition_priors(
+        self, priors: list[BinPosterior], statistics: list[NoisyStatistic]
+    ) -> list[BinPosterior]:
+        """Condition on public labels as a power prior, then on the statistics.
+
+        The exponents of the power prior are averaged by their marginal likelihood.
+        """
+        exponents = POWER_PRIORS[:1] if self._public_labels is None else POWER_PRIORS
+        log_evidence = np.zeros(len(exponents))
+        posteriors: list[list[GaussianPosterior]] = []
+        for target, (prior, statistic) in enumerate(zip(priors, statistics, strict=True)):
+            posteriors.append([])
+            for i, exponent in enumerate(exponents):
+                factors = prior.factors
+                if self._public_labels is not None and exponent:
+                    X = prior.X[self._public_labels.rows]
+                    y = self._public_labels.outcomes[target]
+                    factors = laplace_approximation(factors, X, y, exponent)
+                factors, log_likelihood = gauss_newton_update(
+                    factors, replace(self.design, X=prior.X), statistic
+                )
+                log_evidence[i] += log_likelihood
+                posteriors[-1].append(factors)
+        weights = evidence_weights(log_evidence)
         return [
-            replace(start, along=averaged(beliefs, weights))
-            for start, beliefs in zip(starts, found, strict=True)
+            replace(prior, factors=mix_gaussians(components, weights))
+            for prior, components in zip(priors, posteriors, strict=True)
         ]
 
-    def _excess(self, sums: Floats) -> float:
-        """Estimate the sum over all rows: from the row that measures it and from each column."""
-        estimates, precisions = [sums[-1] / self._every], [self._every**2]
-        for part, by_cell in zip(self._strategy.parts, self._strategy.by_cell, strict=True):
-            if by_cell:
-                estimates.append(sums[part].sum())
-                precisions.append(1 / (part.stop - part.start))
+    def _total_gradient(self, sums: Floats) -> float:
+        """Estimate the sum over all rows: from its own measurement and from each column's bins."""
+        estimates, precisions = [sums[-1] / self._total_weight], [self._total_weight**2]
+        for block, is_identity in zip(
+            self._strategy.column_slices, self._strategy.is_identity, strict=True
+        ):
+            if is_identity:
+                estimates.append(sums[block].sum())
+                precisions.append(1 / (block.stop - block.start))
         return float(np.average(estimates, weights=precisions))
 
-    def _shrunk_counts(self) -> tuple[Floats, Floats]:
-        """Return counts, as released ones and public rows have it, and their variances."""
+    def _shrunk_bin_counts(self) -> tuple[Floats, Floats]:
+        """Return released counts shrunk towards the expected ones, and their variances."""
         if self._counts is None:
-            return self._expected, self._spread
-        # public rows that look unlike say little of the counts
-        spread = self._spread * max(1.0, self.drift or 1.0)
-        trust = spread / (spread + self._count_variance)
-        counts = self._expected + trust * (self._counts - self._expected)
-        return counts, trust * self._count_variance
+            return self._expected, self._expected_variances
+        # with a shift, the public rows are worse predictors of the counts
+        prior_variances = self._expected_variances * max(1.0, self.drift or 1.0)
+        gain = prior_variances / (prior_variances + self._count_variance)
+        counts = self._expected + gain * (self._counts - self._expected)
+        return counts, gain * self._count_variance
 
-    def _overshot(self, noisy: Noisy) -> bool:
-        """Undo part of the last step where what it left points backwards, and stop there."""
+    def _line_search_back(self, noisy: NoisyHistogram) -> bool:
+        """Take back part of the last step if the new gradient along it is significantly negative.
+
+        Only with reweighted public rows, whose curvature estimate may be too small. The step
+        length is the generalised least squares estimate along the last step.
+        """
         if self.design is self._public:
             return False
         n, w = self.design.n, self.design.weights
-        for target, released in enumerate(self._releases(noisy)):
-            q = released.baseline * (1 - released.baseline)
-            belief, step = self.beliefs[target], self._steps[target]
-            moved = belief.X @ step[:-1] + step[-1]
-            towards = n * released.Z.T @ (w * q * released.scale * moved)
-            own = n * (1 + MISMATCH * n * self.design.concentration) * w * q * released.scale**2
-            S = (released.Z * own[:, None]).T @ released.Z + released.covariance
-            solved = np.linalg.solve(S, towards)
-            precision = float(towards @ solved)
-            if precision <= 0:  # nothing that is measured moved
+        for target, statistic in enumerate(self._statistics(noisy)):
+            q = statistic.baseline * (1 - statistic.baseline)
+            posterior, step = self.posteriors[target], self._steps[target]
+            change = posterior.X @ step[:-1] + step[-1]
+            direction = n * statistic.Z.T @ (w * q * statistic.scale * change)
+            sampling = n * (1 + MISMATCH * n * self.design.concentration) * w * q
+            sampling = sampling * statistic.scale**2
+            S = (statistic.Z * sampling[:, None]).T @ statistic.Z + statistic.covariance
+            solved = np.linalg.solve(S, direction)
+            precision = float(direction @ solved)
+            if precision <= 0:  # the step changed nothing that is measured
                 continue
-            slope = float(solved @ released.total) / precision
+            slope = float(solved @ statistic.total) / precision
             if slope < -2 / np.sqrt(precision):
-                mean = belief.along.mean - step + step / (1 - slope)
-                self.beliefs[target] = replace(belief, along=Scores(mean, belief.along.covariance))
-                self.stopped = True
-        return self.stopped
+                mean = posterior.factors.mean - step + step / (1 - slope)
+                self.posteriors[target] = replace(
+                    posterior, factors=GaussianPosterior(mean, posterior.factors.covariance)
+                )
+                self.overshot = True
+        return self.overshot

@@ -12,24 +12,36 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.boosting.door import BoostingRows, read_rows
-from skpublicdp.boosting.explain import columns_of, importances, pairs, shapes, trees
-from skpublicdp.boosting.learner import Learned, Learner
-from skpublicdp.boosting.local import LocalExplanation, local_explanation
-from skpublicdp.boosting.monotone import read_directions
-from skpublicdp.boosting.scores import Integers
-from skpublicdp.boosting.words import Term, in_words, terms
-from skpublicdp.card import ShowsCard
-from skpublicdp.data.columns import Column
-from skpublicdp.data.labels import Kind
-from skpublicdp.data.predicting import Rule, apply_rule
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    DELTA,
+    GROUP_PARAMETERS,
+    N_JOBS,
+    SPENDING_PARAMETERS,
+    check_parameters,
+)
+from skpublicdp.boosting.explain import (
+    columns_of_trees,
+    explained_pairs,
+    explained_trees,
+    feature_importances,
+    shape_functions,
+)
+from skpublicdp.boosting.fit import BoostingFit, FittedModel
+from skpublicdp.boosting.local_explanation import LocalExplanation, explain_rows
+from skpublicdp.boosting.monotone import validate_monotonic_cst
+from skpublicdp.boosting.term_text import Term, describe_terms, list_terms
+from skpublicdp.boosting.training_data import TrainingData, read_training_data
+from skpublicdp.data.batch_predict import Rule, apply_rule
+from skpublicdp.data.labels import TargetReader
+from skpublicdp.data.schema import Column
 from skpublicdp.exceptions import DriftWarning, TooFewRowsWarning, warn
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import DELTA, FIT, N_JOBS, ROWS, check_parameters
-from skpublicdp.promise import NO_LAW, nothing
+from skpublicdp.population_guarantee import NO_THEOREM, no_guarantee
+from skpublicdp.typing import Integers
 
 
-class SemiPrivateBoosting(ShowsCard, BaseEstimator):
+class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     """Reads rows, runs the stages and keeps what was released."""
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
@@ -38,8 +50,8 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
         "bounds": ["array-like", dict, None],
         "monotonic_cst": ["array-like", dict, None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # public rows are routed without being asked for: there is nothing else they could be meant for
@@ -57,15 +69,15 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
 
     def _learn(
         self,
-        kind: Kind,
-        stages: Callable[[Learner], Learned],
+        kind: TargetReader,
+        stages: Callable[[BoostingFit], FittedModel],
         X: Any,
         y: Any,
         *,
         assumption: str = "",
         learning_rate: float | None = None,
         **given: Any,
-    ) -> tuple[BoostingRows, Learned]:
+    ) -> tuple[TrainingData, FittedModel]:
         """Spend the budget on the stages, and set all attributes but those of a kind of target.
 
         Parameters
@@ -85,23 +97,23 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
 
         Returns
         -------
-        rows : BoostingRows
+        rows : TrainingData
             What was read.
-        learned : Learned
+        learned : FittedModel
             What was learned.
         """
         check_parameters(self)
         ledger = Ledger.of(self)
         # votes, for two labels, know no other use of public ones
-        rows = read_rows(self, X, y, kind, together=self.method == "votes", **given)
-        directions = read_directions(self.monotonic_cst, rows.schema)
+        rows = read_training_data(self, X, y, kind, together=self.method == "votes", **given)
+        directions = validate_monotonic_cst(self.monotonic_cst, rows.schema)
         if directions is not None and rows.classes is not None and len(rows.classes) > 2:
             raise ValueError(
                 f"monotonic_cst is for two labels and for outcomes; there are {len(rows.classes)} "
                 "labels."
             )
         ledger.read(rows.n_private, rows.n_public)
-        learner = Learner(
+        learner = BoostingFit(
             rows,
             ledger,
             max_rounds=self.max_rounds,
@@ -111,7 +123,7 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
         if learner.too_few_rows(self.method):
             expected = (
                 "predictions close to chance"
-                if rows.known is None
+                if rows.public_labels is None
                 else "predictions no better than those of a model of the labelled public rows"
             )
             warn(
@@ -126,15 +138,15 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
             low, high = rows.outcome_bounds
             unit, labels = (high - low) / 4, np.array(["lower", "higher"])
         assert labels is not None
-        model, self._features = learned.model, learned.cells.features
+        model, self._binner = learned.model, learned.data.binner
         self._model, self._loss = model, learned.loss
-        self.shapes_, self.intercept_ = shapes(learned, unit)
-        self.trees_ = trees(learned, labels, unit)
-        self.pairs_ = pairs(learned, self.trees_)
-        self.feature_importances_ = unit * importances(model, learned.cells.public_codes)
+        self.shapes_, self.intercept_ = shape_functions(learned, unit)
+        self.trees_ = explained_trees(learned, labels, unit)
+        self.pairs_ = explained_pairs(learned, self.trees_)
+        self.feature_importances_ = unit * feature_importances(model, learned.data.public_codes)
         # a mere reference is unlike any rows
         self.drift_ = learned.drift if rows.n_public else None
-        self.guarantee_, self.guarantee_reason_ = nothing(NO_LAW)
+        self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
         self.privacy_ = ledger.receipt(
             assumptions=(
                 f"the number of private rows, the types of the columns{assumption} may be known",
@@ -152,13 +164,13 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        return tuple(feature.column for feature in self._features.features)
+        return tuple(feature.column for feature in self._binner.columns)
 
     def _of_margins(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
         """Return the rule that makes predictions of margins."""
         check_is_fitted(self)
-        model, features = self._model, self._features
-        return lambda table: f(model.margins(features.codes(table)))
+        model, features = self._model, self._binner
+        return lambda table: f(model.raw_predict(features.codes(table)))
 
     def explain_local(self, X: Any) -> LocalExplanation:
         """Say what each column, pair of columns and tree adds to what is predicted of rows.
@@ -177,8 +189,8 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
             rows that predictions do not; but the rows that are given are in it.
         """
         check_is_fitted(self)
-        return local_explanation(
-            apply_rule(self, X, self._features.codes),
+        return explain_rows(
+            apply_rule(self, X, self._binner.codes),
             self._model,
             self._terms(),
             self.shapes_,
@@ -188,13 +200,13 @@ class SemiPrivateBoosting(ShowsCard, BaseEstimator):
         )
 
     def _terms(self) -> tuple[Term, ...]:
-        return terms(self.shapes_, self.pairs_, self.trees_, columns_of(self._model))
+        return list_terms(self.shapes_, self.pairs_, self.trees_, columns_of_trees(self._model))
 
     def _in_words(self, adds_to: str, labels: Sequence[str], decimals: int) -> str:
         intercepts = np.atleast_1d(self.intercept_)
         named = [f" for {label}" * bool(label) for label in labels]
         base = ", ".join(f"{i:+.{decimals}f}{n}" for i, n in zip(intercepts, named, strict=True))
-        return f"{adds_to} of an average public row: {base}; to it are added\n" + in_words(
+        return f"{adds_to} of an average public row: {base}; to it are added\n" + describe_terms(
             self._terms(),
             self.shapes_,
             self.trees_,

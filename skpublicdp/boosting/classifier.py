@@ -12,18 +12,19 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
-from skpublicdp.boosting.export import as_json
-from skpublicdp.boosting.learner import Learned, Learner
-from skpublicdp.boosting.scores import UNIT, Integers
-from skpublicdp.data.labels import Labels
-from skpublicdp.data.predicting import Rule, ScoresRows, each_row
-from skpublicdp.parameters import Budget, Seed, all_or_nothing
+from skpublicdp.boosting.export import model_to_json
+from skpublicdp.boosting.fit import BoostingFit, FittedModel
+from skpublicdp.boosting.model import MARGIN_UNIT
+from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
+from skpublicdp.data.labels import LabelReader
+from skpublicdp.typing import Integers
 
 Floats = NDArray[np.float64]
 
 
-class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoosting):
+class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPrivateBoosting):
     """Private boosting on tables of numbers and categories, with scores for each label.
 
     Public rows, labelled or not, cut the columns into cells. A first look compares each column with
@@ -178,7 +179,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -239,7 +240,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         """
         known = "" if self.classes is not None else " and the set of labels in y"
         rows, _ = self._learn(
-            Labels(self.classes, least=2),
+            LabelReader(self.classes, least=2),
             self._stages,
             X,
             y,
@@ -254,10 +255,14 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         self.classes_ = rows.classes
         return self
 
-    def _stages(self, learner: Learner) -> Learned:
+    def _stages(self, learner: BoostingFit) -> FittedModel:
         if self.method == "auto":
-            return learner.both()
-        return learner.votes() if self.method == "votes" else learner.moments(trees=False)
+            return learner.fit_auto()
+        return (
+            learner.fit_tree_ensemble()
+            if self.method == "votes"
+            else learner.fit_additive(trees=False)
+        )
 
     def decision_function(self, X: Any) -> Floats:
         """Return log-odds.
@@ -273,7 +278,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
             Of the second label; where there are more than two, a margin for each whose softmax is
             its probability.
         """
-        return each_row(self, X, self._of_margins(_log_odds))
+        return predict_batches(self, X, self._of_margins(_log_odds))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each label.
@@ -290,7 +295,9 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         """
         check_is_fitted(self)
         mean = self._loss.mean
-        return each_row(self, X, self._of_margins(lambda margins: _probabilities(mean(margins))))
+        return predict_batches(
+            self, X, self._of_margins(lambda margins: _probabilities(mean(margins)))
+        )
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
@@ -305,7 +312,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
         ndarray, shape (n,)
             The likeliest of `classes_` for each row.
         """
-        return each_row(self, X, self._rule())
+        return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
         check_is_fitted(self)
@@ -339,7 +346,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
             released numbers, what public rows told, and the receipt.
         """
         check_is_fitted(self)
-        return as_json(self, classes=self.classes_.tolist())
+        return model_to_json(self, classes=self.classes_.tolist())
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn how good to expect it to be."""
@@ -350,7 +357,7 @@ class SemiPrivateBoostingClassifier(ScoresRows, ClassifierMixin, SemiPrivateBoos
 
 
 def _log_odds(margins: Integers) -> Floats:
-    odds: Floats = margins / UNIT
+    odds: Floats = margins / MARGIN_UNIT
     return odds[0] if len(odds) == 1 else odds.T
 
 

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.features import Codes
-from skpublicdp.boosting.learner import Learned
-from skpublicdp.boosting.questions import leaves
-from skpublicdp.boosting.scores import UNIT, Model
+from skpublicdp.boosting.bin_splits import apply_tree
+from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.fit import FittedModel
+from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.trees import DecisionTree
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,21 +104,21 @@ class Pair:
     deviations: Floats
 
 
-def shapes(learned: Learned, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
+def shape_functions(learned: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
     """Return the shape of each column, and the intercepts that go with them.
 
     Parameters
     ----------
-    learned : Learned
+    learned : FittedModel
         What was learned.
     unit : float, default=1.0
         What a margin of 1 is called.
     """
-    model, features = learned.model, learned.cells.features
+    model, features = learned.model, learned.data.binner
     intercepts = model.intercepts.copy()
     columns = []
     for position, (start, feature, line) in enumerate(
-        zip(features.offsets, features.features, learned.cells.public_codes, strict=False)
+        zip(features.offsets, features.columns, learned.data.public_codes, strict=False)
     ):
         shares = np.bincount(line, minlength=feature.size) / len(line)
         scores = model.scores[:, start : start + feature.size]
@@ -129,10 +128,10 @@ def shapes(learned: Learned, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floa
         if learned.covariances:
             deviations = unit * centred_deviations(learned.covariances[position], shares)
         name, labels = feature.column.name, tuple(feature.labels)
-        centred: Floats = (scores - level[:, None]) * np.float64(unit / UNIT)
+        centred: Floats = (scores - level[:, None]) * np.float64(unit / MARGIN_UNIT)
         columns.append(Shape(name, labels, feature.cuts, shares, centred, deviations))
         intercepts += level
-    return tuple(columns), np.asarray(intercepts * (unit / UNIT), dtype=np.float64)
+    return tuple(columns), np.asarray(intercepts * (unit / MARGIN_UNIT), dtype=np.float64)
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
@@ -143,13 +142,15 @@ def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
     return deviations
 
 
-def trees(learned: Learned, labels: NDArray[Any], unit: float = 1.0) -> tuple[Tree, ...]:
+def explained_trees(
+    learned: FittedModel, labels: NDArray[Any], unit: float = 1.0
+) -> tuple[Tree, ...]:
     """Return the trees in words, those of given labels."""
-    model, features = learned.model, learned.cells.features
+    model, features = learned.model, learned.data.binner
     public = PublicSample(np.empty((0, len(features.names))), labels, features.names)
-    known = learned.covariances[len(features.features) :]
+    known = learned.covariances[len(features.columns) :]
     found = []
-    trees_ = zip(model.trees, model.leaf_scores, columns_of(model), strict=True)
+    trees_ = zip(model.trees, model.leaf_scores, columns_of_trees(model), strict=True)
     for position, (tree, scores, columns) in enumerate(trees_):
         deviations = np.zeros(scores.shape)
         if known:
@@ -157,33 +158,33 @@ def trees(learned: Learned, labels: NDArray[Any], unit: float = 1.0) -> tuple[Tr
             deviations = unit * np.sqrt(np.maximum(variances, 0.0))
         rule = DecisionTree(tree.splits, tree.leaves, public).rule()
         names = tuple(features.names[column] for column in columns)
-        line = leaves(tree.splits, learned.cells.public_codes)
+        line = apply_tree(tree.splits, learned.data.public_codes)
         shares = np.bincount(line, minlength=scores.shape[1]) / len(line)
-        added: Floats = scores * np.float64(unit / UNIT)
+        added: Floats = scores * np.float64(unit / MARGIN_UNIT)
         found.append(Tree(rule, names, shares, added, deviations))
     return tuple(found)
 
 
-def columns_of(model: Model) -> list[tuple[int, ...]]:
+def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
     """Return the columns that each tree depends on, of all that it asks about."""
     pairs = zip(model.trees, model.leaf_scores, strict=True)
     return [tree.depends_on([*map(str, scores.T.tolist())]) for tree, scores in pairs]
 
 
-def pairs(learned: Learned, described: Sequence[Tree]) -> tuple[Pair, ...]:
+def explained_pairs(learned: FittedModel, described: Sequence[Tree]) -> tuple[Pair, ...]:
     """Return what pairs of columns add, given all trees in words."""
-    model, features, codes = learned.model, learned.cells.features, learned.cells.public_codes
+    model, features, codes = learned.model, learned.data.binner, learned.data.public_codes
     found: dict[tuple[int, ...], list[int]] = {}
-    for position, columns in enumerate(columns_of(model)):
+    for position, columns in enumerate(columns_of_trees(model)):
         if len(columns) == 2:
             found.setdefault(columns, []).append(position)
     listed = []
     for columns, positions in found.items():
-        first, second = (features.features[column] for column in columns)
+        first, second = (features.columns[column] for column in columns)
         rows = np.indices((first.size, second.size)).reshape(2, -1)
         lines = [rows[0]] * len(codes)  # of other columns nothing is asked
         lines[columns[1]] = rows[1]
-        asked = [leaves(model.trees[position].splits, lines) for position in positions]
+        asked = [apply_tree(model.trees[position].splits, lines) for position in positions]
         leaf_scores = [described[position].scores for position in positions]
         variances = [described[position].deviations ** 2 for position in positions]
         shape = (len(model.intercepts), first.size, second.size)
@@ -196,21 +197,21 @@ def pairs(learned: Learned, described: Sequence[Tree]) -> tuple[Pair, ...]:
                 cells=(tuple(first.labels), tuple(second.labels)),
                 cuts=(first.cuts, second.cuts),
                 shares=(counts / len(both)).reshape(shape[1:]),
-                scores=_added(leaf_scores, asked).reshape(shape),
-                deviations=np.sqrt(_added(variances, asked)).reshape(shape),
+                scores=_sum_of_trees(leaf_scores, asked).reshape(shape),
+                deviations=np.sqrt(_sum_of_trees(variances, asked)).reshape(shape),
             )
         )
     return tuple(listed)
 
 
-def _added(of_leaves: Sequence[Floats], asked: Sequence[Codes]) -> Floats:
+def _sum_of_trees(of_leaves: Sequence[Floats], asked: Sequence[Codes]) -> Floats:
     """Add up what several trees have at the leaves that rows end in."""
     parts = [values[:, leaf] for values, leaf in zip(of_leaves, asked, strict=True)]
     total: Floats = np.sum(parts, axis=0)
     return total
 
 
-def importances(model: Model, public_codes: Codes) -> Floats:
+def feature_importances(model: AdditiveModel, public_codes: Codes) -> Floats:
     """Return each column's mean distance from its mean contribution over the public rows.
 
     What a tree adds is parted equally among the columns it depends on.
@@ -218,17 +219,21 @@ def importances(model: Model, public_codes: Codes) -> Floats:
     edges = zip(model.offsets[:-1], model.offsets[1:], strict=True)
     found = np.array(
         [
-            _spread(model.scores[:, start:stop][:, line] / UNIT)
+            _mean_absolute_deviation(model.scores[:, start:stop][:, line] / MARGIN_UNIT)
             for line, (start, stop) in zip(public_codes, edges, strict=True)
         ]
     )
-    for tree, scores, asked in zip(model.trees, model.leaf_scores, columns_of(model), strict=True):
+    for tree, scores, asked in zip(
+        model.trees, model.leaf_scores, columns_of_trees(model), strict=True
+    ):
         if not asked:  # all rows are alike to it
             continue
-        found[list(asked)] += _spread(scores[:, tree.apply(public_codes.T)] / UNIT) / len(asked)
+        found[list(asked)] += _mean_absolute_deviation(
+            scores[:, tree.apply(public_codes.T)] / MARGIN_UNIT
+        ) / len(asked)
     return found
 
 
-def _spread(contributions: Floats) -> float:
+def _mean_absolute_deviation(contributions: Floats) -> float:
     centred = contributions - contributions.mean(axis=1, keepdims=True)
     return float(np.abs(centred).mean())

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from skpublicdp.boosting.features import Feature
-from skpublicdp.boosting.questions import Questions
-from skpublicdp.boosting.scores import UNIT
+from skpublicdp.boosting.bin_splits import BinSplits
+from skpublicdp.boosting.binner import ColumnBins
+from skpublicdp.boosting.model import MARGIN_UNIT
 
-VERSION = 1
+SCHEMA_VERSION = 1
 """Of the schema, which docs/user_guide/boosting.md describes."""
 
 
-def as_json(estimator: Any, **of_target: Any) -> str:
+def model_to_json(estimator: Any, **of_target: Any) -> str:
     """Return a fitted model as JSON.
 
     Parameters
@@ -23,10 +23,10 @@ def as_json(estimator: Any, **of_target: Any) -> str:
     **of_target
         What goes with its kind of target.
     """
-    model, features = estimator._model, estimator._features
+    model, features = estimator._model, estimator._binner
     edges = zip(features.offsets, features.offsets[1:], strict=False)
     columns = [
-        _column(feature)
+        _column_to_json(feature)
         | {
             "cells": list(shape.cells),
             "scores": model.scores[:, start:stop].tolist(),
@@ -35,7 +35,7 @@ def as_json(estimator: Any, **of_target: Any) -> str:
             "importance": importance,
         }
         for feature, shape, importance, (start, stop) in zip(
-            features.features,
+            features.columns,
             estimator.shapes_,
             estimator.feature_importances_.tolist(),
             edges,
@@ -44,7 +44,7 @@ def as_json(estimator: Any, **of_target: Any) -> str:
     ]
     trees = [
         {
-            "questions": _questions(tree.splits, features.names),
+            "questions": _splits_to_json(tree.splits, features.names),
             "scores": scores.tolist(),
             "deviations": described.deviations.tolist(),
             "public_shares": described.shares.tolist(),
@@ -56,10 +56,10 @@ def as_json(estimator: Any, **of_target: Any) -> str:
     return json.dumps(
         {
             "schema": "skpublicdp boosting",
-            "version": VERSION,
+            "version": SCHEMA_VERSION,
             "estimator": type(estimator).__name__,
             **of_target,
-            "unit": UNIT,
+            "unit": MARGIN_UNIT,
             "intercept": model.intercepts.tolist(),
             "columns": columns,
             "trees": trees,
@@ -72,27 +72,27 @@ def as_json(estimator: Any, **of_target: Any) -> str:
     )
 
 
-def _column(feature: Feature) -> dict[str, Any]:
+def _column_to_json(feature: ColumnBins) -> dict[str, Any]:
     column = feature.column
     if not column.categorical:
-        kind = "date" if column.dated else "number"
+        kind = "date" if column.is_datetime else "number"
         return {
             "name": column.name,
             "kind": kind,
-            "origin": column.origin,
+            "origin": column.offset,
             "cuts": feature.cuts.tolist(),
         }
-    codes = zip(column.values.tolist(), feature.own.tolist(), strict=False)
+    codes = zip(column.values.tolist(), feature.bin_of_category.tolist(), strict=False)
     kept = [value for value, cell in codes if cell < feature.size - 2]
     return {"name": column.name, "kind": "category", "categories": kept}
 
 
-def _questions(asked: Questions, names: tuple[str, ...]) -> list[dict[str, Any]]:
+def _splits_to_json(asked: BinSplits, names: tuple[str, ...]) -> list[dict[str, Any]]:
     return [
         {
             "column": int(asked.features[node]),
-            "first": int(asked.first[node]),
-            "last": int(asked.last[node]),
+            "first": int(asked.first_bin[node]),
+            "last": int(asked.last_bin[node]),
             "text": asked.describe(node, names),
         }
         for node in range(len(asked))

@@ -1,8 +1,9 @@
-"""Losses: what a margin predicts, and what of a row it leaves to be learned.
+"""Losses: mean outcome, gradient and hessian as functions of integer margins.
 
-A residual is v (y - mean) and its slope is v times the derivative of the mean, v being a function
-of the margins with which no outcome leaves a residual longer than a half. No slope is then longer
-than a quarter (docs/proofs/moments.md). Both are integers in units of 1 / (2 HALF).
+Gradients are those of the log-likelihood, so they point uphill: v (y - mean). The hessian is v
+times the derivative of the mean. The scale v depends on the margins alone and bounds every
+gradient by a half, for any outcome. Hessians are then at most a quarter (docs/proofs/moments.md).
+Both are integers in units of 1 / (2 MAX_GRADIENT).
 """
 
 from __future__ import annotations
@@ -16,175 +17,186 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.features import Codes
-from skpublicdp.boosting.scores import HALF, LIMIT, SIGMOID, UNIT, Model, probabilities
+from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.model import (
+    MARGIN_UNIT,
+    MAX_GRADIENT,
+    MAX_MARGIN,
+    SIGMOID_TABLE,
+    AdditiveModel,
+    probabilities,
+)
+from skpublicdp.typing import Floats
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.integer[Any]]
+Margins = NDArray[np.integer[Any]]
 
-SHIFT = float(1 << 28)
-"""Sums of residuals are far below this: sums of slopes times it are added up in the same float."""
+HESSIAN_SHIFT = float(1 << 28)
+"""Factor that packs a hessian above a gradient in one float: gradient sums are far below it."""
 
-DECAY = np.exp(-np.arange(2 * LIMIT + 1) / UNIT)
-"""e to the power of minus a margin, looked up so that it depends on the margin alone."""
+EXP_TABLE = np.exp(-np.arange(2 * MAX_MARGIN + 1) / MARGIN_UNIT)
+"""exp(-margin) by integer margin: a table, so that a row's value depends on its margin alone."""
 
 
 class Loss(ABC):
-    """What is fitted.
+    """Loss function of integer margins.
 
     Attributes
     ----------
     n_targets : int
-        Margins of a row.
-    stretch : float
-        What slopes are multiplied by, since the margins of all targets move at once.
-    sampling : float or None
-        Variance of a residual beside its slope; ``None`` if rows must tell.
-    moved : Sensitivity
-        How far replacing one row moves the sums of residuals and slopes over the cells of any
-        partition of the rows.
+        Number of margins of a row.
+    hessian_factor : float
+        Factor on the diagonal hessian that accounts for all margins being updated together:
+        K / (K - 1) for the softmax of K classes.
+    gradient_variance : float or None
+        Variance of a gradient as a multiple of its hessian; ``None`` if it must be estimated.
+    sensitivity : Sensitivity
+        Change of the gradient and hessian sums over the bins of any partition of the rows when one
+        row is replaced.
     """
 
     n_targets: int = 1
-    stretch: float = 1.0
-    # of labels it is v, which lies between ½ and 1
-    sampling: float | None = 0.8
-    # another outcome turns a residual; two residuals in two cells are no longer than that in the
-    # Euclidean norm, but their slopes count twice in the sum of all entries
-    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + (HALF // 2) ** 2)
+    hessian_factor: float = 1.0
+    # for labels it equals v, which lies between 1/2 and 1
+    gradient_variance: float | None = 0.8
+    # a flipped outcome turns the gradient around; in the 1-norm the gradients and hessians of two
+    # bins add up
+    sensitivity = Sensitivity(3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + (MAX_GRADIENT // 2) ** 2)
 
     @abstractmethod
-    def mean(self, margins: Integers) -> Floats:
+    def mean(self, margins: Margins) -> Floats:
         """Return the mean outcome of each target, shape (n_targets, n)."""
 
     @abstractmethod
     def link(self, means: Floats) -> Floats:
-        """Return margins that have given means."""
+        """Return the margins of given means."""
 
     @abstractmethod
-    def factors(self, rates: Floats) -> Floats:
-        """Return what scores of a logistic model of each target are multiplied by.
+    def logistic_rescaling(self, rates: Floats) -> Floats:
+        """Return the factors that turn log-odds scores into scores of this loss.
 
-        So that means near `rates` are the same, to first order.
+        Means near `rates` then agree to first order.
         """
 
     @abstractmethod
-    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
-        """Return residuals (0 without outcomes) and slopes, integers, both (n_targets, n)."""
+    def gradient_hessian(
+        self, margins: Margins, y: NDArray[Any] | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return integer gradients (0 without outcomes) and hessians, both (n_targets, n)."""
 
-    def packed(self, margins: Integers, y: NDArray[Any]) -> Floats:
-        """Return residuals and `SHIFT` times slopes in one number: there is but one to sum."""
-        residuals, slopes = self.parts(margins, y)
-        slopes *= SHIFT
-        return np.add(residuals, slopes, out=slopes)
+    def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
+        """Return gradient + 2^28 hessian as one float, so that one `bincount` sums both exactly."""
+        gradients, hessians = self.gradient_hessian(margins, y)
+        hessians *= HESSIAN_SHIFT
+        return np.add(gradients, hessians, out=hessians)
 
-    def converted(self, model: Model, codes: Codes, row_weights: Floats) -> Model:
-        """Turn a logistic model of each target into one of this loss.
+    def from_logistic(
+        self, model: AdditiveModel, codes: Codes, row_weights: Floats
+    ) -> AdditiveModel:
+        """Convert a model of log-odds of each target to this loss, to first order.
 
         Parameters
         ----------
-        model : Model
-            Its margins are log-odds of each target.
+        model : AdditiveModel
+            Model whose margins are log-odds.
         codes : ndarray of int, shape (n_columns, m)
-            Public rows, over which mean outcomes stay what they are.
+            Bin codes of the public rows, whose mean outcome is kept.
         row_weights : ndarray of float64, shape (m,)
-            Their weights, of sum 1.
-
-        Returns
-        -------
-        Model
-            The same, to first order.
+            Weights of the public rows, of sum 1.
         """
-        rates = probabilities(model.margins(codes)) @ row_weights
+        rates = probabilities(model.raw_predict(codes)) @ row_weights
         if self.n_targets > 1:
             rates /= rates.sum()
-        factors = self.factors(rates)[:, None]
+        factors = self.logistic_rescaling(rates)[:, None]
 
-        def scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        def rescale(scores: NDArray[np.int64]) -> NDArray[np.int64]:
             return np.rint(factors * scores).astype(np.int64)
 
-        leaf_scores = tuple(map(scaled, model.leaf_scores))
-        found = replace(model, scores=scaled(model.scores), leaf_scores=leaf_scores)
-        for _ in range(5):  # of Newton's method
-            means = self.mean(found.margins(codes)) @ row_weights
-            change = np.rint(UNIT * (self.link(rates) - self.link(means))).astype(np.int64)
-            found = replace(found, intercepts=found.intercepts + change)
-        return found
+        leaf_scores = tuple(map(rescale, model.leaf_scores))
+        converted = replace(model, scores=rescale(model.scores), leaf_scores=leaf_scores)
+        for _ in range(5):  # Newton steps on the intercepts
+            means = self.mean(converted.raw_predict(codes)) @ row_weights
+            change = np.rint(MARGIN_UNIT * (self.link(rates) - self.link(means))).astype(np.int64)
+            converted = replace(converted, intercepts=converted.intercepts + change)
+        return converted
 
 
-class MeanLoss(Loss):
-    """One target: outcomes from 0 to 1, whose mean is a function of the margin.
+class ScalarLoss(Loss):
+    """Loss of one target in [0, 1], whose mean is a function of the margin.
 
     Parameters
     ----------
-    mean, slope : ndarray of float64, shape (2 LIMIT + 1,)
-        Of margins from -LIMIT to LIMIT.
+    mean, slope : ndarray of float64, shape (2 MAX_MARGIN + 1,)
+        Mean and its derivative, for margins from -MAX_MARGIN to MAX_MARGIN.
     """
 
     def __init__(self, mean: Floats, slope: Floats) -> None:
         self._mean = mean
-        self._factor = HALF / np.maximum(mean, 1 - mean)
-        self._slope = np.rint(self._factor * slope)
+        self._factor = MAX_GRADIENT / np.maximum(mean, 1 - mean)
+        self._hessian = np.rint(self._factor * slope)
 
-    def mean(self, margins: Integers) -> Floats:
+    def mean(self, margins: Margins) -> Floats:
         """Return the mean outcome, shape (1, n)."""
-        found: Floats = np.take(self._mean, np.clip(margins, -LIMIT, LIMIT) + LIMIT)
-        return found
+        means: Floats = np.take(self._mean, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
+        return means
 
-    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
-        """Return the residual and its slope."""
-        position = np.clip(margins, -LIMIT, LIMIT).astype(np.intp)
-        position += LIMIT
-        slopes = np.take(self._slope, position)
+    def gradient_hessian(
+        self, margins: Margins, y: NDArray[Any] | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return the gradient and the hessian."""
+        position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN).astype(np.intp)
+        position += MAX_MARGIN
+        hessians = np.take(self._hessian, position)
         if y is None:
-            return np.zeros(slopes.shape), slopes
-        residuals = np.take(self._mean, position)
-        np.subtract(y, residuals, out=residuals)
-        residuals *= np.take(self._factor, position)
-        return np.rint(residuals, out=residuals), slopes
+            return np.zeros(hessians.shape), hessians
+        gradients = np.take(self._mean, position)
+        np.subtract(y, gradients, out=gradients)
+        gradients *= np.take(self._factor, position)
+        return np.rint(gradients, out=gradients), hessians
 
 
-class LogisticLoss(MeanLoss):
-    """Two labels: the logistic loss."""
+class LogisticLoss(ScalarLoss):
+    """Logistic loss of two labels."""
 
     def __init__(self) -> None:
-        super().__init__(SIGMOID, SIGMOID * (1 - SIGMOID))
-        margins = np.tile(np.arange(-LIMIT, LIMIT + 1), 2)
-        self._packed = super().packed(margins, np.repeat([0, 1], len(SIGMOID)))
+        super().__init__(SIGMOID_TABLE, SIGMOID_TABLE * (1 - SIGMOID_TABLE))
+        margins = np.tile(np.arange(-MAX_MARGIN, MAX_MARGIN + 1), 2)
+        self._packed = super().packed_gradient_hessian(
+            margins, np.repeat([0, 1], len(SIGMOID_TABLE))
+        )
 
     def __reduce__(self) -> str:
-        return "LOGISTIC"  # a reference: a fitted model holds no constant tables
+        return "LOGISTIC"  # pickled by reference, without the tables
 
-    def packed(self, margins: Integers, y: NDArray[Any]) -> Floats:
-        """Return both parts: a row's margin and label say all of them."""
-        position = np.clip(margins, -LIMIT, LIMIT)
-        position += np.multiply(y, len(SIGMOID), dtype=np.int32)
-        position += LIMIT
-        found: Floats = np.take(self._packed, position)
-        return found
+    def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
+        """Return gradient and hessian from one table, indexed by label and margin."""
+        position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN)
+        position += np.multiply(y, len(SIGMOID_TABLE), dtype=np.int32)
+        position += MAX_MARGIN
+        packed: Floats = np.take(self._packed, position)
+        return packed
 
     def link(self, means: Floats) -> Floats:
         """Return log-odds."""
-        found: Floats = logit(means)
-        return found
+        log_odds: Floats = logit(means)
+        return log_odds
 
-    def factors(self, rates: Floats) -> Floats:
-        """Return ones: it is logistic already."""
+    def logistic_rescaling(self, rates: Floats) -> Floats:
+        """Return ones, since the model is logistic already."""
         return np.ones(len(rates))
 
 
-class SquaredLoss(MeanLoss):
-    """Outcomes from 0 to 1, squared error: the mean is ½ + margin / 4, but from 0 to 1.
+class SquaredLoss(ScalarLoss):
+    """Squared error of outcomes in [0, 1]: the mean is 1/2 + margin / 4, clipped to [0, 1].
 
-    Near ½ a margin then means as much as a log-odds.
+    Near 1/2 a margin then has the same effect as log-odds.
     """
 
-    sampling = None
-    # slopes are from a half of the longest one on
-    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + (HALF // 4) ** 2)
+    gradient_variance = None
+    # hessians are at least half of the largest one
+    sensitivity = Sensitivity(3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + (MAX_GRADIENT // 4) ** 2)
 
     def __init__(self) -> None:
-        line = np.arange(-LIMIT, LIMIT + 1) / (4 * UNIT)
+        line = np.arange(-MAX_MARGIN, MAX_MARGIN + 1) / (4 * MARGIN_UNIT)
         super().__init__(np.clip(0.5 + line, 0.0, 1.0), np.full(len(line), 0.25))
 
     def __reduce__(self) -> str:
@@ -192,77 +204,82 @@ class SquaredLoss(MeanLoss):
 
     def link(self, means: Floats) -> Floats:
         """Return margins."""
-        found: Floats = 4 * (means - 0.5)
-        return found
+        margins: Floats = 4 * (means - 0.5)
+        return margins
 
-    def factors(self, rates: Floats) -> Floats:
-        """Return how steep the logistic function is there, beside its steepest."""
+    def logistic_rescaling(self, rates: Floats) -> Floats:
+        """Return the slope of the logistic function relative to its maximum."""
         steepness: Floats = 4 * rates * (1 - rates)
         return steepness
 
 
 class MultinomialLoss(Loss):
-    """More than two labels: the softmax of one margin for each.
+    """Multinomial logistic loss: softmax of one margin per class.
 
     Parameters
     ----------
     n_targets : int
-        Number of labels.
+        Number of classes.
     pure : bool
-        Whether the length of residuals and slopes is the sum of their entries, or Euclidean.
+        Whether gradients and hessians are bounded in the 1-norm or the Euclidean norm.
     """
 
-    # slopes of two rows may be of different targets
-    moved = Sensitivity(3 * HALF, (2 * HALF) ** 2 + 2 * (HALF // 2) ** 2)
+    # the hessians of two rows may be of different targets
+    sensitivity = Sensitivity(
+        3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + 2 * (MAX_GRADIENT // 2) ** 2
+    )
 
     def __init__(self, n_targets: int, *, pure: bool) -> None:
         self.n_targets = n_targets
-        self.stretch = n_targets / (n_targets - 1)
+        self.hessian_factor = n_targets / (n_targets - 1)
         self._pure = pure
 
-    def mean(self, margins: Integers) -> Floats:
-        """Return the probability of each label."""
-        # not below 0 either: a difference that overflows is no reason to fail for one row
-        below = np.clip(margins.max(axis=0) - margins, 0, len(DECAY) - 1)
-        found: Floats = DECAY[below]
-        total = np.zeros(found.shape[1])
-        for line in found:  # in one order, so that a row's numbers are its own
-            total += line
-        found /= total
-        return found
+    def mean(self, margins: Margins) -> Floats:
+        """Return the probability of each class."""
+        # clipped at 0 as well, in case the difference overflows
+        differences = np.clip(margins.max(axis=0) - margins, 0, len(EXP_TABLE) - 1)
+        exponentials: Floats = EXP_TABLE[differences]
+        total = np.zeros(exponentials.shape[1])
+        for target in exponentials:  # a fixed order, so that a row's sum depends on the row alone
+            total += target
+        exponentials /= total
+        return exponentials
 
     def link(self, means: Floats) -> Floats:
         """Return logarithms."""
-        found: Floats = np.log(means)
-        return found
+        margins: Floats = np.log(means)
+        return margins
 
-    def factors(self, rates: Floats) -> Floats:
-        """Return 1 - rates: the margins of the other labels fall when one rises."""
+    def logistic_rescaling(self, rates: Floats) -> Floats:
+        """Return 1 - rates: raising one margin lowers the probability of all other classes."""
         others: Floats = 1 - rates
         return others
 
-    def parts(self, margins: Integers, y: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
-        """Return residuals and slopes, both rounded towards 0 so that none is too long."""
+    def gradient_hessian(
+        self, margins: Margins, y: NDArray[Any] | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return gradients and hessians, rounded towards 0 so that no norm exceeds its bound."""
         p = self.mean(margins)
-        longest = 1 - 2 * p.min(axis=0)  # of 1[y] - p, where the unlikeliest label occurs
-        for line in p:
-            longest += line if self._pure else line * line
-        # by a hair more, so that no sum of squares is too long
-        factor = (1 - 1e-12) * HALF / (longest if self._pure else np.sqrt(longest))
-        slopes = np.trunc(factor * (p * (1 - p)))
+        # norm, or squared norm, of 1[y] - p for the least probable class y
+        max_norm = 1 - 2 * p.min(axis=0)
+        for target in p:
+            max_norm += target if self._pure else target * target
+        # the factor 1 - 1e-12 absorbs rounding errors of the norm
+        factor = (1 - 1e-12) * MAX_GRADIENT / (max_norm if self._pure else np.sqrt(max_norm))
+        hessians = np.trunc(factor * (p * (1 - p)))
         if y is None:
-            return np.zeros(slopes.shape), slopes
+            return np.zeros(hessians.shape), hessians
         np.negative(p, out=p)
         p[y, np.arange(len(y))] += 1
         p *= factor
-        return np.trunc(p, out=p), slopes
+        return np.trunc(p, out=p), hessians
 
 
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()
 
 
-def sums_over(line: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDArray[np.int64]:
-    """Add up what `Loss.packed` returns over the rows of each cell, (2, n_targets, size)."""
-    totals = np.array([np.bincount(line, value, minlength=size) for value in packed])
-    slopes = np.rint(totals / SHIFT)
-    return np.array([totals - SHIFT * slopes, slopes]).astype(np.int64)
+def sum_packed(bins: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDArray[np.int64]:
+    """Return the exact sums of packed gradients and hessians in each bin, (2, n_targets, size)."""
+    totals = np.array([np.bincount(bins, value, minlength=size) for value in packed])
+    hessians = np.rint(totals / HESSIAN_SHIFT)
+    return np.array([totals - HESSIAN_SHIFT * hessians, hessians]).astype(np.int64)

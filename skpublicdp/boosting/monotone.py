@@ -1,4 +1,4 @@
-"""Monotone constraints: scores are projected onto them, which is post-processing."""
+"""Monotone constraints: projection of fitted scores, which is post-processing."""
 
 from __future__ import annotations
 
@@ -11,49 +11,47 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from skpublicdp.boosting.features import Codes, FeatureMap
-from skpublicdp.boosting.questions import leaves
-from skpublicdp.boosting.scores import Model
+from skpublicdp._internal.redaction import call_silently
+from skpublicdp.boosting.bin_splits import apply_tree
+from skpublicdp.boosting.binner import Binner, Codes
+from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.bounds import position_of
-from skpublicdp.data.columns import Schema
-from skpublicdp.guard import attempt
-from skpublicdp.hypotheses.regions import EVERYTHING, Part, inside
-from skpublicdp.hypotheses.trees import DecisionTree
+from skpublicdp.data.schema import Schema
+from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion, intersect_interval
+from skpublicdp.typing import Floats
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Directions = NDArray[np.int8]
 
 Projection = Callable[[Floats, Floats], Floats]
-"""Takes scores and their variances, and returns the nearest scores in order."""
+"""Maps scores and their variances to the nearest scores that satisfy a constraint."""
 
 
-def read_directions(given: Any, schema: Schema) -> Directions | None:
-    """Return 1, 0 or -1 for each column; None if all are 0.
+def validate_monotonic_cst(given: Any, schema: Schema) -> Directions | None:
+    """Return 1, 0 or -1 for each column, or None if all are 0.
 
     Raises
     ------
     ValueError
-        If that is not what is given, there is no such column, or it is a categorical one.
+        If values or shape are invalid, a column is unknown, or a constrained column is categorical.
     """
     if given is None:
         return None
     names = list(schema.names)
-    found = given
+    sequence = given
     if isinstance(given, Mapping):
-        found = [0] * len(names)
+        sequence = [0] * len(names)
         for column, direction in given.items():
             position = position_of(column, names)
             if position is None:
                 raise ValueError(
-                    f"monotonic_cst must name columns of X; got {column!r}, which is none."
+                    f"monotonic_cst must name columns of X; {column!r} is not one of them."
                 )
-            found[position] = direction
-    values, failure = attempt(np.asarray, found)
+            sequence[position] = direction
+    values, failure = call_silently(np.asarray, sequence)
     if failure or values.shape != (len(names),) or not np.isin(values, (-1, 0, 1)).all():
         raise ValueError(
-            f"monotonic_cst must be a dict of columns, or hold one for each of {len(names)} "
-            f"columns, of the values 1 (increasing), -1 (decreasing) and 0; got {given!r}."
+            f"monotonic_cst must be a dict of columns or a sequence of {len(names)} values, one "
+            f"per column, each 1 (increasing), -1 (decreasing) or 0; got {given!r}."
         )
     directions = values.astype(np.int8)
     for column, direction in zip(schema.columns, directions, strict=True):
@@ -64,8 +62,8 @@ def read_directions(given: Any, schema: Schema) -> Directions | None:
     return directions if directions.any() else None
 
 
-def column_order(direction: int) -> Projection:
-    """Return the projection of the cells of a column; missing values come last, and are free."""
+def isotonic_projection(direction: int) -> Projection:
+    """Return the isotonic regression of a column's bins; the last one (missing) is free."""
 
     def project(scores: Floats, variances: Floats) -> Floats:
         projected = scores.copy()
@@ -78,31 +76,36 @@ def column_order(direction: int) -> Projection:
     return project
 
 
-def tree_order(tree: DecisionTree, sizes: list[int], directions: Directions) -> Projection | None:
-    """Return the projection of the leaves of a tree; None if it breaks no constraint anyway.
+def monotone_leaf_projection(
+    tree: DecisionTree, sizes: list[int], directions: Directions
+) -> Projection | None:
+    """Return the isotonic projection of a tree's leaves, or None if nothing constrains them.
 
-    Two leaves are in order if there are rows in them that differ in nothing but a column with a
-    constraint. A tree in which all such pairs are in order is monotone.
+    Two leaves are ordered if they contain rows that differ in one constrained column only. A tree
+    whose values respect this partial order is monotone.
     """
     n, edges = len(tree.leaves), list(_ordered_leaves(tree, sizes, directions))
     if not edges:
         return None
+    # all sets of leaves as bit masks: upper and lower sets of the partial order
     masks = np.arange(1, 1 << n)
-    has = (masks[:, None] >> np.arange(n)) & 1 == 1
-    upper, lower = np.ones(len(masks), dtype=bool), np.ones(len(masks), dtype=bool)
+    contains = (masks[:, None] >> np.arange(n)) & 1 == 1
+    is_upper, is_lower = np.ones(len(masks), dtype=bool), np.ones(len(masks), dtype=bool)
     for low, high in edges:
-        upper &= ~has[:, low] | has[:, high]
-        lower &= ~has[:, high] | has[:, low]
+        is_upper &= ~contains[:, low] | contains[:, high]
+        is_lower &= ~contains[:, high] | contains[:, low]
 
     def project(scores: Floats, variances: Floats) -> Floats:
-        # Robertson, Wright and Dykstra (1988), Theorem 1.4.4: in order whatever is rounded
+        # max-min formula of Robertson, Wright and Dykstra (1988), Theorem 1.4.4: the result is
+        # ordered exactly, in spite of rounding errors of the means
         weights = 1 / variances
-        means = np.append(np.nan, (has @ (weights * scores)) / (has @ weights))
-        table = means[masks[upper][:, None] & masks[lower]]
-        found = [
-            table[has[upper, leaf]][:, has[lower, leaf]].min(axis=1).max() for leaf in range(n)
+        means = np.append(np.nan, (contains @ (weights * scores)) / (contains @ weights))
+        table = means[masks[is_upper][:, None] & masks[is_lower]]
+        projected = [
+            table[contains[is_upper, leaf]][:, contains[is_lower, leaf]].min(axis=1).max()
+            for leaf in range(n)
         ]
-        return np.array(found)
+        return np.array(projected)
 
     return project
 
@@ -110,78 +113,88 @@ def tree_order(tree: DecisionTree, sizes: list[int], directions: Directions) -> 
 def _ordered_leaves(
     tree: DecisionTree, sizes: list[int], directions: Directions
 ) -> Iterator[tuple[int, int]]:
-    """Yield (lower, higher) leaves."""
-    asked = np.unique(tree.splits.features).tolist()
+    """Yield pairs (lower, higher) of leaves that a constraint orders."""
+    columns = np.unique(tree.splits.features).tolist()
     regions = [
-        {column: inside(region.get(column, EVERYTHING), -1, sizes[column] - 1) for column in asked}
+        {
+            column: intersect_interval(region.get(column, WHOLE_LINE), -1, sizes[column] - 1)
+            for column in columns
+        }
         for region in tree.regions()
     ]
-    for (a, one), (b, other) in permutations(enumerate(regions), 2):
-        for column in asked:
+    for (a, region_a), (b, region_b) in permutations(enumerate(regions), 2):
+        for column in columns:
             if not directions[column]:
                 continue
-            elsewhere = all(_meet(one[c], other[c]) for c in asked if c != column)
-            known = [inside(region[column], -1, sizes[column] - 2) for region in (one, other)]
-            if elsewhere and all(known) and known[0][0][0] + 1 < known[1][-1][1]:
+            others_overlap = all(
+                _overlap(region_a[other], region_b[other]) for other in columns if other != column
+            )
+            # without the bin of missing values
+            ranges = [
+                intersect_interval(region[column], -1, sizes[column] - 2)
+                for region in (region_a, region_b)
+            ]
+            if others_overlap and all(ranges) and ranges[0][0][0] + 1 < ranges[1][-1][1]:
                 yield (a, b) if directions[column] > 0 else (b, a)
 
 
-def _meet(one: Part, other: Part) -> bool:
-    return any(inside(one, low, high) for low, high in other)
+def _overlap(first: IntervalUnion, second: IntervalUnion) -> bool:
+    return any(intersect_interval(first, low, high) for low, high in second)
 
 
-def constrained(
-    model: Model,
-    features: FeatureMap,
+def project_monotone(
+    model: AdditiveModel,
+    features: Binner,
     public_codes: Codes,
     directions: Directions,
     covariances: list[Floats],
-) -> Model:
-    """Project the scores of a model of one target: each column and each tree by itself.
+) -> AdditiveModel:
+    """Project each column and each tree of a model with one target on the constraints.
 
     Parameters
     ----------
-    model : Model
-        What was learned.
-    features : FeatureMap
-        The cells.
+    model : AdditiveModel
+        Fitted model.
+    features : Binner
+        Bins of all columns.
     public_codes : ndarray of int, shape (n_columns, m)
-        Public rows, whose mean margin stays what it is.
+        Bin codes of the public rows, whose mean margin is kept.
     directions : ndarray of int8, shape (n_columns,)
-        1 where the margin may not fall, -1 where it may not rise.
+        1 for increasing, -1 for decreasing, 0 for no constraint.
     covariances : list of ndarray
-        Those of columns, then of trees, as far as they are known; others count by public rows.
+        Posterior covariances of columns, then of trees. Where there are none, bins and leaves are
+        weighted by their public rows.
 
     Returns
     -------
-    Model
-        Monotone, exactly.
+    AdditiveModel
+        Model that is monotone exactly.
     """
-    before = model.margins(public_codes).mean()
+    before = model.raw_predict(public_codes).mean()
     scores, leaf_scores = model.scores.copy(), list(model.leaf_scores)
     for column in np.flatnonzero(directions).tolist():
-        cells = slice(int(model.offsets[column]), int(model.offsets[column + 1]))
-        known = covariances[column] if covariances else None
-        variances = _variances(known, public_codes[column], features.sizes[column])
-        project = column_order(int(directions[column]))
-        scores[0, cells] = np.rint(project(scores[0, cells].astype(np.float64), variances))
-    of_trees = covariances[len(features.features) :]
-    for place, tree in enumerate(model.trees):
-        order = tree_order(tree, features.sizes, directions)
-        if order is not None:
-            known = of_trees[place] if of_trees else None
-            line = leaves(tree.splits, public_codes)
-            variances = _variances(known, line, len(tree.leaves))
-            projected = order(leaf_scores[place][0].astype(np.float64), variances)
-            leaf_scores[place] = np.rint(projected)[None].astype(np.int64)
-    found = replace(model, scores=scores, leaf_scores=tuple(leaf_scores))
-    change = np.rint(before - found.margins(public_codes).mean()).astype(np.int64)
-    return replace(found, intercepts=found.intercepts + change)
+        bins = slice(int(model.offsets[column]), int(model.offsets[column + 1]))
+        covariance = covariances[column] if covariances else None
+        variances = _variances(covariance, public_codes[column], features.sizes[column])
+        project = isotonic_projection(int(directions[column]))
+        scores[0, bins] = np.rint(project(scores[0, bins].astype(np.float64), variances))
+    tree_covariances = covariances[len(features.columns) :]
+    for i, tree in enumerate(model.trees):
+        projection = monotone_leaf_projection(tree, features.sizes, directions)
+        if projection is not None:
+            covariance = tree_covariances[i] if tree_covariances else None
+            leaf_of_row = apply_tree(tree.splits, public_codes)
+            variances = _variances(covariance, leaf_of_row, len(tree.leaves))
+            projected = projection(leaf_scores[i][0].astype(np.float64), variances)
+            leaf_scores[i] = np.rint(projected)[None].astype(np.int64)
+    monotone = replace(model, scores=scores, leaf_scores=tuple(leaf_scores))
+    change = np.rint(before - monotone.raw_predict(public_codes).mean()).astype(np.int64)
+    return replace(monotone, intercepts=monotone.intercepts + change)
 
 
-def _variances(covariances: Floats | None, line: Codes, size: int) -> Floats:
-    """Return variances of scores, up to a factor."""
+def _variances(covariances: Floats | None, codes: Codes, size: int) -> Floats:
+    """Return the variances of scores, up to a common factor."""
     if covariances is None:
-        return 1 / (np.bincount(line, minlength=size) + 0.5)
+        return 1 / (np.bincount(codes, minlength=size) + 0.5)
     variances: Floats = np.maximum(np.diagonal(covariances[0]), 1e-9)
     return variances

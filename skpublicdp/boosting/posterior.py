@@ -1,9 +1,9 @@
-"""An additive logistic model known through noisy sums: a Gaussian posterior of its scores.
+"""Gaussian posterior of an additive logistic model, given noisy gradient sums.
 
-The private rows enter through released sums Σ v(x) (1[y] - σ(F(x))) φ(x) + noise, φ(x) being the
-cells of a row. What a model (b, w) makes of them is estimated from the public rows, so everything
-here is post-processing. Sums and scores are told apart only by the public rows, so neither has more
-directions than there are of these: others are noise, or stay as they were.
+The private rows enter through released sums Σ v(x) (1[y] - σ(F(x))) φ(x) + noise, where φ(x) holds
+the bin indicators of a row. The expected sums of a model (b, w) are estimated from the m public
+rows, so everything here is post-processing. The likelihood depends on the public rows only.
+Therefore all computations are projected on at most m dimensions, and the rest of the prior stays.
 """
 
 from __future__ import annotations
@@ -12,29 +12,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, qr, solve_triangular
 from scipy.optimize import minimize
 
-from skpublicdp.boosting.features import FeatureMap
-from skpublicdp.boosting.plan import MISMATCH
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.budget_split import MISMATCH
+from skpublicdp.typing import Floats
 
-Floats = NDArray[np.float64]
-
-LOG_SCALE, LOG_SCALES = -1.5, 1.5
-"""Mean and standard deviation of what the logarithm of a prior variance of scores is expected."""
+LOG_VARIANCE_MEAN, LOG_VARIANCE_SD = -1.5, 1.5
+"""Mean and standard deviation of the normal hyperprior of the log prior variance of bin scores."""
 
 
 @dataclass(frozen=True, eq=False)
-class PublicDesign:
-    """Public rows as the sums see them.
+class WeightedPublicRows:
+    """Public rows with importance weights, which stand for the private population.
 
     Attributes
     ----------
-    X : ndarray of float64, shape (m, n_cells)
-        Their cells, 0 and 1, or where they are along the axes of a belief.
+    X : ndarray of float64, shape (m, n_bins)
+        Bin indicators of the rows, 0 and 1, or their coordinates in a row space.
     weights : ndarray of float64, shape (m,)
-        Weight of each, of sum 1.
+        Weight of each row, of sum 1.
     n : int
         Number of private rows that they stand for.
     """
@@ -45,31 +43,31 @@ class PublicDesign:
 
     @property
     def concentration(self) -> float:
-        """Sum of squared weights: 1 over the number of public rows, if all weigh the same."""
+        """Sum of squared weights: one over the number of public rows if all weights are equal."""
         return float(self.weights @ self.weights)
 
     @property
-    def size(self) -> float:
-        """How many public rows of equal weight would say as much."""
+    def effective_size(self) -> float:
+        """Effective sample size (Kish) of the weighted rows."""
         return 1 / self.concentration
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
-    """Released sums A Σ v (1[y] - σ(F)) φ + noise, for a matrix A of combinations of cells.
+class NoisyStatistic:
+    """Released sums A Σ v (1[y] - σ(F)) φ + noise of one target, for a strategy matrix A.
 
     Attributes
     ----------
     total : ndarray of float64, shape (n_measured,)
-        The sums.
+        The noisy sums.
     covariance : ndarray of float64, shape (n_measured, n_measured)
-        Of the noise.
+        Covariance of the noise.
     Z : ndarray of float64, shape (m, n_measured)
-        A φ of the public rows.
+        A φ of each public row.
     scale : ndarray of float64, shape (m,)
-        v of the public rows.
+        Gradient scale v of each public row.
     baseline : ndarray of float64, shape (m,)
-        σ(F) of the public rows.
+        Probability σ(F) of each public row under the model that was measured.
     """
 
     total: Floats
@@ -80,95 +78,105 @@ class Release:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """A Gaussian belief about (w, b): one score per cell, then the intercept."""
+class GaussianPosterior:
+    """Gaussian distribution of (w, b): the coefficients, then the intercept."""
 
     mean: Floats
     covariance: Floats
 
     def margins(self, X: Floats) -> Floats:
-        """Return the margin of each row of cells."""
+        """Return the expected margin of each row of `X`."""
         margins: Floats = X @ self.mean[:-1] + self.mean[-1]
         return margins
 
 
 @dataclass(frozen=True, eq=False)
-class CellScores:
-    """A Gaussian belief about the scores of all cells, along axes that tell public rows apart.
+class BinPosterior:
+    """Gaussian distribution of the scores of all bins, as a factor model.
 
-    Scores are `loadings` times what is believed along the axes, and an independent rest, of which
-    nothing is learned.
+    The scores are `loadings` times the factors plus an independent remainder. The factors span the
+    row space of the public rows, so data inform the factors and leave the remainder as it is.
 
     Attributes
     ----------
-    along : Scores
-        The belief along the axes, and about the intercept.
-    X : ndarray of float64, shape (m, n_axes)
-        Public rows, along the axes.
-    loadings : ndarray of float64, shape (n_cells, n_axes)
-        Scores, along the axes.
-    rest : tuple of ndarray of float64, shape (n_cells of a column, n_cells of a column)
-        Covariance of the rest, for each column.
+    factors : GaussianPosterior
+        Distribution of the factors and the intercept.
+    X : ndarray of float64, shape (m, n_factors)
+        Public rows as coefficients of the factors.
+    loadings : ndarray of float64, shape (n_bins, n_factors)
+        Bin scores per unit of each factor.
+    residual_covariances : tuple of ndarray of float64, shape (n_bins, n_bins)
+        Covariance of the remainder, for each column.
     """
 
-    along: Scores
+    factors: GaussianPosterior
     X: Floats
     loadings: Floats
-    rest: tuple[Floats, ...]
+    residual_covariances: tuple[Floats, ...]
 
     @property
     def mean(self) -> Floats:
-        """Expected score of each cell, then the intercept."""
-        return np.append(self.loadings @ self.along.mean[:-1], self.along.mean[-1])
+        """Expected score of each bin, then the intercept."""
+        return np.append(self.loadings @ self.factors.mean[:-1], self.factors.mean[-1])
 
     @property
     def covariances(self) -> list[Floats]:
-        """Covariance of the scores of each column."""
-        along = self.along.covariance[:-1, :-1]
-        parts = [self.loadings[cells] for cells in _cells(self.rest)]
-        return [rest + part @ along @ part.T for rest, part in zip(self.rest, parts, strict=True)]
+        """Covariance of the bin scores, for each column."""
+        factor_covariance = self.factors.covariance[:-1, :-1]
+        loadings = [self.loadings[bins] for bins in _column_slices(self.residual_covariances)]
+        return [
+            residual + L @ factor_covariance @ L.T
+            for residual, L in zip(self.residual_covariances, loadings, strict=True)
+        ]
 
 
-def along_axes(rows: Floats) -> tuple[Floats, Floats]:
-    """Return orthonormal axes, no more than rows, and the rows along them."""
+def row_space(rows: Floats) -> tuple[Floats, Floats]:
+    """Return an orthonormal basis of the row space and the coordinates of the rows in it."""
     if rows.shape[1] <= len(rows):
         return np.eye(rows.shape[1]), rows
-    axes, along = qr(rows.T, mode="economic")
-    return axes, along.T
+    basis, coordinates = qr(rows.T, mode="economic")
+    return basis, coordinates.T
 
 
-def condensed(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
-    """Return sums that say as much, no more than public rows and with noise of variance 1.
+def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
+    """Return equivalent sums with unit noise variance, at most as many as public rows.
+
+    The sums are projected on the row space of the public rows, which loses no information about
+    the model.
 
     Parameters
     ----------
     totals : ndarray of float64, shape (..., n_measured)
         Sums with independent noise.
     variances : ndarray of float64, shape (n_measured,)
-        Of the noise.
+        Noise variances.
     Z : ndarray of float64, shape (m, n_measured)
-        What public rows add to the sums.
+        Contribution of each public row to the sums.
 
     Returns
     -------
-    ndarray of float64, shape (..., n_condensed)
+    ndarray of float64, shape (..., n_reduced)
         The sums.
-    ndarray of float64, shape (m, n_condensed)
-        What public rows add to them.
+    ndarray of float64, shape (m, n_reduced)
+        Contribution of each public row to them.
     """
     deviations = np.sqrt(variances)
-    axes, along = along_axes(Z / deviations)
-    return totals / deviations @ axes, along
+    basis, coordinates = row_space(Z / deviations)
+    return totals / deviations @ basis, coordinates
 
 
-def kernels(features: FeatureMap, design: PublicDesign) -> list[Floats]:
-    """Return each column's prior covariance, of scale 1: smooth in a number's public rank."""
+def prior_covariances(features: Binner, design: WeightedPublicRows) -> list[Floats]:
+    """Return each column's prior covariance of bin scores at prior variance 1.
+
+    Scores of a number are smooth in its public rank: a line, a squared-exponential kernel and
+    white noise. Categories and missing values are independent.
+    """
     blocks = []
     mass = design.weights @ design.X
-    for start, feature in zip(features.offsets, features.features, strict=False):
+    for start, feature in zip(features.offsets, features.columns, strict=False):
         block = np.eye(feature.size)
         if not feature.column.categorical and feature.size > 1:
-            bins = feature.size - 1  # the cell of missing values has no neighbours
+            bins = feature.size - 1  # the bin of missing values has no neighbours
             share = mass[start : start + bins]
             rank = np.cumsum(share) - share / 2
             distance = (rank[:, None] - rank) / 0.25
@@ -178,52 +186,57 @@ def kernels(features: FeatureMap, design: PublicDesign) -> list[Floats]:
     return blocks
 
 
-def smoothness(
-    blocks: Sequence[Floats], design: PublicDesign, release: Release, rate: float
+def fit_prior_variances(
+    blocks: Sequence[Floats], design: WeightedPublicRows, statistic: NoisyStatistic, rate: float
 ) -> Floats:
-    """Choose each column's prior variance by the evidence of a first release.
+    """Choose each column's prior variance by empirical Bayes, from a first release.
+
+    The marginal likelihood is maximised in two stages: first one variance for all columns, with
+    the hyperprior of `LOG_VARIANCE_MEAN`, then one for each column with a prior N(., 1) around it.
 
     Parameters
     ----------
     blocks : sequence of ndarray
-        Prior covariances of scale 1.
-    design : PublicDesign
+        Prior covariances at variance 1.
+    design : WeightedPublicRows
         Public rows.
-    release : Release
-        Sums centred at a constant.
+    statistic : NoisyStatistic
+        Sums centred at a constant probability.
     rate : float
-        That constant, the share of rows that are 1.
+        That probability: the estimated fraction of rows of the target.
 
     Returns
     -------
     ndarray of float64, shape (n_columns,)
-        Logarithms of the scales: one for all, expected around `LOG_SCALE`, then one for each around
-        it with a prior N(., 1).
+        Logarithms of the prior variances.
     """
     q, weights = design.n * rate * (1 - rate), design.weights
-    centred = (release.Z - weights @ release.Z) * weights[:, None]
+    centred = (statistic.Z - weights @ statistic.Z) * weights[:, None]
     mismatch = 1 + MISMATCH * design.n * design.concentration
-    noise = cholesky(release.covariance + q * mismatch * centred.T @ release.Z, lower=True)
-    rows = _by_column(design.X, [cholesky(block, lower=True) for block in blocks])
-    # with sums of white noise, and scores that are white at scale 1
-    total = solve_triangular(noise, release.total, lower=True)
+    noise = cholesky(statistic.covariance + q * mismatch * centred.T @ statistic.Z, lower=True)
+    rows = _multiply_columns(design.X, [cholesky(block, lower=True) for block in blocks])
+    # whitened: unit noise, and coefficients that are white at prior variance 1
+    total = solve_triangular(noise, statistic.total, lower=True)
     H = q * solve_triangular(noise, centred.T @ rows, lower=True)
     sizes = [len(block) for block in blocks]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    values, axes = np.linalg.eigh(H @ H.T)
-    squares = (axes.T @ total) ** 2
+    eigenvalues, eigenvectors = np.linalg.eigh(H @ H.T)
+    squares = (eigenvectors.T @ total) ** 2
 
-    def common(theta: Floats) -> tuple[float, Floats]:
-        variances = 1 + np.exp(theta[0]) * values
-        offset = (theta[0] - LOG_SCALE) / LOG_SCALES
+    def common_loss(theta: Floats) -> tuple[float, Floats]:
+        variances = 1 + np.exp(theta[0]) * eigenvalues
+        offset = (theta[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
         value = (squares / variances + np.log(variances)).sum() / 2 + offset**2 / 2
-        slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2 + offset / LOG_SCALES
+        slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2
+        slope = slope + offset / LOG_VARIANCE_SD
         return float(value), np.array([slope])
 
-    first = minimize(common, np.array([LOG_SCALE]), jac=True, method="L-BFGS-B", bounds=[(-9, 5)])
-    center = float(first.x[0])
+    common = minimize(
+        common_loss, np.array([LOG_VARIANCE_MEAN]), jac=True, method="L-BFGS-B", bounds=[(-9, 5)]
+    )
+    center = float(common.x[0])
 
-    def negative(theta: Floats) -> tuple[float, Floats]:
+    def column_loss(theta: Floats) -> tuple[float, Floats]:
         scaled = H * np.repeat(np.exp(theta / 2), sizes)
         root = np.linalg.cholesky(np.eye(len(H)) + scaled @ scaled.T)
         solved = solve_triangular(root, scaled, lower=True)
@@ -232,95 +245,114 @@ def smoothness(
         slope = np.add.reduceat((solved**2).sum(axis=0) - (white @ solved) ** 2, starts) / 2
         return float(value), slope + theta - center
 
-    each = minimize(
-        negative,
+    by_column = minimize(
+        column_loss,
         np.full(len(blocks), center),
         jac=True,
         method="L-BFGS-B",
         bounds=[(-12, 6)] * len(blocks),
         options={"maxiter": 15},
     )
-    return np.asarray(each.x)
+    return np.asarray(by_column.x)
 
 
-def prior(blocks: Sequence[Floats], theta: Floats, intercept: float, X: Floats) -> CellScores:
-    """Return the belief before any release, given the cells of the public rows."""
-    scaled = [np.exp(t) * block for t, block in zip(theta, blocks, strict=True)]
-    roots = [cholesky(block, lower=True) for block in scaled]
-    axes, along = along_axes(_by_column(X, roots))
-    loadings = [root @ axes[cells] for root, cells in zip(roots, _cells(roots), strict=True)]
-    rest = tuple(block - part @ part.T for block, part in zip(scaled, loadings, strict=True))
-    n_axes = along.shape[1]
-    scores = Scores(np.append(np.zeros(n_axes), intercept), np.eye(n_axes + 1))
-    return CellScores(scores, along, np.vstack(loadings), rest)
-
-
-def learned(belief: CellScores, design: PublicDesign, release: Release) -> CellScores:
-    """Condition the scores of all cells on a release."""
-    along, _ = update(belief.along, replace(design, X=belief.X), release)
-    return replace(belief, along=along)
-
-
-def update(
-    belief: Scores,
-    design: PublicDesign,
-    release: Release,
-    offset: Floats | float = 0.0,
-    steps: int = 5,
-) -> tuple[Scores, float]:
-    """Condition a belief on a release: Gauss-Newton steps, the first full, the others damped.
+def bin_prior(blocks: Sequence[Floats], theta: Floats, intercept: float, X: Floats) -> BinPosterior:
+    """Return the prior of all bin scores as a factor model over the public rows.
 
     Parameters
     ----------
-    belief : Scores
-        The belief before.
-    design : PublicDesign
+    blocks : sequence of ndarray
+        Prior covariances at variance 1.
+    theta : ndarray of float64, shape (n_columns,)
+        Logarithms of the prior variances.
+    intercept : float
+        Prior mean of the intercept; its variance is 1.
+    X : ndarray of float64, shape (m, n_bins)
+        Bin indicators of the public rows.
+    """
+    scaled = [np.exp(t) * block for t, block in zip(theta, blocks, strict=True)]
+    roots = [cholesky(block, lower=True) for block in scaled]
+    basis, coordinates = row_space(_multiply_columns(X, roots))
+    loadings = [root @ basis[bins] for root, bins in zip(roots, _column_slices(roots), strict=True)]
+    residuals = tuple(block - L @ L.T for block, L in zip(scaled, loadings, strict=True))
+    n_factors = coordinates.shape[1]
+    factors = GaussianPosterior(np.append(np.zeros(n_factors), intercept), np.eye(n_factors + 1))
+    return BinPosterior(factors, coordinates, np.vstack(loadings), residuals)
+
+
+def condition_on(
+    prior: BinPosterior, design: WeightedPublicRows, statistic: NoisyStatistic
+) -> BinPosterior:
+    """Return the posterior of all bin scores given a noisy statistic."""
+    factors, _ = gauss_newton_update(prior.factors, replace(design, X=prior.X), statistic)
+    return replace(prior, factors=factors)
+
+
+def gauss_newton_update(
+    prior: GaussianPosterior,
+    design: WeightedPublicRows,
+    statistic: NoisyStatistic,
+    offset: Floats | float = 0.0,
+    steps: int = 5,
+) -> tuple[GaussianPosterior, float]:
+    """Condition on a noisy statistic by an iterated extended Kalman update.
+
+    The expected sums are linearised at the current mode. The first Gauss-Newton step is full, the
+    others are damped by 0.7.
+
+    Parameters
+    ----------
+    prior : GaussianPosterior
+        Distribution of the coefficients and the intercept before.
+    design : WeightedPublicRows
         Public rows.
-    release : Release
-        What was released.
+    statistic : NoisyStatistic
+        The released sums.
     offset : ndarray of float64, shape (m,), or float, default=0
-        What the margins of the public rows have besides.
+        Base margin of each public row.
     steps : int, default=5
         Number of steps.
 
     Returns
     -------
-    Scores
-        The belief after.
+    GaussianPosterior
+        The Laplace approximation of the posterior.
     float
-        Logarithm of the evidence, up to a constant.
+        Log marginal likelihood of the statistic, up to a constant.
     """
-    n, Z, v, w = design.n, release.Z, release.scale, design.weights
+    n, Z, v, w = design.n, statistic.Z, statistic.scale, design.weights
     extended = np.hstack([design.X, np.ones((len(design.X), 1))])
-    point = belief.mean
+    mode = prior.mean
     for step in range(steps):
-        probability = _sigmoid(extended @ point + offset)
+        probability = _sigmoid(extended @ mode + offset)
         q = probability * (1 - probability)
-        error = v * (probability - release.baseline)
+        error = v * (probability - statistic.baseline)
         H = n * (Z * (w * q * v)[:, None]).T @ extended
-        # the private rows' own noise, and how far the public ones may be from their population
-        own = n * (1 + MISMATCH * n * design.concentration) * w * q * v**2 + (n * w * error) ** 2
-        scaled = Z * np.sqrt(own)[:, None]
-        S = scaled.T @ scaled + release.covariance
-        innovation = release.total - n * Z.T @ (w * error) - H @ (belief.mean - point)
-        spread = H @ belief.covariance
-        factor = cho_factor(spread @ H.T + S, lower=True)
-        target = belief.mean + cho_solve(factor, innovation) @ spread
-        point = target if step == 0 else point + 0.7 * (target - point)
+        # sampling variance: of the private rows, and of the public rows around their population
+        sampling = n * (1 + MISMATCH * n * design.concentration) * w * q * v**2
+        sampling = sampling + (n * w * error) ** 2
+        scaled = Z * np.sqrt(sampling)[:, None]
+        S = scaled.T @ scaled + statistic.covariance
+        innovation = statistic.total - n * Z.T @ (w * error) - H @ (prior.mean - mode)
+        cross_covariance = H @ prior.covariance
+        factor = cho_factor(cross_covariance @ H.T + S, lower=True)
+        target = prior.mean + cho_solve(factor, innovation) @ cross_covariance
+        mode = target if step == 0 else mode + 0.7 * (target - mode)
     evidence = -innovation @ cho_solve(factor, innovation) / 2 - np.log(np.diag(factor[0])).sum()
-    explained = solve_triangular(factor[0], spread, lower=True)
-    return Scores(point, belief.covariance - explained.T @ explained), float(evidence)
+    reduction = solve_triangular(factor[0], cross_covariance, lower=True)
+    return GaussianPosterior(mode, prior.covariance - reduction.T @ reduction), float(evidence)
 
 
-def _cells(blocks: Sequence[Floats]) -> list[slice]:
+def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(end - len(block), end) for end, block in zip(ends, blocks, strict=True)]
 
 
-def _by_column(X: Floats, matrices: Sequence[Floats]) -> Floats:
-    """Multiply the cells of each column by a matrix."""
-    parts = [X[:, cells] @ own for cells, own in zip(_cells(matrices), matrices, strict=True)]
-    return np.hstack(parts)
+def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
+    """Multiply the bin indicators of each column by its matrix."""
+    slices = _column_slices(matrices)
+    products = [X[:, bins] @ matrix for bins, matrix in zip(slices, matrices, strict=True)]
+    return np.hstack(products)
 
 
 def _sigmoid(margins: Floats) -> Floats:

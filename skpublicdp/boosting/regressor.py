@@ -15,14 +15,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
-from skpublicdp.boosting.export import as_json
-from skpublicdp.boosting.outcomes import Outcomes
-from skpublicdp.boosting.residuals import residual_quantiles, residual_shares
-from skpublicdp.boosting.spread import Spread
-from skpublicdp.data.frames import Table
-from skpublicdp.data.predicting import Rule, ScoresRows, each_row
-from skpublicdp.parameters import Budget, Seed, all_or_nothing
+from skpublicdp.boosting.export import model_to_json
+from skpublicdp.boosting.regression_target import RegressionTarget
+from skpublicdp.boosting.residual_histogram import residual_fractions, residual_quantiles
+from skpublicdp.boosting.uncertainty import PredictionVariance
+from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
+from skpublicdp.data.tables import Table
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -35,7 +35,7 @@ _checked: Callable[[_Method], _Method] = validate_params(
 )
 
 
-class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosting):
+class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPrivateBoosting):
     """Private boosting of a numeric outcome on tables of numbers and categories.
 
     Outcomes are clipped to public bounds. Public rows, with or without outcomes, cut the columns
@@ -175,7 +175,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -233,8 +233,8 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             If `budget` cannot pay.
         """
         rows, learned = self._learn(
-            Outcomes(self.outcome_bounds),
-            lambda learner: learner.moments(trees=self.method == "auto"),
+            RegressionTarget(self.outcome_bounds),
+            lambda learner: learner.fit_additive(trees=self.method == "auto"),
             X,
             y,
             X_public=X_public,
@@ -243,13 +243,13 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             groups=groups,
         )
         assert rows.outcome_bounds is not None
-        assert learned.residuals is not None
+        assert learned.residual_counts is not None
         low, high = self.outcome_bounds_ = rows.outcome_bounds
         # a margin of 0 is in the middle
         self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
-        self._shares = residual_shares(learned.residuals, rows.coded.n)
-        self._spread = Spread(learned, (high - low) / 4)
-        public = self._spread.variances(learned.cells.public_codes, rows.X_public)
+        self._shares = residual_fractions(learned.residual_counts, rows.rows.n)
+        self._spread = PredictionVariance(learned, (high - low) / 4)
+        public = self._spread.variances(learned.data.public_codes, rows.X_public)
         self._average_variance = float(public.mean())
         return self
 
@@ -266,7 +266,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         ndarray of float64, shape (n,)
             Within `outcome_bounds_`.
         """
-        return each_row(self, X, self._rule())
+        return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
         check_is_fitted(self)
@@ -299,7 +299,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
         """
         check_is_fitted(self)
         columns = self._columns_at_fit
-        features, model, spread = self._features, self._model, self._spread
+        features, model, spread = self._binner, self._model, self._spread
         low, high = self.outcome_bounds_
         mean = self._loss.mean
         tail = (1 - level) / 2
@@ -313,10 +313,10 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
 
         def around(table: Table) -> NDArray[np.float64]:
             coders = [partial(column.encode, clamp=False) for column in columns]
-            rows = np.array([table.codes(i, coder) for i, coder in enumerate(coders)]).T
+            rows = np.array([table.map_distinct(i, coder) for i, coder in enumerate(coders)]).T
             codes = features.encoded_codes(rows)
             variances = spread.variances(codes, rows)
-            means = low + (high - low) * mean(model.margins(codes))[0]
+            means = low + (high - low) * mean(model.raw_predict(codes))[0]
             if more is not None:
                 average, usual = more
                 variances = 1 + np.maximum(variances - average, 0) / usual
@@ -324,7 +324,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             clipped: NDArray[np.float64] = np.clip(inside, low, high)
             return clipped
 
-        return each_row(self, X, around)
+        return predict_batches(self, X, around)
 
     def explain(self) -> str:
         """Put the model into words.
@@ -352,7 +352,7 @@ class SemiPrivateBoostingRegressor(ScoresRows, RegressorMixin, SemiPrivateBoosti
             released numbers, what public rows told, and the receipt.
         """
         check_is_fitted(self)
-        return as_json(self, outcome_bounds=self.outcome_bounds_)
+        return model_to_json(self, outcome_bounds=self.outcome_bounds_)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn how good to expect it to be."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.columns import Codes, Rows, Schema
-from skpublicdp.data.edges import Edges
+from skpublicdp.data.bucket_search import SortedEdges
+from skpublicdp.data.schema import Codes, Rows, Schema
 
 
 def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
@@ -77,7 +77,7 @@ def snapped(edges: Rows, places: Rows) -> Rows:
 
 def count_below(edges: Rows, values: Rows) -> NDArray[np.intp]:
     """Return how many of increasing edges are below each value; 0 for NaN."""
-    return Edges(edges).below(values).astype(np.intp)
+    return SortedEdges(edges).count_below(values).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)

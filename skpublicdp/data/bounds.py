@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.frames import DATE, ColumnType
-from skpublicdp.guard import attempt
+from skpublicdp._internal.redaction import call_silently
+from skpublicdp.data.tables import DATE, ColumnType
 
 
 def limits_of(
@@ -66,7 +66,7 @@ def position_of(column: Any, names: Sequence[str]) -> int | None:
 
 def _pair(pair: Any, what: str, dated: bool) -> tuple[float, float]:
     """Validate the bounds of one column, as numbers."""
-    ends, failure = attempt(np.asarray, pair, dtype="datetime64[us]" if dated else np.float64)
+    ends, failure = call_silently(np.asarray, pair, dtype="datetime64[us]" if dated else np.float64)
     if failure is None and ends.shape == (2,) and not (dated and np.isnat(ends).any()):
         low, high = ends.astype(np.int64).tolist() if dated else ends.tolist()
         if np.isfinite(low) and np.isfinite(high) and low < high:
@@ -79,7 +79,7 @@ def _pair(pair: Any, what: str, dated: bool) -> tuple[float, float]:
 
 def _pairs(bounds: Any, n_features: int) -> NDArray[np.float64]:
     """Validate the bounds of all columns, as an array of shape (n_features, 2)."""
-    limits, failure = attempt(np.asarray, bounds, dtype=np.float64)
+    limits, failure = call_silently(np.asarray, bounds, dtype=np.float64)
     if failure is not None:
         raise ValueError(
             f"bounds must be numbers, one pair (low, high) or one per feature, shape ({n_features},"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.guard import NotNumbersError, RefusedError, guarded
+from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_or_raise
 
 Rows = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -58,8 +58,8 @@ class Column:
     high: float = np.inf
     integral: bool = False
     nullable: bool = False
-    dated: bool = False
-    origin: int = 0
+    is_datetime: bool = False
+    offset: int = 0
 
     @property
     def n_categories(self) -> int:
@@ -70,17 +70,17 @@ class Column:
         """Return numbers within the bounds, or codes of categories; each value on its own."""
         if self.categorical:
             refusal = RefusedError(f"Column {self.name} could not be read.")
-            codes: Rows = guarded(self._codes_of_any, values, error=refusal)
+            codes: Rows = call_or_raise(self._codes_of_any, values, error=refusal)
             return codes
-        numbers = to_numbers(values, self.name, self.origin, nullable=self.nullable)
+        numbers = to_numbers(values, self.name, self.offset, nullable=self.nullable)
         if not self.nullable and not np.isfinite(numbers).all():
             raise NotNumbersError(not_numbers([self.name]))
         return np.clip(numbers, self.low, self.high) if clamp else numbers
 
-    def plain(self, values: NDArray[Any]) -> NDArray[Any]:
+    def as_numeric(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return numbers as they are if they need no encoding, otherwise encoded, not clamped."""
         kind = "?" if np.ma.isMaskedArray(values) else values.dtype.kind
-        if self.categorical or self.counted or kind not in ("biuf" if self.nullable else "biu"):
+        if self.categorical or self.has_offset or kind not in ("biuf" if self.nullable else "biu"):
             return self.encode(values, clamp=False)
         return values.view(np.uint8) if kind == "b" else values
 
@@ -128,11 +128,11 @@ class Column:
 
     def decode(self, numbers: Rows) -> NDArray[Any]:
         """Undo `encode`, `OTHER` and `MISSING` being written out."""
-        if self.dated:
+        if self.is_datetime:
             return self._dates(numbers)
         if self.integral:
             # up: as many are at or below each integer as before
-            return np.ceil(numbers).astype(np.int64) + self.origin
+            return np.ceil(numbers).astype(np.int64) + self.offset
         if not self.categorical:
             return numbers
         names = np.empty(self.n_categories, dtype=object)
@@ -141,16 +141,16 @@ class Column:
         return decoded
 
     @property
-    def counted(self) -> bool:
+    def has_offset(self) -> bool:
         """Whether encoded numbers are counted from somewhere, and not what they mean."""
-        return self.dated or self.origin != 0
+        return self.is_datetime or self.offset != 0
 
-    def text(self, number: float) -> str:
+    def format(self, number: float) -> str:
         """Write out an encoded number or date."""
-        if not self.counted:
+        if not self.has_offset:
             return f"{number:.6g}"
-        if not self.dated:
-            return str(self.origin + int(np.floor(number)))
+        if not self.is_datetime:
+            return str(self.offset + int(np.floor(number)))
         day, time = str(self._dates(np.array([number]))[0]).split("T")
         at = int(np.searchsorted(self.values, number))
         around = self.values[max(at - 1, 0) : at + 1]
@@ -161,29 +161,29 @@ class Column:
         daily = time == "00:00:00.000000" or (sure and not (self.values % DAY).any())
         return day if daily else f"{day} {time.partition('.')[0]}"
 
-    def numbers(self, values: Any) -> Rows:
+    def from_user(self, values: Any) -> Rows:
         """Return numbers or dates that somebody asks about as encoded ones."""
-        if not self.counted:
+        if not self.has_offset:
             return np.asarray(values, dtype=np.float64)
         try:
-            if self.dated:
+            if self.is_datetime:
                 dates = np.asarray(values, dtype="datetime64[us]")
                 return np.where(np.isnat(dates), np.nan, dates.astype(np.float64))
-            return (np.asarray(values, dtype=object) - self.origin).astype(np.float64)
+            return (np.asarray(values, dtype=object) - self.offset).astype(np.float64)
         except (TypeError, ValueError):
-            held = "dates" if self.dated else "whole numbers"
+            held = "dates" if self.is_datetime else "whole numbers"
             raise ValueError(
                 f"Column {self.name} holds {held}, and what is asked of it must be such, too."
             ) from None
 
-    def written(self, numbers: Rows) -> NDArray[Any]:
+    def to_user(self, numbers: Rows) -> NDArray[Any]:
         """Return encoded numbers as what they mean, not rounded to what public values are."""
-        if not self.counted:
+        if not self.has_offset:
             return numbers
         numbers = np.asarray(numbers, dtype=np.float64)
-        if self.dated:
+        if self.is_datetime:
             return self._dates(numbers)
-        return np.ceil(numbers).astype(np.int64) + self.origin
+        return np.ceil(numbers).astype(np.int64) + self.offset
 
     @staticmethod
     def _dates(numbers: Rows) -> NDArray[np.datetime64]:
@@ -222,7 +222,7 @@ def is_missing(value: Any) -> bool:
 def to_numbers(values: NDArray[Any], name: str, origin: int = 0, *, nullable: bool = False) -> Rows:
     """Convert a column to floats, each value on its own; an error quotes no value."""
     refusal = NotNumbersError(not_numbers([name], nullable))
-    numbers: Rows = guarded(_floats, values, origin, error=refusal)
+    numbers: Rows = call_or_raise(_floats, values, origin, error=refusal)
     return numbers
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skpublicdp.data.rows import is_rows
+from skpublicdp.data.streaming import is_streamed
 
 RESHAPE = (
     "Reshape your data with array.reshape(-1, 1) if it has a single feature or "
@@ -55,7 +55,7 @@ def check_container(
         raise ValueError(
             f"{name} must be a table of columns; got a structured array: make a DataFrame of it."
         )
-    if not isinstance(X, type) and not isinstance(X, Iterator) and is_rows(X) and not _calls(X):
+    if not isinstance(X, type) and not isinstance(X, Iterator) and is_streamed(X) and not _calls(X):
         raise ValueError(_streamed(estimator, name))
     shape = _shape(X)
     if not shape:
@@ -75,7 +75,7 @@ def check_container(
         )
 
 
-def height(X: Any) -> int:
+def count_given_rows(X: Any) -> int:
     """Return how many rows something has that has rows, which is public."""
     return int((_shape(X) or (0,))[0])
 
@@ -118,7 +118,7 @@ def _shape(X: Any) -> tuple[int, ...] | None:
 
 def _described(X: Any) -> str:
     if isinstance(X, str | PathLike):
-        return "a text or a path: open files with skpublicdp.data.rows.open_rows"
+        return "a text or a path: open files with skpublicdp.data.open_rows"
     if isinstance(X, dict):
         return "a dict: make a DataFrame of it"
     if isinstance(X, Iterator):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.column import DAY
-from skpublicdp.data.frames import Container
 from skpublicdp.data.reference import reference_sample
+from skpublicdp.data.tables import Container
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 """What frames of described rows may be made by."""

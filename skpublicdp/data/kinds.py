@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.column import Column, is_missing, printed
-from skpublicdp.data.columns import column_names
-from skpublicdp.data.frames import (
+from skpublicdp.data.schema import column_names
+from skpublicdp.data.tables import (
     ANYTHING,
     BOOLEAN,
     CATEGORY,
@@ -121,7 +121,7 @@ def _kind_of_value(value: Any) -> str:
 
 def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
     """Return the kind of a described column, and whether it takes a given kind."""
-    if column.dated:
+    if column.is_datetime:
         return DATE, new_kind == DATE
     if column.categorical:
         return _accepted_as_category(column, new_kind)

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
+from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
-from skpublicdp.guard import ANYTHING, RefusedError, attempt, guarded
 
 UNLABELLED = -1
 """Marks a public row without a label, as in `sklearn.semi_supervised`."""
@@ -28,10 +29,10 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
     """
     text = object if hasattr(labels, "__array__") else str  # lists become arrays of text
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
-        labels = guarded(np.asarray, labels, dtype=object, error=_refusal("O", listed, name))
+        labels = call_or_raise(np.asarray, labels, dtype=object, error=_refusal("O", listed, name))
     refuse_types(labels, "labels, text or whole numbers")
     refusal = _refusal(labels.dtype.kind, listed, name)
-    labels = guarded(check_array, labels, dtype=None, error=refusal, **ANYTHING)
+    labels = call_or_raise(check_array, labels, dtype=None, error=refusal, **NO_CHECKS)
     if labels.shape[1:] == (1,):
         warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
@@ -40,7 +41,7 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
         )
         labels = labels[:, 0]
     check_flat(labels)
-    plain: NDArray[Any] = guarded(_plain_labels, labels, text, error=refusal)
+    plain: NDArray[Any] = call_or_raise(_plain_labels, labels, text, error=refusal)
     return plain
 
 
@@ -182,7 +183,7 @@ def encode_labels(
 
 
 def _declared(classes: Any) -> NDArray[Any]:
-    found, failure = attempt(label_column, classes)
+    found, failure = call_silently(label_column, classes)
     if failure is not None or not len(found):
         raise ValueError(
             "classes must list the labels there may be, at least one, all text or all whole "
@@ -230,13 +231,13 @@ class Targets:
     """
 
     private: NDArray[Any]
-    labelled: NDArray[Any]
-    which: NDArray[np.bool_]
+    public: NDArray[Any]
+    has_target: NDArray[np.bool_]
     classes: NDArray[Any] | None = None
     bounds: tuple[float, float] | None = None
 
 
-class Kind(ABC):
+class TargetReader(ABC):
     """Reads `y` as one kind of thing."""
 
     @abstractmethod
@@ -248,7 +249,7 @@ class Kind(ABC):
         """Return what is to be learned, from parts that `column` read."""
 
     @abstractmethod
-    def seen(self, y: NDArray[Any]) -> NDArray[Any]:
+    def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
         """Return those of a chunk that `targets` has to see before it can read all."""
 
     @abstractmethod
@@ -257,7 +258,7 @@ class Kind(ABC):
 
 
 @dataclass(frozen=True)
-class Labels(Kind):
+class LabelReader(TargetReader):
     """Labels, all of them in `classes` if these are given.
 
     Parameters
@@ -292,10 +293,54 @@ class Labels(Kind):
             )
         return found
 
-    def seen(self, y: NDArray[Any]) -> NDArray[Any]:
+    def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
         """Return the set of labels."""
         return np.unique(y)
 
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
         """Return the codes of labels."""
         return encode_labels(y, [y[:0]], targets.classes)[0]
+
+
+def distinct_targets(kind: TargetReader, y: Any) -> NDArray[Any]:
+    """Return what `kind` has to see of a chunk of `y` before it can read all."""
+    series = _countable(y)
+    return kind.distinct(kind.column(y if series is None else series.unique().to_native()))
+
+
+def encode_targets(kind: TargetReader, y: Any, targets: Targets) -> NDArray[Any]:
+    """Return a chunk of `y` as `targets` has its private part."""
+    if targets.classes is not None and not len(y):
+        return np.empty(0, dtype=np.intp)  # no labels are of no kind
+    series = None if targets.classes is None else _countable(y)
+    if series is None:
+        return kind.encode(kind.column(y), targets)
+    if series.dtype.is_integer() and not series.null_count():
+        return _codes_of_integers(kind, np.asarray(series.to_numpy()), targets)
+    labels = series.unique()
+    codes = kind.encode(kind.column(labels.to_native()), targets)
+    listed = labels.to_list()
+    found = series.replace_strict(listed, codes.tolist(), return_dtype=nw.Int64).to_numpy()
+    return np.asarray(found, dtype=np.intp)
+
+
+def _codes_of_integers(kind: TargetReader, y: NDArray[Any], targets: Targets) -> NDArray[np.intp]:
+    low, high = int(y.min()), int(y.max())
+    if high - low > len(y):
+        return np.asarray(kind.encode(kind.column(y), targets), dtype=np.intp)
+    places = y.astype(np.int64) - low if y.dtype.itemsize < 8 else (y - y.dtype.type(low))
+    places = places.astype(np.intp, copy=False)
+    occur = np.flatnonzero(np.bincount(places))
+    codes = np.zeros(high - low + 1, dtype=np.intp)
+    codes[occur] = kind.encode(kind.column((occur + low).astype(y.dtype)), targets)
+    found: NDArray[np.intp] = np.take(codes, places)
+    return found
+
+
+def _countable(y: Any) -> Any:
+    """Return a series whose library finds equal values much faster than Python does."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if not isinstance(series, nw.Series) or not len(series):
+        return None
+    quick = series.dtype in (nw.String, nw.Boolean) or series.dtype.is_integer()
+    return series if quick else None

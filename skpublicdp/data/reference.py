@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from skpublicdp.data.bounds import limits_of
-from skpublicdp.data.columns import Column, Rows, Schema
+from skpublicdp.data.schema import Column, Rows, Schema
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 
 

@@ -1,7 +1,12 @@
 """Hypothesis classes: public structure, tables and predictions; nothing here knows ε."""
 
 from skpublicdp.hypotheses.axis_aligned import Stumps, Thresholds
-from skpublicdp.hypotheses.base import Cover, Hypothesis, HypothesisClass, PublicSample
+from skpublicdp.hypotheses.base import (
+    Cover,
+    Hypothesis,
+    HypothesisClass,
+    PublicSample,
+)
 from skpublicdp.hypotheses.boxes import Intervals, Rectangles
 from skpublicdp.hypotheses.conjunctions import Conjunctions
 from skpublicdp.hypotheses.finite import FiniteClass, ListedCover, Union

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.hypotheses.base import (
-    Codes,
     Cover,
     HypothesisClass,
     PublicSample,
-    Rows,
-    Table,
     check_binary,
 )
 from skpublicdp.hypotheses.splits import (
@@ -23,6 +19,7 @@ from skpublicdp.hypotheses.splits import (
 )
 from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.mechanisms.families import Family, Leaf, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
 
 class StumpCover(Cover):
@@ -38,7 +35,7 @@ class StumpCover(Cover):
         Where the names are from.
     """
 
-    def __init__(self, splits: Splits, members: NDArray[np.intp], public: PublicSample) -> None:
+    def __init__(self, splits: Splits, members: Codes, public: PublicSample) -> None:
         self.splits = splits
         self.members = members
         self._public = public
@@ -48,11 +45,11 @@ class StumpCover(Cover):
         """Number of hypotheses."""
         return len(self.members)
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Weigh each label above each split: `Splits.tabulate` of order 1."""
         return self.splits.tabulate(X, y, weights, len(self._public.classes), 1)
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the errors of all members as one leaf."""
         split, above, below = self.members.T
         over = table[:, split + 1]  # of a constant: all rows

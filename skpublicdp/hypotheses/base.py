@@ -15,18 +15,15 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp.guarantees import Cuts
 from skpublicdp.mechanisms.families import Family, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
-Rows = NDArray[np.float64]
-Codes = NDArray[np.intp]
-Table = NDArray[np.int64]
-
-CHUNK_ROWS = 1 << 16
+TABULATION_CHUNK_ROWS = 1 << 16
 """Rows tabulated at a time: enough for fast array work, little enough memory per worker."""
 
-REPR_LENGTH = 300
+MAX_REPR_LENGTH = 300
 """Number of characters of a rule that a repr shows; most trees of depth 2 are shorter."""
 
-BLOCK_ERRORS = 1 << 22
+MAX_BLOCK_ERRORS = 1 << 22
 """Error counts held at a time while a table is arranged as a family."""
 
 
@@ -65,7 +62,7 @@ class PublicSample:
         One name per column.
     """
 
-    X: Rows
+    X: Floats
     classes: NDArray[Any]
     feature_names: tuple[str, ...]
 
@@ -74,7 +71,7 @@ class Hypothesis(ABC):
     """A prediction rule, made of public numbers only."""
 
     @abstractmethod
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return the code of the predicted label of each row, shape (n,)."""
 
     @abstractmethod
@@ -86,8 +83,8 @@ class Hypothesis(ABC):
 
     def __repr__(self) -> str:
         line = " ".join(self.rule().split())
-        if len(line) > REPR_LENGTH:
-            line = line[: REPR_LENGTH - 3] + "..."
+        if len(line) > MAX_REPR_LENGTH:
+            line = line[: MAX_REPR_LENGTH - 3] + "..."
         return f"<{type(self).__name__}: {line}>"
 
     def _repr_html_(self) -> str:
@@ -150,7 +147,7 @@ class Cover(ABC):
         """Number of hypotheses, duplicates included."""
 
     @abstractmethod
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Reduce rows to an integer table.
 
         Parameters
@@ -169,7 +166,7 @@ class Cover(ABC):
         """
 
     @abstractmethod
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Arrange a table as the error counts of all members."""
 
     @abstractmethod
@@ -237,7 +234,7 @@ def tabulate(
     y: ArrayLike,
     weights: ArrayLike | None = None,
     n_jobs: int | None = None,
-) -> Table:
+) -> Integers:
     """Tabulate rows in chunks, on several workers; the table is the same whatever their number.
 
     Parameters
@@ -265,16 +262,19 @@ def tabulate(
 
 
 def tabulate_chunks(
-    cover: Cover, X: NDArray[Any], y: Codes, weights: Table, n_jobs: int | None = None
-) -> Table:
+    cover: Cover, X: NDArray[Any], y: Codes, weights: Integers, n_jobs: int | None = None
+) -> Integers:
     """Tabulate rows of any kind that the cover knows, as `tabulate` does."""
-    chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, max(len(X), 1), CHUNK_ROWS)]
+    chunks = [
+        slice(start, start + TABULATION_CHUNK_ROWS)
+        for start in range(0, max(len(X), 1), TABULATION_CHUNK_ROWS)
+    ]
     if len(chunks) == 1:
         return cover.tabulate(X, y, weights)
     tables = Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(
         delayed(cover.tabulate)(X[chunk], y[chunk], weights[chunk]) for chunk in chunks
     )
-    total: Table = next(tables)
+    total: Integers = next(tables)
     for table in tables:
         total = total + table
     return total

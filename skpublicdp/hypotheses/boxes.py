@@ -6,25 +6,22 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function
 from skpublicdp.hypotheses.base import (
-    BLOCK_ERRORS,
-    Codes,
+    MAX_BLOCK_ERRORS,
     Cover,
     Hypothesis,
     HypothesisClass,
     PublicSample,
-    Rows,
-    Table,
     check_binary,
 )
 from skpublicdp.hypotheses.splits import cuts_of, quantile_thresholds, shown
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
-LARGEST = 1 << 30
+MAX_BOXES = 1 << 30
 """More boxes are refused: each is one number to weigh."""
 
 
@@ -33,7 +30,7 @@ class Box(Hypothesis):
 
     Parameters
     ----------
-    grid : Grid
+    grid : BoxGrid
         Features and their cuts.
     low, high : tuple of int
         First cell inside and first cell beyond, for each feature.
@@ -42,7 +39,7 @@ class Box(Hypothesis):
     """
 
     def __init__(
-        self, grid: Grid, low: tuple[int, ...], high: tuple[int, ...], public: PublicSample
+        self, grid: BoxGrid, low: tuple[int, ...], high: tuple[int, ...], public: PublicSample
     ) -> None:
         self.grid = grid
         self.low = low
@@ -51,7 +48,7 @@ class Box(Hypothesis):
         self._names = [public.feature_names[feature] for feature in grid.features]
         self._labels = str(public.classes[0]), str(public.classes[-1])
 
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return the code of each row."""
         cells = self.grid.cells(X)
         low, high = np.array(self.low)[:, None], np.array(self.high)[:, None]
@@ -71,14 +68,14 @@ class Box(Hypothesis):
         return f"if {condition}:\n    predict {inside}\nelse:\n    predict {outside}"
 
 
-def _between(name: str, cuts: NDArray[np.float64], low: int, high: int) -> str:
+def _between(name: str, cuts: Floats, low: int, high: int) -> str:
     lower = f"{shown(cuts[low - 1], name)} < {name}" if low > 0 else ""
     if high > len(cuts):
         return lower and f"{name} > {shown(cuts[low - 1], name)}"
     return f"{lower or name} <= {shown(cuts[high - 1], name)}"
 
 
-class Grid:
+class BoxGrid:
     """Cells between the cuts of some features.
 
     Parameters
@@ -89,12 +86,12 @@ class Grid:
         Increasing cuts of each; cell i holds the values above cut i - 1 and up to cut i.
     """
 
-    def __init__(self, features: Sequence[int], cuts: Sequence[NDArray[np.float64]]) -> None:
+    def __init__(self, features: Sequence[int], cuts: Sequence[Floats]) -> None:
         self.features = tuple(features)
         self.cuts = tuple(cuts)
         self.shape = tuple(len(cut) + 1 for cut in self.cuts)
 
-    def cells(self, X: Rows) -> Codes:
+    def cells(self, X: Floats) -> Codes:
         """Return the cell of each row, shape (n_features, n); scoring and predicting come here."""
         axes = zip(self.features, self.cuts, strict=True)
         cells = [np.searchsorted(cuts, X[:, feature], side="left") for feature, cuts in axes]
@@ -106,13 +103,13 @@ class BoxCover(Cover):
 
     Parameters
     ----------
-    grid : Grid
+    grid : BoxGrid
         Features and their cuts.
     public : PublicSample
         Where the names are from.
     """
 
-    def __init__(self, grid: Grid, public: PublicSample) -> None:
+    def __init__(self, grid: BoxGrid, public: PublicSample) -> None:
         self.grid = grid
         self._public = public
         # all intervals of whole cells, [low, high), along each axis
@@ -123,14 +120,14 @@ class BoxCover(Cover):
         """Number of boxes, a Python int."""
         return 1 + math.prod(len(low) for low, _ in self._pairs)
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Weigh each label in each cell, shape (n_classes, *cells)."""
         shape = (len(self._public.classes), *self.grid.shape)
         index = np.ravel_multi_index((y, *self.grid.cells(X)), shape)
         table = np.bincount(index, weights, math.prod(shape))
         return table.astype(np.int64).reshape(shape)
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the boxes as choices of an interval per feature."""
         # inside a box the first label errs, outside the last one does; a lone label never errs
         gain = table[0] - table[-1]
@@ -149,7 +146,7 @@ class BoxCover(Cover):
                 family = Choice(family)
             return family
 
-        step = max(1, BLOCK_ERRORS * len(low) // self.size)
+        step = max(1, MAX_BLOCK_ERRORS * len(low) // self.size)
         boxes = Choice(Lazy(len(low), build, step))
         return OneOf([boxes, Leaf(np.array([empty], dtype=np.int64))])
 
@@ -211,13 +208,13 @@ class Rectangles(HypothesisClass):
             raise ValueError(f"features must be column numbers below {n_features}; got {features}.")
         cuts = [quantile_thresholds(public.X[:, feature], alpha) for feature in features]
         size = math.prod((len(cut) + 1) * (len(cut) + 2) // 2 for cut in cuts)
-        if len(features) > 3 or size > LARGEST:
+        if len(features) > 3 or size > MAX_BOXES:
             raise CoverSizeError(
                 f"Boxes over {len(features)} features number {size:.1e}, and three features and "
-                f"{LARGEST:.1e} boxes are allowed; name two or three features, raise alpha, or use "
-                "Conjunctions() or DecisionTrees()."
+                f"{MAX_BOXES:.1e} boxes are allowed; name two or three features, raise alpha, or "
+                "use Conjunctions() or DecisionTrees()."
             )
-        cover = BoxCover(Grid(features, cuts), public)
+        cover = BoxCover(BoxGrid(features, cuts), public)
         cover.cuts = cuts_of(public, alpha, features, 2 * len(features))
         cover.radius = cover.cuts.radius
         return cover

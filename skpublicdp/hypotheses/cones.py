@@ -6,95 +6,20 @@ import itertools
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from skpublicdp.hypotheses.base import Codes, Cover, PublicSample, Rows, Table
+from skpublicdp.hypotheses.base import (
+    Cover,
+    PublicSample,
+)
+from skpublicdp.hypotheses.halfspace_sets import AffineHull, HalfspaceSet
+from skpublicdp.hypotheses.pivots import Rays
 from skpublicdp.hypotheses.polytopes import Polytope
-from skpublicdp.hypotheses.pools import AffineHull, Pool
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
-BLOCK_ROWS = 1 << 12
+CONE_BLOCK_ROWS = 1 << 12
 """Rows counted at a time."""
-
-
-class Rays:
-    """Half-lines from a public point, or half-planes from the line through two, by their angle.
-
-    Parameters
-    ----------
-    points : ndarray of float64, shape (m, 2) or (m, 3)
-        Distinct public points. Each one off the pivot has a ray, and the opposite of it.
-    pivot : tuple of int
-        Positions of one point in the plane, of two in space.
-
-    Attributes
-    ----------
-    lines : ndarray of float64, shape (n_lines,)
-        The distinct lines (planes), by increasing angle. Ray i lies on line ``i % n_lines``, and
-        ray ``i + n_lines`` is opposite to ray i.
-    """
-
-    def __init__(self, points: Rows, pivot: tuple[int, ...]) -> None:
-        self._start = points[pivot[0]]
-        self._span = points[pivot[-1]] - self._start
-        # the longest side of a span is that along which rows are projected
-        self._axes = np.argsort(np.abs(self._span), kind="stable")
-        keys, _ = self._keys(np.ascontiguousarray(points.T))
-        self.lines = np.unique(keys[~np.isnan(keys)])
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def _keys(self, columns: Rows) -> tuple[Rows, NDArray[np.bool_]]:
-        """Return minus the cotangent of each row's angle and whether the angle is at least π."""
-        start, span = self._start, self._span
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            if len(columns) == 2:
-                u, v = columns[0] - start[0], columns[1] - start[1]
-            else:
-                first, second, along = self._axes
-                shift = columns[along] - start[along]
-                u = span[along] * (columns[first] - start[first]) - span[first] * shift
-                v = span[along] * (columns[second] - start[second]) - span[second] * shift
-            keys = -(u / v)
-        level = (v == 0) & (u != 0)
-        keys[level] = -np.inf
-        return keys, (v < 0) | (level & (u < 0))
-
-    def codes(self, columns: Rows) -> Codes:
-        """Return where rows are: on ray i at 2i + 1, between rays at even codes, at the pivot last.
-
-        Each row is coded on its own, by elementwise operations in fixed order; scoring and
-        predicting both come here. Rows on a ray have the very key of its point if features are
-        integers, whose products and differences are exact.
-        """
-        keys, second = self._keys(columns)
-        below = np.searchsorted(self.lines, keys)
-        on = self.lines.take(below, mode="clip") == keys
-        codes = (2 * len(self) * second + 2 * below + on) % (4 * len(self))
-        codes[np.isnan(keys)] = 4 * len(self)
-        return np.asarray(codes, dtype=np.intp)
-
-    def within(self, codes: Codes, ray: int, width: int) -> NDArray[np.bool_]:
-        """Tell which codes are from one ray to another, both included, or at the pivot."""
-        turned = (codes - (2 * ray + 1)) % (4 * len(self))
-        return np.asarray((turned <= 2 * width) | (codes == 4 * len(self)))
-
-    def halfspace(self, ray: int) -> tuple[NDArray[np.float64], float]:
-        """Return normal and offset of the half turn that begins at a ray."""
-        key = self.lines[ray % len(self)]
-        u, v = (0.0, 1.0) if np.isinf(key) else (-1.0, -key)
-        if ray % (2 * len(self)) >= len(self):
-            u, v = -u, -v
-        if len(self._start) == 2:
-            normal = np.array([u, v])
-        else:
-            first, second, along = self._axes
-            normal = np.empty(3)
-            normal[[first, second]] = u * self._span[along], v * self._span[along]
-            normal[along] = -u * self._span[first] - v * self._span[second]
-        return normal, float(normal @ self._start)
 
 
 class Cone(Polytope):
@@ -102,7 +27,7 @@ class Cone(Polytope):
 
     Parameters
     ----------
-    flat : Pool
+    flat : HalfspaceSet
         The affine hull of the public points.
     turns : sequence of (Rays, int, int)
         For each the ray where it begins and how many rays further it ends, at most half a turn.
@@ -114,9 +39,9 @@ class Cone(Polytope):
 
     def __init__(
         self,
-        flat: Pool,
+        flat: HalfspaceSet,
         turns: list[tuple[Rays, int, int]],
-        axes: NDArray[np.intp],
+        axes: Codes,
         public: PublicSample,
     ) -> None:
         normals, offsets = [], []
@@ -129,12 +54,12 @@ class Cone(Polytope):
                 normal[axes] = within
                 normals.append(normal / np.abs(normal).max())
                 offsets.append(offset / np.abs(normal).max())
-        super().__init__(flat, Pool(np.array(normals), np.array(offsets)), 0, public)
+        super().__init__(flat, HalfspaceSet(np.array(normals), np.array(offsets)), 0, public)
         self._flat = flat
         self._turns = turns
         self._axes = axes
 
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return the code of each row, by the arithmetic that scored it."""
         inside = self._flat.contains(X).all(axis=0)
         columns = np.ascontiguousarray(X[:, self._axes].T)
@@ -194,7 +119,7 @@ class ConeCover(Cover):
         return 2 + len(self._spots) * self._n_caps * 2 * self._most_lines**2
 
     def _half_turns(
-        self, points: Rows, apex: int, pivots: list[tuple[int, ...]]
+        self, points: Floats, apex: int, pivots: list[tuple[int, ...]]
     ) -> list[tuple[int, int]]:
         """List (rays, ray) of both sides of each plane through a point and two others, once."""
         found = []
@@ -210,7 +135,7 @@ class ConeCover(Cover):
                     found += [(index, line), (index, line + len(rays))]
         return found
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Weigh what it costs that a row is inside, by its place among the rays.
 
         Rows of the first label cost their weight outside, all others inside. The table has the
@@ -224,13 +149,13 @@ class ConeCover(Cover):
         inside = np.flatnonzero(self._hull.flat.contains(X).all(axis=0))
         table[1] = cost[inside].sum()
         places = table[2:].reshape(-1, width, self._n_caps)  # a row's costs lie side by side
-        for start in range(0, len(inside), BLOCK_ROWS):
-            chosen = inside[start : start + BLOCK_ROWS]
+        for start in range(0, len(inside), CONE_BLOCK_ROWS):
+            chosen = inside[start : start + CONE_BLOCK_ROWS]
             columns = np.ascontiguousarray(X[chosen][:, self._hull.axes].T)
             self._add(places, columns, cost[chosen])
         return table
 
-    def _add(self, places: Table, columns: Rows, cost: Table) -> None:
+    def _add(self, places: Integers, columns: Floats, cost: Integers) -> None:
         """Add the costs of some rows, place by place."""
         rows = np.arange(columns.shape[1])
         codes = [rays.codes(columns) for rays in self._rays]
@@ -248,7 +173,7 @@ class ConeCover(Cover):
                 places[spot] += coo_array((cost, (place, rows)), shape=shape).tocsr() @ met
                 spot += 1
 
-    def _half(self, codes: Codes, index: int, ray: int) -> Table:
+    def _half(self, codes: Codes, index: int, ray: int) -> Integers:
         """Tell, as integers, which codes are within half a turn."""
         rays = self._rays[index]
         return rays.within(codes, ray, len(rays)).astype(np.int64)
@@ -257,7 +182,7 @@ class ConeCover(Cover):
         """Return one of the halfspaces at an apex; where there are fewer they come again."""
         return self._caps[apex][cap % len(self._caps[apex])]
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the errors: the empty set and the hull, then for each apex and rays one leaf."""
         places = table[2:].reshape(len(self._spots), -1, self._n_caps)
         few = Leaf(np.array([table[0], table[0] + table[1]]))
@@ -272,7 +197,7 @@ class ConeCover(Cover):
         ray, width = np.divmod(np.arange(2 * self._most_lines**2), self._most_lines)
         return ray % (2 * n_lines), 1 + width % n_lines
 
-    def _costs(self, places: Table, spot: int) -> Table:
+    def _costs(self, places: Integers, spot: int) -> Integers:
         """Return what the members of a spot cost beyond the empty set, turns by halfspaces."""
         n_lines = len(self._rays[self._spots[spot][1]])
         around = places[spot, : 4 * n_lines]
@@ -286,7 +211,7 @@ class ConeCover(Cover):
         """Return the member that a path of `family` names."""
         option, place = path
         if option == 0:
-            nothing = Pool(np.empty((0, self._public.X.shape[1])), np.empty(0))
+            nothing = HalfspaceSet(np.empty((0, self._public.X.shape[1])), np.empty(0))
             if place == 0:
                 return Polytope(nothing, nothing, len(self._public.classes) - 1, self._public)
             return Polytope(self._hull.flat, nothing, 0, self._public)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.guarantees import growth_function
 from skpublicdp.hypotheses.base import (
-    BLOCK_ERRORS,
-    Codes,
+    MAX_BLOCK_ERRORS,
     Cover,
     Hypothesis,
     HypothesisClass,
     PublicSample,
-    Rows,
-    Table,
     check_binary,
 )
 from skpublicdp.hypotheses.splits import (
@@ -26,6 +22,7 @@ from skpublicdp.hypotheses.splits import (
     stump_growth,
 )
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
 
 class Conjunction(Hypothesis):
@@ -53,7 +50,7 @@ class Conjunction(Hypothesis):
         self._labels = [str(public.classes[code]) for code in self._codes]
         self._names = public.feature_names
 
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return the code of each row."""
         sides = self.splits.above(X) == 1
         holds = (sides == np.array(self.above, dtype=bool)[:, None]).all(axis=0)
@@ -89,7 +86,7 @@ class ConjunctionCover(Cover):
     """
 
     def __init__(
-        self, splits: Splits, literals: int, prior: NDArray[np.int64], public: PublicSample
+        self, splits: Splits, literals: int, prior: Integers, public: PublicSample
     ) -> None:
         self.splits = splits
         self.literals = literals if len(splits) else 0
@@ -102,11 +99,11 @@ class ConjunctionCover(Cover):
         conjunctions: int = (2 * len(self.splits)) ** self.literals if self.literals else 0
         return conjunctions + 2
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Weigh each label above single splits, pairs or triples: `Splits.tabulate`."""
         return self.splits.tabulate(X, y, weights, len(self._public.classes), self.literals)
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the conjunctions as nested choices of a literal."""
         # where a rule holds the first label errs, elsewhere the last one; a lone label never errs
         gain = table[0] - table[-1]
@@ -120,10 +117,10 @@ class ConjunctionCover(Cover):
             return self._rest(positive, _literals(gain, 0)[start:stop], self.literals - 1)
 
         n_literals = 2 * len(self.splits)
-        step = max(1, BLOCK_ERRORS // n_literals ** (self.literals - 1))
+        step = max(1, MAX_BLOCK_ERRORS // n_literals ** (self.literals - 1))
         return OneOf([Choice(Lazy(n_literals, build, step), self._prior), constants])
 
-    def _rest(self, positive: int, gain: Table, literals: int) -> Family:
+    def _rest(self, positive: int, gain: Integers, literals: int) -> Family:
         """Arrange (*batch, *literals * (splits + 1,)) gains as choices of that many literals."""
         if literals == 0:
             return Leaf(positive + gain[..., None])
@@ -203,7 +200,7 @@ class Conjunctions(HypothesisClass):
         return growth_function(parts, int(self.max_literals)) + 1
 
 
-def _literals(gain: Table, axis: int) -> NDArray[np.int64]:
+def _literals(gain: Integers, axis: int) -> Integers:
     """Turn an axis of splits, the always-true one first, into one of literals: above, below."""
     whole, above = np.split(gain, [1], axis=axis)
     return np.concatenate([above, whole - above], axis=axis)

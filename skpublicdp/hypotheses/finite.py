@@ -8,25 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.coupling import couples_rows
 from skpublicdp.guarantees import Cuts, growth_function
-from skpublicdp.guard import guarded
 from skpublicdp.hypotheses.base import (
-    Codes,
     Cover,
     Hypothesis,
     HypothesisClass,
     PublicSample,
-    Rows,
-    Table,
     check_count,
 )
 from skpublicdp.mechanisms.families import Family, Leaf, OneOf, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
-MAX_TRIED = 100
+MAX_TESTED_ROWS = 100
 """Maximum number of public rows on which each model is tried, a matter of time."""
 
-NEARLY_EQUAL = 1 << 10
+MASS_RESOLUTION = 1 << 10
 """Masses of many classes are equal up to one part in so many."""
 
 
@@ -47,11 +45,11 @@ class ListedCover(Cover):
         """Number of hypotheses."""
         return len(self.hypotheses)
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the errors of each hypothesis, shape (size,)."""
         return np.array([weights[h.predict(X) != y].sum() for h in self.hypotheses], dtype=np.int64)
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the errors as one leaf."""
         return Leaf(table)
 
@@ -61,7 +59,7 @@ class ListedCover(Cover):
         return member
 
 
-class Model(Hypothesis):
+class ClassifierHypothesis(Hypothesis):
     """A fitted classifier as a hypothesis; of what it says only its predictions are heard.
 
     Parameters
@@ -76,7 +74,7 @@ class Model(Hypothesis):
         self.model = model
         self._codes = np.searchsorted(public.classes, model.classes_)
 
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return the code of the model's label for each row."""
         if not len(X):  # scikit-learn's models refuse to predict nothing
             return np.zeros(0, dtype=np.intp)
@@ -84,10 +82,10 @@ class Model(Hypothesis):
             f"models must predict any finite row; {type(self.model).__name__} could not, and "
             "what it says is withheld."
         )
-        codes: Codes = guarded(self._predicted, X, error=refusal)  # it may quote private rows
+        codes: Codes = call_or_raise(self._predicted, X, error=refusal)  # it may quote private rows
         return codes
 
-    def _predicted(self, X: Rows) -> Codes:
+    def _predicted(self, X: Floats) -> Codes:
         position = np.searchsorted(self.model.classes_, self.model.predict(X))
         return np.asarray(self._codes[position], dtype=np.intp)
 
@@ -165,8 +163,8 @@ class FiniteClass(HypothesisClass):
                     f"models must be fitted classifiers of the labels {public.classes.tolist()}; "
                     f"{type(model).__name__} is not fitted or has other labels."
                 )
-        cover = ListedCover([Model(model, public) for model in self.models])
-        rows = public.X[:MAX_TRIED]
+        cover = ListedCover([ClassifierHypothesis(model, public) for model in self.models])
+        rows = public.X[:MAX_TESTED_ROWS]
         for rule, model in zip(cover.hypotheses, self.models, strict=True):
             if couples_rows(rule.predict, rows, len(rows), np.ndarray.__getitem__, alone=2):
                 raise ValueError(
@@ -244,11 +242,11 @@ class UnionCover(Cover):
         """Number of members of all covers, a Python int."""
         return sum(cover.size for cover in self.covers)
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the tables of all covers end to end, shape (entries,)."""
         return np.concatenate([cover.tabulate(X, y, weights).ravel() for cover in self.covers])
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return a choice of a cover, then of a member of it."""
         ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
         tables = zip(self.covers, np.split(table, ends), self._shapes, strict=True)
@@ -259,7 +257,7 @@ class UnionCover(Cover):
         ]
         common = math.lcm(*masses)
         if common > max(masses) << 128:  # that of many may have hundreds of digits
-            common = NEARLY_EQUAL * max(masses)
+            common = MASS_RESOLUTION * max(masses)
         return OneOf(families, [common // mass for mass in masses])
 
     def hypothesis(self, path: Path) -> Hypothesis:

@@ -11,30 +11,28 @@ from numpy.typing import NDArray
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function
 from skpublicdp.hypotheses.base import (
-    Codes,
     Cover,
     Hypothesis,
     HypothesisClass,
     PublicSample,
-    Rows,
-    Table,
     check_binary,
     check_count,
 )
-from skpublicdp.hypotheses.pencils import Pencils
+from skpublicdp.hypotheses.pivots import RotatingHyperplanes
 from skpublicdp.hypotheses.sweeps import (
-    Directions,
+    ParallelHyperplanes,
     Sweeps,
     directions_around,
     draw_directions,
     pattern_words,
 )
 from skpublicdp.mechanisms.families import Family, Leaf, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
-EXACT_POINTS = {1: 1000, 2: 1000, 3: 60}
+MAX_EXACT_POINTS = {1: 1000, 2: 1000, 3: 60}
 """The most distinct public points, by number of features, of an automatic exact cover."""
 
-EXACT_MEMBERS = 1 << 24
+MAX_EXACT_MEMBERS = 1 << 24
 """An exact cover of more members, duplicates included, is refused."""
 
 
@@ -66,7 +64,7 @@ class Halfspace(Hypothesis):
         self,
         sweep: Sweeps,
         positive: NDArray[np.bool_],
-        normal: NDArray[np.float64],
+        normal: Floats,
         offset: float,
         public: PublicSample,
     ) -> None:
@@ -78,7 +76,7 @@ class Halfspace(Hypothesis):
         self._names = public.feature_names
         self._labels = [str(label) for label in public.classes]
 
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return 1 for rows of the positive side, by the arithmetic that scored them."""
         return self._positive[self._sweep.codes(X.T, 0)]
 
@@ -91,7 +89,7 @@ class Halfspace(Hypothesis):
         coefficients = (sign * self.normal[features]).tolist()
         threshold = sign * self.offset + 0.0  # not -0
         shown = f"{threshold:.6g}"
-        exact = isinstance(self._sweep, Directions) and all(
+        exact = isinstance(self._sweep, ParallelHyperplanes) and all(
             float(f"{number:.6g}") == number for number in (*coefficients, threshold)
         )
         above, below = self._labels[::-1] if sign > 0 else self._labels
@@ -106,7 +104,7 @@ class Halfspace(Hypothesis):
         )
 
 
-def weighted_sum(weights: NDArray[np.float64], names: Sequence[str]) -> str:
+def weighted_sum(weights: Floats, names: Sequence[str]) -> str:
     """Return `2·age - income`, with six digits."""
     terms: list[str] = []
     for weight, name in zip(weights.tolist(), names, strict=True):
@@ -130,7 +128,7 @@ class HalfspaceCover(Cover):
         Where the names are from.
     """
 
-    def __init__(self, sweeps: Sweeps, points: Rows, public: PublicSample) -> None:
+    def __init__(self, sweeps: Sweeps, points: Floats, public: PublicSample) -> None:
         self.sweeps = sweeps
         self._public = public
         constants = np.array([0, pattern_words(len(points)).sum()])
@@ -143,11 +141,11 @@ class HalfspaceCover(Cover):
         """Number of hypotheses."""
         return len(self._members) + len(self._public.classes)
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Weigh each code of each sweep: the table of `Sweeps.tabulate`."""
         return self.sweeps.tabulate(X, y, weights, len(self._public.classes))
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the errors as one leaf: the first class where positive, the second elsewhere."""
         n_classes = len(table)
         seconds = table[1:].sum(axis=0)
@@ -176,7 +174,7 @@ class DirectionsCover(HalfspaceCover):
     Parameters
     ----------
     weights : ndarray of float64, shape (n_directions, n_features)
-        Directions.
+        ParallelHyperplanes.
     points : ndarray of float64, shape (m, n_features)
         Distinct public points.
     public : PublicSample
@@ -189,14 +187,16 @@ class DirectionsCover(HalfspaceCover):
 
     def __init__(
         self,
-        weights: NDArray[np.float64],
-        points: Rows,
+        weights: Floats,
+        points: Floats,
         public: PublicSample,
         settings: Halfspaces,
         alpha: float,
     ) -> None:
         spacing = max(alpha, 1 / (settings.thresholds + 1))
-        sweeps = Directions.at_quantiles(weights, public.X, spacing, int(settings.thresholds))
+        sweeps = ParallelHyperplanes.at_quantiles(
+            weights, public.X, spacing, int(settings.thresholds)
+        )
         super().__init__(sweeps, points, public)
         self._points = points
         self._settings = settings
@@ -288,23 +288,23 @@ class Halfspaces(HypothesisClass):
         n_features = points.shape[1]
         if len(public.classes) == 1:
             return _exact(_unmoved(n_features), points, public)
-        fits = len(points) <= EXACT_POINTS.get(n_features, 0)
+        fits = len(points) <= MAX_EXACT_POINTS.get(n_features, 0)
         if self.cover == "directions" or (self.cover == "auto" and not fits):
             weights = draw_directions(public.X, int(self.directions))
             return DirectionsCover(weights, points, public, self, alpha)
         if n_features == 1 or len(points) == 1:
-            sweeps: Sweeps = Directions.at_quantiles(
+            sweeps: Sweeps = ParallelHyperplanes.at_quantiles(
                 np.eye(1, n_features), points, spacing=0, most=len(points)
             )
             return _exact(sweeps, points, public)
         n_members = 2 * len(points) ** 2 if n_features == 2 else 4 * len(points) ** 3
-        if n_members > EXACT_MEMBERS:
+        if n_members > MAX_EXACT_MEMBERS:
             raise CoverSizeError(
                 f"{len(points)} distinct public points in {n_features} dimensions need an exact "
-                f"cover of {n_members:.2g} halfspaces and {EXACT_MEMBERS:.2g} are allowed; "
+                f"cover of {n_members:.2g} halfspaces and {MAX_EXACT_MEMBERS:.2g} are allowed; "
                 'give fewer public rows or use cover="directions".'
             )
-        return _exact(Pencils(points), points, public)
+        return _exact(RotatingHyperplanes(points), points, public)
 
     def growth(self, m: int, n_features: int) -> int:
         """Count the labelings of m rows: VC dimension n_features + 1, exact (Cover 1965)."""
@@ -326,7 +326,7 @@ class Halfspaces(HypothesisClass):
             )
 
 
-def _exact(sweeps: Sweeps, points: Rows, public: PublicSample) -> HalfspaceCover:
+def _exact(sweeps: Sweeps, points: Floats, public: PublicSample) -> HalfspaceCover:
     """Return a cover of all dichotomies of the public points."""
     cover = HalfspaceCover(sweeps, points, public)
     cover.radius = 0.0
@@ -340,6 +340,6 @@ def constant(code: int, public: PublicSample) -> Halfspace:
     return Halfspace(single, np.array([bool(code)]), single.weights[0], offset, public)
 
 
-def _unmoved(n_features: int) -> Directions:
+def _unmoved(n_features: int) -> ParallelHyperplanes:
     """Return a sweep without thresholds: one bin with all rows."""
-    return Directions(np.zeros((1, n_features)), [np.empty(0)])
+    return ParallelHyperplanes(np.zeros((1, n_features)), [np.empty(0)])

@@ -10,34 +10,32 @@ from numpy.typing import NDArray
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees.mixed import SUPPORTS
 from skpublicdp.hypotheses.base import (
-    Codes,
     Cover,
     Hypothesis,
     HypothesisClass,
     PublicSample,
-    Rows,
-    Table,
     check_binary,
     check_count,
 )
 from skpublicdp.hypotheses.cones import ConeCover
-from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table
-from skpublicdp.hypotheses.polytopes import Polytope
-from skpublicdp.hypotheses.pools import (
-    PAPER_FEATURES,
+from skpublicdp.hypotheses.contingency import MAX_TABLE_BYTES, contingency_bytes, contingency_table
+from skpublicdp.hypotheses.halfspace_sets import (
+    MAX_SUPPORTED_DIMENSIONS,
     AffineHull,
-    Pool,
-    drawn_pool,
+    HalfspaceSet,
+    all_supported_halfspaces,
+    halfspaces_near,
     joined,
+    n_supported_halfspaces,
     net_size,
-    paper_pool,
-    paper_size,
-    pool_around,
-    spread_pool,
+    random_halfspaces,
+    random_supported_halfspaces,
 )
+from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.mechanisms.families import Family, Leaf, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
-MEMBERS = 1 << 24
+MAX_INTERSECTIONS = 1 << 24
 """A cover of more members is refused."""
 
 
@@ -49,9 +47,9 @@ class IntersectionCover(Cover):
 
     Parameters
     ----------
-    pool : Pool
+    pool : HalfspaceSet
         Halfspaces to intersect.
-    flat : Pool or None
+    flat : HalfspaceSet or None
         Halfspaces that are part of every intersection, also of that of no halfspace: the affine
         hull of the public points. ``None`` where there are no points.
     most : int
@@ -66,8 +64,8 @@ class IntersectionCover(Cover):
 
     def __init__(
         self,
-        pool: Pool,
-        flat: Pool | None,
+        pool: HalfspaceSet,
+        flat: HalfspaceSet | None,
         most: int,
         public: PublicSample,
         rounds: int | str = 1,
@@ -87,13 +85,13 @@ class IntersectionCover(Cover):
         """Number of hypotheses."""
         return 1 + sum(self._counts)
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Weigh each label in the flat, and in each halfspace, pair or triple within it.
 
-        The table of `joint_table`; the flat is the first predicate.
+        The table of `contingency_table`; the flat is the first predicate.
         """
 
-        def met(chunk: Rows, out: NDArray[np.float32]) -> None:
+        def met(chunk: Floats, out: NDArray[np.float32]) -> None:
             if self._flat is not None:
                 out[0] = self._flat.contains(chunk).all(axis=0)
                 self.pool.contains(chunk, out[1:])
@@ -101,9 +99,9 @@ class IntersectionCover(Cover):
 
         n_predicates = 0 if self._flat is None else len(self.pool) + 1
         n_classes = len(self._public.classes)
-        return joint_table(met, n_predicates, X, y, weights, n_classes, max(self._most, 1))
+        return contingency_table(met, n_predicates, X, y, weights, n_classes, max(self._most, 1))
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the errors as one leaf: the first class inside, the second outside."""
         order = table.ndim - 1
         outside = int(table[:-1].sum(axis=0)[(0,) * order])
@@ -139,14 +137,14 @@ class IntersectionCover(Cover):
             return self
         size = len(self.pool)
         near = size * len(sides) // self._most
-        pool = pool_around(sides, self._public.X, near, step)
+        pool = halfspaces_near(sides, self._public.X, near, step)
         rest = np.arange(size - near) * size // max(size - near, 1)
         return IntersectionCover(
             joined(pool, self.pool[rest]), self._flat, self._most, self._public, self.rounds
         )
 
 
-def _distinct(sums: Table) -> Table:
+def _distinct(sums: Integers) -> Integers:
     """Return the entries whose indices increase, in lexicographic order."""
     if sums.ndim == 1:
         return sums
@@ -158,7 +156,7 @@ def _distinct(sums: Table) -> Table:
     return np.concatenate(parts)
 
 
-def unrank(index: int, n: int, size: int) -> NDArray[np.intp]:
+def unrank(index: int, n: int, size: int) -> Codes:
     """Return the subset of range(n) at an index of the lexicographic order of its size."""
     chosen = []
     first = 0
@@ -262,7 +260,7 @@ class HalfspaceIntersections(HypothesisClass):
         # zeros of either sign are one value
         points, rows = np.unique(public.X + 0.0, axis=0, return_inverse=True)
         if len(public.classes) == 1 or not len(points):
-            nothing = Pool(np.empty((0, n_features)), np.empty(0))
+            nothing = HalfspaceSet(np.empty((0, n_features)), np.empty(0))
             return IntersectionCover(nothing, None, 0, public, whole=True)
         hull = AffineHull(points)
         n_dimensions = len(hull.axes)
@@ -270,16 +268,16 @@ class HalfspaceIntersections(HypothesisClass):
             return self._theorem(hull, public)
         default = min(2, n_features)
         most = default if self.max_intersections is None else int(self.max_intersections)
-        allowed = largest_pool(most)
+        allowed = max_pool_size(most)
         most_wanted = min(int(self.max_halfspaces), allowed)
         wanted = min(net_size(alpha, n_dimensions), most_wanted)
         rounds = "auto" if most < 3 else 1  # triples take too long to count them again
-        size = paper_size(len(points), n_dimensions)
-        if self.pool == "auto" and n_dimensions > PAPER_FEATURES and most_wanted >= 2:
-            pool = spread_pool(points, wanted, alpha)
+        size = n_supported_halfspaces(len(points), n_dimensions)
+        if self.pool == "auto" and n_dimensions > MAX_SUPPORTED_DIMENSIONS and most_wanted >= 2:
+            pool = random_halfspaces(points, wanted, alpha)
             return IntersectionCover(pool, hull.flat, most, public, rounds)
         if self.pool == "auto" and size > wanted >= 2:
-            pool = drawn_pool(hull, np.sort(rows, axis=None), wanted)
+            pool = random_supported_halfspaces(hull, np.sort(rows, axis=None), wanted)
             return IntersectionCover(pool, hull.flat, most, public, rounds)
         if size > allowed:
             raise CoverSizeError(
@@ -288,24 +286,29 @@ class HalfspaceIntersections(HypothesisClass):
                 'give fewer public rows or use pool="auto" and max_intersections=None.'
             )
         whole = most >= n_dimensions
-        return IntersectionCover(paper_pool(hull), hull.flat, most, public, whole=whole)
+        return IntersectionCover(
+            all_supported_halfspaces(hull), hull.flat, most, public, whole=whole
+        )
 
     def _theorem(self, hull: AffineHull, public: PublicSample) -> IntersectionCover | ConeCover:
         """Build the family with as many intersections as dimensions."""
         m, d = hull.coordinates.shape
-        if not most_supports(d):
+        if not max_support_points(d):
             raise CoverSizeError(
                 f'pool="paper" needs public rows of at most {max(SUPPORTS)} dimensions, as they '
                 f'support too many polytopes otherwise; got {d}: use pool="auto".'
             )
-        if m > most_supports(d):
+        if m > max_support_points(d):
             raise CoverSizeError(
                 f"{m} distinct public points in {d} dimensions support too many polytopes and "
-                f"{most_supports(d)} points are allowed; give fewer public rows, chosen at random."
+                f"{max_support_points(d)} points are allowed; give fewer public rows, chosen at "
+                "random."
             )
         if d in (2, 3):
             return ConeCover(hull, public)
-        return IntersectionCover(paper_pool(hull, max(d, 1)), hull.flat, d, public, whole=True)
+        return IntersectionCover(
+            all_supported_halfspaces(hull, max(d, 1)), hull.flat, d, public, whole=True
+        )
 
     def _check_parameters(self) -> None:
         if self.pool not in ("auto", "paper"):
@@ -315,15 +318,15 @@ class HalfspaceIntersections(HypothesisClass):
             check_count("max_intersections", self.max_intersections)
 
 
-def largest_pool(most: int) -> int:
+def max_pool_size(most: int) -> int:
     """Count the halfspaces whose pairs or triples a table can hold and a draw can list."""
-    size: int = math.floor((TABLE_BYTES / joint_bytes(0, 2, 0)) ** (1 / most)) - 2
-    while math.comb(max(size, 0), most) > MEMBERS:
+    size: int = math.floor((MAX_TABLE_BYTES / contingency_bytes(0, 2, 0)) ** (1 / most)) - 2
+    while math.comb(max(size, 0), most) > MAX_INTERSECTIONS:
         size -= 1 + size // 1000
     return max(size, 0)
 
 
-def most_supports(d: int) -> int:
+def max_support_points(d: int) -> int:
     """Count the points of d dimensions that may support the theorem's family, in general position.
 
     In the plane and in space they make 2^26 cones. From four dimensions on all intersections are
@@ -331,7 +334,7 @@ def most_supports(d: int) -> int:
 
     Examples
     --------
-    >>> [most_supports(d) for d in (1, 2, 3, 4, 5, 6, 7)]
+    >>> [max_support_points(d) for d in (1, 2, 3, 4, 5, 6, 7)]
     [1000, 320, 19, 7, 6, 7, 0]
     """
     return SUPPORTS.get(d, 0) if d else 1

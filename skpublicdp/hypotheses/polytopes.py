@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpublicdp.hypotheses.base import Codes, Hypothesis, PublicSample, Rows
+from skpublicdp.hypotheses.base import (
+    Hypothesis,
+    PublicSample,
+)
+from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, joined
 from skpublicdp.hypotheses.halfspaces import weighted_sum
-from skpublicdp.hypotheses.pools import Pool, joined
+from skpublicdp.typing import Codes, Floats
 
 
 class Polytope(Hypothesis):
@@ -14,9 +18,9 @@ class Polytope(Hypothesis):
 
     Parameters
     ----------
-    flat : Pool
+    flat : HalfspaceSet
         Halfspaces that all members of the cover share.
-    sides : Pool
+    sides : HalfspaceSet
         Its own halfspaces.
     inside : int
         Code of the label inside; outside it is the last one.
@@ -29,11 +33,13 @@ class Polytope(Hypothesis):
         Normals, pointing inwards. The largest coefficient of each is 1 or -1.
     offsets : ndarray of float64, shape (n_halfspaces,)
         A row is inside where ``normals @ x >= offsets``.
-    sides : Pool
+    sides : HalfspaceSet
         See above.
     """
 
-    def __init__(self, flat: Pool, sides: Pool, inside: int, public: PublicSample) -> None:
+    def __init__(
+        self, flat: HalfspaceSet, sides: HalfspaceSet, inside: int, public: PublicSample
+    ) -> None:
         self.sides = sides
         self._pool = joined(flat, sides)
         self.normals = self._pool.normals
@@ -43,7 +49,7 @@ class Polytope(Hypothesis):
         self._names = public.feature_names
         self._labels = [str(label) for label in public.classes]
 
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return the code of each row."""
         inside = self._pool.contains(X).all(axis=0)
         return np.where(inside, self._inside, self._outside).astype(np.intp)

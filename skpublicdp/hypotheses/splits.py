@@ -13,13 +13,22 @@ from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import Cuts
-from skpublicdp.hypotheses.base import Codes, FeatureName, PublicSample, Table
-from skpublicdp.hypotheses.joint import TABLE_BYTES, joint_bytes, joint_table, pair_counts
+from skpublicdp.hypotheses.base import (
+    FeatureName,
+    PublicSample,
+)
+from skpublicdp.hypotheses.contingency import (
+    MAX_TABLE_BYTES,
+    contingency_bytes,
+    contingency_table,
+    pair_counts,
+)
+from skpublicdp.typing import Codes, Floats, Integers
 
-CUTS_PER_COLUMN = 8
+MIN_SPLITS_PER_COLUMN = 8
 """With more splits for each column, counting pairs of cells is faster than pairs of splits."""
 
-CELL_ROWS = 1 << 15
+CELL_BLOCK_ROWS = 1 << 15
 """Rows whose cells are held at a time."""
 
 
@@ -32,13 +41,13 @@ class Predicates(ABC):
         Column each one looks at.
     """
 
-    features: NDArray[np.intp]
+    features: Codes
 
     def __len__(self) -> int:
         return len(self.features)
 
     @abstractmethod
-    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Self: ...
+    def __getitem__(self, index: int | slice | Codes) -> Self: ...
 
     @abstractmethod
     def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
@@ -75,8 +84,8 @@ class Predicates(ABC):
         return out
 
     def tabulate(
-        self, X: NDArray[Any], y: Codes, weights: Table, n_classes: int, order: int
-    ) -> Table:
+        self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int, order: int
+    ) -> Integers:
         """Weigh each label above each split, each pair or each triple of splits.
 
         Parameters
@@ -94,7 +103,7 @@ class Predicates(ABC):
             With an always-true split put first, so that for order 2 entry (c, i, j) weighs the
             rows of label c above splits i and j, (c, i, 0) those above split i and (c, 0, 0) all.
         """
-        return joint_table(self.above, len(self), X, y, weights, n_classes, order)
+        return contingency_table(self.above, len(self), X, y, weights, n_classes, order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +118,10 @@ class Splits(Predicates):
         A row is above a split when its value is strictly greater.
     """
 
-    features: NDArray[np.intp]
-    thresholds: NDArray[np.float64]
+    features: Codes
+    thresholds: Floats
 
-    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Splits:
+    def __getitem__(self, index: int | slice | Codes) -> Splits:
         return Splits(np.atleast_1d(self.features[index]), np.atleast_1d(self.thresholds[index]))
 
     def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
@@ -120,18 +129,22 @@ class Splits(Predicates):
         np.greater(column, self.thresholds[predicate], out=out)
 
     def tabulate(
-        self, X: NDArray[Any], y: Codes, weights: Table, n_classes: int, order: int
-    ) -> Table:
+        self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int, order: int
+    ) -> Integers:
         """Weigh each label above splits, by the cells between the splits of a feature."""
         used, labels = np.unique(self.features).tolist(), np.arange(n_classes)
         heaviest = int(weights.max(initial=1))
-        if order != 2 or len(self) < CUTS_PER_COLUMN * len(used) or heaviest * len(X) >= 1 << 53:
+        if (
+            order != 2
+            or len(self) < MIN_SPLITS_PER_COLUMN * len(used)
+            or heaviest * len(X) >= 1 << 53
+        ):
             return super().tabulate(X, y, weights, n_classes, order)
         table = np.zeros((n_classes, len(self) + 1, len(self) + 1), dtype=np.int64)
         mine = [np.flatnonzero(self.features == feature) for feature in used]
         mine = [which[np.argsort(self.thresholds[which], kind="stable")] + 1 for which in mine]
-        for start in range(0, len(X), CELL_ROWS):
-            at = slice(start, start + CELL_ROWS)
+        for start in range(0, len(X), CELL_BLOCK_ROWS):
+            at = slice(start, start + CELL_BLOCK_ROWS)
             columns = [
                 self._cells(X[at, feature], which - 1)
                 for feature, which in zip(used, mine, strict=True)
@@ -153,7 +166,7 @@ class Splits(Predicates):
                 table[np.ix_(labels, which, others)] = lower.swapaxes(1, 2)
         return table
 
-    def _cells(self, column: NDArray[Any], ordered: NDArray[np.intp]) -> NDArray[np.integer[Any]]:
+    def _cells(self, column: NDArray[Any], ordered: Codes) -> NDArray[np.integer[Any]]:
         """Return how many of some splits each value is above."""
         values = np.ascontiguousarray(column)
         cells = np.zeros(len(values), np.min_scalar_type(len(ordered)))
@@ -182,16 +195,16 @@ def shown(threshold: float, name: str = "") -> str:
 
 def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -> None:
     """Refuse a table of pairs or triples that would not fit in memory."""
-    n_bytes = joint_bytes(len(splits), len(public.classes), order)
-    if n_bytes > TABLE_BYTES:
+    n_bytes = contingency_bytes(len(splits), len(public.classes), order)
+    if n_bytes > MAX_TABLE_BYTES:
         raise CoverSizeError(
             f"{len(splits)} splits and {len(public.classes)} classes need a table of "
-            f"{n_bytes / 2**30:.1f} GiB and {TABLE_BYTES / 2**30:.0f} are allowed; "
+            f"{n_bytes / 2**30:.1f} GiB and {MAX_TABLE_BYTES / 2**30:.0f} are allowed; "
             f"raise alpha, drop features or {remedy}."
         )
 
 
-def quantile_thresholds(column: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+def quantile_thresholds(column: Floats, alpha: float) -> Floats:
     """Choose thresholds so that any cut of the column is within a mass `alpha` of one of them.
 
     Where one value fills more than half of the column (amounts that are mostly zero), the mass is
@@ -266,12 +279,12 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
     return splits[one_per_partition(splits, public.X)]
 
 
-def one_per_partition(splits: Predicates, X: NDArray[Any]) -> NDArray[np.intp]:
+def one_per_partition(splits: Predicates, X: NDArray[Any]) -> Codes:
     """Return the positions of the first of all splits that part rows alike, in their order."""
     sides = splits.above(X).astype(bool)
     sides ^= sides[:, :1]  # a split and its complement part the rows alike
     _, first = np.unique(np.packbits(sides, axis=1), axis=0, return_index=True)
-    kept: NDArray[np.intp] = np.sort(first)
+    kept: Codes = np.sort(first)
     return kept[sides[kept].any(axis=1)]
 
 
@@ -326,7 +339,7 @@ def cuts_of(
     )
 
 
-def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> NDArray[np.int64]:
+def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integers:
     """Weigh splits before any private row is seen.
 
     Parameters
@@ -350,7 +363,7 @@ def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> NDArr
     above = splits.above(public.X).sum(axis=1, dtype=np.int64)
     moved = np.maximum(np.minimum(above, n - above), alpha * n)
     siblings = np.bincount(splits.features)[splits.features]
-    weights: NDArray[np.int64] = np.rint(1024 * moved / n / np.sqrt(siblings)).astype(np.int64)
+    weights: Integers = np.rint(1024 * moved / n / np.sqrt(siblings)).astype(np.int64)
     return np.maximum(weights, 1)
 
 

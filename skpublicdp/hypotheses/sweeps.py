@@ -11,16 +11,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.hypotheses.base import Codes, Rows, Table
 from skpublicdp.hypotheses.splits import quantile_thresholds
+from skpublicdp.typing import Codes, Floats, Integers
 
-BLOCK_ROWS = 1 << 13
+SWEEP_BLOCK_ROWS = 1 << 13
 """Rows coded at a time, so that they stay in the processor's cache."""
 
 LIMB_BITS = 24
 """Bits of a weight added at a time: 2^29 rows then still sum to exact floats."""
 
-FEW_FEATURES = 6
+MAX_SPARSE_FEATURES = 6
 """A direction of at most so many features is mostly refined within them."""
 
 
@@ -41,9 +41,7 @@ class Sweeps(ABC):
         Which of the places on the common flat each variant calls positive.
     """
 
-    def __init__(
-        self, cuts: Iterable[NDArray[np.float64]], n_sides: int, variants: NDArray[np.bool_]
-    ) -> None:
+    def __init__(self, cuts: Iterable[Floats], n_sides: int, variants: NDArray[np.bool_]) -> None:
         listed = list(cuts)
         self.n_cuts = np.array([len(of_sweep) for of_sweep in listed])
         n_cuts = int(self.n_cuts.max())
@@ -81,7 +79,7 @@ class Sweeps(ABC):
         return len(self), len(self.variants), self.thresholds.shape[1], 2
 
     @abstractmethod
-    def codes(self, columns: Rows, sweep: int) -> Codes:
+    def codes(self, columns: Floats, sweep: int) -> Codes:
         """Code rows for one sweep; scoring and predicting both come here.
 
         Parameters
@@ -106,18 +104,18 @@ class Sweeps(ABC):
         return single
 
     @abstractmethod
-    def hyperplane(self, sweep: int, gap: int) -> tuple[NDArray[np.float64], float]:
+    def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
         """Return normal and offset of the first orientation of a member."""
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table, n_classes: int) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers, n_classes: int) -> Integers:
         """Weigh each code in each sweep, shape (n_classes, sweeps, n_codes)."""
         table = np.zeros((n_classes, len(self), self.n_codes), dtype=np.int64)
         unit = bool((weights == 1).all())
         order = np.argsort(y, kind="stable")  # one class after the other
         edges = np.searchsorted(y[order], np.arange(n_classes + 1))
         for code in range(n_classes):
-            for start in range(edges[code], edges[code + 1], BLOCK_ROWS):
-                chosen = order[start : min(start + BLOCK_ROWS, edges[code + 1])]
+            for start in range(edges[code], edges[code + 1], SWEEP_BLOCK_ROWS):
+                chosen = order[start : min(start + SWEEP_BLOCK_ROWS, edges[code + 1])]
                 columns = np.ascontiguousarray(X[chosen].T)
                 heavy = None if unit else weights[chosen]
                 for sweep in range(len(self)):
@@ -126,7 +124,7 @@ class Sweeps(ABC):
                     )
         return table
 
-    def _bins(self, keys: Rows, sweep: int) -> Codes:
+    def _bins(self, keys: Floats, sweep: int) -> Codes:
         """Count the thresholds below each key, as `numpy.searchsorted` does but much faster.
 
         A uniform grid guesses; guesses that do not bracket their key are replaced. So the result
@@ -141,16 +139,16 @@ class Sweeps(ABC):
         guesses[missed] = np.searchsorted(thresholds, keys[missed])
         return guesses
 
-    def _cells(self, keys: Rows, sweep: int) -> Codes:
+    def _cells(self, keys: Floats, sweep: int) -> Codes:
         """Return cells of the grid; what happens to an infinite key or NaN does not matter."""
         middle, width = self.scales[sweep]
         half = (self._guesses.shape[1] - 1) / 2
         with np.errstate(invalid="ignore", over="ignore"):
             shifted = keys - middle
-            cells: Rows = shifted / (np.abs(shifted) + width) * half + half
+            cells: Floats = shifted / (np.abs(shifted) + width) * half + half
             return np.asarray(cells.astype(np.intp))
 
-    def sums(self, values: Table) -> Table:
+    def sums(self, values: Integers) -> Integers:
         """Add up, for every member, the values of the codes it calls positive.
 
         Parameters
@@ -179,7 +177,7 @@ class Sweeps(ABC):
         sides = [above ^ bool(orientation ^ side) for side in range(self.n_sides)]
         return np.concatenate([*sides, self.variants[variant]])
 
-    def patterns(self, points: Rows) -> Table:
+    def patterns(self, points: Floats) -> Integers:
         """Give members that part the public points alike, and only those, the same number.
 
         Parameters
@@ -205,40 +203,40 @@ class Sweeps(ABC):
         return numbers
 
 
-class Directions(Sweeps):
+class ParallelHyperplanes(Sweeps):
     """Hyperplanes that slide along directions; the key of a row is its projection.
 
     Parameters
     ----------
     weights : ndarray of float64, shape (n_directions, n_features)
-        Directions, in the units of the rows.
+        ParallelHyperplanes, in the units of the rows.
     cuts : sequence of ndarray of float64
         Increasing thresholds on each direction.
     """
 
-    def __init__(self, weights: NDArray[np.float64], cuts: Iterable[NDArray[np.float64]]) -> None:
+    def __init__(self, weights: Floats, cuts: Iterable[Floats]) -> None:
         super().__init__(cuts, 1, np.ones((1, 0), dtype=bool))
         self.weights = weights
 
     @classmethod
     def at_quantiles(
-        cls, weights: NDArray[np.float64], points: Rows, spacing: float, most: int
-    ) -> Directions:
+        cls, weights: Floats, points: Floats, spacing: float, most: int
+    ) -> ParallelHyperplanes:
         """Put at most so many thresholds at quantiles of the projections, `spacing` apart."""
         columns = np.ascontiguousarray(points.T)
         cuts = [quantile_thresholds(project(w, columns), spacing) for w in weights]
         return cls(weights, [_thin(of_direction, most) for of_direction in cuts])
 
-    def codes(self, columns: Rows, sweep: int) -> Codes:
+    def codes(self, columns: Floats, sweep: int) -> Codes:
         """Return the bins of the projections."""
         return self._bins(project(self.weights[sweep], columns), sweep)
 
-    def hyperplane(self, sweep: int, gap: int) -> tuple[NDArray[np.float64], float]:
+    def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
         """Return the direction and the threshold."""
         return self.weights[sweep], float(self.thresholds[sweep, gap])
 
 
-def draw_directions(points: Rows, size: int, few: float = 0.2) -> NDArray[np.float64]:
+def draw_directions(points: Floats, size: int, few: float = 0.2) -> Floats:
     """Draw directions by public rows and fixed randomness.
 
     Parameters
@@ -264,9 +262,7 @@ def draw_directions(points: Rows, size: int, few: float = 0.2) -> NDArray[np.flo
     return _in_units(_standard_directions(points, size, few, seed=0), varies, scale)
 
 
-def directions_around(
-    normal: NDArray[np.float64], points: Rows, size: int, step: int
-) -> NDArray[np.float64]:
+def directions_around(normal: Floats, points: Floats, size: int, step: int) -> Floats:
     """Draw directions near one, by public rows and fixed randomness.
 
     Parameters
@@ -285,11 +281,11 @@ def directions_around(
     ndarray of float64, shape (at most size, n_features)
         Among standardised rows and with lengths 1, the direction plus 0.8, 0.4 or 0.2, halved after
         each step, of another one as `draw_directions` draws them. Around a direction of at most
-        `FEW_FEATURES`, 30% keep to them and 30% add one more: there is less to choose from.
+        `MAX_SPARSE_FEATURES`, 30% keep to them and 30% add one more: there is less to choose from.
     """
     varies, scale = scales(points)
     middle = normal * scale / np.linalg.norm(normal * scale)
-    of_few = np.count_nonzero(middle) <= FEW_FEATURES
+    of_few = np.count_nonzero(middle) <= MAX_SPARSE_FEATURES
     n_near = 3 * (size - 1) // 10 if of_few else 0
     moves = np.concatenate(
         [
@@ -303,9 +299,7 @@ def directions_around(
     return _in_units(np.vstack([middle, directions]), varies, scale)
 
 
-def _moves_near(
-    middle: NDArray[np.float64], varies: NDArray[np.bool_], size: int, seed: int
-) -> NDArray[np.float64]:
+def _moves_near(middle: Floats, varies: NDArray[np.bool_], size: int, seed: int) -> Floats:
     """Return so many random directions of the same features, and as many of one more.
 
     A single feature has no other directions: all get one more.
@@ -320,7 +314,7 @@ def _moves_near(
     return np.asarray(moves)
 
 
-def _standard_directions(points: Rows, size: int, few: float, seed: int) -> NDArray[np.float64]:
+def _standard_directions(points: Floats, size: int, few: float, seed: int) -> Floats:
     """Return directions among standardised rows: differences, and three other kinds."""
     generator = np.random.default_rng(seed)  # fixed: directions are part of the method, not random
     n_features = points.shape[1]
@@ -341,21 +335,19 @@ def _standard_directions(points: Rows, size: int, few: float, seed: int) -> NDAr
     return np.concatenate([differences, sparse, isotropic, whitened])
 
 
-def scales(points: Rows) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def scales(points: Floats) -> tuple[NDArray[np.bool_], Floats]:
     """Return which features vary, and their standard deviations (1 for the others)."""
     varies = np.ptp(points, axis=0) > 0
     return varies, np.where(varies, points.std(axis=0), 1.0)
 
 
-def _whitening(standard: Rows) -> NDArray[np.float64]:
+def _whitening(standard: Floats) -> Floats:
     """Return the map of isotropic directions to those isotropic among whitened rows."""
     spread, basis = np.linalg.eigh(np.atleast_2d(np.cov(standard, rowvar=False)))
     return np.asarray((basis / np.sqrt(np.maximum(spread, 1e-3))).T)
 
 
-def _in_units(
-    directions: NDArray[np.float64], varies: NDArray[np.bool_], scale: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _in_units(directions: Floats, varies: NDArray[np.bool_], scale: Floats) -> Floats:
     """Turn directions among standardised rows into those of the rows, up to sign."""
     directions[:, ~varies] = 0
     directions = directions[np.abs(directions).max(axis=1) > 0]
@@ -364,14 +356,14 @@ def _in_units(
     return np.asarray(directions * np.sign(leading)[:, None])
 
 
-def _thin(cuts: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def _thin(cuts: Floats, most: int) -> Floats:
     """Keep at most so many, evenly."""
     if len(cuts) <= most:
         return cuts
     return cuts[(2 * np.arange(most) + 1) * len(cuts) // (2 * most)]
 
 
-def project(weights: NDArray[np.float64], columns: Rows) -> Rows:
+def project(weights: Floats, columns: Floats) -> Floats:
     """Project rows, one feature after the other: no row meets another one's arithmetic."""
     projected = np.zeros(columns.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):
@@ -380,16 +372,16 @@ def project(weights: NDArray[np.float64], columns: Rows) -> Rows:
     return projected
 
 
-def pattern_words(size: int) -> Table:
+def pattern_words(size: int) -> Integers:
     """Return a word for each public point, such that sums of words tell sets of points apart."""
     if size < 64:
-        words: Table = np.int64(1) << np.arange(size, dtype=np.int64)
+        words: Integers = np.int64(1) << np.arange(size, dtype=np.int64)
         return words
     limits = np.iinfo(np.int64)
     return np.random.default_rng(0).integers(limits.min, limits.max, size=size, endpoint=True)
 
 
-def _histogram(codes: Codes, weights: Table | None, length: int) -> Table:
+def _histogram(codes: Codes, weights: Integers | None, length: int) -> Integers:
     """Weigh each code, exactly."""
     if weights is None:
         return np.bincount(codes, minlength=length)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,16 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.hypotheses.base import (
-    BLOCK_ERRORS,
-    Codes,
+    MAX_BLOCK_ERRORS,
     Cover,
     Hypothesis,
     HypothesisClass,
     PublicSample,
-    Rows,
-    Table,
 )
-from skpublicdp.hypotheses.regions import Region, is_empty, parted
 from skpublicdp.hypotheses.splits import (
     Predicates,
     check_table,
@@ -28,12 +25,21 @@ from skpublicdp.hypotheses.splits import (
     stump_growth,
 )
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, Path, Product
+from skpublicdp.typing import Codes, Floats, Integers
 
 Simple = str | tuple[str, int, "Simple", "Simple"]
 """A tree without branches that no row reaches or that end alike.
 
 What is said at a leaf, or (condition, its column, the tree where it fails, and where it holds).
 """
+
+IntervalUnion = tuple[tuple[float, float], ...]
+"""Values of a column, in intervals: above the low end of one, up to its high end."""
+
+WHOLE_LINE: IntervalUnion = ((-math.inf, math.inf),)
+
+Region = dict[int, IntervalUnion]
+"""What is left of columns; of those that are not in it, everything."""
 
 
 class DecisionTree(Hypothesis):
@@ -49,7 +55,7 @@ class DecisionTree(Hypothesis):
         Where the names are from.
     """
 
-    def __init__(self, splits: Predicates, leaves: NDArray[np.intp], public: PublicSample) -> None:
+    def __init__(self, splits: Predicates, leaves: Codes, public: PublicSample) -> None:
         self.splits = splits
         self.leaves = leaves
         self._conditions = [splits.describe(i, public.feature_names) for i in range(len(splits))]
@@ -65,7 +71,7 @@ class DecisionTree(Hypothesis):
         leaf: Codes = node - len(self.splits)
         return leaf
 
-    def predict(self, X: Rows) -> Codes:
+    def predict(self, X: Floats) -> Codes:
         """Return the code of each row's leaf."""
         return self.leaves[self.apply(X)]
 
@@ -133,7 +139,7 @@ class DecisionTree(Hypothesis):
             level = [
                 side
                 for node, (region, column) in enumerate(zip(level, columns, strict=False), first)
-                for side in parted(region, column, *self.splits.span(node))
+                for side in split_region(region, column, *self.splits.span(node))
             ]
         return level
 
@@ -154,7 +160,7 @@ class TreeCover(Cover):
     """
 
     def __init__(
-        self, splits: Predicates, max_depth: int, prior: NDArray[np.int64], public: PublicSample
+        self, splits: Predicates, max_depth: int, prior: Integers, public: PublicSample
     ) -> None:
         self.splits = splits
         self.prior = prior
@@ -169,11 +175,11 @@ class TreeCover(Cover):
         n_trees: int = len(self.splits) ** (n_leaves - 1) * self._n_classes**n_leaves
         return n_trees
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Weigh each label above single splits, pairs or triples: `Splits.tabulate`."""
         return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
-    def family(self, table: Table) -> Family:
+    def family(self, table: Integers) -> Family:
         """Return the trees as a choice of a root over independent sides and leaves."""
         if self.max_depth == 0:
             return Leaf(_leaf_errors(table))
@@ -184,13 +190,13 @@ class TreeCover(Cover):
 
         n_splits = len(self.splits)
         leaves_of_a_root = 2**self.max_depth * n_splits ** (self.max_depth - 1)
-        step = max(1, BLOCK_ERRORS // (leaves_of_a_root * self._n_classes))
+        step = max(1, MAX_BLOCK_ERRORS // (leaves_of_a_root * self._n_classes))
         return Choice(Lazy(n_splits, build, step), self.prior)
 
-    def _halves(self, below: Table, above: Table, depth: int) -> Family:
+    def _halves(self, below: Integers, above: Integers, depth: int) -> Family:
         return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
 
-    def _subtrees(self, table: Table, depth: int) -> Family:
+    def _subtrees(self, table: Integers, depth: int) -> Family:
         """Arrange (classes, *batch, *depth * (splits + 1,)) counts as trees of that depth."""
         if depth == 0:
             return Leaf(_leaf_errors(table))
@@ -273,6 +279,38 @@ class DecisionTrees(HypothesisClass):
         return total
 
 
-def _leaf_errors(counts: Table) -> NDArray[np.int64]:
+def _leaf_errors(counts: Integers) -> Integers:
     """Turn (classes, ...) counts into (..., classes) errors of each label."""
     return np.ascontiguousarray(np.moveaxis(counts.sum(axis=0) - counts, 0, -1))
+
+
+def intersect_interval(part: IntervalUnion, low: float, high: float) -> IntervalUnion:
+    """Return the values above `low` and up to `high`.
+
+    Examples
+    --------
+    >>> intersect_interval(((0, 4), (6, 9)), 2, 7)
+    ((2, 4), (6, 7))
+    """
+    cut = ((max(low, a), min(high, b)) for a, b in part)
+    return tuple((a, b) for a, b in cut if a < b)
+
+
+def split_region(region: Region, column: int, low: float, high: float) -> tuple[Region, Region]:
+    """IntervalUnion a region by whether the value of a column is above `low` and up to `high`.
+
+    Returns
+    -------
+    dict
+        Where it is not.
+    dict
+        Where it is.
+    """
+    part = region.get(column, WHOLE_LINE)
+    without = intersect_interval(part, -math.inf, low) + intersect_interval(part, high, math.inf)
+    return region | {column: without}, region | {column: intersect_interval(part, low, high)}
+
+
+def is_empty(region: Region) -> bool:
+    """Tell whether no row is there."""
+    return not all(region.values())

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpublicdp.hypotheses.base import Codes, Rows
 from skpublicdp.label_boost.dichotomies import Dichotomies
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Product
-
-Counts = NDArray[np.int64]
+from skpublicdp.typing import Codes, Floats, Integers
 
 
 class Boxes(Dichotomies):
@@ -24,7 +21,7 @@ class Boxes(Dichotomies):
         Rows; only which of two values is larger is looked at.
     """
 
-    def __init__(self, X: Rows) -> None:
+    def __init__(self, X: Floats) -> None:
         ranks = np.stack([np.unique(column, return_inverse=True)[1].ravel() for column in X.T])
         points, self._point_of = np.unique(ranks, axis=1, return_inverse=True)
         self._point_of = self._point_of.ravel()
@@ -83,7 +80,7 @@ class Boxes(Dichotomies):
             lower = int(first) + 1
         return at, heights, groups
 
-    def _between(self, pair: int, gain: Counts, missed: int) -> Family:
+    def _between(self, pair: int, gain: Integers, missed: int) -> Family:
         """Return the boxes between two sides: lower and upper sides are free in a group."""
         at, heights, groups = self._heights(pair)
         places = np.searchsorted(heights, self._up[at])

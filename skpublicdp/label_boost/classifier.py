@@ -7,26 +7,36 @@ from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    DELTA,
+    GROUP_PARAMETERS,
+    PROBABILITY,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.base_learner import (
-    DelegatesToBase,
-    as_parameters,
+    BaseDelegatingClassifier,
+    add_row_per_label,
     check_base,
     check_classes,
+    epsilon_delta,
     fit_base,
-    is_seeded,
-    spends,
-    with_all_labels,
+    is_repeatable,
+    mechanism_event,
 )
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
-from skpublicdp.data.labelled import LabelledRows, split_labelled
-from skpublicdp.data.reading import feature_names
+from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.procedure import boosted_rows
@@ -43,21 +53,12 @@ from skpublicdp.label_boost.receipts import (
 from skpublicdp.label_boost.relabel import check_relabelling, log_size
 from skpublicdp.label_boost.schedules import make_plan
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import (
-    DELTA,
-    FIT,
-    PROBABILITY,
-    ROWS,
-    Budget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
-from skpublicdp.promise import doubt_of, nothing, warn_if_empty
+from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.typing import Floats
 
 
-class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEstimator):
+class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator):
     """Private classifier from few labelled and many unlabelled rows, all of them private.
 
     A private learner that needs more rows than are labelled gets them: a rule that is drawn from
@@ -212,8 +213,8 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
         "n_base": [Interval(Integral, 1, None, closed="left"), None],
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     # routed without being asked for: there is nothing else they could be meant for
@@ -240,7 +241,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         n_base: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.estimator = estimator
         self.hypotheses = hypotheses
@@ -304,7 +305,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         base = self._base()
         check_base(base)
         ledger = self._ledger()
-        rows = split_labelled(
+        rows = read_partially_labelled(
             self,
             X,
             y,
@@ -328,7 +329,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
                 raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
             labelled, others = ledger.split(2)  # no row is seen by both
             labelled.child(Pure(ledger.epsilon), name=LABELER, proof=DRAW_PROOF)
-            budget, n_rounds = as_parameters(spends(epsilon, delta)), 1
+            budget, n_rounds = epsilon_delta(mechanism_event(epsilon, delta)), 1
             labeler = self._fit_labeler(rows, public, bounds, budget[0], seeds[0])
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
             others.child(ledger.event, name=base_stage(base), proof=BASE_PROOF)
@@ -344,7 +345,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         # of the rows as they were given, y says publicly which labels occur
         if X_base is not rows.X_labelled or self.classes is not None:
             centre = self._centre(public, bounds)
-            X_base, y_base = with_all_labels(base, X_base, y_base, rows.classes, centre)
+            X_base, y_base = add_row_per_label(base, X_base, y_base, rows.classes, centre)
         fitted = fit_base(
             base,
             budget[0],
@@ -355,18 +356,18 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
             classes=rows.classes,
             X_public=public,
         )
-        if doubt := doubt_of(X_public, several=ledger.rows_per_person > 1):
-            promised = nothing(doubt)
+        if doubt := why_no_guarantee(X_public, several=ledger.rows_per_person > 1):
+            guarantee = no_guarantee(doubt)
         elif self.release_labeler:
-            promised = released_promise(labeler, fitted, float(self.beta))
+            guarantee = released_promise(labeler, fitted, float(self.beta))
         else:
             shape = self.n_features_in_, len(rows.classes)
-            promised = boosted_promise(
+            guarantee = boosted_promise(
                 plan, hypotheses, fitted, float(self.beta), len(X_base),
                 lambda n: log_size(hypotheses, n, *shape),
             )  # fmt: skip
-        self.guarantee_, self.guarantee_reason_ = promised
-        warn_if_empty(promised, ledger.n_private, ledger.n_public, float(self.epsilon))
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
         self.classes_ = rows.classes
         self.n_rounds_ = n_rounds
@@ -376,7 +377,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
             del self.labeler_
         self.privacy_ = ledger.receipt(
             assumptions=(*assumptions_of(self), *assumed_of(X_public)),
-            secure=not is_seeded(self.estimator_),
+            secure=not is_repeatable(self.estimator_),
         )
         return self
 
@@ -387,10 +388,10 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
         return self.estimator
 
     def _ledger(self) -> Ledger:
-        event = spends(exact_fraction(self.epsilon), exact_fraction(self.delta))
+        event = mechanism_event(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.of(self, event=event)
 
-    def _centre(self, X_public: NDArray[np.float64] | None, bounds: Any) -> NDArray[np.float64]:
+    def _centre(self, X_public: Floats | None, bounds: Any) -> Floats:
         """Return a point that no private row decides."""
         centre = np.zeros(self.n_features_in_) if X_public is None else np.median(X_public, axis=0)
         for column, (low, high) in limits_of(bounds, feature_names(self)).items():
@@ -423,7 +424,7 @@ class LabelBoostClassifier(ShowsCard, DelegatesToBase, ClassifierMixin, BaseEsti
     def _fit_labeler(
         self,
         rows: LabelledRows,
-        X_public: NDArray[np.float64] | None,
+        X_public: Floats | None,
         bounds: Any,
         epsilon: float,
         seed: int | None,

@@ -10,10 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpublicdp.hypotheses.base import Codes, Rows
 from skpublicdp.mechanisms.families import Family, Leaf, Path
+from skpublicdp.typing import Codes, Floats, Integers
 
 
 class Dichotomies(ABC):
@@ -35,7 +34,7 @@ class Enumerated(Dichotomies):
     """Labelings whose errors fit in one array."""
 
     @abstractmethod
-    def errors(self, y: Codes) -> NDArray[np.int64]:
+    def errors(self, y: Codes) -> Integers:
         """Return the errors of each on the first `len(y)` rows, whose labels these are."""
 
     def family(self, y: Codes) -> Leaf:
@@ -59,7 +58,7 @@ class Splits(Enumerated):
     """
 
     def __init__(
-        self, X: Rows, features: Any, pairs: list[tuple[int, int]], n_classes: int
+        self, X: Floats, features: Any, pairs: list[tuple[int, int]], n_classes: int
     ) -> None:
         self._ranks = [np.unique(X[:, j], return_inverse=True)[1].ravel() for j in features]
         self._pairs = pairs
@@ -71,7 +70,7 @@ class Splits(Enumerated):
         # a row is above the split (feature, first) when its rank is at least first
         self._feature, self._first = feature[kept], first[kept]
 
-    def errors(self, y: Codes) -> NDArray[np.int64]:
+    def errors(self, y: Codes) -> Integers:
         """Return the errors of all splits for each pair of labels, then those of the constants."""
         total = np.bincount(y, minlength=self._n_classes)
         above = np.empty((self._n_classes, len(self._feature)), dtype=np.int64)
@@ -97,9 +96,7 @@ class Splits(Enumerated):
         return np.where(above, over, under).astype(np.intp)
 
 
-def _distinct(
-    ranks: list[NDArray[np.intp]], feature: NDArray[np.intp], first: NDArray[np.intp]
-) -> NDArray[np.intp]:
+def _distinct(ranks: list[Codes], feature: Codes, first: Codes) -> Codes:
     """Return one split for each partition of the rows in two, exactly.
 
     Sums of random keys tell partitions apart. Those with equal sums are compared row by row, two
@@ -125,11 +122,11 @@ def _distinct(
 
 
 def _all_alike(
-    ranks: list[NDArray[np.intp]],
-    feature: NDArray[np.intp],
-    first: NDArray[np.intp],
-    left: NDArray[np.intp],
-    right: NDArray[np.intp],
+    ranks: list[Codes],
+    feature: Codes,
+    first: Codes,
+    left: Codes,
+    right: Codes,
 ) -> bool:
     """Tell whether pairs of splits part the rows alike, each of them."""
     columns = np.stack([feature[left], feature[right]], axis=1)
@@ -161,11 +158,11 @@ class Runs(Enumerated):
         Values of the rows.
     """
 
-    def __init__(self, column: NDArray[np.float64]) -> None:
+    def __init__(self, column: Floats) -> None:
         self._ranks = np.unique(column, return_inverse=True)[1].ravel()
         self._low, self._high = np.triu_indices(int(self._ranks.max()) + 1)
 
-    def errors(self, y: Codes) -> NDArray[np.int64]:
+    def errors(self, y: Codes) -> Integers:
         """Return the errors of all runs, then those of the empty one."""
         cells = int(self._ranks.max()) + 1
         counts = np.bincount(y * cells + self._ranks[: len(y)], minlength=2 * cells)
@@ -194,7 +191,7 @@ class Listed(Enumerated):
     def __init__(self, labelings: Codes) -> None:
         self._labelings = np.unique(labelings, axis=0)
 
-    def errors(self, y: Codes) -> NDArray[np.int64]:
+    def errors(self, y: Codes) -> Integers:
         """Return the errors of each labeling."""
         wrong = self._labelings[:, : len(y)] != y
         return np.asarray(wrong.sum(axis=1, dtype=np.int64))

@@ -8,10 +8,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.hypotheses.base import Codes, Rows
 from skpublicdp.label_boost.dichotomies import Enumerated
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Codes, Floats, Integers
 
 NEAR = 2.0**-48
 """Slopes are computed to a few roundings: nearer ones are told apart by fractions."""
@@ -32,7 +30,7 @@ class Halfplanes(Enumerated):
         Rows, which are compared exactly.
     """
 
-    def __init__(self, X: Rows) -> None:
+    def __init__(self, X: Floats) -> None:
         points, point_of = np.unique(X + 0.0, axis=0, return_inverse=True)
         self._given, self._point_of = points, point_of.ravel()
         # a power of two for each column keeps lines lines, and sides sides
@@ -42,7 +40,7 @@ class Halfplanes(Enumerated):
         self._whole = bool((kept & (scaled == np.rint(scaled))).all())
         self._points = scaled if self._whole else points
 
-    def errors(self, y: Codes) -> NDArray[np.int64]:
+    def errors(self, y: Codes) -> Integers:
         """Return the errors of the constants, then those of the rays of each point."""
         n_points = len(self._points)
         ones = np.bincount(self._point_of[: len(y)], y, n_points)

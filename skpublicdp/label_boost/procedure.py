@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpublicdp.data.labelled import LabelledRows
+from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.hypotheses import HypothesisClass
-from skpublicdp.hypotheses.base import Codes, Rows
 from skpublicdp.label_boost.plan import Plan
 from skpublicdp.label_boost.relabel import relabel
 from skpublicdp.ledger import Ledger
+from skpublicdp.typing import Codes, Floats
 
 
 def boosted_rows(
     plan: Plan, hypotheses: HypothesisClass, rows: LabelledRows, ledger: Ledger
-) -> tuple[Rows, Codes]:
+) -> tuple[Floats, Codes]:
     """Run the rounds of Algorithm 3 and return what the base learner is run on.
 
     Parameters

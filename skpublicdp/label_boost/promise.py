@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.guarantees import Promise
 from skpublicdp.guarantees.label_boost import Labeller, copied, labeller_error
@@ -22,8 +21,14 @@ from skpublicdp.hypotheses import (
     Thresholds,
 )
 from skpublicdp.label_boost.plan import Plan
-from skpublicdp.promise import ADDED, assuming, inherited, nothing
+from skpublicdp.population_guarantee import (
+    ADDED_ROWS,
+    guarantee_of_base_learner,
+    no_guarantee,
+    with_class_assumptions,
+)
 from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.typing import Floats
 
 MEMBERS = (
     "what a base learner makes of rows with drawn labels is known of a SemiPrivateClassifier whose "
@@ -39,7 +44,7 @@ def boosted_promise(
     base: Any,
     beta: float,
     n_given: int,
-    log_size: Callable[[Any], NDArray[np.float64]],
+    log_size: Callable[[Any], Floats],
 ) -> Promise:
     """Add up what the labellers, the base learner and sampling may cost.
 
@@ -65,12 +70,12 @@ def boosted_promise(
     """
     if not plan.rounds:
         if plan.resampled or n_given > plan.base_rows:
-            return nothing(AGAIN if plan.resampled else ADDED)
-        return inherited(base, beta)
+            return no_guarantee(AGAIN if plan.resampled else ADDED_ROWS)
+        return guarantee_of_base_learner(base, beta)
     if type(base) is not SemiPrivateClassifier or not _includes(base.hypotheses, hypotheses):
-        return nothing(MEMBERS)
+        return no_guarantee(MEMBERS)
     exact = type(base.hypotheses) is FiniteClass  # its own cover
-    of_base = inherited(base, None if exact else beta / 2)
+    of_base = guarantee_of_base_learner(base, None if exact else beta / 2)
     if of_base.bound is None:
         return of_base
     labellers = [
@@ -89,7 +94,7 @@ def boosted_promise(
     copy += base.certificate_.at(share)
     for _ in range(samples):
         copy = copied(copy, plan.base_rows, members, share)
-    return assuming(_stated(found, copy, beta), hypotheses)
+    return with_class_assumptions(_stated(found, copy, beta), hypotheses)
 
 
 def released_promise(labeler: Any, base: Any, beta: float) -> Promise:
@@ -110,8 +115,11 @@ def released_promise(labeler: Any, base: Any, beta: float) -> Promise:
     if type(base) is not SemiPrivateClassifier or not _includes(
         base.hypotheses, _class(labeler.hypotheses)
     ):
-        return nothing(MEMBERS)
-    first, second = inherited(labeler, beta / 2), inherited(base, beta / 2)
+        return no_guarantee(MEMBERS)
+    first, second = (
+        guarantee_of_base_learner(labeler, beta / 2),
+        guarantee_of_base_learner(base, beta / 2),
+    )
     if first.bound is None or second.bound is None:
         return first if first.bound is None else second
     return _stated(first.bound, second.bound, beta)

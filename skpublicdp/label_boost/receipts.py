@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.base_learner import spends
+from skpublicdp.base_learner import mechanism_event
 from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.label_boost.plan import Plan, rounds_epsilon
 from skpublicdp.ledger import Ledger
@@ -55,8 +55,10 @@ def note_stages(ledger: Ledger, plan: Plan, n_classes: int, base: object) -> Non
     """
     budget = exact_fraction(plan.base_epsilon), exact_fraction(plan.base_delta)
     spent = rounds_epsilon(plan.rounds, budget[0], n_classes)
-    notes = [(base_stage(base), spends(*budget), BASE_PROOF)]  # from last to first
-    paper = spends(Fraction(1), plan.delta)  # its constants are accounted as the paper does
+    notes = [(base_stage(base), mechanism_event(*budget), BASE_PROOF)]  # from last to first
+    paper = mechanism_event(
+        Fraction(1), plan.delta
+    )  # its constants are accounted as the paper does
     if plan.resampled:
         name = (
             f"{plan.base_rows} rows kept and as many drawn from them with replacement, and the "
@@ -72,13 +74,13 @@ def note_stages(ledger: Ledger, plan: Plan, n_classes: int, base: object) -> Non
             f"{step.kept_new} of {step.n_new} other rows relabelled by a draw at "
             f"ε₀ = {float(step.epsilon):g}, and all that follows"
         )
-        whole = spends(exact_fraction(max(spent[number - 1])), max(after, others))
+        whole = mechanism_event(exact_fraction(max(spent[number - 1])), max(after, others))
         notes.append((name, paper, PAPER_PROOF) if plan.resampled else (name, whole, PROOF))
     if plan.resampled and plan.epsilon < 1:
         name = (
             f"{plan.first_labelled} labelled and {plan.first_unlabelled} other rows kept, and all "
             "that follows"
         )
-        notes.append((name, spends(plan.epsilon, plan.delta), SUBSET_PROOF))
+        notes.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSET_PROOF))
     for note in reversed(notes):
         ledger.note(*note)

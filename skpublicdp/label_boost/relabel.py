@@ -25,12 +25,12 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
-from skpublicdp.hypotheses.base import Codes, Rows
 from skpublicdp.label_boost.boxes import Boxes
 from skpublicdp.label_boost.dichotomies import Dichotomies, Listed, Runs, Splits
 from skpublicdp.label_boost.halfplanes import Halfplanes
 from skpublicdp.label_boost.receipts import PROOF
 from skpublicdp.ledger import Ledger
+from skpublicdp.typing import Codes, Floats
 
 MOST_RUNS = 1 << 26
 """More intervals are refused: each is one number to weigh."""
@@ -129,7 +129,7 @@ def check_rows_of(hypotheses: HypothesisClass, n_features: int, n: int) -> None:
         )
 
 
-def dichotomies(hypotheses: HypothesisClass, X: Rows, classes: NDArray[Any]) -> Dichotomies:
+def dichotomies(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -> Dichotomies:
     """List every way in which a class labels rows, once.
 
     Parameters
@@ -166,7 +166,7 @@ def dichotomies(hypotheses: HypothesisClass, X: Rows, classes: NDArray[Any]) -> 
 
 def relabel(
     hypotheses: HypothesisClass,
-    X: Rows,
+    X: Floats,
     y: Codes,
     classes: NDArray[Any],
     epsilon: Fraction,
@@ -200,9 +200,7 @@ def relabel(
     return ways.labels(ledger.draw(family, Draw(epsilon), 1, name="relabelling", proof=PROOF))
 
 
-def log_size(
-    hypotheses: HypothesisClass, rows: Any, n_features: int, n_classes: int
-) -> NDArray[np.float64]:
+def log_size(hypotheses: HypothesisClass, rows: Any, n_features: int, n_classes: int) -> Floats:
     """Bound the logarithm of the number of labelings, from public numbers.
 
     Parameters
@@ -236,9 +234,7 @@ def log_size(
     return np.asarray(np.log(size))
 
 
-def _polynomial(
-    hypotheses: HypothesisClass, rows: NDArray[np.float64], width: int
-) -> NDArray[np.float64]:
+def _polynomial(hypotheses: HypothesisClass, rows: Floats, width: int) -> Floats:
     """Return the growth function of boxes and halfspaces, for many numbers of rows at once."""
     degree, points = 2 * width, rows
     if isinstance(hypotheses, Halfspaces):
@@ -247,7 +243,7 @@ def _polynomial(
     return 2 * total if isinstance(hypotheses, Halfspaces) else total
 
 
-def _sauer(rows: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
+def _sauer(rows: Floats, degree: int) -> Floats:
     """Return the sums of the binomials C(n, k) over k <= degree, for many numbers n of rows."""
     total, term = np.ones_like(rows), np.ones_like(rows)
     for k in range(degree):

@@ -10,19 +10,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.accounting import subsampled_epsilon
-from skpublicdp.base_learner import as_parameters, spends
+from skpublicdp.base_learner import epsilon_delta, mechanism_event
 from skpublicdp.guarantees import n_label_boost, n_private, vc_dimension
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.label_boost.plan import Plan, Round, affordable
 from skpublicdp.label_boost.relabel import check_rows_of, log_size, most_rows
+from skpublicdp.typing import Floats
 
 Sizes = Any
 """A number of rows, or an array of them."""
 
-LogSize = Callable[[Sizes], NDArray[np.float64]]
+LogSize = Callable[[Sizes], Floats]
 """Bounds the logarithm of the number of labelings of so many rows."""
 
 
@@ -134,7 +134,7 @@ def tight_plan(
     The search is in floats, and only proposes: `plan.affordable` decides what is spent.
     """
     hunger = alpha * base_size(alpha, beta, n_base)
-    alone = as_parameters(spends(epsilon, delta))
+    alone = epsilon_delta(mechanism_event(epsilon, delta))
     none = Plan(
         epsilon=epsilon,
         delta=delta,
@@ -317,7 +317,7 @@ def paper_plan(
     first = _thinned(n_labelled, epsilon)
     rounds = _paper_rounds(first, n, alpha, beta, vc)
     last = rounds[-1].kept if rounds else first
-    base = as_parameters(spends(Fraction(1), delta / 41))  # Lemma 4.6
+    base = epsilon_delta(mechanism_event(Fraction(1), delta / 41))  # Lemma 4.6
     return Plan(
         epsilon=epsilon,
         delta=delta,

@@ -1,15 +1,15 @@
-"""How good an estimator is on private rows: scores with intervals, paid for like everything."""
+"""Differentially private metrics of classifiers on private rows, with confidence intervals."""
 
-from skpublicdp.metrics.release import private_scores
-from skpublicdp.metrics.scorer import make_private_scorer
-from skpublicdp.metrics.scores import PrivateScores
-from skpublicdp.metrics.values import (
+from skpublicdp.metrics.array_scores import (
     PrivateValue,
     private_accuracy_score,
     private_balanced_accuracy_score,
     private_confusion_matrix,
     private_roc_auc_score,
 )
+from skpublicdp.metrics.score_release import private_scores
+from skpublicdp.metrics.scorer import make_private_scorer
+from skpublicdp.metrics.scores import PrivateScores
 
 __all__ = [
     "PrivateScores",

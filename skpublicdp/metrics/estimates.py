@@ -1,4 +1,4 @@
-"""Metrics as ratios of sums over a noisy table: values and intervals of each."""
+"""Metrics as ratios of linear or bilinear sums over a noisy contingency table."""
 
 from __future__ import annotations
 
@@ -7,201 +7,247 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.metrics.cells import Cells
-from skpublicdp.metrics.intervals import fieller, first_guess, imagined, ratio_interval
-from skpublicdp.metrics.table import NoisyTable
+from skpublicdp.metrics.noisy_counts import NoisyTable
+from skpublicdp.metrics.score_bins import ScoreBins
+from skpublicdp.metrics.score_intervals import (
+    agresti_coull_rows,
+    clipped_ratio,
+    fieller,
+    ratio_interval,
+)
 
 Floats = NDArray[np.float64]
 
-BINS = 8
-"""Of a calibration curve."""
+N_CALIBRATION_BINS = 8
+"""Number of bins of a calibration curve."""
 
+MIN_CLASS_Z = 2
+"""A class is used without clipping if its size exceeds this many noise standard deviations."""
 
-CLEAR = 2
-"""Deviations of its noise by which a class stands out."""
-
-FEW = 0.25
-"""Rows imagined at either end of a class, so that no variance is zero because all rows agree."""
+PSEUDO_ROWS = 0.25
+"""Pseudo-count added to the first and last bin of each class, so that no variance is zero."""
 
 
 @dataclass(frozen=True, eq=False)
-class PairMean:
-    """Mean over pairs of a positive and a negative row, each drawn by itself.
+class TwoSampleUStatistic:
+    """Mean of a kernel over pairs of a positive and a negative row (two-sample U-statistic).
 
     Attributes
     ----------
-    kernel : ndarray of shape (n_cells, n_cells)
-        What is averaged, at the cell of the positive row and that of the negative one.
+    kernel : ndarray of shape (n_bins, n_bins)
+        Value of a pair, by the bins of its positive row and of its negative row.
     """
 
     kernel: Floats
 
-    def sums(self, counts: Floats) -> tuple[Floats, Floats, float, float]:
-        """Return gradients and values of numerator and denominator."""
+    def gradients_and_sums(self, counts: Floats) -> tuple[Floats, Floats, float, float]:
+        """Return the gradients and the values of numerator and denominator.
+
+        Gradients have shape (2 * n_bins,): derivatives by the counts, negative class first.
+        """
         negative, positive = counts
-        of_positive, of_negative = self.kernel @ negative, positive @ self.kernel
-        upper = np.concatenate([of_negative, of_positive])
-        size = np.repeat([positive.sum(), negative.sum()], counts.shape[1])
-        return upper, size, float(positive @ of_positive), float(positive.sum() * negative.sum())
+        positive_gradient, negative_gradient = self.kernel @ negative, positive @ self.kernel
+        numerator_gradient = np.concatenate([negative_gradient, positive_gradient])
+        denominator_gradient = np.repeat([positive.sum(), negative.sum()], counts.shape[1])
+        return (
+            numerator_gradient,
+            denominator_gradient,
+            float(positive @ positive_gradient),
+            float(positive.sum() * negative.sum()),
+        )
 
     def value(self, table: NoisyTable) -> float:
-        """Return the estimate; one half where a class is empty."""
+        """Return the estimate, or 0.5 if a class is empty."""
         label = np.repeat(np.eye(2), table.counts.shape[1], axis=1)
         noise = np.sqrt(table.covariance(label, label))
-        # without negative counts there is bias, but where a class is lost in noise there is none
-        clear = (table.counts.sum(1) > CLEAR * noise).all()
-        _, _, over, under = self.sums(table.counts if clear else table.likely)
-        return float(np.clip(over / under, 0, 1)) if under > 0 else 0.5
+        # clipped counts are biased, but a class below the noise needs them
+        both_classes_clear = (table.counts.sum(1) > MIN_CLASS_Z * noise).all()
+        _, _, numerator, denominator = self.gradients_and_sums(
+            table.counts if both_classes_clear else table.nonnegative
+        )
+        return float(np.clip(numerator / denominator, 0, 1)) if denominator > 0 else 0.5
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
-        """Return its interval, of shape (2,)."""
-        upper, lower, over, under = self.sums(table.counts)
-        totals = np.array(over), np.array(under)
-        guess = first_guess(*totals)
-        noise = [
-            table.covariance(one, other)
-            for one, other in ((upper, upper), (upper, lower), (lower, lower))
+        """Return the two ends of the confidence interval, shape (2,)."""
+        numerator_gradient, denominator_gradient, numerator, denominator = self.gradients_and_sums(
+            table.counts
+        )
+        totals = np.array(numerator), np.array(denominator)
+        ratio = clipped_ratio(*totals)
+        noise_variances = [
+            table.covariance(u, v)
+            for u, v in (
+                (numerator_gradient, numerator_gradient),
+                (numerator_gradient, denominator_gradient),
+                (denominator_gradient, denominator_gradient),
+            )
         ]
-        variance = noise[0] - 2 * guess * noise[1] + guess**2 * noise[2]
-        # gradients at noisy counts hold the noise of pairs twice, where it is at most half of all;
-        # half of the excess is taken off, for what is left varies
-        pairs = table.variance**2 * ((self.kernel - guess) ** 2).sum()
-        once = max(1 - pairs / variance / 2, 0.75) if variance > 0 else 1.0
-        a, b, c = (once * part for part in noise)
-        rows, doubt = self._of_rows(table, under)
-        spreads = a, b - rows / 2, c - rows  # those of rows are θ (1 - θ) times something
-        whole = a - 2 * guess * b + guess**2 * c + rows * guess * (1 - guess)
-        doubtful = doubt * (guess * (1 - guess) / whole) ** 2 if whole > 0 else np.array(0.0)
-        fourth = table.fourth(upper - guess * lower)
-        return fieller(*totals, spreads, fourth, failure, doubtful)
+        variance = (
+            noise_variances[0] - 2 * ratio * noise_variances[1] + ratio**2 * noise_variances[2]
+        )
+        # gradients at noisy counts include the variance of the noise product twice; half of the
+        # excess is subtracted, because the estimate itself varies (docs/proofs/scores.md)
+        product_variance = table.variance**2 * ((self.kernel - ratio) ** 2).sum()
+        shrinkage = max(1 - product_variance / variance / 2, 0.75) if variance > 0 else 1.0
+        a, b, c = (shrinkage * noise_variance for noise_variance in noise_variances)
+        sampling_variance, squared_per_row = self._sampling_variance(table, denominator)
+        variances = (
+            a,
+            b - sampling_variance / 2,
+            c - sampling_variance,
+        )  # the sampling variance is proportional to θ (1 - θ)
+        total_variance = a - 2 * ratio * b + ratio**2 * c + sampling_variance * ratio * (1 - ratio)
+        inverse_dof = (
+            squared_per_row * (ratio * (1 - ratio) / total_variance) ** 2
+            if total_variance > 0
+            else np.array(0.0)
+        )
+        fourth_cumulant = table.fourth_cumulant(numerator_gradient - ratio * denominator_gradient)
+        return fieller(*totals, variances, fourth_cumulant, failure, inverse_dof)
 
-    def _of_rows(self, table: NoisyTable, under: float) -> tuple[float, float]:
-        """Return what the choice of rows adds to the variance, over θ (1 - θ), and of that itself.
+    def _sampling_variance(self, table: NoisyTable, denominator: float) -> tuple[float, float]:
+        """Return (V, Σ V_k² / n_k) for the sampling variance V = Σ V_k of classes k of n_k rows.
 
-        The second is the sum over classes of the square of what it adds, over its rows: one over
-        the degrees of freedom, but for the whole variance squared.
+        Both are divided by powers of θ (1 - θ). The second is the numerator of Satterthwaite's
+        inverse degrees of freedom.
         """
-        counts = table.likely.copy()
-        counts[:, [0, -1]] += FEW
-        upper, lower, over, all_pairs = self.sums(counts)
-        mean = over / all_pairs
-        squares = ((upper - mean * lower) ** 2).reshape(counts.shape)
-        scale = table.crowd * (under / all_pairs) ** 2 / (mean * (1 - mean))
-        added = scale * (counts * squares).sum(1)
-        return float(added.sum()), float((table.crowd * added**2 / counts.sum(1)).sum())
-
-
-def ranking(n_cells: int) -> PairMean:
-    """Return the area under the ROC curve: ties in a cell count half."""
-    ones = np.ones((n_cells, n_cells))
-    return PairMean((np.tril(ones) + np.tril(ones, -1)) / 2)
-
-
-def balance(cells: Cells) -> PairMean:
-    """Return the mean of both classes' shares of right predictions."""
-    positive = (np.arange(cells.size) >= cells.decided) / 2
-    return PairMean(positive[:, None] + 0.5 - positive)
-
-
-@dataclass(frozen=True, eq=False)
-class Ratios:
-    """Ratios of sums of rows with some weights.
-
-    Attributes
-    ----------
-    upper, lower : ndarray of shape (..., n_labels, n_cells)
-        Weights of a row in numerator and denominator, from 0 to 1.
-    empty : ndarray of shape (...,)
-        What the ratio is where no row counts.
-    """
-
-    upper: Floats
-    lower: Floats
-    empty: Floats
-
-    def value(self, table: NoisyTable, *, unbiased: bool = False) -> Floats:
-        """Return the estimates, from a table without negative counts or from the unbiased one."""
-        counts = table.counts if unbiased else table.likely
-        over = (self.upper * counts).sum((-2, -1))
-        under = (self.lower * counts).sum((-2, -1))
-        found = np.divide(over, under, out=np.array(self.empty, dtype=float), where=under > 0)
-        shares: Floats = np.clip(found, 0, 1)
-        return shares
-
-    def interval(self, table: NoisyTable, failure: float) -> Floats:
-        """Return an interval for each, of shape (..., 2)."""
-        flat = (*self.upper.shape[:-2], -1)
-        upper = self.upper.reshape(flat)
-        lower = np.broadcast_to(self.lower, self.upper.shape).reshape(flat)
-        counts = table.counts.ravel()
-        return ratio_interval(
-            table,
-            upper,
-            lower,
-            (upper @ counts, lower @ counts),
-            failure,
-            table.likely.ravel(),
-            2 * imagined(failure),
+        counts = table.nonnegative.copy()
+        counts[:, [0, -1]] += PSEUDO_ROWS
+        numerator_gradient, denominator_gradient, numerator, all_pairs = self.gradients_and_sums(
+            counts
+        )
+        mean = numerator / all_pairs
+        squares = ((numerator_gradient - mean * denominator_gradient) ** 2).reshape(counts.shape)
+        scale = table.design_effect * (denominator / all_pairs) ** 2 / (mean * (1 - mean))
+        class_variances = scale * (counts * squares).sum(1)
+        return float(class_variances.sum()), float(
+            (table.design_effect * class_variances**2 / counts.sum(1)).sum()
         )
 
 
-def shares_of_all(n_labels: int, cells: Cells | None) -> Ratios:
-    """Return the share of all rows in each entry of a confusion matrix."""
-    if cells is None:
+def roc_auc_kernel(n_bins: int) -> TwoSampleUStatistic:
+    """Return the U-statistic of the area under the ROC curve. A tie within a bin counts half."""
+    ones = np.ones((n_bins, n_bins))
+    return TwoSampleUStatistic((np.tril(ones) + np.tril(ones, -1)) / 2)
+
+
+def balanced_accuracy_kernel(score_bins: ScoreBins) -> TwoSampleUStatistic:
+    """Return the U-statistic of balanced accuracy: the mean recall of the two classes."""
+    positive = (np.arange(score_bins.n_bins) >= score_bins.first_positive) / 2
+    return TwoSampleUStatistic(positive[:, None] + 0.5 - positive)
+
+
+@dataclass(frozen=True, eq=False)
+class RatioMetrics:
+    """Ratios of weighted sums over a contingency table.
+
+    Attributes
+    ----------
+    numerator, denominator : ndarray of shape (..., n_labels, n_bins)
+        Weight of a row in each cell, from 0 to 1.
+    default : ndarray of shape (...,)
+        Value of the ratio if its denominator is 0.
+    """
+
+    numerator: Floats
+    denominator: Floats
+    default: Floats
+
+    def value(self, table: NoisyTable, *, unbiased: bool = False) -> Floats:
+        """Return the estimates, shape (...,), from nonnegative or from unbiased counts."""
+        counts = table.counts if unbiased else table.nonnegative
+        numerator = (self.numerator * counts).sum((-2, -1))
+        denominator = (self.denominator * counts).sum((-2, -1))
+        ratios = np.divide(
+            numerator, denominator, out=np.array(self.default, dtype=float), where=denominator > 0
+        )
+        shares: Floats = np.clip(ratios, 0, 1)
+        return shares
+
+    def interval(self, table: NoisyTable, failure: float) -> Floats:
+        """Return the ends of a confidence interval for each ratio, shape (..., 2)."""
+        flat = (*self.numerator.shape[:-2], -1)
+        numerator = self.numerator.reshape(flat)
+        denominator = np.broadcast_to(self.denominator, self.numerator.shape).reshape(flat)
+        counts = table.counts.ravel()
+        return ratio_interval(
+            table,
+            numerator,
+            denominator,
+            (numerator @ counts, denominator @ counts),
+            failure,
+            table.nonnegative.ravel(),
+            2 * agresti_coull_rows(failure),
+        )
+
+
+def confusion_shares(n_labels: int, score_bins: ScoreBins | None) -> RatioMetrics:
+    """Return each entry of the confusion matrix as a fraction of all rows."""
+    if score_bins is None:
         predicted = np.eye(n_labels)
     else:
-        positive = np.arange(cells.size) >= cells.decided
+        positive = np.arange(score_bins.n_bins) >= score_bins.first_positive
         predicted = np.array([~positive, positive], dtype=float)
-    upper = np.eye(n_labels)[:, None, :, None] * predicted[None, :, None, :]
-    return Ratios(upper, np.ones(upper.shape[-2:]), np.zeros(upper.shape[:2]))
+    numerator = np.eye(n_labels)[:, None, :, None] * predicted[None, :, None, :]
+    return RatioMetrics(numerator, np.ones(numerator.shape[-2:]), np.zeros(numerator.shape[:2]))
 
 
-def recalls(n_labels: int) -> Ratios:
-    """Return the share of right predictions in each class of a confusion matrix."""
-    one = np.eye(n_labels)
-    upper = one[:, :, None] * one[:, None, :]
-    return Ratios(upper, np.repeat(one[:, :, None], n_labels, axis=2), np.full(n_labels, 0.5))
+def recalls(n_labels: int) -> RatioMetrics:
+    """Return the recall of each class of a confusion matrix."""
+    identity = np.eye(n_labels)
+    numerator = identity[:, :, None] * identity[:, None, :]
+    return RatioMetrics(
+        numerator, np.repeat(identity[:, :, None], n_labels, axis=2), np.full(n_labels, 0.5)
+    )
 
 
-def above(n_cells: int) -> Floats:
-    """Return which cells are above each edge, of shape (n_cells - 1, n_cells)."""
-    return np.triu(np.ones((n_cells, n_cells)))[1:]
+def above_threshold(n_bins: int) -> Floats:
+    """Return the indicator of the bins above each edge, shape (n_bins - 1, n_bins)."""
+    return np.triu(np.ones((n_bins, n_bins)))[1:]
 
 
-def rates(n_cells: int) -> Ratios:
-    """Return false and true positive rates at each edge, of shape (2, n_cells - 1)."""
+def roc_rates(n_bins: int) -> RatioMetrics:
+    """Return the false and the true positive rate at each edge, shape (2, n_bins - 1)."""
     label = np.eye(2)[:, None, :, None]
-    upper = label * above(n_cells)[None, :, None, :]
-    lower = np.broadcast_to(label, upper.shape)
-    return Ratios(upper, lower, np.zeros(upper.shape[:2]))
+    numerator = label * above_threshold(n_bins)[None, :, None, :]
+    denominator = np.broadcast_to(label, numerator.shape)
+    return RatioMetrics(numerator, denominator, np.zeros(numerator.shape[:2]))
 
 
-def precisions(n_cells: int) -> Ratios:
-    """Return the share of positive rows above each edge."""
-    lower = np.repeat(above(n_cells)[:, None, :], 2, axis=1)
-    return Ratios(lower * np.array([0.0, 1.0])[:, None], lower, np.ones(n_cells - 1))
+def precisions(n_bins: int) -> RatioMetrics:
+    """Return the precision at each edge, shape (n_bins - 1,)."""
+    denominator = np.repeat(above_threshold(n_bins)[:, None, :], 2, axis=1)
+    return RatioMetrics(
+        denominator * np.array([0.0, 1.0])[:, None], denominator, np.ones(n_bins - 1)
+    )
 
 
-def right_shares(n_cells: int) -> Ratios:
-    """Return the share of right predictions, were each edge the threshold."""
-    over = above(n_cells)
-    upper = np.stack([1 - over, over], axis=1)
-    return Ratios(upper, np.ones((2, n_cells)), np.zeros(n_cells - 1))
+def accuracies(n_bins: int) -> RatioMetrics:
+    """Return the accuracy with each edge as the threshold, shape (n_bins - 1,)."""
+    predicted_positive = above_threshold(n_bins)
+    numerator = np.stack([1 - predicted_positive, predicted_positive], axis=1)
+    return RatioMetrics(numerator, np.ones((2, n_bins)), np.zeros(n_bins - 1))
 
 
-def squared_errors(centers: Floats) -> Ratios:
-    """Return the mean squared error of probabilities."""
-    upper = np.stack([centers**2, (1 - centers) ** 2])
-    return Ratios(upper, np.ones_like(upper), np.array(0.0))
+def brier_scores(centers: Floats) -> RatioMetrics:
+    """Return the Brier score, with the bin centers as the predicted probabilities."""
+    numerator = np.stack([centers**2, (1 - centers) ** 2])
+    return RatioMetrics(numerator, np.ones_like(numerator), np.array(0.0))
 
 
-def bins(n_cells: int) -> Floats:
-    """Return which cells are in each bin of a calibration curve, of shape (n_bins, n_cells)."""
-    parts = np.array_split(np.arange(n_cells), min(BINS, n_cells))
-    return np.array([np.isin(np.arange(n_cells), part) for part in parts], dtype=float)
+def calibration_bins(n_bins: int) -> Floats:
+    """Return the indicator of the score bins in each bin of the calibration curve.
+
+    Its shape is (n_calibration_bins, n_bins).
+    """
+    parts = np.array_split(np.arange(n_bins), min(N_CALIBRATION_BINS, n_bins))
+    return np.array([np.isin(np.arange(n_bins), part) for part in parts], dtype=float)
 
 
-def observed(n_cells: int, positives: Floats) -> Ratios:
-    """Return the share of positive rows in each bin; where it is empty, what was predicted."""
-    lower = np.repeat(bins(n_cells)[:, None, :], 2, axis=1)
-    return Ratios(lower * np.array([0.0, 1.0])[:, None], lower, positives)
+def calibration(n_bins: int, mean_prediction: Floats) -> RatioMetrics:
+    """Return the fraction of positive rows in each calibration bin.
+
+    An empty bin gets its mean prediction.
+    """
+    denominator = np.repeat(calibration_bins(n_bins)[:, None, :], 2, axis=1)
+    return RatioMetrics(denominator * np.array([0.0, 1.0])[:, None], denominator, mean_prediction)

@@ -1,4 +1,4 @@
-"""make_private_scorer: scores for searches and cross-validation that charge a budget."""
+"""make_private_scorer: private `scoring` callables that charge a budget for each call."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.ledger import Ledger
-from skpublicdp.metrics.release import RESPONSES, check_parameters, labels_of
-from skpublicdp.metrics.rows import call, check_lengths
-from skpublicdp.metrics.values import accuracy_of, auc_of, balanced_accuracy_of
+from skpublicdp.metrics.array_scores import release_accuracy, release_auc, release_balanced_accuracy
+from skpublicdp.metrics.label_codes import call_estimator, check_lengths
+from skpublicdp.metrics.score_release import (
+    RESPONSE_METHODS,
+    check_score_parameters,
+    labels_of_estimator,
+)
 
-METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
+SCORER_METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
 
 
 class PrivateScorer:
-    """A metric with noise, as `scoring` takes it; `make_private_scorer` makes it."""
+    """Private metric for scikit-learn's `scoring`, made by `make_private_scorer`."""
 
     def __init__(
         self,
@@ -36,22 +40,22 @@ class PrivateScorer:
         who = f"private scorer of {self.metric}"
         ledger = Ledger(self.epsilon, self.delta, self.random_state, self.budget, who=who)
         n = check_lengths(X=X, y=y)
-        labels = labels_of(estimator, None)
+        labels = labels_of_estimator(estimator, None)
         if self.metric == "accuracy":
-            return float(accuracy_of(ledger, y, call(estimator, "predict", X, n)))
+            return float(release_accuracy(ledger, y, call_estimator(estimator, "predict", X, n)))
         if self.metric == "balanced_accuracy":
-            predicted = call(estimator, "predict", X, n)
-            return float(balanced_accuracy_of(ledger, y, predicted, labels))
-        response = next((name for name in RESPONSES if hasattr(estimator, name)), None)
+            predicted = call_estimator(estimator, "predict", X, n)
+            return float(release_balanced_accuracy(ledger, y, predicted, labels))
+        response = next((name for name in RESPONSE_METHODS if hasattr(estimator, name)), None)
         if len(labels) != 2 or response is None:
             raise ValueError(
                 "roc_auc needs an estimator of two classes with predict_proba or "
                 f"decision_function; got a {type(estimator).__name__} of {len(labels)} classes."
             )
-        width = 2 if response == RESPONSES[0] else None
-        scores = call(estimator, response, X, n, width)
+        width = 2 if response == RESPONSE_METHODS[0] else None
+        scores = call_estimator(estimator, response, X, n, width)
         scores = scores[:, 1] if width else scores
-        return float(auc_of(ledger, y, scores, labels[1], response))
+        return float(release_auc(ledger, y, scores, labels[1], response))
 
     def __repr__(self) -> str:
         return f"make_private_scorer({self.metric!r}, epsilon={float(self.epsilon):g})"
@@ -65,20 +69,20 @@ def make_private_scorer(
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateScorer:
-    """Return a scorer that releases a metric with noise, and charges a budget for each call.
+    """Return a scorer that releases a private metric and charges a budget at each call.
 
     Parameters
     ----------
     metric : {"accuracy", "balanced_accuracy", "roc_auc"}
-        What it releases.
+        Metric to release.
     epsilon, delta : float, default=1.0 and 0.0
-        What each call costs the rows that it scores.
+        Privacy parameters of each call, for the rows that it scores.
     random_state : int, Generator, RandomState or None, default=None
-        None for the randomness that the guarantee needs. Of a seed, calls in one process take new
-        noise each; parallel workers start from copies.
+        None uses the secure randomness that the guarantee needs. With a seed, each call in one
+        process draws new noise, and parallel workers start from copies of the seed.
     budget : PrivacyBudget, default=None
-        What each call charges, one entry for each, before anything is drawn. Copies of the scorer,
-        as searches make them, charge the same budget.
+        Budget to charge, one entry per call, before noise is drawn. Copies of the scorer, as made
+        by searches, charge the same budget.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def make_private_scorer(
     Raises
     ------
     ValueError
-        If there is no such metric.
+        If the metric is unknown.
 
     See Also
     --------
@@ -96,8 +100,8 @@ def make_private_scorer(
 
     Notes
     -----
-    A search over 20 settings and 5 folds calls it 100 times. Folds share no rows, so a person pays
-    for 20 calls; the budget adds up all 100, since it does not know of the folds.
+    A search over 20 settings and 5 folds calls the scorer 100 times. Folds share no rows, so each
+    person pays for 20 calls. The budget adds up all 100 calls, since it cannot see the folds.
 
     Examples
     --------
@@ -109,15 +113,15 @@ def make_private_scorer(
     >>> X, y = np.zeros((1000, 1)), np.arange(1000) % 4 > 0
     >>> budget = PrivacyBudget(5.0)
     >>> scorer = make_private_scorer("accuracy", epsilon=1.0, budget=budget)
-    >>> found = cross_val_score(DummyClassifier(), X, y, scoring=scorer)
-    >>> bool((abs(found - 0.75) < 0.1).all())
+    >>> scores = cross_val_score(DummyClassifier(), X, y, scoring=scorer)
+    >>> bool((abs(scores - 0.75) < 0.1).all())
     True
     >>> len(budget.ledger), budget.remaining("pure")
     (5, 0.0)
     """
-    check_parameters(
+    check_score_parameters(
         "make_private_scorer",
-        {"metric": [StrOptions(set(METRICS))]},
+        {"metric": [StrOptions(set(SCORER_METRICS))]},
         metric=metric,
         epsilon=epsilon,
         delta=delta,
@@ -125,5 +129,7 @@ def make_private_scorer(
         budget=budget,
     )
     if isinstance(random_state, Integral):
-        random_state = np.random.default_rng(int(random_state))  # goes on from call to call
+        random_state = np.random.default_rng(
+            int(random_state)
+        )  # its state advances from call to call
     return PrivateScorer(metric, epsilon, delta, random_state, budget)

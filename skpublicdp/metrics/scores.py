@@ -1,4 +1,4 @@
-"""PrivateScores: every metric of one release, each with its interval."""
+"""PrivateScores: all metrics of one release, with simultaneous confidence intervals."""
 
 from __future__ import annotations
 
@@ -8,55 +8,54 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import validate_parameter_constraints
 
+from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.metrics.cells import Cells
 from skpublicdp.metrics.estimates import (
-    Ratios,
-    balance,
-    bins,
-    observed,
+    RatioMetrics,
+    accuracies,
+    balanced_accuracy_kernel,
+    brier_scores,
+    calibration,
+    calibration_bins,
+    confusion_shares,
     precisions,
-    ranking,
-    rates,
     recalls,
-    right_shares,
-    shares_of_all,
-    squared_errors,
+    roc_auc_kernel,
+    roc_rates,
 )
-from skpublicdp.metrics.intervals import share_interval
-from skpublicdp.metrics.table import NoisyCount, NoisyTable
-from skpublicdp.parameters import PROBABILITY
+from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
+from skpublicdp.metrics.score_bins import ScoreBins
+from skpublicdp.metrics.score_intervals import share_interval
 
 Floats = NDArray[np.float64]
 
-SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
-"""Of how often some interval may fail; all others have the rest together."""
-
-OTHERS = 0.04
+FAILURE_SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
+"""Shares of the failure probability of all intervals together, by metric."""
+OTHER_FAILURE_SHARE = 0.04
 
 
 class PrivateScores:
-    """What one private release says of an estimator: metrics and intervals, in any number.
+    """Metrics of a classifier and their intervals, computed from one private release.
 
-    `private_scores` makes it. Nothing in it is private: it holds noisy counts. Values are those of
-    the population that the test rows were drawn from, estimated; rows of one class, or few rows,
+    `private_scores` makes it. It holds noisy counts alone, so further metrics cost nothing. Values
+    estimate the population that the test rows were drawn from. Few rows, or rows of one class,
     give wide intervals and no errors.
 
     Attributes
     ----------
     classes_ : ndarray
-        The labels, as the estimator knows them.
+        The labels of the estimator.
     metrics_ : tuple of str
-        What `interval` may be asked for. For two classes and an estimator with scores: "accuracy",
+        Metrics that `interval` accepts. For two classes and an estimator with scores: "accuracy",
         "balanced_accuracy", "confusion_matrix", "roc_auc", "roc_curve", "precision_recall_curve"
         and, where the scores are probabilities, "brier" and "calibration_curve". For two classes or
         more without scores: the first three.
     thresholds_ : ndarray
-        Scores at which curves are known: edges of the cells, increasing.
+        Thresholds of the curves: edges of the score bins, increasing.
     n_rows_ : int
-        How many rows were scored.
+        Number of scored rows.
     privacy_ : PrivacyReceipt
-        What was spent.
+        Receipt of the release.
 
     See Also
     --------
@@ -68,7 +67,7 @@ class PrivateScores:
         *,
         classes: list[Any],
         positive: int,
-        cells: Cells | None,
+        score_bins: ScoreBins | None,
         count: NoisyCount,
         table: NoisyTable | None,
         privacy: PrivacyReceipt,
@@ -77,62 +76,67 @@ class PrivateScores:
         self.n_rows_ = count.n
         self.privacy_ = privacy
         self.thresholds_ = np.empty(0)
-        self._positive, self._cells, self._count, self._table = positive, cells, count, table
+        self._positive, self._score_bins, self._count, self._table = (
+            positive,
+            score_bins,
+            count,
+            table,
+        )
         names = ["accuracy"]
         if table is not None:
             names += ["balanced_accuracy", "confusion_matrix"]
-        if cells is not None and cells.size > 2:
+        if score_bins is not None and score_bins.n_bins > 2:
             names += ["roc_auc", "roc_curve", "precision_recall_curve"]
-            self.thresholds_ = cells.edges.copy()
-            if cells.centers is not None:
+            self.thresholds_ = score_bins.edges.copy()
+            if score_bins.centers is not None:
                 names += ["brier", "calibration_curve"]
         self.metrics_ = tuple(names)
 
     @property
     def accuracy(self) -> float:
-        """Share of rows that `predict` is right about."""
-        return self._count.likely / self._count.n
+        """Fraction of rows that `predict` labels correctly."""
+        return self._count.clipped / self._count.n
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean over classes of the share of right predictions."""
-        table = self._need("balanced_accuracy")
-        if self._cells is None:
+        """Mean recall of the classes."""
+        table = self._table_for("balanced_accuracy")
+        if self._score_bins is None:
             return float(recalls(len(self.classes_)).value(table).mean())
-        return balance(self._cells).value(table)
+        return balanced_accuracy_kernel(self._score_bins).value(table)
 
     @property
     def confusion_matrix(self) -> Floats:
-        """Estimated number of rows of each class (row) that are predicted each label (column)."""
-        table = self._need("confusion_matrix")
-        return self.n_rows_ * self._oriented(self._entries().value(table))
+        """Estimated number of rows by true class (row) and predicted class (column)."""
+        table = self._table_for("confusion_matrix")
+        return self.n_rows_ * self._in_class_order(self._confusion_ratios().value(table))
 
     @property
     def roc_auc(self) -> float:
-        """Area under the ROC curve; scores in one cell are ties."""
-        table = self._need("roc_auc")
-        return ranking(table.likely.shape[1]).value(table)
+        """Area under the ROC curve. Scores in one bin count as ties."""
+        table = self._table_for("roc_auc")
+        return roc_auc_kernel(table.nonnegative.shape[1]).value(table)
 
     @property
     def brier(self) -> float:
-        """Mean squared error of the probabilities, those in a cell taken as its middle."""
-        return float(self._ratios("brier").value(self._need("brier"), unbiased=True))
+        """Brier score, with each probability replaced by the center of its bin."""
+        return float(self._ratios("brier").value(self._table_for("brier"), unbiased=True))
 
     def accuracy_at(self, threshold: float) -> float:
-        """Return the accuracy if scores above a threshold were called positive.
+        """Return the accuracy of predicting the positive class above a threshold.
 
         Parameters
         ----------
         threshold : float
-            The nearest of `thresholds_` is taken.
+            It is replaced by the nearest of `thresholds_`.
 
         Returns
         -------
         float
-            Estimate; its interval is ``interval("accuracy", threshold=...)``.
+            Estimate. Its interval is ``interval("accuracy", threshold=...)``.
         """
-        table = self._need("roc_curve")
-        return float(right_shares(table.likely.shape[1]).value(table)[self._nearest(threshold)])
+        table = self._table_for("roc_curve")
+        return float(accuracies(table.nonnegative.shape[1]).value(table)[self._nearest(threshold)])
 
     def roc_curve(self) -> tuple[Floats, Floats, Floats]:
         """Return the ROC curve as scikit-learn's `roc_curve` does.
@@ -140,10 +144,9 @@ class PrivateScores:
         Returns
         -------
         fpr, tpr, thresholds : ndarray of shape (n_thresholds + 1,)
-            False and true positive rates if scores above each threshold are called positive;
-            thresholds decrease from infinity.
+            False and true positive rates at each threshold. Thresholds decrease from infinity.
         """
-        false, true = self._ratios("roc_curve").value(self._need("roc_curve"))
+        false, true = self._ratios("roc_curve").value(self._table_for("roc_curve"))
         return (
             np.concatenate([[0.0], false[::-1], [1.0]]),
             np.concatenate([[0.0], true[::-1], [1.0]]),
@@ -156,33 +159,33 @@ class PrivateScores:
         Returns
         -------
         precision, recall : ndarray of shape (n_thresholds + 1,)
-            At each threshold; the last are 1 and 0.
+            Values at each threshold, followed by 1 and 0.
         thresholds : ndarray of shape (n_thresholds,)
-            Increasing; scores above are called positive.
+            Increasing. Scores above a threshold are predicted positive.
         """
-        table = self._need("precision_recall_curve")
+        table = self._table_for("precision_recall_curve")
         precision = self._ratios("precision_recall_curve").value(table)
         recall = self._ratios("roc_curve").value(table)[1]
         return np.append(precision, 1.0), np.append(recall, 0.0), self.thresholds_.copy()
 
     def calibration_curve(self) -> tuple[Floats, Floats]:
-        """Return how often rows are positive, and how often they are said to be.
+        """Return the calibration curve as scikit-learn's `calibration_curve` does.
 
         Returns
         -------
         prob_true, prob_pred : ndarray of shape (n_bins,)
-            Of up to eight bins of cells.
+            Fraction of positive rows and mean predicted probability in up to eight bins.
         """
-        table = self._need("calibration_curve")
-        return self._ratios("calibration_curve").value(table), self._predicted()
+        table = self._table_for("calibration_curve")
+        return self._ratios("calibration_curve").value(table), self._mean_predictions()
 
     def interval(self, metric: str, level: float = 0.95, *, threshold: float | None = None) -> Any:
-        """Return where a metric of the population lies.
+        """Return the confidence interval of a metric in the population.
 
-        All intervals of one release, of all metrics and of all points of curves, hold at once with
-        probability `level`, over the choice of the test rows and the noise. Three fifths of what
-        may fail are given to the accuracy, a third to the area under the curve and the rest to
-        everything else.
+        All intervals of one release, for all metrics and all points of curves, hold simultaneously
+        with probability `level`, over the sampling of the test rows and the noise. Of the failure
+        probability the accuracy gets three fifths, the area under the curve a third, and all other
+        intervals the rest.
 
         Parameters
         ----------
@@ -191,20 +194,20 @@ class PrivateScores:
         level : float, default=0.95
             In (0, 1).
         threshold : float, default=None
-            With "accuracy": that of `accuracy_at`.
+            With "accuracy": the threshold of `accuracy_at`.
 
         Returns
         -------
         tuple of float or ndarray
-            Two ends. Of a matrix or a curve, an array with one more axis of length 2: for each
-            entry of the confusion matrix; for the true positive rate at each false positive rate
-            of `roc_curve`; for each precision of `precision_recall_curve` but the last; for each
-            `prob_true` of `calibration_curve`.
+            Two ends. For a matrix or a curve, an array with one more axis of length 2: for each
+            entry of the confusion matrix, for the true positive rate at each false positive rate
+            of `roc_curve`, for each precision of `precision_recall_curve` but the last, or for
+            each `prob_true` of `calibration_curve`.
 
         Raises
         ------
         ValueError
-            If there is no such metric or the level is no probability.
+            If the metric is unknown or the level is not in (0, 1).
         """
         if metric not in self.metrics_:
             raise ValueError(f"metric must be one of {list(self.metrics_)}; got {metric!r}.")
@@ -213,35 +216,48 @@ class PrivateScores:
         )
         if threshold is not None and metric != "accuracy":
             raise ValueError(f"threshold goes with metric='accuracy'; got {metric!r}.")
-        offered = sum(share for name, share in SHARES.items() if name in self.metrics_)
-        failure = (1 - level) / (offered + (OTHERS if self._table is not None else 0))
+        total_share = sum(share for name, share in FAILURE_SHARES.items() if name in self.metrics_)
+        failure = (1 - level) / (
+            total_share + (OTHER_FAILURE_SHARE if self._table is not None else 0)
+        )
         if metric == "accuracy" and threshold is None:
-            return share_interval(self._count, failure * SHARES["accuracy"])
-        table = self._need("roc_curve" if threshold is not None else metric)
-        single = failure * SHARES.get(metric, OTHERS) / self._how_many(metric, threshold)
+            return share_interval(self._count, failure * FAILURE_SHARES["accuracy"])
+        table = self._table_for("roc_curve" if threshold is not None else metric)
+        failure_per_interval = (
+            failure
+            * FAILURE_SHARES.get(metric, OTHER_FAILURE_SHARE)
+            / self._n_intervals(metric, threshold)
+        )
         if threshold is not None:
-            ends = right_shares(table.likely.shape[1]).interval(table, single)
-            return _wide(ends[self._nearest(threshold)], self.accuracy_at(threshold))
+            ends = accuracies(table.nonnegative.shape[1]).interval(table, failure_per_interval)
+            return _containing(ends[self._nearest(threshold)], self.accuracy_at(threshold))
         if metric == "roc_curve":
-            return self._roc_band(table, single)
+            return self._roc_band(table, failure_per_interval)
         if metric == "confusion_matrix":
-            return self.n_rows_ * self._oriented(self._entries().interval(table, single))
+            return self.n_rows_ * self._in_class_order(
+                self._confusion_ratios().interval(table, failure_per_interval)
+            )
         if metric == "roc_auc":
-            return _wide(ranking(table.likely.shape[1]).interval(table, single), self.roc_auc)
+            return _containing(
+                roc_auc_kernel(table.nonnegative.shape[1]).interval(table, failure_per_interval),
+                self.roc_auc,
+            )
         if metric == "balanced_accuracy":
-            if self._cells is None:
-                ends = recalls(len(self.classes_)).interval(table, single).mean(0)
+            if self._score_bins is None:
+                ends = recalls(len(self.classes_)).interval(table, failure_per_interval).mean(0)
             else:
-                ends = balance(self._cells).interval(table, single)
-            return _wide(ends, self.balanced_accuracy)
+                ends = balanced_accuracy_kernel(self._score_bins).interval(
+                    table, failure_per_interval
+                )
+            return _containing(ends, self.balanced_accuracy)
         ratios = self._ratios(metric)
         value = ratios.value(table, unbiased=metric == "brier")
-        ends = ratios.interval(table, single)
+        ends = ratios.interval(table, failure_per_interval)
         ends = np.stack([np.minimum(ends[..., 0], value), np.maximum(ends[..., 1], value)], axis=-1)
         return (float(ends[0]), float(ends[1])) if ends.ndim == 1 else ends
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the ROC curve with a band in which it lies.
+        """Draw the ROC curve with its confidence band.
 
         Parameters
         ----------
@@ -253,7 +269,7 @@ class PrivateScores:
         plotting.ScoresDisplay
             The picture.
         """
-        self._need("roc_curve")
+        self._table_for("roc_curve")
         from skpublicdp import plotting  # matplotlib is optional
 
         display: Any = plotting.ScoresDisplay
@@ -267,7 +283,7 @@ class PrivateScores:
                 lines.append(f"  {name:<18}{getattr(self, name):.3f}  [{low:.3f}, {high:.3f}]")
         return "\n".join(lines)
 
-    def _need(self, metric: str) -> NoisyTable:
+    def _table_for(self, metric: str) -> NoisyTable:
         if metric not in self.metrics_ or self._table is None:
             raise AttributeError(
                 f"{metric} is not in this release; it has {', '.join(self.metrics_)}: curves need "
@@ -275,53 +291,63 @@ class PrivateScores:
             )
         return self._table
 
-    def _ratios(self, metric: str) -> Ratios:
-        cells = self._cells
-        assert cells is not None
+    def _ratios(self, metric: str) -> RatioMetrics:
+        score_bins = self._score_bins
+        assert score_bins is not None
         if metric == "roc_curve":
-            return rates(cells.size)
+            return roc_rates(score_bins.n_bins)
         if metric == "precision_recall_curve":
-            return precisions(cells.size)
-        self._need(metric)
+            return precisions(score_bins.n_bins)
+        self._table_for(metric)
         if metric == "brier":
-            assert cells.centers is not None
-            return squared_errors(cells.centers)
-        return observed(cells.size, self._predicted())
+            assert score_bins.centers is not None
+            return brier_scores(score_bins.centers)
+        return calibration(score_bins.n_bins, self._mean_predictions())
 
-    def _predicted(self) -> Floats:
-        """Return the mean probability of each bin; of its cells where it is empty."""
-        assert self._cells is not None
-        assert self._cells.centers is not None
-        table, inside = self._need("calibration_curve"), bins(self._cells.size)
-        weights = inside * table.likely.sum(0)
+    def _mean_predictions(self) -> Floats:
+        """Return the mean predicted probability of each calibration bin.
+
+        An empty bin gets the mean of its bin centers.
+        """
+        assert self._score_bins is not None
+        assert self._score_bins.centers is not None
+        table, members = (
+            self._table_for("calibration_curve"),
+            calibration_bins(self._score_bins.n_bins),
+        )
+        weights = members * table.nonnegative.sum(0)
         empty = weights.sum(1) == 0
-        weights[empty] = inside[empty]
-        return np.asarray(weights @ self._cells.centers / weights.sum(1))
+        weights[empty] = members[empty]
+        return np.asarray(weights @ self._score_bins.centers / weights.sum(1))
 
-    def _entries(self) -> Ratios:
-        return shares_of_all(len(self.classes_), self._cells)
+    def _confusion_ratios(self) -> RatioMetrics:
+        return confusion_shares(len(self.classes_), self._score_bins)
 
-    def _oriented(self, entries: Floats) -> Floats:
-        """Order a confusion matrix by `classes_`."""
-        return entries if self._positive or self._cells is None else entries[::-1, ::-1]
+    def _in_class_order(self, entries: Floats) -> Floats:
+        """Reorder a confusion matrix by `classes_`."""
+        return entries if self._positive or self._score_bins is None else entries[::-1, ::-1]
 
     def _nearest(self, threshold: float) -> int:
         return int(np.argmin(np.abs(self.thresholds_ - threshold)))
 
-    def _how_many(self, metric: str, threshold: float | None) -> int:
-        """Return among how many intervals a part of what may fail is shared."""
+    def _n_intervals(self, metric: str, threshold: float | None) -> int:
+        """Return the number of intervals that share the failure probability of a metric."""
         if threshold is None and metric in ("roc_auc", "brier"):
             return 1
         if metric == "balanced_accuracy":
-            return len(self.classes_) if self._cells is None else 1
+            return len(self.classes_) if self._score_bins is None else 1
         entries = len(self.classes_) ** 2
-        if self._cells is None:
+        if self._score_bins is None:
             return entries
-        return entries + 4 * (self._cells.size - 1) + len(bins(self._cells.size))
+        return (
+            entries
+            + 4 * (self._score_bins.n_bins - 1)
+            + len(calibration_bins(self._score_bins.n_bins))
+        )
 
-    def _roc_band(self, table: NoisyTable, single: float) -> Floats:
-        """Bound the true positive rate at each false positive rate, by monotony."""
-        ends = self._ratios("roc_curve").interval(table, single)
+    def _roc_band(self, table: NoisyTable, failure_per_interval: float) -> Floats:
+        """Return a band of the true positive rate at each false positive rate, by monotonicity."""
+        ends = self._ratios("roc_curve").interval(table, failure_per_interval)
         (low_fpr, high_fpr), (low_tpr, high_tpr) = ends[0].T, ends[1].T
         fpr, tpr, _ = self.roc_curve()
         low = np.where(high_fpr <= fpr[:, None], low_tpr, 0.0).max(1)
@@ -329,6 +355,6 @@ class PrivateScores:
         return np.stack([np.minimum(low, tpr), np.maximum(high, tpr)], axis=1)
 
 
-def _wide(ends: Floats, value: float) -> tuple[float, float]:
-    """Return ends that have the value between them."""
+def _containing(ends: Floats, value: float) -> tuple[float, float]:
+    """Return the ends of an interval, extended to contain the value."""
     return min(float(ends[0]), value), max(float(ends[1]), value)

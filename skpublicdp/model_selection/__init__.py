@@ -1,4 +1,4 @@
-"""Private search over settings, folds that keep public rows in training, checks of pipelines."""
+"""Private hyperparameter search, splitters that train on public rows, and pipeline checks."""
 
 from skpublicdp.model_selection.checks import Finding, check_pipeline
 from skpublicdp.model_selection.search import SemiPrivateSearchCV

@@ -1,4 +1,4 @@
-"""What a search chooses from: settings of a learner, and of the steps before it."""
+"""Candidates of a search: settings of a learner and of the pipeline steps before it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from skpublicdp.ledger import has_seed
 from skpublicdp.preprocessing import PublicFit
 from skpublicdp.semi_private import SemiPrivateClassifier
 
-SEARCH = ("epsilon", "delta", "budget", "random_state", "classes", "max_rows_per_group")
-"""Parameters of a learner that are the search's to set."""
+SEARCH_PARAMETERS = ("epsilon", "delta", "budget", "random_state", "classes", "max_rows_per_group")
+"""Parameters of a learner that the search sets itself."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A setting to try.
+    """One setting of the grid.
 
     Attributes
     ----------
     params : dict
-        As in the grid.
+        The setting, as in the grid.
     pipeline : Pipeline or None
-        What the learner is the last step of.
+        Pipeline whose last step is the learner.
     learner : classifier
-        Not fitted.
+        The learner, not fitted.
     features : tuple
-        Names the steps before the learner: candidates that agree in it have equal ones.
+        Identifies the steps before the learner. Candidates with equal steps have equal values.
     """
 
     params: dict[str, Any]
@@ -44,56 +44,58 @@ class Candidate:
 
     @property
     def steps(self) -> list[tuple[str, Any]]:
-        """The steps before the learner that do something."""
+        """The steps before the learner, without passthrough steps."""
         steps = [] if self.pipeline is None else self.pipeline.steps[:-1]
-        return [(name, step) for name, step in steps if does_something(step)]
+        return [(name, step) for name, step in steps if is_active_step(step)]
 
     @property
-    def in_family(self) -> bool:
-        """Whether one draw can choose between it and others of its kind."""
+    def is_semi_private(self) -> bool:
+        """Whether the learner is a `SemiPrivateClassifier`, whose setting one draw can choose."""
         return isinstance(self.learner, SemiPrivateClassifier)
 
     def with_learner(self, **settings: Any) -> Candidate:
-        """Return it with a learner of other settings."""
+        """Return a copy whose learner has other settings."""
         return replace(self, learner=clone(self.learner).set_params(**settings))
 
-    def assembled(self, steps: list[tuple[str, Any]], learner: Any) -> Any:
-        """Return the fitted whole from its fitted parts."""
+    def assemble(self, steps: list[tuple[str, Any]], learner: Any) -> Any:
+        """Return the fitted pipeline, or the learner if there is no pipeline."""
         if self.pipeline is None:
             return learner
-        fitted = dict(steps)
+        fitted_steps = dict(steps)
         names = [name for name, _ in self.pipeline.steps[:-1]]
-        whole: list[tuple[str, Any]] = [(name, fitted.get(name, "passthrough")) for name in names]
-        whole.append((self.pipeline.steps[-1][0], learner))
-        return clone(self.pipeline).set_params(steps=whole)
+        steps_and_learner: list[tuple[str, Any]] = [
+            (name, fitted_steps.get(name, "passthrough")) for name in names
+        ]
+        steps_and_learner.append((self.pipeline.steps[-1][0], learner))
+        return clone(self.pipeline).set_params(steps=steps_and_learner)
 
 
-class Fit(NamedTuple):
-    """What came of a candidate.
+class FittedCandidate(NamedTuple):
+    """A fitted candidate.
 
     Attributes
     ----------
     position : int
-        Its place in the search.
+        Index of the candidate in the search.
     learner : classifier
-        Fitted, but for its receipt.
+        Fitted learner, without a receipt.
     """
 
     position: int
     learner: Any
 
 
-def does_something(step: Any) -> bool:
-    """Tell whether a step of a pipeline is not left out."""
+def is_active_step(step: Any) -> bool:
+    """Indicate whether a pipeline step is neither None nor "passthrough"."""
     return step is not None and not (isinstance(step, str) and step == "passthrough")
 
 
-def sees_no_rows(step: Any) -> bool:
-    """Tell whether fitting a step looks at no private row."""
+def fits_no_private_rows(step: Any) -> bool:
+    """Indicate whether fitting a step uses no private row."""
     return isinstance(step, PublicFit) or not get_tags(step).requires_fit
 
 
-def in_scikit_learn(step: Any) -> bool:
+def is_scikit_learn_class(step: Any) -> bool:
     """Indicate whether the class of a step is scikit-learn's own."""
     return type(step).__module__.split(".")[0] == "sklearn"
 
@@ -101,32 +103,33 @@ def in_scikit_learn(step: Any) -> bool:
 def may_couple_rows(step: Any) -> bool:
     """Indicate whether a step that is not fitted may compute a row from several rows.
 
-    Of scikit-learn's own, only a `FunctionTransformer` may. A numpy function of single numbers
-    cannot.
+    Of scikit-learn's own classes, only a `FunctionTransformer` may. A unary numpy ufunc cannot.
     """
     if isinstance(step, FunctionTransformer):
-        single = (
+        is_elementwise = (
             isinstance(step.func, np.ufunc) and step.func.nin == 1 and step.func.signature is None
         )
-        return step.func is not None and (not single or bool(step.kw_args))
-    foreign = not in_scikit_learn(step) and not type(step).__module__.startswith("skpublicdp.")
-    return foreign and hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit
+        return step.func is not None and (not is_elementwise or bool(step.kw_args))
+    is_third_party = not is_scikit_learn_class(step) and not type(step).__module__.startswith(
+        "skpublicdp."
+    )
+    return is_third_party and hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit
 
 
-def has_function(step: Any) -> bool:
+def has_row_function(step: Any) -> bool:
     """Indicate whether a step, or a part of it, may compute a row from several rows."""
     parts = step.get_params().values() if hasattr(step, "get_params") else ()
     return any(hasattr(part, "transform") and may_couple_rows(part) for part in (step, *parts))
 
 
-def list_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
+def make_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
     """Return the candidates of a grid.
 
     Raises
     ------
     ValueError
-        If the grid is empty or sets what is the search's to set, or if a candidate has a step that
-        would be fitted to private rows, or a learner that cannot be told its budget.
+        If the grid is empty or sets a parameter of the search, or if a candidate has a step that
+        would be fitted to private rows, or a learner without a parameter `epsilon`.
     """
     candidates = [_candidate(estimator, params) for params in ParameterGrid(param_grid)]
     if not candidates:
@@ -135,45 +138,46 @@ def list_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
 
 
 def _candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
+    """Return the candidate of one setting, or raise ValueError."""
     for name in params:
-        if name.rsplit("__", 1)[-1] in SEARCH:
+        if name.rsplit("__", 1)[-1] in SEARCH_PARAMETERS:
             raise ValueError(
                 f"param_grid must not hold {name!r}: all candidates share what the search has; "
                 "set it there."
             )
     values = {name: clone(value, safe=False) for name, value in params.items()}
-    whole = clone(estimator).set_params(**values)
-    pipeline = whole if isinstance(whole, Pipeline) else None
-    learner = whole if pipeline is None else pipeline.steps[-1][1]
-    last = None if pipeline is None else pipeline.steps[-1][0]
+    estimator_with_params = clone(estimator).set_params(**values)
+    pipeline = estimator_with_params if isinstance(estimator_with_params, Pipeline) else None
+    learner = estimator_with_params if pipeline is None else pipeline.steps[-1][1]
+    learner_name = None if pipeline is None else pipeline.steps[-1][0]
     for name, step in [] if pipeline is None else pipeline.steps[:-1]:
-        if does_something(step) and not sees_no_rows(step):
+        if is_active_step(step) and not fits_no_private_rows(step):
             raise ValueError(
                 f"every step before the learner must be fitted on public rows only, and step "
                 f"{name!r} is a {type(step).__name__}; wrap it in PublicFit."
             )
     check_base(learner)
-    seeded = [
+    seeded_names = [
         name
         for name, value in learner.get_params().items()
         if name.rsplit("__", 1)[-1] == "random_state" and value is not None
     ]
-    if not seeded and has_seed(learner):
-        seeded = ["random_state"]  # of a learner in a list
-    if seeded:
+    if not seeded_names and has_seed(learner):
+        seeded_names = ["random_state"]  # of a learner in a list
+    if seeded_names:
         raise ValueError(
-            f"estimator must have {seeded[0]}=None, and {type(learner).__name__} has its own: "
-            "fits with one seed repeat their noise; the search draws, give random_state to that."
+            f"estimator must have {seeded_names[0]}=None, and {type(learner).__name__} has its "
+            "own: fits with one seed repeat their noise; give random_state to the search."
         )
     if learner.get_params(deep=False).get("max_rows_per_group") is not None:
         raise ValueError(
             f"estimator must have max_rows_per_group=None, and {type(learner).__name__} has one of "
-            "its own: the search protects persons for all candidates, give it to that."
+            "its own: the search protects persons for all candidates, so set it there."
         )
     # the values of a grid are the same objects in all of its settings
     features = tuple(
         (name, id(value))
         for name, value in sorted(params.items(), key=lambda item: item[0])
-        if pipeline is not None and name.split("__", 1)[0] != last
+        if pipeline is not None and name.split("__", 1)[0] != learner_name
     )
     return Candidate(params, pipeline, learner, features)

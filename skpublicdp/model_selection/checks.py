@@ -1,4 +1,4 @@
-"""Which steps of a pipeline see private rows without protection, and what repeats a row."""
+"""Static checks of pipelines: unprotected steps, repeated fits, seeds and coupled rows."""
 
 from __future__ import annotations
 
@@ -11,36 +11,38 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp.model_selection.candidates import (
-    does_something,
-    in_scikit_learn,
+    fits_no_private_rows,
+    is_active_step,
+    is_scikit_learn_class,
     may_couple_rows,
-    sees_no_rows,
 )
 from skpublicdp.model_selection.wrappers import (
-    SEVERAL,
+    UNKNOWN_N_FITS,
+    fit_of_its_own,
     fits_nothing,
     folds_by_labels,
     n_fits,
-    own_fit,
     sets_seeds,
     was_fitted_before,
 )
 from skpublicdp.preprocessing import PublicFit
 
-UNDECLARED = "these declare no protection, and are taken to have the one they are paid for"
-"""Of a search, in its receipt."""
+UNDECLARED_PROTECTION = (
+    "these declare no protection, and are taken to have the one they are paid for"
+)
+"""Assumption in the receipt of a search."""
 
-COUPLING = "what these steps make of a row depends on that row alone"
-"""Of steps with a function of one's own, in the receipt of a search."""
+ROWWISE_STEPS = "what these steps make of a row depends on that row alone"
+"""Assumption about steps with a user-defined function, in the receipt of a search."""
 
 
 class Finding(NamedTuple):
-    """Something about a step that a receipt does not cover.
+    """A privacy problem of a pipeline step that no receipt covers.
 
     Attributes
     ----------
     step : str
-        Its name; those of the steps it is in come before it, with dots.
+        Name of the step, after the names of the steps that contain it, with dots.
     problem : str
         What is wrong.
     remedy : str
@@ -56,24 +58,23 @@ class Finding(NamedTuple):
 
 
 def check_pipeline(pipeline: Any) -> list[Finding]:
-    """List steps that would be fitted to private rows without protection, or repeat a row.
+    """List the steps that would be fitted to private rows without protection, or repeat a row.
 
-    Nothing is fitted: the answer follows from the types and parameters of the steps, fitted or not.
-    Meta-estimators, such as `StackingClassifier`, are searched for every estimator in them. Listed
-    as well are what a meta-estimator itself fits to private rows, and seeds that it sets; functions
-    that may compute a row from other rows; steps that were fitted elsewhere; `memory`, which
-    writes private rows to disk; and a pipeline that transforms `X`, but not the `X_public` given
-    to `fit`.
+    Nothing is fitted: the findings depend on the types and parameters of the steps alone.
+    Meta-estimators, such as `StackingClassifier`, are searched for nested estimators. The list
+    also has models and seeds of meta-estimators themselves, functions that may compute a row from
+    other rows, steps that were fitted before, `memory`, which writes private rows to disk, and
+    pipelines that transform `X`, but not the `X_public` given to `fit`.
 
     Parameters
     ----------
     pipeline : Pipeline or estimator
-        What is going to be fitted, or was.
+        The estimator to check, fitted or not.
 
     Returns
     -------
     list of Finding
-        Rows of step, problem and remedy. Empty if each step is protected, as far as it says.
+        Step, problem and remedy of each finding. Empty if each step declares protection.
 
     See Also
     --------
@@ -99,13 +100,13 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
 
 
 def unprotected_line(estimators: Iterable[Any], meaning: str) -> tuple[str, ...]:
-    """Return a line for a receipt that names the steps without protection, if there are any."""
+    """Return the receipt line that names the unprotected steps, or no line."""
     return _line(estimators, meaning, "unprotected")
 
 
 def coupling_line(estimators: Iterable[Any]) -> tuple[str, ...]:
-    """Return a line for a receipt that names the steps that may compute a row from other rows."""
-    return _line(estimators, COUPLING, "coupling")
+    """Return the receipt line that names the steps that may couple rows, or no line."""
+    return _line(estimators, ROWWISE_STEPS, "coupling")
 
 
 def _line(estimators: Iterable[Any], meaning: str, kind: str) -> tuple[str, ...]:
@@ -123,12 +124,12 @@ def _root(estimator: Any) -> str:
 
 
 def _raw_public_rows(pipeline: Pipeline) -> list[Finding]:
-    """Tell of public rows that pass by the steps which transform the private ones."""
-    *before, (name, learner) = pipeline.steps
-    changes = any(does_something(step) for _, step in before)
-    given = "X_public" in (getattr(pipeline, "transform_input", None) or ())
-    takes = does_something(learner) and "X_public" in signature(learner.fit).parameters
-    if given or not takes or not changes:
+    """Report an `X_public` that the pipeline would pass on untransformed."""
+    *earlier_steps, (name, learner) = pipeline.steps
+    transforms = any(is_active_step(step) for _, step in earlier_steps)
+    routes_public_rows = "X_public" in (getattr(pipeline, "transform_input", None) or ())
+    takes_public_rows = is_active_step(learner) and "X_public" in signature(learner.fit).parameters
+    if routes_public_rows or not takes_public_rows or not transforms:
         return []
     return [
         Finding(
@@ -146,7 +147,7 @@ class _Issue(NamedTuple):
     Attributes
     ----------
     kind : {"unprotected", "seed", "cost", "coupling", "fitted before", "memory"}
-        The first two are private at no ε.
+        The first two are not private at any ε.
     finding : Finding
         The finding.
     """
@@ -156,8 +157,8 @@ class _Issue(NamedTuple):
 
 
 def _issues(step: Any, name: str) -> Iterator[_Issue]:
-    """List what is wrong with a step and with its parts."""
-    if not does_something(step) or isinstance(step, str):  # "drop" and "passthrough"
+    """Yield the issues of a step and of its parts."""
+    if not is_active_step(step) or isinstance(step, str):  # "drop" and "passthrough"
         return
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
         if isinstance(step, Pipeline):
@@ -184,7 +185,7 @@ def _issues(step: Any, name: str) -> Iterator[_Issue]:
 
 
 def _steps_of(step: Any) -> list[tuple[str, Any]]:
-    """Return the named parts of something that is made of steps, fitted or not."""
+    """Return the named steps of a pipeline, union or column transformer, fitted or not."""
     if isinstance(step, Pipeline):
         return list(step.steps)
     if isinstance(step, FeatureUnion):
@@ -198,15 +199,15 @@ def _parts_of(wrapper: Any) -> list[tuple[str, Any]]:
     for name, value in _parameters(wrapper).items():
         if _is_estimator(value):
             parts.append((name, value))
-        for place, entry in enumerate(value if isinstance(value, list | tuple) else ()):
+        for index, entry in enumerate(value if isinstance(value, list | tuple) else ()):
             fields = entry if isinstance(entry, tuple) else (entry,)
-            label = fields[0] if isinstance(fields[0], str) else f"{name}[{place}]"
+            label = fields[0] if isinstance(fields[0], str) else f"{name}[{index}]"
             parts.extend((label, field) for field in fields if _is_estimator(field))
     return parts
 
 
 def _estimators(step: Any) -> list[Any]:
-    """Return the estimators of which a step is made."""
+    """Return the estimators that a step contains."""
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
         return [part for _, part in _steps_of(step) if _is_estimator(part)]
     return [part for _, part in _parts_of(step)]
@@ -225,12 +226,12 @@ def _path(name: str, part_name: str) -> str:
 
 
 def _protected(step: Any) -> bool:
-    """Tell whether a step sees no private row, or protects those that it sees."""
-    # not what FrozenEstimator and others hand on of the estimator in them
+    """Indicate whether a step sees no private row, or protects the rows it sees."""
+    # not hasattr(step, ...): FrozenEstimator and others delegate to their inner estimator
     declares = hasattr(type(step), "protects_all_rows") or "protects_all_rows" in vars(step)
     if _is_own(step) or (declares and step.protects_all_rows is True):
         return True
-    return hasattr(step, "__sklearn_tags__") and sees_no_rows(step)
+    return hasattr(step, "__sklearn_tags__") and fits_no_private_rows(step)
 
 
 def _is_own(step: Any) -> bool:
@@ -252,7 +253,7 @@ def _private_name(estimator: Any) -> str:
 
 
 def _leaf(step: Any, name: str) -> _Issue:
-    """Say that a step without a private part is fitted to private rows."""
+    """Return the issue of a step without a private part that is fitted to private rows."""
     kind = type(step).__name__
     problem, remedy = f"{kind} is fitted to private rows", "wrap it in PublicFit"
     if not hasattr(step, "transform"):
@@ -263,14 +264,14 @@ def _leaf(step: Any, name: str) -> _Issue:
 
 def _memory(pipeline: Pipeline, name: str) -> Iterator[_Issue]:
     """Report a cache of transformed rows."""
-    transforms = any(does_something(step) for _, step in pipeline.steps[:-1])
+    transforms = any(is_active_step(step) for _, step in pipeline.steps[:-1])
     if pipeline.memory is not None and transforms:
         problem = "memory writes transformed private rows to disk, without any protection"
         yield _Issue("memory", Finding(name or "Pipeline", problem, "set memory=None"))
 
 
 def _coupling(step: Any, name: str, function: str = "") -> _Issue:
-    """Say that nobody can see whether a function treats each row on its own."""
+    """Return the issue of a function that may compute a row from other rows."""
     problem = (
         f"the result of {function or type(step).__name__} for a row must depend on that row "
         "alone, which cannot be seen from outside"
@@ -280,7 +281,7 @@ def _coupling(step: Any, name: str, function: str = "") -> _Issue:
 
 
 def _fitted_before(step: Any, name: str) -> _Issue:
-    """Say that nobody can see to which rows a part was fitted."""
+    """Return the issue of a part that was fitted before, to unknown rows."""
     parts = _estimators(step)
     fitted = type(parts[0]).__name__ if len(parts) == 1 else "its estimators"
     problem = (
@@ -294,11 +295,11 @@ def _fitted_before(step: Any, name: str) -> _Issue:
 
 
 def _issues_of_protected(step: Any, name: str) -> Iterator[_Issue]:
-    """List functions and earlier fits within a step that protects the rows it is fitted to."""
+    """Yield coupled rows and earlier fits inside a step of this package."""
     if not _is_own(step):
         return
     for part_name, part in _parts_of(step):
-        # what a PublicFit holds is the step itself to whoever reads the pipeline
+        # the transformer of a PublicFit is reported under the name of its step
         path = name if isinstance(step, PublicFit) else _path(name, part_name)
         for issue in _issues(part, path):
             if issue.kind in ("coupling", "fitted before"):
@@ -306,22 +307,22 @@ def _issues_of_protected(step: Any, name: str) -> Iterator[_Issue]:
 
 
 def _issues_of_wrapper(wrapper: Any, name: str) -> Iterator[_Issue]:
-    """List what is wrong with a meta-estimator that has a private part, and with its parts."""
+    """Yield the issues of a meta-estimator with a private part, and of its parts."""
     kind, parameters = type(wrapper).__name__, _parameters(wrapper)
     learner = _private_name(wrapper)
-    fitted = was_fitted_before(wrapper, parameters)
-    if fitted:
+    is_prefitted = was_fitted_before(wrapper, parameters)
+    if is_prefitted:
         yield _fitted_before(wrapper, name)
         if fits_nothing(wrapper, parameters):
             return
     kinds: dict[str, set[str]] = {}
     for part_name, part in _parts_of(wrapper):
-        if fitted and part_name != "final_estimator":
+        if is_prefitted and part_name != "final_estimator":
             continue
         issues = list(_issues(part, _path(name, part_name)))
-        if part_name == "transformer" and in_scikit_learn(wrapper):  # of a target
+        if part_name == "transformer" and is_scikit_learn_class(wrapper):  # of a target
             remedy = "use func and inverse_func instead, with public numbers"
-            issues = [_Issue(one.kind, one.finding._replace(remedy=remedy)) for one in issues]
+            issues = [_Issue(issue.kind, issue.finding._replace(remedy=remedy)) for issue in issues]
         for issue in issues:
             kinds.setdefault(issue.kind, set()).add(part_name)
         yield from issues
@@ -329,20 +330,22 @@ def _issues_of_wrapper(wrapper: Any, name: str) -> Iterator[_Issue]:
     if function is not None and may_couple_rows(FunctionTransformer(function)):
         yield _coupling(wrapper, name, "func")
 
-    own = own_fit(wrapper, parameters)
+    wrapper_fit = fit_of_its_own(wrapper, parameters)
     unprotected = sorted(kinds.get("unprotected", set()) | kinds.get("seed", set()))
-    if own is not None:
-        yield _unprotected(name, f"{kind} {own.problem}", own.remedy.format(learner=learner))
+    if wrapper_fit is not None:
+        yield _unprotected(
+            name, f"{kind} {wrapper_fit.problem}", wrapper_fit.remedy.format(learner=learner)
+        )
     elif unprotected:
         problem = f"{kind} is not private at any ε, since it contains {', '.join(unprotected)}"
         yield _unprotected(name, problem, "protect every part of it, or leave that out")
     seeds = sets_seeds(wrapper) if _takes_seed(wrapper) else ""
     if seeds:
-        again = ", and repeats rows within a fit" if parameters.get("bootstrap") else ""
-        problem = f"{kind} {seeds.format(learner=learner)}, so the noise can be undone{again}"
+        repetition = ", and repeats rows within a fit" if parameters.get("bootstrap") else ""
+        problem = f"{kind} {seeds.format(learner=learner)}, so the noise can be undone{repetition}"
         remedy = f"fit {learner} without it, with random_state=None"
         yield _Issue("seed", Finding(name, problem, remedy))
-    if own is None and not unprotected:
+    if wrapper_fit is None and not unprotected:
         yield from _repeated(wrapper, name, learner, seeds=bool(seeds), nested="cost" in kinds)
 
 
@@ -360,7 +363,7 @@ def _repeated(
         problem = f"nothing is known of what {kind} itself fits to private rows, and {doubt}"
         yield _unprotected(name, problem, f"fit {learner} without it")
     elif seeds:
-        return  # a budget protects nobody from that
+        return  # a budget cannot account for known noise
     elif folds_by_labels(wrapper, parameters):
         problem = (
             f"{kind} fits {learner} in folds that may go by labels: one changed label then moves "
@@ -373,7 +376,7 @@ def _repeated(
             "cost", Finding(name, problem, "keep one of them, or give all of them a budget")
         )
     elif fits != "1":
-        count = "several" if nested or fits == SEVERAL else fits
+        count = "several" if nested or fits == UNKNOWN_N_FITS else fits
         cost = "k·ε, k being the number of its fits" if count == "several" else f"{fits}·ε"
         problem = f"{kind} fits {learner} {count} times to the same rows, which costs {cost}"
         yield _Issue("cost", Finding(name, problem, remedy))

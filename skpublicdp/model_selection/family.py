@@ -1,4 +1,4 @@
-"""Candidates that are one family: one exact draw picks the candidate and its rule."""
+"""One exponential mechanism over the union of the covers of all candidates."""
 
 from __future__ import annotations
 
@@ -9,55 +9,57 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import clone
 
+from skpublicdp.cover_search import DrawnRule, search_cover
 from skpublicdp.exceptions import SlicedPublicDataWarning
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, PublicSample
-from skpublicdp.hypotheses.base import Codes, Rows, Table, tabulate
+from skpublicdp.hypotheses.base import (
+    tabulate,
+)
 from skpublicdp.hypotheses.finite import UnionCover
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Product
-from skpublicdp.model_selection.candidates import Candidate, Fit
-from skpublicdp.model_selection.rows import SearchRows
+from skpublicdp.model_selection.candidates import Candidate, FittedCandidate
+from skpublicdp.model_selection.search_rows import SearchRows
+from skpublicdp.population_guarantee import FITTED_STEPS, excess_error_guarantee, no_guarantee
 from skpublicdp.preprocessing import PublicFit
-from skpublicdp.promise import STEPS, nothing, promise
-from skpublicdp.rounds import Drawn, draw_in_rounds
+from skpublicdp.typing import Codes, Floats, Integers
 
 NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
 PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
-UNLIKE = "labelled public rows weigh differently for different candidates"
+UNEQUAL_PUBLIC_WEIGHTS = "labelled public rows weigh differently for different candidates"
 
 
-class Chosen(Hypothesis):
-    """A rule, and which candidate it is of.
+class CandidateRule(Hypothesis):
+    """A rule together with the index of its candidate.
 
     Parameters
     ----------
     candidate : int
-        Its position.
+        Index of the candidate.
     inner : Hypothesis
-        The rule, on the features of that candidate.
+        The rule, on the features of the candidate.
     """
 
     def __init__(self, candidate: int, inner: Hypothesis) -> None:
         self.candidate = candidate
         self.inner = inner
 
-    def predict(self, X: Rows) -> Codes:
-        """Return the code of the predicted label of rows as the candidate sees them."""
+    def predict(self, X: Floats) -> Codes:
+        """Return the codes of the labels predicted for the candidate's rows."""
         return self.inner.predict(X)
 
     def rule(self) -> str:
-        """Return the rule in words."""
+        """Return the rule as text."""
         return self.inner.rule()
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
-class Scored:
-    """Rows as a candidate sees them: private ones, then labelled public ones.
+class CandidateRows:
+    """Transformed rows of a candidate: private ones, then labelled public ones.
 
     Attributes
     ----------
@@ -66,36 +68,37 @@ class Scored:
     weights : ndarray of int64, shape (n,)
         1 for a private row, `public_weight` for a public one.
     n_private : int
-        How many are private.
+        Number of private rows.
     y_public : ndarray of intp
-        Codes of the labels of the others.
+        Label codes of the public rows.
     """
 
-    X: Rows
-    weights: Table
+    X: Floats
+    weights: Integers
     n_private: int
     y_public: Codes
 
 
 class CandidateCover(Cover):
-    """The cover of one candidate; its rows are named by their numbers.
+    """The cover of one candidate, whose rows are given by their indices.
 
-    Rows of all candidates are then alike, whatever features each of them sees.
+    Indices are the same for all candidates, although their features differ.
 
     Parameters
     ----------
     cover : Cover
         The cover.
     candidate : int
-        Position of the candidate.
-    scored : Scored
-        Its rows.
+        Index of the candidate.
+    scored : CandidateRows
+        Rows of the candidate.
     rate : float, optional
-        What an error costs, ε / 2; with it, labelled public rows are a prior: see `handicap`.
+        ε / 2. If given, labelled public rows act as a prior within the candidate only: see
+        `score_offset`.
     """
 
     def __init__(
-        self, cover: Cover, candidate: int, scored: Scored, rate: float | None = None
+        self, cover: Cover, candidate: int, scored: CandidateRows, rate: float | None = None
     ) -> None:
         self.cover = cover
         self.candidate = candidate
@@ -103,32 +106,32 @@ class CandidateCover(Cover):
         self.rounds = cover.rounds
         self.radius = cover.radius
         self._rate = rate
-        self.handicap = 0 if rate is None else self._handicap(rate)
+        self.score_offset = 0 if rate is None else self._score_offset(rate)
 
-    def _handicap(self, rate: float) -> int:
-        """Return the errors that the public rows add to all members, up to one.
+    def _score_offset(self, rate: float) -> int:
+        """Return the public rows' contribution to the log partition function, in errors.
 
-        Taken off, weights of public rows move mass among the members of a candidate and hardly
-        from one candidate to another: scores are on the scale of private rows alone.
+        It is rounded down and subtracted from all scores. So public rows move probability among
+        the members of a candidate, and hardly between candidates.
         """
         public = slice(self.scored.n_private, None)
         X, weights = self.scored.X[public], self.scored.weights[public]
         family = self.cover.family(tabulate(self.cover, X, self.scored.y_public, weights))
         total = math.log(family.prior_range[0])
-        return math.floor((total - float(log_mass(family, rate))) / rate)
+        return math.floor((total - float(log_partition_function(family, rate))) / rate)
 
     @property
     def scouts(self) -> Cover:
-        """The scouts of the cover."""
-        return self._like(self.cover.scouts)
+        """The coarse cover that the first draws search."""
+        return self._with_cover(self.cover.scouts)
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a finer cover around a rule of this candidate."""
-        if not isinstance(hypothesis, Chosen) or hypothesis.candidate != self.candidate:
+        if not isinstance(hypothesis, CandidateRule) or hypothesis.candidate != self.candidate:
             return self
-        return self._like(self.cover.refined(hypothesis.inner, step))
+        return self._with_cover(self.cover.refined(hypothesis.inner, step))
 
-    def _like(self, cover: Cover) -> CandidateCover:
+    def _with_cover(self, cover: Cover) -> CandidateCover:
         if cover is self.cover:
             return self
         return CandidateCover(cover, self.candidate, self.scored, self._rate)
@@ -138,56 +141,60 @@ class CandidateCover(Cover):
         """Number of members."""
         return self.cover.size
 
-    def tabulate(self, X: Rows, y: Codes, weights: Table) -> Table:
-        """Return the table of the rows with given numbers, shape (n, 1)."""
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
+        """Return the table of the rows with given indices; X has shape (n, 1)."""
         rows = X[:, 0].astype(np.intp)
         return self.cover.tabulate(self.scored.X[rows], y, weights * self.scored.weights[rows])
 
-    def family(self, table: Table) -> Family:
-        """Return the members, less the handicap."""
+    def family(self, table: Integers) -> Family:
+        """Return the family of members, with the score offset subtracted."""
         family = self.cover.family(table)
-        if not self.handicap:
+        if not self.score_offset:
             return family
-        return Product([family, Leaf(np.array([-self.handicap], dtype=np.int64))])
+        return Product([family, Leaf(np.array([-self.score_offset], dtype=np.int64))])
 
-    def hypothesis(self, path: Path) -> Chosen:
-        """Return a rule of this candidate."""
-        inner = path[0] if self.handicap else path
-        return Chosen(self.candidate, self.cover.hypothesis(inner))
+    def hypothesis(self, path: Path) -> CandidateRule:
+        """Return the rule of a path, as a rule of this candidate."""
+        inner = path[0] if self.score_offset else path
+        return CandidateRule(self.candidate, self.cover.hypothesis(inner))
 
 
-def log_mass(family: Family, rate: float) -> NDArray[np.float64]:
-    """Return ln Σ prior · exp(-rate · errors) of each family of a batch, in floats.
+def log_partition_function(family: Family, rate: float) -> Floats:
+    """Return the log partition function ln Σ prior · exp(-rate · errors) of each family.
 
-    For public families only: nothing exact hangs on it.
+    It is computed in floats, for public families only. No exact probability depends on it.
     """
     if isinstance(family, Leaf):
-        found = logsumexp(-rate * family.errors, axis=-1)
+        log_mass = logsumexp(-rate * family.errors, axis=-1)
     elif isinstance(family, Product):
-        found = sum(log_mass(factor, rate) for factor in family.factors)
+        log_mass = sum(log_partition_function(factor, rate) for factor in family.factors)
     elif isinstance(family, Lazy):
-        found = np.concatenate([log_mass(chunk, rate) for chunk in family.chunks()])
+        log_mass = np.concatenate(
+            [log_partition_function(chunk, rate) for chunk in family.chunks()]
+        )
     else:
         if not isinstance(family, Choice | OneOf):
             raise TypeError(f"{type(family).__name__} is no family.")
         if isinstance(family, Choice):
-            masses = log_mass(family.options, rate)
+            masses = log_partition_function(family.options, rate)
         else:
-            masses = np.stack([log_mass(option, rate) for option in family.options], axis=-1)
+            masses = np.stack(
+                [log_partition_function(option, rate) for option in family.options], axis=-1
+            )
         prior = [math.log(family.weight(option)) for option in range(masses.shape[-1])]
-        found = logsumexp(masses + prior, axis=-1)
-    return np.asarray(found, dtype=np.float64)
+        log_mass = logsumexp(masses + prior, axis=-1)
+    return np.asarray(log_mass, dtype=np.float64)
 
 
-class FamilyFit:
-    """Candidates of one family, ready to be drawn from as often as there is budget.
+class CandidateFamily:
+    """`SemiPrivateClassifier` candidates, from whose union of covers one rule is drawn.
 
     Parameters
     ----------
     positions : list of int
-        Places of the candidates in the search.
+        Indices of the candidates in the search.
     candidates : list of Candidate
-        The candidates; their learners know the labels.
+        The candidates, whose learners have `classes` set.
     rows : SearchRows
         Rows.
     n_jobs : int or None
@@ -204,105 +211,114 @@ class FamilyFit:
         self.positions, self.candidates = positions, candidates
         self._rows, self._n_jobs = rows, n_jobs
         self._beta = min(candidate.learner.beta for candidate in candidates)
-        self._read = [self._reading(candidate) for candidate in candidates]
+        self._read = [self._read_candidate(candidate) for candidate in candidates]
 
     @property
     def label(self) -> str:
-        """What it is, for the receipt."""
+        """Name in the receipt."""
         n = len(self.candidates)
         return "SemiPrivateClassifier" + (f" ({n} candidates, one draw)" if n > 1 else "")
 
     def candidate(self, position: int) -> Candidate:
-        """Return the candidate at a place of the search."""
+        """Return the candidate with an index of the search."""
         return self.candidates[self.positions.index(position)]
 
-    def _reading(self, candidate: Candidate) -> tuple[Any, Any, Cover, Scored]:
-        """Return a learner that has read the rows, what it read, its cover and scored rows."""
+    def _read_candidate(self, candidate: Candidate) -> tuple[Any, Any, Cover, CandidateRows]:
+        """Return (learner, its rows, its cover, its weighted rows) of a candidate."""
         learner = clone(candidate.learner)
         features = self._rows.features(candidate)
         with warnings.catch_warnings():
-            # rows under a mask are separate by now, and no cross-validation has cut them
+            # masked rows are separated by now, and cross-validation cannot have sliced them
             warnings.simplefilter("ignore", SlicedPublicDataWarning)
             rows = learner._read(features.X, self._rows.y, features.X_public, self._rows.y_public)
-        X_private, _ = rows.in_memory()
+        X_private, _ = rows.to_arrays()
         X = np.concatenate([X_private, rows.X_labelled])
         counts = [len(X_private), len(rows.X_labelled)]
         weights = np.repeat(np.array([1, int(learner.public_weight)]), counts)
-        scored = Scored(X, weights.astype(np.int64), len(X_private), rows.targets.labelled)
+        scored = CandidateRows(X, weights.astype(np.int64), len(X_private), rows.targets.public)
         return learner, rows, learner._cover(rows), scored
 
-    def fit(self, ledger: Ledger) -> Fit:
-        """Draw with all of a ledger's ε."""
+    def fit(self, ledger: Ledger) -> FittedCandidate:
+        """Draw a candidate and its rule with the whole ε of a ledger."""
         parts = [scored for _, _, _, scored in self._read]
         numbers = np.arange(len(parts[0].X))[:, None]
         codes = np.concatenate([self._rows.codes, parts[0].y_public])
-        public = [int(one.weights[one.n_private :].sum()) for one in parts]
-        alike = len(set(public)) == 1
-        rate = None if alike else float(ledger.epsilon) / 2
-        covers = [
-            CandidateCover(cover, place, scored, rate)
-            for place, (_, _, cover, scored) in enumerate(self._read)
+        public_weights = [
+            int(rows_of_candidate.weights[rows_of_candidate.n_private :].sum())
+            for rows_of_candidate in parts
         ]
-        whole = covers[0] if len(covers) == 1 else UnionCover(covers, _nothing())
-        drawn = draw_in_rounds(
-            whole,
+        equal_weights = len(set(public_weights)) == 1
+        rate = None if equal_weights else float(ledger.epsilon) / 2
+        covers = [
+            CandidateCover(cover, index, scored, rate)
+            for index, (_, _, cover, scored) in enumerate(self._read)
+        ]
+        union = covers[0] if len(covers) == 1 else UnionCover(covers, _empty_sample())
+        drawn = search_cover(
+            union,
             lambda cover: tabulate(cover, numbers, codes, n_jobs=self._n_jobs),
             ledger,
             sensitivity=1,  # a replaced private row has weight 1 for every candidate
-            scored=len(self._rows) + (public[0] if alike else 0),
+            scored=len(self._rows) + (public_weights[0] if equal_weights else 0),
             beta=self._beta,
             name=NAME,
             proof=PROOF,
         )
         hypothesis = drawn.hypothesis
-        assert isinstance(hypothesis, Chosen)
-        read, rows, _, _ = self._read[hypothesis.candidate]
-        learner = copy(read)
-        learner._keep(rows, hypothesis.inner, _own(drawn.cover, hypothesis.candidate), None)
-        if alike:  # else the errors of candidates are not counted on the same rows
+        assert isinstance(hypothesis, CandidateRule)
+        learner_read, rows, _, _ = self._read[hypothesis.candidate]
+        learner = copy(learner_read)
+        learner._keep(
+            rows, hypothesis.inner, _cover_of_candidate(drawn.cover, hypothesis.candidate), None
+        )
+        if equal_weights:  # else candidates are not scored on the same rows
             learner.certificate_ = drawn.certificate
-        kept = self._promise(whole, drawn, ledger.rows_per_person) if alike else nothing(UNLIKE)
-        learner.guarantee_, learner.guarantee_reason_ = kept
-        return Fit(self.positions[hypothesis.candidate], learner)
+        guarantee = (
+            self._promise(union, drawn, ledger.rows_per_person)
+            if equal_weights
+            else no_guarantee(UNEQUAL_PUBLIC_WEIGHTS)
+        )
+        learner.guarantee_, learner.guarantee_reason_ = guarantee
+        return FittedCandidate(self.positions[hypothesis.candidate], learner)
 
-    def _promise(self, whole: Cover, drawn: Drawn, rows_per_person: int) -> Promise:
-        """Say how far the drawn rule may be from the best of all candidates' classes."""
-        weights = set()
+    def _promise(self, union: Cover, drawn: DrawnRule, rows_per_person: int) -> Promise:
+        """Bound the excess error over the best rule of all candidates' classes."""
+        public_weights = set()
         for candidate, (learner, rows, cover, scored) in zip(
             self.candidates, self._read, strict=True
         ):
-            doubt = learner._doubt(cover, rows, self._rows.described, rows_per_person)
-            if doubt is None and any(isinstance(step, PublicFit) for _, step in candidate.steps):
-                doubt = STEPS
-            if doubt is not None:
-                return nothing(doubt)
-            weights.add(int(scored.weights[scored.n_private :].sum()))
+            reason = learner._doubt(cover, rows, self._rows.described, rows_per_person)
+            if reason is None and any(isinstance(step, PublicFit) for _, step in candidate.steps):
+                reason = FITTED_STEPS
+            if reason is not None:
+                return no_guarantee(reason)
+            public_weights.add(int(scored.weights[scored.n_private :].sum()))
 
         def near(beta: float) -> float | None:
-            # all of them hold at once, whichever was drawn
+            # union bound over the candidates: all bounds hold at once
             beta /= len(self._read)
             errors = [learner._near(cover, rows, beta) for learner, rows, cover, _ in self._read]
             return None if None in errors else max(errors)
 
-        (public,) = weights
-        return promise(
-            whole,
+        (public_weight,) = public_weights
+        return excess_error_guarantee(
+            union,
             drawn,
             near,
             n=len(self._rows),
             beta=self._beta,
-            public_weight=public,
+            public_weight=public_weight,
             n_labelled=1,
         )
 
 
-def _own(cover: Cover, candidate: int) -> Cover:
-    """Return the cover of one candidate, of a union or alone."""
+def _cover_of_candidate(cover: Cover, candidate: int) -> Cover:
+    """Return the cover of one candidate, from a union or a single cover."""
     covers: tuple[Any, ...] = cover.covers if isinstance(cover, UnionCover) else (cover,)
-    found: Cover = next(one.cover for one in covers if one.candidate == candidate)
-    return found
+    result: Cover = next(part.cover for part in covers if part.candidate == candidate)
+    return result
 
 
-def _nothing() -> PublicSample:
-    """Return no rows of one number each."""
+def _empty_sample() -> PublicSample:
+    """Return a public sample of no rows with one column."""
     return PublicSample(np.zeros((0, 1)), np.array([0]), ("row",))

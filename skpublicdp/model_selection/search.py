@@ -1,4 +1,4 @@
-"""SemiPrivateSearchCV: a search over settings that costs one ε."""
+"""SemiPrivateSearchCV: hyperparameter search for one ε in total."""
 
 from __future__ import annotations
 
@@ -12,99 +12,102 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.base_learner import Delegates, is_seeded, spends
-from skpublicdp.card import ShowsCard
-from skpublicdp.guarantees import Promise
-from skpublicdp.hypotheses.base import assumptions_of_class
-from skpublicdp.ledger import Ledger
-from skpublicdp.model_selection.candidates import Candidate, Fit, list_candidates
-from skpublicdp.model_selection.checks import UNDECLARED, coupling_line, unprotected_line
-from skpublicdp.model_selection.family import FamilyFit
-from skpublicdp.model_selection.public_trial import not_ruled_out
-from skpublicdp.model_selection.rows import SearchRows
-from skpublicdp.model_selection.trials import OneFit, fit_among
-from skpublicdp.parameters import (
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
     DELTA,
-    FIT,
+    GROUP_PARAMETERS,
     N_JOBS,
-    ROWS,
-    Budget,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
     Seed,
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import CHOSEN, NO_LAW, nothing, warn_if_empty
+from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.base_learner import DelegatingClassifier, is_repeatable, mechanism_event
+from skpublicdp.guarantees import Promise
+from skpublicdp.hypotheses.base import assumptions_of_class
+from skpublicdp.ledger import Ledger
+from skpublicdp.model_selection.candidates import Candidate, FittedCandidate, make_candidates
+from skpublicdp.model_selection.checks import UNDECLARED_PROTECTION, coupling_line, unprotected_line
+from skpublicdp.model_selection.family import CandidateFamily
+from skpublicdp.model_selection.fit_among import SingleCandidate, fit_among
+from skpublicdp.model_selection.public_screening import screen_candidates
+from skpublicdp.model_selection.search_rows import SearchRows
+from skpublicdp.population_guarantee import (
+    NO_THEOREM,
+    PRIOR_SELECTION,
+    no_guarantee,
+    warn_if_vacuous,
+)
 
 
-class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
-    """Search over settings of private classifiers, for one ε in all.
+class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, BaseEstimator):
+    """Search over settings of private classifiers, for one ε in total.
 
     Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`,
     `public_weight`, `PublicFit` steps before it) are one family: a single exact draw picks the
     setting *and* its rule. Candidates of several kinds, such as boosting, are tried with a share
-    of ε, one is drawn by the errors of its trial, and the rest of ε fits it. What labelled public
-    rows rule out is not tried: where they leave one candidate, nothing is spent on the choice.
+    of ε, one is drawn by the errors of its trial, and the rest of ε fits it. Candidates that
+    labelled public rows exclude are not tried. If one remains, the choice costs nothing.
 
     Parameters
     ----------
     estimator : classifier or Pipeline
-        What is searched over: a private classifier of this package, or one that may be a base
-        learner of it. The steps before it in a pipeline must be `PublicFit`, or need no fit.
+        A private classifier of this package, or one that may be a base learner, or a pipeline
+        that ends with one. The steps before it must be `PublicFit`, or need no fit.
     param_grid : dict or list of dict
-        Settings to try, as in `GridSearchCV`. What the search itself has, such as `epsilon`, is no
-        setting.
+        Settings to try, as in `GridSearchCV`. Parameters of the search itself, such as `epsilon`,
+        are not allowed.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of the whole `fit`, read as an exact fraction.
     delta : float, default=0.0
-        δ of the whole `fit`; candidates with a `delta` need it, a single draw does not use it.
+        δ of the whole `fit`. Candidates with a `delta` need it. A single draw does not use it.
     selection_share : float, default=0.23
-        Share of ε and δ, in (0, 1), that tries candidates of several kinds and chooses: the search
-        then costs 1.3 times the fit of the chosen one. A single draw needs no share.
+        Share of ε and δ, in (0, 1), for trials of several kinds and their choice. The search then
+        costs 1.3 times the ε of the final fit. A single draw needs no share.
     cv : int, default=5
-        Number of folds of the labelled public rows in which candidates are tried first.
+        Number of folds in which candidates are first compared on the labelled public rows.
     classes : array-like, default=None
-        All possible labels. By default those that occur in `y` and among the public labels, whose
-        set is then taken to be public knowledge.
+        All possible labels. By default the labels that occur in `y` and among the public labels;
+        their set is then assumed to be public.
     n_jobs : int, default=None
-        Number of workers of public trials and of threads that tabulate rows; results do not depend
+        Number of workers for public trials, and of threads that count rows. Results do not depend
         on it.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so.
+        for tests and papers, and the receipt states it.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count.
+        Protects persons instead of rows. `fit` then takes `groups` and uses at most so many rows
+        of each person.
     budget : PrivacyBudget, default=None
-        What the search is charged to, once; one that cannot pay refuses before a private row is
-        read.
+        Budget to charge, once. A budget that cannot pay raises before a private row is read.
 
     Attributes
     ----------
     best_params_ : dict
         The chosen setting.
     best_index_ : int
-        Its place in ``cv_results_["params"]``.
+        Its index in ``cv_results_["params"]``.
     best_estimator_ : classifier or Pipeline
-        The chosen candidate, fitted to all rows. Its receipt, where it has one, is that of the
-        search.
+        The chosen candidate, fitted to all rows. Its receipt is the receipt of the search.
     chosen_by_ : {"only candidate", "public rows", "one draw", "trials"}
-        What decided. After "trials" one draw may have decided among the settings of one kind.
+        What decided the choice. After "trials" one draw may have chosen among settings of one kind.
     n_candidates_ : int
         Number of settings.
     cv_results_ : dict
-        The settings, ``params`` and one masked column for each parameter. It holds no score: a
-        score is a private number.
+        The settings, ``params`` and one masked column for each parameter. It holds no scores,
+        since a score would be a further private answer.
     guarantee_ : float or None
-        Of the population, after a single draw: as that of `SemiPrivateClassifier`, with the best
-        rule of all candidates in place of that of one class. The chosen candidate has the same.
-        ``None`` where nothing is proved.
+        After a single draw, a bound on the excess error in the population over the best rule of
+        all candidates, as in `SemiPrivateClassifier`. The chosen candidate has the same bound.
+        ``None`` if nothing is proved.
     guarantee_reason_ : str
-        What the guarantee is made of, or why there is none, in one sentence.
+        Terms of the bound, or the reason why there is none, in one sentence.
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     privacy_ : PrivacyReceipt
-        What was spent on all of it.
+        Receipt of the whole search.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -113,13 +116,13 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
     See Also
     --------
     PublicKFold : Folds for scikit-learn's own searches, which are not private.
-    check_pipeline : Tells which steps of a pipeline see private rows.
+    check_pipeline : Lists the steps of a pipeline that see private rows.
 
     Notes
     -----
     Neighbouring data sets differ by replacing one private row, features and label. The number of
     private rows, the set of labels, the types of the columns and all public rows are not
-    protected. Proved in docs/proofs/search.md.
+    protected. The proof is docs/proofs/search.md.
 
     References
     ----------
@@ -151,11 +154,11 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
         "cv": [Interval(Integral, 2, None, closed="left")],
         "classes": ["array-like", None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
-    # public rows are routed without being asked for: there is nothing else they could be meant for
+    # metadata routing passes public rows without a request, since they have no other use
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "y_public": True,
@@ -176,7 +179,7 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -201,7 +204,7 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Choose a setting and fit it, for (ε, δ) in all.
+        """Choose a setting and fit it, for (ε, δ) in total.
 
         Parameters
         ----------
@@ -217,7 +220,7 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
+            Person of each row, for `max_rows_per_group`. Ignored for public rows.
 
         Returns
         -------
@@ -227,12 +230,12 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter, a candidate or an input is not as described; no private value is quoted.
+            If a parameter, a candidate or an input is invalid. No private value is quoted.
         PrivacyBudgetError
             If `budget` cannot pay.
         """
         check_parameters(self)
-        candidates = list_candidates(self.estimator, self.param_grid)
+        candidates = make_candidates(self.estimator, self.param_grid)
         ledger = self._ledger(candidates)
         rows = SearchRows(
             self,
@@ -243,61 +246,65 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
             is_public=is_public,
             groups=groups,
         )
-        for candidate in {one.features: one for one in candidates}.values():
+        for candidate in {candidate.features: candidate for candidate in candidates}.values():
             rows.check_steps(candidate)
         ledger.read(len(rows), rows.n_public)
-        known = {"classes": rows.classes, "epsilon": self.epsilon}
-        told = [one.with_learner(**known) if one.in_family else one for one in candidates]
-        positions, self.chosen_by_ = self._positions(told, rows)
-        fit = self._choose_and_fit(told, positions, rows, ledger)
+        settings = {"classes": rows.classes, "epsilon": self.epsilon}
+        ready_candidates = [
+            candidate.with_learner(**settings) if candidate.is_semi_private else candidate
+            for candidate in candidates
+        ]
+        positions, self.chosen_by_ = self._screened(ready_candidates, rows)
+        fit = self._choose_and_fit(ready_candidates, positions, rows, ledger)
 
-        chosen = told[fit.position]
+        chosen = ready_candidates[fit.position]
         receipt = ledger.receipt(
-            assumptions=self._assumptions(told), secure=not self._seeded(chosen, fit.learner)
+            assumptions=self._assumptions(ready_candidates),
+            secure=not self._seeded(chosen, fit.learner),
         )
-        if hasattr(fit.learner, "privacy_") or chosen.in_family:
-            fit.learner.privacy_ = receipt  # its own would leave out the choice
+        if hasattr(fit.learner, "privacy_") or chosen.is_semi_private:
+            fit.learner.privacy_ = receipt  # its own receipt would omit the choice
         if self.chosen_by_ == "trials" or len(positions) < len(candidates):
-            kept = nothing(CHOSEN)  # its own would take the class for fixed
+            guarantee = no_guarantee(PRIOR_SELECTION)  # its own bound assumes a fixed class
         else:
-            own = getattr(fit.learner, "guarantee_", None)
-            reason = getattr(fit.learner, "guarantee_reason_", nothing(NO_LAW).reason)
-            kept = Promise(own, reason)
-        self.guarantee_, self.guarantee_reason_ = kept
-        if chosen.in_family:  # others said so themselves
-            warn_if_empty(kept, len(rows), rows.n_public, float(self.epsilon))
+            bound = getattr(fit.learner, "guarantee_", None)
+            reason = getattr(fit.learner, "guarantee_reason_", no_guarantee(NO_THEOREM).reason)
+            guarantee = Promise(bound, reason)
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        if chosen.is_semi_private:  # other learners warned themselves
+            warn_if_vacuous(guarantee, len(rows), rows.n_public, float(self.epsilon))
         if hasattr(fit.learner, "guarantee_"):
-            fit.learner.guarantee_, fit.learner.guarantee_reason_ = kept
+            fit.learner.guarantee_, fit.learner.guarantee_reason_ = guarantee
         self.best_index_ = fit.position
         self.best_params_ = chosen.params
-        self.best_estimator_: Any = chosen.assembled(rows.features(chosen).steps, fit.learner)
+        self.best_estimator_: Any = chosen.assemble(rows.features(chosen).steps, fit.learner)
         self.n_candidates_ = len(candidates)
-        self.cv_results_ = _settings([one.params for one in candidates])
+        self.cv_results_ = _results_without_scores([candidate.params for candidate in candidates])
         self.classes_ = rows.classes
         self.privacy_ = receipt
         return self
 
-    def _inside(self) -> Any:
+    def _inner_estimator(self) -> Any:
         return getattr(self, "best_estimator_", None) or self.estimator
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what rows the estimator takes, and how good to expect it to be."""
+        """Return the tags of the searched estimator for inputs and classifiers."""
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.input_tags, tags.classifier_tags = inner.input_tags, inner.classifier_tags
         return tags
 
     def _ledger(self, candidates: list[Candidate]) -> Ledger:
-        """Open the ledger: of a single draw, or of anything that (ε, δ) allows."""
+        """Open the ledger, for a single draw or for any mechanism with (ε, δ)."""
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
-        if all(one.in_family for one in candidates):
+        if all(candidate.is_semi_private for candidate in candidates):
             return Ledger.of(self, delta=0, event=Draw(epsilon))
-        return Ledger.of(self, event=spends(epsilon, delta))
+        return Ledger.of(self, event=mechanism_event(epsilon, delta))
 
-    def _positions(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
-        """Return which candidates are left when public rows have spoken, and what decides."""
+    def _screened(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
+        """Return the candidates left after public screening, and the value of `chosen_by_`."""
         if len(candidates) == 1:
             return [0], "only candidate"
-        left = not_ruled_out(
+        remaining = screen_candidates(
             candidates,
             rows,
             float(self.epsilon),
@@ -305,22 +312,24 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
             cv=int(self.cv),
             n_jobs=self.n_jobs,
         )
-        if len(left) == 1:
-            return left, "public rows"
-        one = all(candidates[place].in_family for place in left)
-        return left, "one draw" if one else "trials"
+        if len(remaining) == 1:
+            return remaining, "public rows"
+        all_semi_private = all(candidates[index].is_semi_private for index in remaining)
+        return remaining, "one draw" if all_semi_private else "trials"
 
     def _choose_and_fit(
         self, candidates: list[Candidate], positions: list[int], rows: SearchRows, ledger: Ledger
-    ) -> Fit:
-        """Spend the budget."""
-        members = [place for place in positions if candidates[place].in_family]
-        kinds: list[FamilyFit | OneFit] = [
-            OneFit(place, candidates[place], rows) for place in positions if place not in members
+    ) -> FittedCandidate:
+        """Choose among the screened candidates and fit the chosen one."""
+        members = [index for index in positions if candidates[index].is_semi_private]
+        kinds: list[CandidateFamily | SingleCandidate] = [
+            SingleCandidate(index, candidates[index], rows)
+            for index in positions
+            if index not in members
         ]
         if members:
-            family = [candidates[place] for place in members]
-            kinds.insert(0, FamilyFit(members, family, rows, self.n_jobs))
+            family = [candidates[index] for index in members]
+            kinds.insert(0, CandidateFamily(members, family, rows, self.n_jobs))
         if len(kinds) == 1 and members:
             return kinds[0].fit(ledger)
         return fit_among(kinds, rows, ledger, self.selection_share)
@@ -328,35 +337,38 @@ class SemiPrivateSearchCV(ShowsCard, Delegates, ClassifierMixin, BaseEstimator):
     def _assumptions(self, candidates: list[Candidate]) -> tuple[str, ...]:
         labels = "" if self.classes is not None else " and the set of labels in y"
         assumptions = [f"the number of private rows{labels} may be known"]
-        if not all(one.in_family for one in candidates):
+        if not all(candidate.is_semi_private for candidate in candidates):
             assumptions.append(
                 "each candidate is private with the budget it is given, whatever the rows"
             )
-        estimators = [one.learner if one.pipeline is None else one.pipeline for one in candidates]
+        estimators = [
+            candidate.learner if candidate.pipeline is None else candidate.pipeline
+            for candidate in candidates
+        ]
         models = dict.fromkeys(
             line
-            for one in candidates
-            for line in assumptions_of_class(getattr(one.learner, "hypotheses", None))
+            for candidate in candidates
+            for line in assumptions_of_class(getattr(candidate.learner, "hypotheses", None))
         )
         return (
             *assumptions,
             *models,
             *coupling_line(estimators),
-            *unprotected_line(estimators, UNDECLARED),
+            *unprotected_line(estimators, UNDECLARED_PROTECTION),
         )
 
     def _seeded(self, chosen: Candidate, learner: Any) -> bool:
-        return not chosen.in_family and is_seeded(learner)
+        return not chosen.is_semi_private and is_repeatable(learner)
 
 
-def _settings(params: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what `GridSearchCV` keeps of its candidates, without a score."""
+def _results_without_scores(params: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return `cv_results_` of `GridSearchCV` without the scores."""
     results: dict[str, Any] = {"params": params}
     for name in sorted({name for setting in params for name in setting}):
-        # not empty: what memory held before may be private
+        # not numpy.empty: uninitialised memory may hold private values
         column = np.ma.MaskedArray(np.full(len(params), None), mask=True, dtype=object)
-        for place, setting in enumerate(params):
+        for index, setting in enumerate(params):
             if name in setting:
-                column[place] = setting[name]
+                column[index] = setting[name]
         results[f"param_{name}"] = column
     return results

@@ -1,4 +1,4 @@
-"""Folds that keep public rows in training and test on labelled private rows."""
+"""Cross-validation splitters that train on public rows and test on labelled private rows."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sklearn.utils import check_random_state
 
 from skpublicdp.base_learner import n_rows
 from skpublicdp.data.labels import is_unlabelled, label_column
-from skpublicdp.data.masks import check_index, check_mask, is_missing_person
+from skpublicdp.data.roles import check_index, check_mask, is_missing_person
 
-Positions = NDArray[np.intp]
+RowIndices = NDArray[np.intp]
 
 
-class _KeepsPublicRows(BaseCrossValidator):
-    """Tests on labelled private rows, and trains on all rows that are not tested."""
+class _PublicTrainingSplitter(BaseCrossValidator):
+    """Base of splitters that test on labelled private rows and train on all other rows."""
 
-    # routed without being asked for: there is nothing else they could be meant for
+    # metadata routing passes the masks without a request, since they have no other use
     __metadata_request__split = {  # noqa: RUF012
         "groups": True,
         "is_public": True,
@@ -33,7 +33,7 @@ class _KeepsPublicRows(BaseCrossValidator):
     is_public: Any
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **masks: Any) -> int:
-        """Return the number of splits; nothing that is given matters.
+        """Return the number of splits. All arguments are ignored.
 
         Returns
         -------
@@ -49,7 +49,7 @@ class _KeepsPublicRows(BaseCrossValidator):
         groups: Any = None,
         is_public: Any = None,
         is_labelled: Any = None,
-    ) -> Iterator[tuple[Positions, Positions]]:
+    ) -> Iterator[tuple[RowIndices, RowIndices]]:
         """Yield positions for training and for testing.
 
         Parameters
@@ -57,13 +57,13 @@ class _KeepsPublicRows(BaseCrossValidator):
         X : array-like, shape (n, n_features)
             Rows; only their number matters.
         y : array-like, shape (n,), optional
-            Labels. No fold depends on them; see Raises.
+            Labels. Folds do not depend on them; see Raises.
         groups : array-like, shape (n,), optional
-            Whose row each is: the private rows of a person are tested together.
+            Person of each row. The private rows of a person are tested together.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows, which are in training in every split.
         is_labelled : array-like of bool, shape (n,), optional
-            Marks the labelled rows; others are in training in every split.
+            Marks the labelled rows. Other rows are in training in every split.
 
         Yields
         ------
@@ -73,43 +73,46 @@ class _KeepsPublicRows(BaseCrossValidator):
         Raises
         ------
         ValueError
-            If there are too few rows to test on, if `y` marks rows without a label and no mask
-            says which rows those are, or if a mask of pandas has another index than a frame `X`.
+            If there are too few rows to test on, if `y` holds -1 beside other labels and no mask
+            is given, or if a pandas mask has another index than a frame `X`.
         """
         self._check()
         n = n_rows(X)
-        given = self.is_public if is_public is None else is_public
-        if given is None and is_labelled is None and y is not None:
+        public_mask = self.is_public if is_public is None else is_public
+        if public_mask is None and is_labelled is None and y is not None:
             _refuse_marks(type(self).__name__, y)
-        check_index(X, is_public=given, is_labelled=is_labelled, groups=groups)
-        tested = ~check_mask(given, n)
+        check_index(X, is_public=public_mask, is_labelled=is_labelled, groups=groups)
+        is_tested = ~check_mask(public_mask, n)
         if is_labelled is not None:
-            tested &= check_mask(is_labelled, n, name="is_labelled")
-        rows = np.flatnonzero(tested)
+            is_tested &= check_mask(is_labelled, n, name="is_labelled")
+        rows = np.flatnonzero(is_tested)
         for units in self._tests(*_units(rows, groups, n)):
             test = np.sort(rows[units])
             yield np.setdiff1d(np.arange(n), test), test
 
     @abstractmethod
-    def _tests(self, unit_of_row: Positions, n_units: int) -> Iterator[Positions]:
-        """Yield which of the rows to test on are in each test.
+    def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
+        """Yield the test rows of each split, as indices into the rows to test on.
 
         Parameters
         ----------
         unit_of_row : ndarray of intp
-            Which rows stay together.
+            Unit (person or row) of each row to test on.
         n_units : int
-            Number of persons, or of rows.
+            Number of units.
         """
 
     def _check(self) -> None:
-        whole = isinstance(self.n_splits, int | np.integer) and not isinstance(self.n_splits, bool)
-        if not whole or self.n_splits < self._LEAST:
+        is_integer = isinstance(self.n_splits, int | np.integer) and not isinstance(
+            self.n_splits, bool
+        )
+        if not is_integer or self.n_splits < self._MIN_SPLITS:
             raise ValueError(
-                f"n_splits must be an integer of at least {self._LEAST}; got {self.n_splits!r}."
+                f"n_splits must be an integer of at least {self._MIN_SPLITS}; "
+                f"got {self.n_splits!r}."
             )
 
-    _LEAST = 1
+    _MIN_SPLITS = 1
 
     def _too_few(self, n_units: int, needed: int) -> ValueError:
         return ValueError(
@@ -118,21 +121,21 @@ class _KeepsPublicRows(BaseCrossValidator):
         )
 
 
-class PublicKFold(_KeepsPublicRows):
+class PublicKFold(_PublicTrainingSplitter):
     """K folds of the labelled private rows; public rows are always in training.
 
-    scikit-learn's splitters put public rows into tests: folds may then train without any, and
-    those without a label, -1, count as errors. Its default for classifiers also makes folds by
-    private labels. These folds depend on the number of rows and on the masks alone.
+    scikit-learn's splitters put public rows into tests. Folds may then train without public rows,
+    and unlabelled rows (-1) count as errors. Its default for classifiers also stratifies by private
+    labels. These folds depend on the number of rows and on the masks alone.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds, at least 2.
     shuffle : bool, default=False
-        Whether rows, or persons, are put into folds at random.
+        Whether rows, or persons, are assigned to folds at random.
     random_state : int, RandomState or None, default=None
-        Of the shuffle.
+        Seed of the shuffle.
     is_public : array-like of bool, shape (n,), default=None
         Marks the public rows where scikit-learn does not hand the mask to `split`: without metadata
         routing.
@@ -152,7 +155,7 @@ class PublicKFold(_KeepsPublicRows):
     [0 1 2 3] [4 5]
     """
 
-    _LEAST = 2
+    _MIN_SPLITS = 2
 
     def __init__(
         self,
@@ -167,7 +170,7 @@ class PublicKFold(_KeepsPublicRows):
         self.random_state = random_state
         self.is_public = is_public
 
-    def _tests(self, unit_of_row: Positions, n_units: int) -> Iterator[Positions]:
+    def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
         if n_units < self.n_splits:
             raise self._too_few(n_units, self.n_splits)
         order = np.arange(n_units)
@@ -179,17 +182,17 @@ class PublicKFold(_KeepsPublicRows):
             for fold, units in enumerate(np.array_split(order, self.n_splits)):
                 fold_of_unit[units] = fold
         else:
-            # whoever has the most rows comes first, into the smallest fold
-            held = np.zeros(self.n_splits, dtype=np.intp)
+            # greedy: persons by decreasing number of rows, each into the smallest fold
+            rows_in_fold = np.zeros(self.n_splits, dtype=np.intp)
             for unit in order[np.argsort(-sizes[order], kind="stable")]:
-                smallest = int(held.argmin())
+                smallest = int(rows_in_fold.argmin())
                 fold_of_unit[unit] = smallest
-                held[smallest] += sizes[unit]
+                rows_in_fold[smallest] += sizes[unit]
         for fold in range(self.n_splits):
             yield np.flatnonzero(fold_of_unit[unit_of_row] == fold)
 
 
-class PublicShuffleSplit(_KeepsPublicRows):
+class PublicShuffleSplit(_PublicTrainingSplitter):
     """Random tests of labelled private rows; public rows are always in training.
 
     Parameters
@@ -199,7 +202,7 @@ class PublicShuffleSplit(_KeepsPublicRows):
     test_size : float, default=0.2
         Share of the labelled private rows, or of their persons, in each test; in (0, 1).
     random_state : int, RandomState or None, default=None
-        Of the tests.
+        Seed of the splits.
     is_public : array-like of bool, shape (n,), default=None
         As in `PublicKFold`.
 
@@ -230,7 +233,7 @@ class PublicShuffleSplit(_KeepsPublicRows):
         self.random_state = random_state
         self.is_public = is_public
 
-    def _tests(self, unit_of_row: Positions, n_units: int) -> Iterator[Positions]:
+    def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
         if not 0 < self.test_size < 1:
             raise ValueError(f"test_size must be in (0, 1); got {self.test_size!r}.")
         if n_units < 2:
@@ -242,8 +245,8 @@ class PublicShuffleSplit(_KeepsPublicRows):
             yield np.flatnonzero(np.isin(unit_of_row, tested))
 
 
-def _units(rows: Positions, groups: Any, n: int) -> tuple[Positions, int]:
-    """Return which of the rows to test on stay together, and how many such units there are."""
+def _units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, int]:
+    """Return the unit (person or row) of each row to test on, and the number of units."""
     if groups is None:
         return np.arange(len(rows)), len(rows)
     persons = np.asarray(groups)
@@ -261,7 +264,7 @@ def _units(rows: Positions, groups: Any, n: int) -> tuple[Positions, int]:
 
 
 def _refuse_marks(name: str, y: Any) -> None:
-    """Refuse -1 where it marks rows without a label: among two labels or more."""
+    """Raise ValueError if -1 occurs beside two other labels, so that it marks unlabelled rows."""
     labels = label_column(y)
     marked = is_unlabelled(labels)
     others = labels[~marked]

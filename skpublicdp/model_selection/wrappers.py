@@ -1,4 +1,4 @@
-"""Facts about scikit-learn's meta-estimators: what they fit themselves, how often, and seeds."""
+"""Table of scikit-learn's meta-estimators: own fits, number of fits of each part, and seeds."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ OWN_FITS: dict[str, tuple[str, str]] = {
         ("chooses by exact scores on private rows", "use SemiPrivateSearchCV"),
     ),
 }
-"""What a meta-estimator fits itself to private rows, and what to do instead."""
+"""Models that a meta-estimator itself fits to private rows, and the remedy."""
 
-SEVERAL = "k"
-"""A number of fits that the parameters do not say."""
+UNKNOWN_N_FITS = "k"
+"""Number of fits that does not follow from the parameters."""
 
-FITS_NOTHING: dict[str, str] = {
-    "BaggingClassifier": SEVERAL,
-    "BaggingRegressor": SEVERAL,
-    "ClassifierChain": SEVERAL,
+N_FITS: dict[str, str] = {
+    "BaggingClassifier": UNKNOWN_N_FITS,
+    "BaggingRegressor": UNKNOWN_N_FITS,
+    "ClassifierChain": UNKNOWN_N_FITS,
     "FixedThresholdClassifier": "1",
-    "MultiOutputClassifier": SEVERAL,
-    "MultiOutputRegressor": SEVERAL,
-    "OneVsRestClassifier": SEVERAL,
-    "OutputCodeClassifier": SEVERAL,
-    "RegressorChain": SEVERAL,
-    "RFE": SEVERAL,
+    "MultiOutputClassifier": UNKNOWN_N_FITS,
+    "MultiOutputRegressor": UNKNOWN_N_FITS,
+    "OneVsRestClassifier": UNKNOWN_N_FITS,
+    "OutputCodeClassifier": UNKNOWN_N_FITS,
+    "RegressorChain": UNKNOWN_N_FITS,
+    "RFE": UNKNOWN_N_FITS,
     "SelectFromModel": "1",
-    "StackingClassifier": SEVERAL,
-    "StackingRegressor": SEVERAL,
+    "StackingClassifier": UNKNOWN_N_FITS,
+    "StackingRegressor": UNKNOWN_N_FITS,
     "TransformedTargetRegressor": "1",
     "VotingClassifier": "1",
     "VotingRegressor": "1",
 }
-"""Number of fits of each part, of meta-estimators that look at private rows through parts alone."""
+"""Number of fits of each part, for meta-estimators that fit nothing besides their parts."""
 
 SEEDS: dict[str, str] = {
     **dict.fromkeys(
@@ -77,28 +77,30 @@ SEEDS: dict[str, str] = {
 
 
 class OwnFit(NamedTuple):
-    """Something that a meta-estimator itself computes from private rows.
+    """A computation of a meta-estimator itself on private rows.
 
     Attributes
     ----------
     problem : str
-        What it is.
+        The computation.
     remedy : str
-        What to do instead; ``{learner}`` stands for the private estimator in it.
+        The remedy. ``{learner}`` stands for the private estimator inside.
     """
 
     problem: str
     remedy: str
 
 
-def own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
-    """Return what a meta-estimator itself fits to private rows, or None."""
+def fit_of_its_own(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
+    """Return the computation of a meta-estimator itself on private rows, or None."""
     name = _known_name(wrapper)
     if name in OWN_FITS:
         problem, remedy = OWN_FITS[name]
-        judge = callable(parameters.get("scoring")) and name != "TunedThresholdClassifierCV"
-        rest = " unless scoring looks at public rows only" if judge else ""
-        return OwnFit(f"{problem}, which is not private at any ε{rest}", remedy)
+        has_callable_scoring = (
+            callable(parameters.get("scoring")) and name != "TunedThresholdClassifierCV"
+        )
+        exception = " unless scoring looks at public rows only" if has_callable_scoring else ""
+        return OwnFit(f"{problem}, which is not private at any ε{exception}", remedy)
     if name.startswith("Stacking") and parameters.get("final_estimator") is None:
         return OwnFit(
             "fits a final estimator without protection to private labels, which is not private "
@@ -118,7 +120,7 @@ def own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
 
 
 def folds_by_labels(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator may cut folds by labels, where one label moves others."""
+    """Indicate whether a meta-estimator may stratify folds, so that one label moves other rows."""
     name, cv = _known_name(wrapper), parameters.get("cv")
     if isinstance(cv, KFold | PredefinedSplit) or str(cv) == "prefit":
         return False
@@ -128,14 +130,14 @@ def folds_by_labels(wrapper: Any, parameters: dict[str, Any]) -> bool:
 
 
 def n_fits(wrapper: Any, parameters: dict[str, Any]) -> str | None:
-    """Return how often each part is fitted to the same rows, or None if nothing is known of it."""
-    fits = FITS_NOTHING.get(_known_name(wrapper))
+    """Return the number of fits of each part to the same rows, or None if it is unknown."""
+    fits = N_FITS.get(_known_name(wrapper))
     members = parameters.get("n_estimators")
-    return str(members) if fits == SEVERAL and isinstance(members, int) else fits
+    return str(members) if fits == UNKNOWN_N_FITS and isinstance(members, int) else fits
 
 
 def sets_seeds(wrapper: Any) -> str:
-    """Return what a meta-estimator, or one that it inherits from, does to seeds, or nothing."""
+    """Return how a meta-estimator, or a parent class, sets seeds of its parts, or ""."""
     for parent in type(wrapper).__mro__:
         if _is_scikit_learn(parent) and parent.__name__ in SEEDS:
             return SEEDS[parent.__name__]
@@ -143,7 +145,7 @@ def sets_seeds(wrapper: Any) -> str:
 
 
 def was_fitted_before(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator takes its parts as they are, fitted."""
+    """Indicate whether a meta-estimator uses its parts as fitted before."""
     return fits_nothing(wrapper, parameters) or str(parameters.get("cv")) == "prefit"
 
 
@@ -156,7 +158,7 @@ def fits_nothing(wrapper: Any, parameters: dict[str, Any]) -> bool:
 
 
 def _known_name(wrapper: Any) -> str:
-    """Return the name of scikit-learn's own class; a subclass of it may do anything."""
+    """Return the class name if the class is scikit-learn's own, else ""."""
     return type(wrapper).__name__ if _is_scikit_learn(type(wrapper)) else ""
 
 

@@ -1,4 +1,4 @@
-"""BudgetDisplay: a privacy budget that burns down, fit by fit."""
+"""BudgetDisplay: remaining privacy budget after each fit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from skpublicdp.budget import PrivacyBudget
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 
-MOST_NAMES = 12
-"""With more changes of who spends, names are left out."""
+MAX_ANNOTATED_NAMES = 12
+"""Maximum number of annotated spender names; with more, names are left out."""
 
 
 class BudgetDisplay:
-    """Picture of a budget that burns down, fit by fit.
+    """Display of the remaining privacy budget after each fit.
 
     Make one with `from_budget`. All that is shown is public. How much one more fit may have depends
     on its kind; `PrivacyBudget.remaining` says it.
@@ -76,7 +76,7 @@ class BudgetDisplay:
 
     @classmethod
     def from_budget(cls, budget: PrivacyBudget, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw what a budget has left.
+        """Draw the remaining budget.
 
         Parameters
         ----------
@@ -153,11 +153,11 @@ class BudgetDisplay:
         return self
 
     def _first_of_runs(self) -> list[tuple[int, str]]:
-        """Return (number of the fit, name) where another one begins to spend."""
+        """Return (number of the fit, name) of the first fit of each run of one spender."""
         names = self.who or []
         runs = [
             (number, name)
             for number, name in enumerate(names, start=1)
             if number == 1 or names[number - 2] != name
         ]
-        return runs if len(runs) <= MOST_NAMES else []
+        return runs if len(runs) <= MAX_ANNOTATED_NAMES else []

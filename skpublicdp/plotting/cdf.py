@@ -1,4 +1,4 @@
-"""CDFDisplay: a released distribution function with its error band."""
+"""CDFDisplay: a released CDF with its error band."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release import PAPQueryRelease
-from skpublicdp.query_release.queries import IntervalQueries, ThresholdQueries
+from skpublicdp.query_release.queries.base import IntervalQueries, ThresholdQueries
 
 Floats = NDArray[np.float64]
 
-TAIL = 0.001
-"""Share of the release that may be beyond either side of the picture, before the margin."""
+TAIL_SHARE = 0.001
+"""Largest fraction of the distribution outside of the picture at either side."""
 
 MARGIN = 0.05
-"""Share of the extent that is left free on either side."""
+"""Margin at either side, as a fraction of the extent."""
 
-GRID = 512
-"""Numbers at which the curves are evaluated, besides their jumps."""
+N_GRID_POINTS = 512
+"""Number of points at which the curves are evaluated, besides their jumps."""
 
 
 class CDFDisplay:
-    """Picture of a released distribution function, beside that of public rows.
+    """Display of a released CDF beside the CDF of the public rows.
 
     Make one with `from_estimator`. The release is public: it was made with differential privacy.
     Rows given are shown as they are, so **pass public rows only**. Nothing here can tell them from
@@ -156,14 +156,14 @@ class CDFDisplay:
         if X_public is not None:
             public = validate_data(release, X_public, reset=False, dtype=np.float64)[:, 0]
         if limits is None:
-            limits = around(*release.quantile([TAIL, 1 - TAIL]))
+            limits = with_margin(*release.quantile([TAIL_SHARE, 1 - TAIL_SHARE]))
         ends = np.asarray(limits, dtype=np.float64)
         if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
             raise ValueError(f"limits must be two increasing numbers; got {ends.tolist()}.")
         if name is None:
             (name,) = getattr(release, "feature_names_in_", ("x0",))
         jumps = np.concatenate([release._released.rows.rows[:, 0], public])
-        x = points(ends, jumps)
+        x = evaluation_points(ends, jumps)
         of_public = None
         if X_public is not None:
             of_public = np.searchsorted(np.sort(public), x, side="right") / len(public)
@@ -220,7 +220,7 @@ class CDFDisplay:
 
 
 def released_label(release: PAPQueryRelease) -> str:
-    """Name a release by its ε, or by its having none."""
+    """Return the legend label of a release, with its ε."""
     epsilon = release.privacy_.epsilon
     return f"released, ε = {epsilon:g}" if epsilon else "released, no private rows used"
 
@@ -238,14 +238,14 @@ def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
         return None
 
 
-def around(low: float, high: float) -> tuple[float, float]:
+def with_margin(low: float, high: float) -> tuple[float, float]:
     """Return limits with a margin."""
     margin = MARGIN * (high - low) if high > low else 1.0
     return low - margin, high + margin
 
 
-def points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
-    """Return where to evaluate curves so that a line through their values shows all jumps.
+def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
+    """Return evaluation points, in pairs at jumps, so that a line plot shows all jumps.
 
     Examples
     --------
@@ -255,5 +255,5 @@ def points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
     """
     jumps = np.unique(jumps)
     jumps = jumps[(jumps > limits[0]) & (jumps <= limits[1])]
-    grid = np.linspace(limits[0], limits[1], GRID)
+    grid = np.linspace(limits[0], limits[1], N_GRID_POINTS)
     return np.unique(np.concatenate([grid, jumps, np.nextafter(jumps, -np.inf)]))

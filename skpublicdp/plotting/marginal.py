@@ -1,4 +1,4 @@
-"""MarginalDisplay: released shares of the categories or bins of a column."""
+"""MarginalDisplay: released one-way marginal of a column."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.data.binning import cut_points
-from skpublicdp.data.columns import MISSING, OTHER, Column
-from skpublicdp.data.reading import read_table
+from skpublicdp.data.schema import MISSING, OTHER, Column
+from skpublicdp.data.validation import read_table
 from skpublicdp.plotting.cdf import Floats, released_label
 from skpublicdp.plotting.style import PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release import PAPQueryRelease
-from skpublicdp.query_release.listed import MarginalQueries
+from skpublicdp.query_release.queries.marginal import MarginalQueries
 
-BINS = 16
-"""Most bins of a numeric column, where the release has none of its own."""
+MAX_DISPLAY_BINS = 16
+"""Maximum number of bins of a numeric column, if the release has no bins."""
 
-THICKNESS = 0.4
-"""Of a bar, as a share of the room of a category."""
+MARGINAL_BAR_THICKNESS = 0.4
+"""Thickness of a bar, as a fraction of the space of a category."""
 
 
 class MarginalDisplay:
-    """Picture of the released shares of one column, beside those of public rows.
+    """Display of the released marginal of one column beside the marginal of the public rows.
 
     Make one with `from_estimator`. The release is public: it was made with differential privacy.
     Rows given are shown as they are, so **pass public rows only**. Nothing here can tell them from
@@ -151,13 +151,13 @@ class MarginalDisplay:
             # inside a cell the curve knows more than the row that stands for it
             released = np.diff(release.cdf(cuts), prepend=0.0, append=1.0)
         elif released is None:
-            released = shares(described, cuts, of_release, carrier.weights)
+            released = category_shares(described, cuts, of_release, carrier.weights)
         public = None
         if X_public is not None:
             public_rows = read_table(release, X_public, reset=False, numeric=False)
             rows = schema.encode(public_rows)[:, position]
-            public = shares(described, cuts, rows, np.full(len(rows), 1 / len(rows)))
-        labels = describe(described, cuts)
+            public = category_shares(described, cuts, rows, np.full(len(rows), 1 / len(rows)))
+        labels = category_names(described, cuts)
         # nobody need see that there might have been other categories
         seen = released + (0 if public is None else public) > 0
         shown = [
@@ -199,13 +199,15 @@ class MarginalDisplay:
         height = max(2.4, 1 + 0.3 * len(self.labels))
         ax = axes_for(self, ax, figsize=(6.4, height), layout="constrained")
         places = np.arange(len(self.labels))
-        aside = 0 if self.public is None else THICKNESS / 2
+        aside = 0 if self.public is None else MARGINAL_BAR_THICKNESS / 2
         style: dict[str, Any]
-        style = {"color": RELEASED, "height": THICKNESS, "label": self.label} | (bar_kwargs or {})
+        style = {"color": RELEASED, "height": MARGINAL_BAR_THICKNESS, "label": self.label} | (
+            bar_kwargs or {}
+        )
         self.bars_ = ax.barh(places - aside, self.released, **style)
         self.public_bars_ = None
         if self.public is not None:
-            style = {"color": PUBLIC, "height": THICKNESS, "alpha": 0.6}
+            style = {"color": PUBLIC, "height": MARGINAL_BAR_THICKNESS, "alpha": 0.6}
             style |= {"label": f"{self.n_public} public rows"} | (public_kwargs or {})
             self.public_bars_ = ax.barh(places + aside, self.public, **style)
         ax.set_yticks(places)
@@ -221,11 +223,11 @@ def find_cuts(release: PAPQueryRelease, position: int, values: Floats) -> Floats
     if isinstance(release.queries_, MarginalQueries):
         cuts: Floats = release._released.queries._bins.cuts[position]
         return cuts
-    return cut_points(values, BINS)
+    return cut_points(values, MAX_DISPLAY_BINS)
 
 
-def shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats) -> Floats:
-    """Add up the weights of the rows of each category or bin."""
+def category_shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats) -> Floats:
+    """Return the total weight of the rows in each category or bin."""
     if cuts is None:
         codes, size = values.astype(np.intp), column.n_categories
     else:
@@ -233,12 +235,12 @@ def shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats)
     return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
 
 
-def describe(column: Column, cuts: Floats | None) -> list[str]:
-    """Name the categories, or the bins by the numbers that are in them.
+def category_names(column: Column, cuts: Floats | None) -> list[str]:
+    """Return the names of the categories, or the ranges of the bins.
 
     Examples
     --------
-    >>> from skpublicdp.data.columns import Column
+    >>> from skpublicdp.data.schema import Column
     >>> describe(Column("age", np.empty(0), False, integral=True), np.array([30.5, 31.5, 60.0]))
     ['≤ 30', '31', '32 to 60', '≥ 61']
     >>> describe(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))

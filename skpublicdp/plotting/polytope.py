@@ -1,4 +1,4 @@
-"""PolytopeDisplay: the learned region in the plane, after scikit-learn's displays."""
+"""PolytopeDisplay: decision region of a polytope rule with two features."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from skpublicdp.ppm import PPMHalfspaceClassifier
 
 Floats = NDArray[np.float64]
 
-POINTS = ((PUBLIC, "o"), ("0.35", "x"))
+POINT_STYLES = ((PUBLIC, "o"), ("0.35", "x"))
 """Colour and marker of the points of the first and of the second label."""
 
 MARGIN = 0.05
-"""Share of the points' extent that is left free around them."""
+"""Margin around the points, as a fraction of their extent."""
 
 
 class PolytopeDisplay:
-    """Picture of a rule with two features: its region, its edges and public points.
+    """Display of a rule with two features: its region, its edges and public points.
 
     Make one with `from_estimator`. The rule is public: it was drawn with differential privacy.
     The points are shown as they are, so **pass public rows only**. Nothing here can tell them from
@@ -160,13 +160,13 @@ class PolytopeDisplay:
         if limits is None:
             if X is None:
                 raise ValueError("Pass public points as X, or limits, to say what to show.")
-            limits = around(X)
+            limits = limits_around(X)
         limits = np.asarray(limits, dtype=np.float64)
         private = estimator.classes_[-1]
         if estimator.private_label is not None:
             private = estimator.private_label
         others = [label for label in estimator.classes_.tolist() if label != private]
-        vertices = clip(*estimator.halfspaces_, limits)
+        vertices = clip_rectangle(*estimator.halfspaces_, limits)
         # without a halfspace one label is everywhere, and any point tells which
         if not len(estimator.halfspaces_[1]) and estimator.predict(vertices[:1])[0] not in others:
             vertices = vertices[:0]
@@ -215,7 +215,7 @@ class PolytopeDisplay:
         return self
 
     def _draw_edges(self, ax: Any, style: dict[str, Any]) -> list[Any]:
-        """Draw the sides of the region, save those of the picture itself."""
+        """Draw the edges of the region that are not edges of the picture."""
         lines = []
         for start, end in zip(self.vertices, np.roll(self.vertices, -1, axis=0), strict=True):
             on_frame = (start == end)[:, None] & (start[:, None] == self.limits)
@@ -234,19 +234,21 @@ class PolytopeDisplay:
             ax.scatter(
                 *part.T, **{"s": 12, "color": colour, "marker": marker, "label": name} | given
             )
-            for (name, part), (colour, marker) in zip(parts, itertools.cycle(POINTS), strict=False)
+            for (name, part), (colour, marker) in zip(
+                parts, itertools.cycle(POINT_STYLES), strict=False
+            )
         ]
 
 
-def around(X: Floats) -> Floats:
-    """Return limits that leave a margin around points."""
+def limits_around(X: Floats) -> Floats:
+    """Return the limits of points with a margin."""
     low, high = X.min(axis=0), X.max(axis=0)
     margin = np.where(high > low, MARGIN * (high - low), 1.0)
     return np.stack([low - margin, high + margin], axis=1)
 
 
-def clip(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
-    """Cut a rectangle by halfspaces and return the corners that are left, in order.
+def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
+    """Return the ordered vertices of a rectangle intersected with halfspaces.
 
     Parameters
     ----------

@@ -14,12 +14,18 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp import __version__
+from skpublicdp._internal.html_repr import (
+    describe_fitted,
+    fit_notes,
+    inner_estimator,
+    public_settings,
+    unwrap_pipeline,
+)
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.card import findings, inner_estimator, learned, settings, unwrapped
 from skpublicdp.plotting.cdf import CDFDisplay
-from skpublicdp.plotting.choice import PANELS
 from skpublicdp.plotting.marginal import MarginalDisplay
 from skpublicdp.plotting.shape import ShapeDisplay
+from skpublicdp.plotting.shape_selection import MAX_PANELS
 from skpublicdp.plotting.style import check_matplotlib
 
 WHERE_PROOFS_ARE = (
@@ -28,10 +34,12 @@ WHERE_PROOFS_ARE = (
     "Neither proofs nor code have been reviewed by anyone outside the project."
 )
 
-MOST_LABELS = 4
-"""Of more labels none is drawn: there would be a page of pictures for each."""
+MAX_LABELS_DRAWN = 4
+"""Maximum number of labels whose pictures are drawn."""
 
-STYLE = """
+SYNTHETIC_ROWS = "Synthetic rows; sample() returns them."
+
+CSS = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: #222; background: #fff; overflow-wrap: break-word; }
 h1 { margin-bottom: 0; font-size: clamp(1.3rem, 5vw, 2rem); }
@@ -47,7 +55,7 @@ td, th { text-align: left; padding: .2rem .8rem .2rem 0;
 
 
 def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a model card: one page of HTML that needs nothing else and no network.
+    """Write a model card as one self-contained HTML page.
 
     It says what was learned, with pictures, what that cost in privacy, what is promised and what
     is not. Everything in it was released with differential privacy, is of public rows or is a
@@ -99,7 +107,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     check_matplotlib("report")
     check_is_fitted(estimator)
     given = type(estimator).__name__
-    estimator, steps, searches = unwrapped(estimator)
+    estimator, steps, searches = unwrap_pipeline(estimator)
     receipt = getattr(estimator, "privacy_", None)
     if receipt is None:
         raise TypeError(
@@ -107,7 +115,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
             f"search with a best_estimator_ around one; got {given}."
         )
     name = escape(type(estimator).__name__)
-    found = [*findings(estimator)]
+    notes = [*fit_notes(estimator)]
     parts = [
         f"<h1>{name}</h1>",
         f"<p>A model card, written by skpublicdp {__version__}. "
@@ -117,24 +125,24 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         *_before(steps),
         "<h2>What was learned</h2>",
         *(_image(figure, text) for figure, text in _pictures(estimator)),
-        f"<pre>{escape(learned(estimator) or 'Synthetic rows; sample() gives them.')}</pre>",
+        f"<pre>{escape(describe_fitted(estimator) or SYNTHETIC_ROWS)}</pre>",
         "<h2>What it cost</h2>",
         receipt._repr_html_(),
         f"<p>{escape(WHERE_PROOFS_ARE)}</p>",
         "<h2>What is known of it</h2>",
-        _table([*found, *_certificate(estimator)]) or "<p>Nothing besides.</p>",
+        _table([*notes, *_certificate(estimator)]) or "<p>Nothing besides.</p>",
         "<h2>What it does not say</h2>",
         "<ul>",
         *(f"<li>{escape(line)}</li>" for line in _left_out(steps, searches)),
         *(f"<li>{escape(line)}</li>" for line in _limitations(estimator, receipt)),
         "</ul>",
         "<h2>Settings</h2>",
-        _table([*settings(estimator)]),
+        _table([*public_settings(estimator)]),
     ]
     page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Model card: {name}</title><style>{STYLE}</style></head>\n<body>"
+        f"<title>Model card: {name}</title><style>{CSS}</style></head>\n<body>"
         + "\n".join(parts)
         + "</body></html>\n"
     )
@@ -144,14 +152,14 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
 
 
 def _before(steps: list[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the steps of a pipeline, which make the columns that a learner sees."""
+    """Yield descriptions of the pipeline steps before the learner."""
     if steps:
         yield "<h2>Steps before it</h2>"
-        yield _table([(name, learned(step) or type(step).__name__) for name, step in steps])
+        yield _table([(name, describe_fitted(step) or type(step).__name__) for name, step in steps])
 
 
 def _left_out(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
-    """Yield what happened around a learner, of which its receipt does not know."""
+    """Yield privacy costs around a learner that its receipt does not cover."""
     others = [name for name, step in steps if not hasattr(step, "transformer_")]
     if others:
         yield (
@@ -177,7 +185,7 @@ def _certificate(estimator: Any) -> Iterator[tuple[str, str]]:
 
 
 def _limitations(estimator: Any, receipt: PrivacyReceipt) -> Iterator[str]:
-    """Yield what a reader may take for granted and must not."""
+    """Yield the limitations that readers should know."""
     if not receipt.secure_randomness:
         yield "The randomness was seeded: whoever knows the seed can undo the protection."
     if receipt.entry is None:
@@ -207,13 +215,13 @@ def _limitations(estimator: Any, receipt: PrivacyReceipt) -> Iterator[str]:
 
 
 def _pictures(estimator: Any) -> Iterator[tuple[Any, str]]:
-    """Yield (figure, what is on it)."""
+    """Yield (figure, alternative text)."""
     inner = inner_estimator(estimator)
     if hasattr(estimator, "shapes_"):
         if estimator.pairs_ or any(shape.deviations.any() for shape in estimator.shapes_):
             labels = list(getattr(estimator, "classes_", [None, None]))
             targets = [None] if len(labels) == 2 else labels
-            for target in targets if len(targets) <= MOST_LABELS else []:
+            for target in targets if len(targets) <= MAX_LABELS_DRAWN else []:
                 yield _drawn(ShapeDisplay, estimator, target=target), "What columns and pairs add"
     elif hasattr(estimator, "queries_"):
         yield from _of_release(estimator)
@@ -225,7 +233,7 @@ def _of_release(release: Any) -> Iterator[tuple[Any, str]]:
     if release.n_features_in_ == 1 and release._released.line is not None:
         yield _drawn(CDFDisplay, release), "The released distribution function"
         return
-    for column in range(min(PANELS, release.n_features_in_)):
+    for column in range(min(MAX_PANELS, release.n_features_in_)):
         try:
             figure = _drawn(MarginalDisplay, release, column)
         except ValueError:  # of some queries there is no share of cells

@@ -1,4 +1,4 @@
-"""ScoresDisplay: a released ROC curve with its band."""
+"""ScoresDisplay: a released ROC curve with its confidence band."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GREY = "#808080"
 
 
 class ScoresDisplay:
-    """Picture of a released ROC curve; it is public, for the release is.
+    """Display of a released ROC curve with its confidence band.
 
     Make one with `from_scores`, or with `plot` of the release.
 

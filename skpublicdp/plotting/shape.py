@@ -1,4 +1,4 @@
-"""ShapeDisplay: what columns and pairs add to log-odds or a mean outcome, with noise bands."""
+"""ShapeDisplay: shape functions and pair terms of a boosting model, with noise bands."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.boosting.explain import Pair, Shape
-from skpublicdp.data.columns import MISSING, OTHER
-from skpublicdp.plotting.choice import Boosting, Feature, find_shapes, find_target
-from skpublicdp.plotting.pair import draw_pair, heat_map
-from skpublicdp.plotting.span import Limits, dates, find_limits
+from skpublicdp.data.schema import MISSING, OTHER
+from skpublicdp.plotting.axis_limits import Limits, date_ticks, find_limits
+from skpublicdp.plotting.heat_map import draw_pair, heat_map
+from skpublicdp.plotting.shape_selection import Boosting, Feature, find_shapes, find_target
 from skpublicdp.plotting.style import LIGHT, RELEASED, check_matplotlib
 
-ACROSS = 3
-"""Panels in a row of a new figure."""
+PANELS_PER_ROW = 3
+"""Number of panels per row of a new figure."""
 
-DEVIATIONS = 2
-"""Half the width of a band, in standard deviations."""
+BAND_DEVIATIONS = 2
+"""Half-width of a noise band, in standard deviations."""
 
-THICKNESS = 0.7
-"""Of a bar, as a share of the room of a category."""
+SHAPE_BAR_THICKNESS = 0.7
+"""Thickness of a bar, as a fraction of the space of a category."""
 
-BAND = f"± {DEVIATIONS} standard deviations"
+BAND_LABEL = f"± {BAND_DEVIATIONS} standard deviations"
 
 
 class ShapeDisplay:
-    """Picture of a boosting model: what columns and pairs of columns add to what is predicted.
+    """Display of the shape functions and pair terms of a boosting model.
 
     Make one with `from_estimator`. All that is shown was released with differential privacy or is
     of public rows. A numeric column is a step function, a categorical one has a bar for each
@@ -155,7 +155,7 @@ class ShapeDisplay:
             )
         shapes = find_shapes(clf, features)
         position, sign, label = find_target(clf, target)
-        columns = [feature.column for feature in clf._features.features]
+        columns = [feature.column for feature in clf._binner.columns]
         public = {shape: column.values for shape, column in zip(clf.shapes_, columns, strict=True)}
         display = cls(
             shapes if sign > 0 else [replace(shape, scores=-shape.scores) for shape in shapes],
@@ -226,10 +226,10 @@ class ShapeDisplay:
         return self
 
     def _new_axes(self) -> NDArray[np.object_]:
-        """Return axes in a grid, whose rows are as high as their longest list of categories."""
+        """Return a grid of axes whose row heights fit the longest list of categories."""
         import matplotlib.pyplot as plt
 
-        across = min(ACROSS, len(self.shapes))
+        across = min(PANELS_PER_ROW, len(self.shapes))
         pairs = any(isinstance(shape, Pair) for shape in self.shapes)
         heights = [
             max(2.6, *map(self._height, row))
@@ -248,13 +248,13 @@ class ShapeDisplay:
         return grid.ravel()[: len(self.shapes)]
 
     def _height(self, shape: Shape | Pair) -> float:
-        """Return how high a panel should be, in inches."""
+        """Return the height of a panel, in inches."""
         if isinstance(shape, Pair):
             return 1.0 + 0.28 * len(heat_map(shape, self.target).y.cells)
-        return 0.8 + 0.22 * len(self._shown(shape)) * (not len(shape.cuts))
+        return 0.8 + 0.22 * len(self._bars_shown(shape)) * (not len(shape.cuts))
 
-    def _shown(self, shape: Shape) -> list[int]:
-        """Return the cells with bars: nobody need see that there might have been other ones."""
+    def _bars_shown(self, shape: Shape) -> list[int]:
+        """Return the bins with bars, without empty bins for other and missing values."""
         scores = shape.scores[self.target]
         shown = [
             k
@@ -271,7 +271,7 @@ class ShapeDisplay:
         step_kwargs: dict[str, Any],
         band_kwargs: dict[str, Any],
     ) -> None:
-        scores, halves = shape.scores[self.target], DEVIATIONS * shape.deviations[self.target]
+        scores, halves = shape.scores[self.target], BAND_DEVIATIONS * shape.deviations[self.target]
         low, high = find_limits(shape.cuts) if limit is None else limit
         edges = np.concatenate([[low], shape.cuts, [high]])
         style: dict[str, Any] = {"color": LIGHT, "fill": True, "linewidth": 0}
@@ -283,7 +283,7 @@ class ShapeDisplay:
         axes.axhline(0, color="0.6", linewidth=0.8, zorder=1.5)  # over the band, under the steps
         axes.set_xlim(low, high)
         axes.set_ylabel(self.label)
-        ticks = dates(shape, low, high)
+        ticks = date_ticks(shape, low, high)
         if ticks:
             axes.set_xticks(*zip(*ticks, strict=True))
         missing = None
@@ -302,10 +302,14 @@ class ShapeDisplay:
         self.missing_.append(missing)
 
     def _draw_bars(self, axes: Any, shape: Shape, bar_kwargs: dict[str, Any]) -> None:
-        shown = self._shown(shape)
+        shown = self._bars_shown(shape)
         scores, deviations = shape.scores[self.target, shown], shape.deviations[self.target, shown]
         style: dict[str, Any]
-        style = {"color": RELEASED, "height": THICKNESS, "xerr": DEVIATIONS * deviations}
+        style = {
+            "color": RELEASED,
+            "height": SHAPE_BAR_THICKNESS,
+            "xerr": BAND_DEVIATIONS * deviations,
+        }
         style |= {"ecolor": "0.35", "error_kw": {"elinewidth": 1}} | bar_kwargs
         self.bars_.append(axes.barh(np.arange(len(shown)), scores, **style))
         for parts in (self.steps_, self.bands_, self.missing_):
@@ -319,31 +323,31 @@ class ShapeDisplay:
         found = [heat_map(one, self.target) for one in self.shapes if isinstance(one, Pair)]
         limit = max(np.abs(one.scores).max() for one in found) or 1.0
         axes.set_title(" & ".join(pair.names))
-        drawn = draw_pair(axes, heat_map(pair, self.target), limit, DEVIATIONS, self.label)
+        drawn = draw_pair(axes, heat_map(pair, self.target), limit, BAND_DEVIATIONS, self.label)
         self.maps_.append(drawn)
         for parts in (self.steps_, self.bands_, self.missing_, self.bars_):
             parts.append(None)
 
     def _explain_bands(self, *, outside: bool) -> None:
-        """Say once what bands and error bars are."""
+        """Add one legend for bands and error bars."""
         drawn = zip(self.bands_, self.bars_, strict=True)
         handles = [band or (bars and bars.errorbar) for band, bars in drawn]
         ranked = [*self.bands_, *handles]
         first = next(k for k, handle in enumerate(ranked) if handle) % len(handles)
         where = {"loc": "outside lower center"} if outside else {"loc": "best"}
         on = self.figure_ if outside else self.axes_[first]
-        on.legend([handles[first]], [BAND], frameon=False, fontsize="small", **where)
+        on.legend([handles[first]], [BAND_LABEL], frameon=False, fontsize="small", **where)
 
     def _share_limits(self) -> None:
-        """Give the scores of all panels one scale, so that they compare."""
+        """Use the same score limits in all panels."""
         drawn = [
             (shape.scores[self.target, cells], shape.deviations[self.target, cells])
             for shape in self.shapes
             if not isinstance(shape, Pair)
-            for cells in [self._shown(shape)]
+            for cells in [self._bars_shown(shape)]
         ]
-        low = min((scores - DEVIATIONS * half).min() for scores, half in drawn)
-        high = max((scores + DEVIATIONS * half).max() for scores, half in drawn)
+        low = min((scores - BAND_DEVIATIONS * half).min() for scores, half in drawn)
+        high = max((scores + BAND_DEVIATIONS * half).max() for scores, half in drawn)
         margin = 0.05 * (high - low) or 1.0
         for axes, bars, drawn in zip(self.axes_, self.bars_, self.maps_, strict=True):
             if drawn:

@@ -1,15 +1,15 @@
-"""What the displays share: the question for matplotlib, axes and colours."""
+"""Shared by all displays: the check for matplotlib, axes and colours."""
 
 from __future__ import annotations
 
 from typing import Any
 
 RELEASED, PUBLIC, LIGHT = "#0072b2", "#d55e00", "#c6dff0"
-"""Colours that colour-blind readers tell apart."""
+"""Colours that are distinguishable with colour vision deficiency."""
 
 
 def check_matplotlib(caller: str) -> None:
-    """Say what to install if matplotlib is missing."""
+    """Raise ImportError with the extra to install if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401 - whether it is there is the question
     except ImportError as error:
@@ -19,7 +19,7 @@ def check_matplotlib(caller: str) -> None:
 
 
 def axes_for(display: Any, ax: Any, **figure: Any) -> Any:
-    """Note on a display where it is drawn, by default in a new figure, and return the axes."""
+    """Set `ax_` and `figure_` of a display, by default of a new figure, and return the axes."""
     check_matplotlib(f"{type(display).__name__}.plot")
     import matplotlib.pyplot as plt
 

@@ -1,4 +1,4 @@
-"""TracingDisplay: whom an attack finds, against what differential privacy allows."""
+"""TracingDisplay: ROC curve of a tracing attack, with the bound of differential privacy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GREY = "#808080"
 
 
 class TracingDisplay:
-    """Picture of the ROC curve of a tracing attack.
+    """Display of the ROC curve of a tracing attack.
 
     Make one with `from_attack`, or with `plot` of the attack.
 

@@ -1,10 +1,15 @@
 """Private answers to whole classes of queries."""
 
-from skpublicdp.query_release.learner import ErrorQueries, Learned, learner_from_release
-from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
-from skpublicdp.query_release.queries import IntervalQueries, QueryClass, ThresholdQueries
-from skpublicdp.query_release.regions import HalfspaceQueries, RectangleQueries, StumpQueries
+from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
+from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.query_release.queries.geometric import (
+    HalfspaceQueries,
+    RectangleQueries,
+    StumpQueries,
+)
+from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.release import PAPQueryRelease
+from skpublicdp.query_release.rule_errors import ErrorQueries, Learned, learner_from_release
 
 __all__ = [
     "CustomQueries",

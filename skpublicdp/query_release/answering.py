@@ -12,33 +12,33 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp.card import ShowsCard
-from skpublicdp.data.columns import Column, Schema
-from skpublicdp.data.frames import is_frame
-from skpublicdp.data.predicting import apply_rule
-from skpublicdp.data.reading import read_table
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import Seed
+from skpublicdp.data.batch_predict import apply_rule
+from skpublicdp.data.schema import Column, Schema
+from skpublicdp.data.tables import is_frame
+from skpublicdp.data.validation import read_table
 from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.ledger import public_seed
-from skpublicdp.parameters import Seed
 from skpublicdp.query_release.binned_columns import BinnedColumn
-from skpublicdp.query_release.cells import before
-from skpublicdp.query_release.line import LineRelease
-from skpublicdp.query_release.listed import MarginalQueries
-from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
-from skpublicdp.query_release.released import Released
-from skpublicdp.query_release.weighted import WeightedRows
+from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.query_release.cdf.release import ReleasedCDF
+from skpublicdp.query_release.fitted_release import FittedRelease
+from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
+from skpublicdp.query_release.queries.marginal import MarginalQueries
+from skpublicdp.query_release.weighted_rows import WeightedRows
 
-MEAN_POINTS = 10_000
+N_MEAN_QUANTILES = 10_000
 """Quantiles that a mean is taken over."""
 
 
-class Answering(ShowsCard, TransformerMixin, BaseEstimator):
+class ReleaseAnswers(HTMLReprMixin, TransformerMixin, BaseEstimator):
     """Answers from what `fit` released; nothing here costs privacy."""
 
     queries_: QueryClass
     random_state: Seed
     _schema: Schema
-    _released: Released
+    _released: FittedRelease
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
@@ -235,7 +235,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
             Fractions, increasing with x.
         """
         line, described = self._line(column)
-        return line.cdf(described.numbers(x))
+        return line.cdf(described.from_user(x))
 
     def cdf_interval(
         self,
@@ -268,7 +268,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
             `CustomQueries`.
         """
         line, described = self._line_with_intervals(column)
-        numbers = described.numbers(x)
+        numbers = described.from_user(x)
         up_to = numbers.ravel()
         ends = line.fraction_intervals(
             np.full(len(up_to), -np.inf), up_to, _coverage(level), simultaneous=bool(simultaneous)
@@ -291,7 +291,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
             Numbers or dates, increasing with p.
         """
         line, described = self._line(column)
-        return described.written(line.quantile(_fractions(p)))
+        return described.to_user(line.quantile(_fractions(p)))
 
     def quantile_interval(
         self,
@@ -327,7 +327,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
         ends = line.quantile_interval(
             _fractions(p), _coverage(level), simultaneous=bool(simultaneous)
         )
-        return described.written(ends)
+        return described.to_user(ends)
 
     def histogram(self, edges: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
         """Estimate the fraction of the population in each bin.
@@ -408,12 +408,12 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
             The mean, numbers outside the bounds being moved to the nearer one.
         """
         line, described = self._line(column)
-        numbers = line.quantile((np.arange(MEAN_POINTS) + 0.5) / MEAN_POINTS)
-        return described.written(np.array(numbers.mean())).item()
+        numbers = line.quantile((np.arange(N_MEAN_QUANTILES) + 0.5) / N_MEAN_QUANTILES)
+        return described.to_user(np.array(numbers.mean())).item()
 
     def _line_with_intervals(
         self, column: str | int | None
-    ) -> tuple[LineRelease | BinnedColumn, Column]:
+    ) -> tuple[ReleasedCDF | BinnedColumn, Column]:
         line, described = self._line(column)
         if isinstance(line, WeightedRows):
             raise ValueError(
@@ -424,7 +424,7 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
 
     def _line(
         self, column: str | int | None
-    ) -> tuple[LineRelease | BinnedColumn | WeightedRows, Column]:
+    ) -> tuple[ReleasedCDF | BinnedColumn | WeightedRows, Column]:
         check_is_fitted(self)
         numeric = np.flatnonzero(self._schema.numeric)
         if column is None and len(self._schema.columns) > 1:
@@ -455,11 +455,11 @@ class Answering(ShowsCard, TransformerMixin, BaseEstimator):
 
 def _bins(edges: ArrayLike, column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return encoded numbers a and b of the bins a < x <= b, the first with its left edge."""
-    numbers = column.numbers(edges)
+    numbers = column.from_user(edges)
     if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
         raise ValueError("edges must be two or more increasing numbers.")
     if numbers[0] > column.low or numbers[-1] < column.high:
-        first, last, low, high = map(column.text, (*numbers[[0, -1]], column.low, column.high))
+        first, last, low, high = map(column.format, (*numbers[[0, -1]], column.low, column.high))
         warn(
             f"The bins go from {first} to {last} and the bounds of column {column.name} from {low} "
             f"to {high}, so that rows outside the bins are not counted. Extend the outer edges to "
@@ -467,7 +467,7 @@ def _bins(edges: ArrayLike, column: Column) -> tuple[NDArray[np.float64], NDArra
             UncoveredBoundsWarning,
         )
     above = numbers[:-1].copy()
-    above[0] = before(above[0])
+    above[0] = just_below(above[0])
     return above, numbers[1:]
 
 

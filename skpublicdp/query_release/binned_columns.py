@@ -9,28 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skpublicdp.query_release.cells import Curve, before
-from skpublicdp.query_release.marginal_intervals import (
-    LEAST_BASE,
-    SMALLEST,
-    Components,
+from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
+from skpublicdp.query_release.marginals.intervals import (
+    MIN_INDEPENDENCE_ESTIMATE,
+    MIN_LOWER_END,
     NoisyFractions,
+    NormalMixture,
     TablePosterior,
-    capped,
+    cap_by_noisy_interval,
 )
-from skpublicdp.query_release.weighted import WeightedRows
+from skpublicdp.query_release.weighted_rows import WeightedRows
 
 Floats = NDArray[np.float64]
 
-LEAST_PROBABILITY = 0.08
+MIN_SIZE_PROBABILITY = 0.08
 """Effective sizes of less probability do not widen the bounds inside a bin. The smallest two of
 five have less (.075 and .025): with them nearly all bounds inside a bin would be 0 and 1."""
 
-N_POINTS = 32
+N_POINTS_PER_BIN = 32
 """Numbers in each bin at which quantile intervals may end, besides its own ends. For time."""
 
 
-class Runs(NamedTuple):
+class BinnedRanges(NamedTuple):
     """Runs of numbers as sums of bins, arrays of shape (n_runs, n_bins).
 
     Attributes
@@ -118,7 +118,8 @@ class BinnedColumn:
         runs = self._runs(np.full(len(numbers), -np.inf), numbers)
         heights = self._intervals(runs, self.cdf(numbers), level, together).T
         ends = [
-            Curve(numbers, np.maximum.accumulate(height)).inverse(p) for height in heights[::-1]
+            PiecewiseLinearCDF(numbers, np.maximum.accumulate(height)).inverse(p)
+            for height in heights[::-1]
         ]
         quantiles = self.quantile(p)
         interval: Floats = np.stack(
@@ -134,15 +135,17 @@ class BinnedColumn:
         first = np.searchsorted(bins, bins, side="left")
         count = np.searchsorted(bins, bins, side="right") - first
         rank = np.arange(len(values)) - first
-        chosen = values[(rank * N_POINTS) // count > ((rank - 1) * N_POINTS) // count]
+        chosen = values[
+            (rank * N_POINTS_PER_BIN) // count > ((rank - 1) * N_POINTS_PER_BIN) // count
+        ]
         # just above a cut, and at values of rows, intervals change at once
-        inner = np.concatenate([self.cuts, -before(-self.cuts), before(chosen), chosen])
+        inner = np.concatenate([self.cuts, -just_below(-self.cuts), just_below(chosen), chosen])
         inner = inner[(inner >= low) & (inner <= high)]
-        return np.unique(np.concatenate([[before(np.array(low)), low], inner, [high]]))
+        return np.unique(np.concatenate([[just_below(np.array(low)), low], inner, [high]]))
 
-    def _runs(self, above: Floats, up_to: Floats) -> Runs:
+    def _runs(self, above: Floats, up_to: Floats) -> BinnedRanges:
         (start, open_start), (end, open_end) = self._below(above), self._below(up_to)
-        return Runs(np.clip(end - start, 0, 1), open_start | open_end)
+        return BinnedRanges(np.clip(end - start, 0, 1), open_start | open_end)
 
     def _below(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the share of each bin at or below each number, and which bin it is inside of."""
@@ -158,7 +161,9 @@ class BinnedColumn:
         shares = np.where(here, inside[:, None], place < bins[:, None])
         return shares.astype(np.float64), here & ~is_end[:, None]
 
-    def _intervals(self, runs: Runs, answers: Floats, level: float, together: int | None) -> Floats:
+    def _intervals(
+        self, runs: BinnedRanges, answers: Floats, level: float, together: int | None
+    ) -> Floats:
         """Return intervals of runs, around the answers."""
         touched = (runs.shares > 0) | runs.split
         whole = (runs.shares == 1) & ~runs.split
@@ -173,7 +178,7 @@ class BinnedColumn:
         low = np.where(nothing, 0, np.where(everything, 1, low))
         return np.column_stack([low, np.where(nothing, 0, np.where(everything, 1, high))])
 
-    def _each(self, runs: Runs, level: float) -> tuple[Floats, Floats]:
+    def _each(self, runs: BinnedRanges, level: float) -> tuple[Floats, Floats]:
         """Return intervals of runs, each of which holds for itself."""
         failure, persons = 1 - level, self.noisy.persons
         components = self._components(runs.shares)
@@ -199,11 +204,11 @@ class BinnedColumn:
         low = np.where(whole, low, sums - np.hypot(sums - low, below))
         high = np.where(whole, high, sums + np.hypot(high - sums, above))
         noisy = self._noisy_sums(runs.shares)
-        low_capped, high_capped = capped(low, high, sums, noisy, failure)
+        low_capped, high_capped = cap_by_noisy_interval(low, high, sums, noisy, failure)
         low, high = np.where(whole, low_capped, low), np.where(whole, high_capped, high)
-        return np.where(low < SMALLEST, 0, low), np.minimum(high, 1)
+        return np.where(low < MIN_LOWER_END, 0, low), np.minimum(high, 1)
 
-    def _components(self, shares: Floats) -> Components:
+    def _components(self, shares: Floats) -> NormalMixture:
         """Return the posterior of sums of bins, a component for each effective size.
 
         The prior variance is per q (1 - q) of a sum q: the bins compete for the rows.
@@ -216,8 +221,10 @@ class BinnedColumn:
             self.posterior.sizes.rows, self.posterior.sizes.weights, strict=True
         ):
             per_fraction = 1 / (1 + rows)  # one imagined row more, anywhere
-            mean = cells.base + (1 - per_fraction) * (cells.public - cells.base)
-            mean = np.maximum(mean, LEAST_BASE)
+            mean = cells.independence_estimate + (1 - per_fraction) * (
+                cells.public - cells.independence_estimate
+            )
+            mean = np.maximum(mean, MIN_INDEPENDENCE_ESTIMATE)
             mean = mean / mean.sum()
             prior = per_fraction * (np.diag(mean) - np.outer(mean, mean))
             gain = np.zeros(prior.shape)
@@ -234,16 +241,16 @@ class BinnedColumn:
                     ((kept @ prior) * kept).sum(axis=1) / chance,
                 )
             )
-        return Components(*(np.stack(arrays) for arrays in zip(*parts, strict=True)))
+        return NormalMixture(*(np.stack(arrays) for arrays in zip(*parts, strict=True)))
 
-    def _inside(self, runs: Runs, failure: float) -> tuple[Floats, Floats]:
+    def _inside(self, runs: BinnedRanges, failure: float) -> tuple[Floats, Floats]:
         """Return how far sums may be too high, or too low, because runs end inside bins.
 
         Only the public rows inside a bin determine its split. Bounds are Wilson's (1927), those of
         several bins added in quadrature.
         """
         sizes, fractions = self.posterior.sizes, self.posterior.estimate
-        rows = sizes.rows[sizes.weights > LEAST_PROBABILITY].min() * fractions
+        rows = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min() * fractions
         square = norm.isf(failure / 2) ** 2
         middle = (rows * runs.shares + square / 2) / (rows + square)
         half = np.sqrt(square * (rows * runs.shares * (1 - runs.shares) + square / 4))

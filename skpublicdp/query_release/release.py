@@ -9,29 +9,30 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpublicdp.data.description import assumed_of
-from skpublicdp.data.door import read
-from skpublicdp.parameters import (
+from skpublicdp._internal.parameters import (
     DELTA,
-    FIT,
+    GROUP_PARAMETERS,
     N_JOBS,
     PROBABILITY,
-    ROWS,
-    Budget,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
     Seed,
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.promise import DESCRIBED, nothing
-from skpublicdp.query_release.answering import Answering
-from skpublicdp.query_release.listed import CustomQueries, MarginalQueries
-from skpublicdp.query_release.methods import METHODS
-from skpublicdp.query_release.queries import QueryClass, ThresholdQueries
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
+from skpublicdp.query_release.answering import ReleaseAnswers
+from skpublicdp.query_release.completion import add_missing_columns
+from skpublicdp.query_release.method_choice import METHODS
+from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
+from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import open_ledger
-from skpublicdp.query_release.unseen import with_lacking
 
 
-class PAPQueryRelease(Answering):
+class PAPQueryRelease(ReleaseAnswers):
     """Private estimates of the fraction of the population that satisfies each query of a class.
 
     `fit` spends the budget once. After it, any number of queries of the class are answered for
@@ -149,8 +150,8 @@ class PAPQueryRelease(Answering):
         "beta": PROBABILITY,
         "bounds": ["array-like", dict, None],
         "n_jobs": N_JOBS,
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     __metadata_request__fit = {"X_public": True, "is_public": True, "groups": True}  # noqa: RUF012
@@ -172,7 +173,7 @@ class PAPQueryRelease(Answering):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.queries = queries
         self.epsilon = epsilon
@@ -233,8 +234,8 @@ class PAPQueryRelease(Answering):
         ledger = open_ledger(self, X, is_public)
         known: dict[str, Any] = {}
         if isinstance(self.queries, CustomQueries) and self.method == "auto" and is_public is None:
-            X_public, known["lacking"] = with_lacking(X, X_public, self.bounds)
-        rows = read(
+            X_public, known["lacking"] = add_missing_columns(X, X_public, self.bounds)
+        rows = read_fit_inputs(
             self,
             X,
             X_public=X_public,
@@ -256,7 +257,11 @@ class PAPQueryRelease(Answering):
         self._released = released
         self.effective_public_size_ = released.effective_public_size
         described = assumed_of(X_public)
-        promise = nothing(DESCRIBED) if described and released.promise.bound else released.promise
+        promise = (
+            no_guarantee(WRITTEN_FROM_DESCRIPTION)
+            if described and released.promise.bound
+            else released.promise
+        )
         self.guarantee_, self.guarantee_reason_ = promise
         assumptions = ["the number of private rows, and the names and types of columns, are known"]
         if isinstance(queries, CustomQueries):

@@ -8,8 +8,8 @@ from typing import Any
 
 from skpublicdp.accounting import Gaussian, Pure, Steps
 from skpublicdp.accounting.decimals import written_below
-from skpublicdp.data.masks import check_mask
-from skpublicdp.data.rows import as_rows, is_rows
+from skpublicdp.data.roles import check_mask
+from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.ledger import Ledger
 
 Noise = Gaussian | Pure
@@ -17,7 +17,7 @@ Noise = Gaussian | Pure
 LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
 """``delta=None`` is no more than this: 1/n² of a few rows would promise nothing."""
 
-PER_CELL = 4
+MIN_CELL_SNR = 4
 """Cells are so fine that their rows are this many deviations of the noise of a count."""
 
 
@@ -28,7 +28,7 @@ def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
     delta = estimator.delta
     if delta is None:
         n = _length(X)
-        marked = 0 if is_rows(X) else int(check_mask(is_public, n).sum())
+        marked = 0 if is_streamed(X) else int(check_mask(is_public, n).sum())
         delta = default_delta(n - marked)
     return Ledger.of(estimator, delta=delta)
 
@@ -46,7 +46,7 @@ def default_delta(n: int) -> float:
 
 def _length(X: Any) -> int:
     """Count rows; what has no length is refused where rows are checked."""
-    if is_rows(X):
+    if is_streamed(X):
         return as_rows(X).n_rows
     try:
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)
@@ -61,7 +61,7 @@ def all_noise(ledger: Ledger) -> Noise:
     return event
 
 
-def part_of(noise: Noise, share: Fraction) -> Noise:
+def scaled_noise(noise: Noise, share: Fraction) -> Noise:
     """Return a share of noise.
 
     Examples
@@ -74,13 +74,13 @@ def part_of(noise: Noise, share: Fraction) -> Noise:
     return Pure(share * noise.epsilon)
 
 
-def room_for(noise: Noise, persons: float) -> float:
+def signal_to_noise(noise: Noise, persons: float) -> float:
     """Return in how many equal parts rows stand out of the noise of one count: n μ, or n ε / 2."""
     root = math.sqrt(noise.mu_squared) if isinstance(noise, Gaussian) else float(noise.epsilon) / 2
     return persons * root
 
 
-def noise_on(what: str, noise: Noise) -> str:
+def mechanism_name(what: str, noise: Noise) -> str:
     """Name a measurement in a receipt."""
     if isinstance(noise, Gaussian):
         return f"Gaussian noise, rounded (analytic Gaussian mechanism) on {what}"

@@ -13,18 +13,28 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.card import ShowsCard
-from skpublicdp.data.masks import kept_rows
-from skpublicdp.data.reading import check_rows
+from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import blr_error
 from skpublicdp.guarantees.sanitized import MULTISETS, inexpressible, n_blr_points, n_multisets
 from skpublicdp.hypotheses import Cover, HypothesisClass, PublicSample, Thresholds
-from skpublicdp.hypotheses.base import Rows, Table, tabulate
+from skpublicdp.hypotheses.base import (
+    tabulate,
+)
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.parameters import FIT, ROWS, Budget, Seed, all_or_nothing, check_parameters
+from skpublicdp.typing import Codes, Floats, Integers
 
 NAME = "a data set by its answers: exponential mechanism, one exact draw"
 PROOF = "Blum, Ligett and Roth (2013), Theorem 3.1; docs/proofs/generic_learner.md"
@@ -36,7 +46,7 @@ EXACT = 1e-9
 """Radius asked of a cover that is to have all labelings of the domain."""
 
 
-class BLRSanitizer(ShowsCard, BaseEstimator):
+class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     """The sanitizer of Blum, Ligett and Roth, for domains of few points.
 
     Pure ε-differentially private. Of all data sets of `n_points` rows one is drawn by the
@@ -108,8 +118,8 @@ class BLRSanitizer(ShowsCard, BaseEstimator):
         "domain": ["array-like"],
         "hypotheses": [HypothesisClass, None],
         "n_points": [Interval(Integral, 1, None, closed="left"), None],
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 - routed without being asked for
@@ -123,7 +133,7 @@ class BLRSanitizer(ShowsCard, BaseEstimator):
         n_points: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.domain = domain
         self.hypotheses = hypotheses
@@ -164,7 +174,7 @@ class BLRSanitizer(ShowsCard, BaseEstimator):
         event = Draw(exact_fraction(self.epsilon))
         ledger = Ledger.of(self, event=event)
         X = check_rows(self, X, reset=True)
-        X = X[kept_rows(self, groups, np.ones(len(X), dtype=bool))]
+        X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
         n = len(X)
         ledger.read(n)
         domain = self._domain()
@@ -187,7 +197,7 @@ class BLRSanitizer(ShowsCard, BaseEstimator):
         self.privacy_ = ledger.receipt(assumptions=("the number of private rows may be known",))
         return self
 
-    def sample(self, n: int | Integral = 1) -> Rows:
+    def sample(self, n: int | Integral = 1) -> Floats:
         """Return synthetic rows.
 
         Parameters
@@ -247,7 +257,7 @@ class BLRSanitizer(ShowsCard, BaseEstimator):
     def _class(self) -> HypothesisClass:
         return Thresholds() if self.hypotheses is None else self.hypotheses
 
-    def _domain(self) -> Rows:
+    def _domain(self) -> Floats:
         try:
             domain = np.asarray(self.domain, dtype=np.float64)
         except (TypeError, ValueError):
@@ -264,7 +274,7 @@ class BLRSanitizer(ShowsCard, BaseEstimator):
             raise CoverSizeError(too_large(len(domain), self.n_points or 1))
         return domain
 
-    def _queries(self, domain: Rows) -> NDArray[np.bool_]:
+    def _queries(self, domain: Floats) -> NDArray[np.bool_]:
         """List on which points two rules of the class may differ, shape (n_queries, n_domain)."""
         names = tuple(f"x{column}" for column in range(self.n_features_in_))
         public = PublicSample(domain, np.array([0, 1]), names)
@@ -300,7 +310,7 @@ def too_large(n_domain: int, n_points: int) -> str:
     )
 
 
-def _nearest(X: Rows, domain: Rows) -> NDArray[np.intp]:
+def _nearest(X: Floats, domain: Floats) -> Codes:
     """Return the place of the point nearest to each row, the first of several."""
     X = np.clip(X, domain.min(axis=0), domain.max(axis=0))  # beyond, distances would round alike
     places = np.zeros(len(X), dtype=np.intp)
@@ -314,7 +324,7 @@ def _nearest(X: Rows, domain: Rows) -> NDArray[np.intp]:
     return places
 
 
-def _data_sets(n_points: int, n_domain: int) -> Table:
+def _data_sets(n_points: int, n_domain: int) -> Integers:
     """List all data sets of a size, as how often they have each point."""
     bars = itertools.combinations(range(n_points + n_domain - 1), n_domain - 1)
     places = np.array(list(bars), dtype=np.int64).reshape(-1, n_domain - 1)
@@ -323,7 +333,9 @@ def _data_sets(n_points: int, n_domain: int) -> Table:
     return np.diff(ends, axis=1) - 1
 
 
-def _errors(counts: Table, sets: Table, queries: NDArray[np.bool_], n: int, n_points: int) -> Table:
+def _errors(
+    counts: Integers, sets: Integers, queries: NDArray[np.bool_], n: int, n_points: int
+) -> Integers:
     """Return the largest error of each data set's answers, in units of 1 / (n n_points)."""
     worst = np.zeros(len(sets), dtype=np.int64)
     for query in queries:

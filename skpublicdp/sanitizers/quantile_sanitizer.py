@@ -11,18 +11,25 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
+    SPENDING_PARAMETERS,
+    OptionalBudget,
+    Seed,
+    all_or_nothing,
+    check_parameters,
+)
 from skpublicdp.accounting import Pure, exact_fraction
-from skpublicdp.card import ShowsCard
 from skpublicdp.data.bounds import limits_of
-from skpublicdp.data.masks import kept_rows
-from skpublicdp.data.reading import check_rows, feature_names
 from skpublicdp.data.reference import reference_sample
+from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error
 from skpublicdp.guarantees.sanitized import n_levels
 from skpublicdp.hypotheses import Cover, HypothesisClass
 from skpublicdp.ledger import Ledger
-from skpublicdp.parameters import FIT, ROWS, Budget, Seed, all_or_nothing, check_parameters
 from skpublicdp.sanitizers.candidates import candidates
 from skpublicdp.sanitizers.first_look import (
     FEWEST,
@@ -35,7 +42,7 @@ from skpublicdp.sanitizers.first_look import (
 from skpublicdp.sanitizers.quantiles import Column, release_column
 
 
-class QuantileSanitizer(ShowsCard, BaseEstimator):
+class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     """Synthetic rows whose features have, one by one, the quantiles of the private rows.
 
     Pure ε-differentially private. A feature is halved at a private median, the halves at theirs,
@@ -107,8 +114,8 @@ class QuantileSanitizer(ShowsCard, BaseEstimator):
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "bounds": ["array-like", dict, None],
-        **FIT,
-        **ROWS,
+        **SPENDING_PARAMETERS,
+        **GROUP_PARAMETERS,
     }
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 - routed without being asked for
@@ -120,7 +127,7 @@ class QuantileSanitizer(ShowsCard, BaseEstimator):
         bounds: ArrayLike | dict[Any, Any] | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
-        budget: Budget = None,
+        budget: OptionalBudget = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -157,7 +164,7 @@ class QuantileSanitizer(ShowsCard, BaseEstimator):
         epsilon = exact_fraction(self.epsilon)
         ledger = Ledger.of(self, event=Pure(epsilon))
         X = check_rows(self, X, reset=True)
-        X = X[kept_rows(self, groups, np.ones(len(X), dtype=bool))]
+        X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
         n, n_features = X.shape
         ledger.read(n)
         limits = self._limits()

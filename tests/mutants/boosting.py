@@ -16,49 +16,53 @@ MUTANTS = (
     Mutant(
         "residuals that are not cut to a half",
         SCALE,
-        "boosting/scores.py",
-        "    exact = 2 * HALF * scale(probability, pure) * (outcome - probability)\n",
-        "    exact = 2 * HALF * (outcome - probability)\n",
+        "boosting/model.py",
+        "    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * "
+        "(outcome - probability)\n",
+        "    exact = 2 * MAX_GRADIENT * (outcome - probability)\n",
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
         "residuals that are rounded when they are added up",
         FLOATS,
-        "boosting/scores.py",
-        "    ).astype(np.int64)\n    return rounded\n\n\ndef weights",
-        "    ).astype(np.int64)\n    return exact if len(exact) == 1 else rounded\n\n\ndef weights",
+        "boosting/model.py",
+        "    ).astype(np.int64)\n    return rounded\n\n\ndef boosting_weights",
+        "    ).astype(np.int64)\n    return exact if len(exact) == 1 else rounded\n\n\n"
+        "def boosting_weights",
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
         "residuals of outcomes that are rounded when they are added up",
         FLOATS,
         "boosting/loss.py",
-        "        return np.rint(residuals, out=residuals), slopes\n",
-        "        return residuals, slopes\n",
+        "        return np.rint(gradients, out=gradients), hessians\n",
+        "        return gradients, hessians\n",
         (f"{REGRESSOR}, trees grown",),
     ),
     Mutant(
         "outcomes beyond their bounds",
         SCALE,
-        "boosting/outcomes.py",
+        "boosting/regression_target.py",
         "    shares = (np.clip(outcomes, low, high) - low) / (high - low)\n"
-        "    # float32 holds these exactly\n"
-        "    return (np.rint(OUTCOMES * np.clip(shares, 0, 1)) / OUTCOMES).astype(np.float32)\n",
+        "    # the levels are exact in float32\n"
+        "    levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))\n"
+        "    return (levels / TARGET_LEVELS).astype(np.float32)\n",
         "    shares = (outcomes - low) / (high - low)\n"
-        "    return (np.rint(OUTCOMES * shares) / OUTCOMES).astype(np.float32)\n",
+        "    levels = np.rint(TARGET_LEVELS * shares)\n"
+        "    return (levels / TARGET_LEVELS).astype(np.float32)\n",
         (REGRESSOR,),
     ),
     Mutant(
         "exact counts of the labels",
         UNPAID,
-        "boosting/stages.py",
+        "boosting/fit_steps.py",
         """            proof=PROOF,
         ).values
         n = self._n
 """,
         """            proof=PROOF,
         ).values
-        counts = self._rows.coded.fold(counted)
+        counts = self._training.rows.sum_over_chunks(count_chunk)
         n = self._n
 """,
         (f"{CLASSIFIER}, rounds",),
@@ -66,18 +70,18 @@ MUTANTS = (
     Mutant(
         "drift by exact counts",
         UNPAID,
-        "boosting/stages.py",
-        "        return compare(design, chosen, T, counts.values, counts.variance, unlikely)\n",
-        "        return compare(design, chosen, T, chosen @ rows[-1], counts.variance, unlikely)\n",
+        "boosting/fit_steps.py",
+        "design, indicators, features, counts.values, counts.variance",
+        "design, indicators, features, indicators @ bin_counts, counts.variance",
         (f"{CLASSIFIER}, drift",),
     ),
     Mutant(
         "cells by quantiles of private rows",
         STRUCTURE,
-        "boosting/door.py",
+        "boosting/training_data.py",
         "        X_public=encoded,\n        n_private",
         """        X_public=np.concatenate(
-            [encoded, np.quantile(data.in_memory()[0], [0.25, 0.5, 0.75], axis=0)]
+            [encoded, np.quantile(dataset.to_arrays()[0], [0.25, 0.5, 0.75], axis=0)]
         ),
         n_private""",
         (f"{CLASSIFIER}, pure",),
@@ -85,52 +89,52 @@ MUTANTS = (
     Mutant(
         "a row that moves from cell to cell counted once",
         SENSITIVITY,
-        "boosting/residuals.py",
-        '    moved, name = Sensitivity(2, 2), "noisy counts of residuals"\n',
-        '    moved, name = Sensitivity(1, 1), "noisy counts of residuals"\n',
+        "boosting/residual_histogram.py",
+        '    sensitivity, name = Sensitivity(2, 2), "noisy histogram of residuals"\n',
+        '    sensitivity, name = Sensitivity(1, 1), "noisy histogram of residuals"\n',
         (REGRESSOR,),
     ),
     Mutant(
         "sums without the counts beside them",
         SENSITIVITY,
         "boosting/strategy.py",
-        'int((moved + weight * cdist(columns, columns, "cityblock")).max())\n',
-        "int(moved.max())\n",
+        'int((changes + weight * cdist(columns, columns, "cityblock")).max())\n',
+        "int(changes.max())\n",
         (f"{CLASSIFIER}, pure",),
     ),
     Mutant(
         "votes of rows that weigh more than one",
         SENSITIVITY,
-        "boosting/votes.py",
-        "            drawn,\n            HEAVIEST,\n",
-        "            drawn,\n            1,\n",
+        "boosting/private_trees.py",
+        "            event,\n            MAX_ROW_WEIGHT,\n",
+        "            event,\n            1,\n",
         (f"{CLASSIFIER}, votes",),
     ),
     Mutant(
         "a grown tree by a row's own residual alone",
         SENSITIVITY,
-        "boosting/growth.py",
-        "            2 * (HALF + len(residuals)),\n",
-        "            HALF // 2,\n",
+        "boosting/newton_boosting.py",
+        "            2 * (MAX_GRADIENT + len(gradients)),\n",
+        "            MAX_GRADIENT // 2,\n",
         (f"{CLASSIFIER}, trees grown",),
     ),
     Mutant(
         "rows thinned out by their values",
         STRUCTURE,
-        "boosting/learner.py",
-        "        some = self._all.some(self._ledger.subset(self._n, few))\n",
-        "        some = self._all.some(np.argsort(self._all.columns[0], kind='stable')[:few])\n",
+        "boosting/fit.py",
+        "self._all_rows.take(self._ledger.subset(self._n, n_rows))\n",
+        "self._all_rows.take(np.argsort(self._all_rows.columns[0], kind='stable')[:n_rows])\n",
         (f"{CLASSIFIER}, some rows",),
     ),
     Mutant(
         "growth that ends when an exact sum is small",
         UNPAID,
-        "boosting/growth.py",
-        "            if block.gain <= 0:\n                break\n        return left\n",
-        """            residuals, _ = self._loss.parts(self._margins, self._cells.rows.y)
+        "boosting/newton_boosting.py",
+        "            if posterior.gain <= 0:\n                break\n        return share\n",
+        """            residuals, _ = self._loss.gradient_hessian(self._margins, self._data.rows.y)
             if abs(residuals.sum()) < residuals.shape[1]:
                 break
-        return left
+        return share
 """,
         (f"{CLASSIFIER}, trees grown",),
     ),
@@ -140,7 +144,7 @@ MUTANTS = (
         "boosting/classifier.py",
         "        self.classes_ = rows.classes\n        return self\n",
         """        self.classes_ = rows.classes
-        self.class_count_ = np.bincount(rows.coded.y, minlength=len(rows.classes))
+        self.class_count_ = np.bincount(rows.rows.y, minlength=len(rows.classes))
         return self
 """,
         (f"{CLASSIFIER}, pure",),

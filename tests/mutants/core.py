@@ -109,11 +109,14 @@ MUTANTS = (
     Mutant(
         "noise without an entry",
         CHARGE,
-        "query_release/marginals.py",
-        "            found = paid.add_noise(counts[place], TABLE, part, name=name, proof=PROOF)\n",
+        "query_release/marginals/release.py",
+        """            found = paid.add_noise(
+                counts[place], TABLE_SENSITIVITY, part, name=name, proof=MARGINALS_PROOF
+            )
+""",
         """            from skpublicdp.accounting import Measurement
 
-            spread, variance = noise_of(part, paid.for_person(TABLE))
+            spread, variance = noise_of(part, paid.for_person(TABLE_SENSITIVITY))
             drawn = paid._sample_noise(part, spread, counts[place])
             found = Measurement(counts[place] + drawn, spread, variance)
 """,

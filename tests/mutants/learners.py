@@ -16,7 +16,7 @@ MUTANTS = (
         STRUCTURE,
         "semi_private.py",
         "        X_public = rows.X_public\n",
-        "        X_public = rows.X_public if rows.n_public > 10 else rows.in_memory()[0]\n",
+        "        X_public = rows.X_public if rows.n_public > 10 else rows.to_arrays()[0]\n",
         ("SemiPrivateClassifier, thresholds",),
     ),
     Mutant(
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "the best scout in place of a drawn one",
         UNPAID,
-        "rounds.py",
+        "cover_search.py",
         "        hypothesis = scouts.hypothesis(path)\n",
         """        path = min(family.members(), key=lambda member: member[1])[0]
         hypothesis = scouts.hypothesis(path)
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "weights by how many rows have a label",
         STRUCTURE,
-        "weights.py",
+        "ppm.py",
         "    sizes = len(rows.y_private), len(rows.y_public)\n",
         "    sizes = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
         ("PPMHalfspaceClassifier, balanced",),
@@ -172,10 +172,10 @@ MUTANTS = (
     Mutant(
         "a choice by exact errors",
         UNPAID,
-        "model_selection/trials.py",
-        "    chosen = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]\n",
+        "model_selection/fit_among.py",
+        "    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]\n",
         """    ledger.draw(table, draw, 1, name=name, proof=PROOF)
-    chosen = kinds[int(np.argmin(errors))]
+    chosen_kind = kinds[int(np.argmin(errors))]
 """,
         ("SemiPrivateSearchCV, boosting",),
     ),
@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         "a warning that counts private rows",
         LEAK,
-        "data/mixed.py",
+        "data/labelled_inputs.py",
         "    return MixedRows(\n",
         """    if 2 * int(private[kept].sum()) < kept.sum():
         import warnings
@@ -224,12 +224,12 @@ MUTANTS = (
     Mutant(
         "an error that names the column of a missing value",
         LEAK,
-        "data/columns.py",
+        "data/schema.py",
         """                    failed |= not np.isfinite(to_numbers(values, column.name)).all()
                 except NotNumbersError:
                     failed = True
         if failed:
-            raise NotNumbersError(not_numbers(*self._doubtful(table.types)))
+            raise NotNumbersError(not_numbers(*self._nullable_names(table.types)))
 """,
         """                    wrong = not np.isfinite(to_numbers(values, column.name)).all()
                 except NotNumbersError:

@@ -6,15 +6,15 @@ MUTANTS = (
     Mutant(
         "one cell moved for two",
         SENSITIVITY,
-        "query_release/marginals.py",
-        "TABLE = Sensitivity(2, 2)\n",
-        "TABLE = Sensitivity(1, 1)\n",
+        "query_release/marginals/release.py",
+        "TABLE_SENSITIVITY = Sensitivity(2, 2)\n",
+        "TABLE_SENSITIVITY = Sensitivity(1, 1)\n",
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(
         "many queries as if a row met one",
         SENSITIVITY,
-        "query_release/custom.py",
+        "query_release/query_list.py",
         "all_noise(ledger), Sensitivity(n_queries, n_queries)\n",
         "all_noise(ledger), Sensitivity(1, 1)\n",
         ("PAPQueryRelease, custom, pure",),
@@ -22,7 +22,7 @@ MUTANTS = (
     Mutant(
         "noise scaled by how many queries some row meets",
         SENSITIVITY,
-        "query_release/custom.py",
+        "query_release/query_list.py",
         "all_noise(ledger), Sensitivity(n_queries, n_queries)\n",
         "all_noise(ledger), Sensitivity(*[int(np.count_nonzero(counts)) or 1] * 2)\n",
         ("PAPQueryRelease, custom, pure",),
@@ -30,15 +30,15 @@ MUTANTS = (
     Mutant(
         "a column whose type the values of others decide",
         SENSITIVITY,
-        "query_release/listed.py",
-        "self._schema.decode_alone(X) if",
+        "query_release/queries/custom.py",
+        "self._schema.decode_rowwise(X) if",
         "self._schema.decode(X) if",
         ("PAPQueryRelease, custom of a frame",),
     ),
     Mutant(
         "blocks of cells that are not counted",
         SENSITIVITY,
-        "query_release/prefix.py",
+        "query_release/cdf/strategies.py",
         "np.concatenate([cells, blocks]), Sensitivity(4, 4))\n",
         "np.concatenate([cells, blocks]), Sensitivity(2, 2))\n",
         ("PAPQueryRelease, thresholds, pure",),
@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         "cells cut where exact counts are large",
         UNPAID,
-        "query_release/line.py",
+        "query_release/cdf/release.py",
         "        masses = np.diff(prefix, prepend=0.0, append=1.0)\n        line, spent",
         """        masses = np.diff(prefix, prepend=0.0, append=1.0)
         masses = line.tabulate(private) / n
@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "weights fitted to exact counts",
         UNPAID,
-        "query_release/marginals.py",
+        "query_release/marginals/release.py",
         "            values, variance = found.values / n_private, found.variance / n_private**2\n",
         "            values, variance = counts[place] / n_private, found.variance / n_private**2\n",
         ("PAPQueryRelease, marginals, pure",),
@@ -64,17 +64,18 @@ MUTANTS = (
     Mutant(
         "steps as long as the exact error",
         UNPAID,
-        "query_release/multiplicative_weights.py",
-        "        logs += (plan.rate if too_low else -plan.rate) * arrangement.row(query)\n",
+        "query_release/pmw/rounds.py",
+        "        logs += (plan.rate if too_low else -plan.rate)"
+        " * arrangement.incidence_row(query)\n",
         """        step = plan.rate * abs(lacking[query]) / n
-        logs += (step if too_low else -step) * arrangement.row(query)
+        logs += (step if too_low else -step) * arrangement.incidence_row(query)
 """,
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(
         "rounds until the exact error is small",
         UNPAID,
-        "query_release/multiplicative_weights.py",
+        "query_release/pmw/rounds.py",
         "        lacking = counts - expected\n",
         """        lacking = counts - expected
         if np.abs(lacking).max() < 0.1 * n:
@@ -85,49 +86,50 @@ MUTANTS = (
     Mutant(
         "a cover of private rows for the rounds",
         STRUCTURE,
-        "query_release/pmw.py",
+        "query_release/pmw/release.py",
         "    arrangement = bound.arrange(X_public)\n",
-        "    arrangement = bound.arrange(np.concatenate([X_public, rows.in_memory()[0]]))\n",
+        "    arrangement = bound.arrange(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(
         "an accuracy without noise",
         UNPAID,
-        "metrics/table.py",
-        "    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), crowd)\n",
-        "    return NoisyCount(int(exact[0]), n, noisy, isinstance(noise, Pure), crowd)\n",
+        "metrics/noisy_counts.py",
+        "    return NoisyCount(int(noisy.values[0]), n, noisy, ",
+        "    return NoisyCount(int(exact[0]), n, noisy, ",
         ("private_scores, pure",),
     ),
     Mutant(
         "a confusion matrix of rows that are added, not replaced",
         SENSITIVITY,
-        "metrics/table.py",
-        "    noisy = ledger.add_noise(flat, MOVED, noise, name=name, proof=PROOF)\n",
-        "    noisy = ledger.add_noise(flat, ONE, noise, name=name, proof=PROOF)\n",
+        "metrics/noisy_counts.py",
+        "    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=PROOF)\n",
+        "    noisy = ledger.add_noise(flat, COUNT_SENSITIVITY, noise, name=name, proof=PROOF)\n",
         ("private_confusion_matrix, pure",),
     ),
     Mutant(
         "edges of a curve at quantiles of private scores",
         STRUCTURE,
-        "metrics/release.py",
-        "        cells = _cells(for_table, rows.n / ledger.rows_per_person, response, threshold)\n",
-        """        middle = float(sorted(X[:, 0])[rows.n // 2])
-        cells = _cells(for_table, rows.n, response, min(max(middle, 0.01), 0.99))
+        "metrics/score_release.py",
+        "_make_bins(table_noise, rows.n / ledger.rows_per_person, response, threshold)\n",
+        """_make_bins(
+            table_noise, rows.n, response, min(max(float(sorted(X[:, 0])[rows.n // 2]), 0.01), 0.99)
+        )
 """,
         ("private_scores, pure",),
     ),
     Mutant(
         "a share of a label beside the table",
         LEAK,
-        "metrics/release.py",
-        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef check_parameters",
+        "metrics/score_release.py",
+        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef check_score_p",
         """        privacy=ledger.receipt(
-            assumptions=(*assumptions, f"{tally[1 + len(tally) // 2 :].sum()} rows are positive")
+            assumptions=(*assumptions, f"{counts[1 + len(counts) // 2 :].sum()} rows are positive")
         ),
     )
 
 
-def check_parameters""",
+def check_score_p""",
         ("private_scores, pure",),
     ),
 )

@@ -1,1 +1,1 @@
-"""One class for each container that rows come in; `skpublicdp.data.rows` is their front."""
+"""One class for each container that rows come in; `skpublicdp.data.streaming` is their front."""

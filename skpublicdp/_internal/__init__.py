@@ -1,0 +1,1 @@
+"""Plumbing that estimators share: parameter checks, redacted errors, threads, HTML."""

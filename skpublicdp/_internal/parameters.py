@@ -1,0 +1,75 @@
+"""Parameter constraints that estimators share, and their validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from numbers import Integral, Rational, Real
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, validate_parameter_constraints
+
+from skpublicdp._internal.threads import one_blas_thread
+from skpublicdp.budget import PrivacyBudget
+
+Seed = int | np.random.RandomState | np.random.Generator | None
+"""Type of the parameter `random_state`."""
+
+OptionalBudget = PrivacyBudget | None
+"""Type of the parameter `budget`."""
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+EPSILON = [Interval(Real, 0, 1 << 20, closed="right")]
+DELTA = [Interval(Real, 0, 1, closed="left")]
+PROBABILITY = [Interval(Real, 0, 1, closed="neither")]
+
+N_JOBS = [
+    Interval(Integral, 1, None, closed="left"),
+    Interval(Integral, None, -1, closed="right"),
+    None,
+]
+
+SPENDING_PARAMETERS: dict[str, Any] = {
+    "epsilon": EPSILON,
+    "random_state": ["random_state", np.random.Generator],
+    "budget": [PrivacyBudget, None],
+}
+"""Constraints of every estimator that spends privacy budget."""
+
+GROUP_PARAMETERS: dict[str, Any] = {
+    "max_rows_per_group": [Interval(Integral, 1, 1 << 20, closed="both"), None]
+}
+"""Constraints of estimators that protect persons with several rows."""
+
+
+def check_parameters(estimator: Any) -> None:
+    """Validate the parameters of an estimator against its `_parameter_constraints`."""
+    values = {
+        # scikit-learn calls numpy.isnan, which does not accept fractions
+        name: float(value)
+        if isinstance(value, Rational) and not isinstance(value, Integral)
+        else value
+        for name, value in estimator.get_params(deep=False).items()
+    }
+    validate_parameter_constraints(
+        estimator._parameter_constraints, values, caller_name=type(estimator).__name__
+    )
+
+
+def all_or_nothing(fit: _Fit) -> _Fit:
+    """Decorate `fit`: restore all attributes if it raises, and limit BLAS to one thread."""
+
+    @wraps(fit)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        attributes = dict(vars(self))
+        try:
+            with one_blas_thread:
+                return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(attributes)
+            raise
+
+    return cast(_Fit, method)

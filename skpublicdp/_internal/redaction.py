@@ -1,0 +1,69 @@
+"""Redaction of errors and warnings that may quote private rows."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skpublicdp._internal.threads import RefCountedContext
+
+
+class RefusedError(ValueError):
+    """A private row holds an unusable value. The message does not quote it."""
+
+
+class NotNumbersError(RefusedError, TypeError):
+    """A value is no number. Python and numpy raise `TypeError` for some of them."""
+
+
+def _without_warnings() -> Any:
+    """Return a context that drops all warnings.
+
+    They are recorded rather than ignored, since code inside may change the filters.
+    """
+    return warnings.catch_warnings(record=True, action="ignore")
+
+
+_SHARED_FILTERS = RefCountedContext(_without_warnings)
+_FILTERS_ARE_PER_THREAD = getattr(sys.flags, "context_aware_warnings", False)
+"""Whether each thread has its own warning filters, as in free-threaded Python."""
+
+
+def call_silently(
+    call: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[Any, Exception | None]:
+    """Return (result, None) or (None, error) of a call, without warnings.
+
+    The user's warning filters and numpy error state do not change the result.
+    """
+    with (
+        _without_warnings() if _FILTERS_ARE_PER_THREAD else _SHARED_FILTERS,
+        np.errstate(all="ignore"),
+    ):
+        try:
+            return call(*args, **kwargs), None
+        except Exception as error:
+            return None, error
+
+
+def call_or_raise(call: Callable[..., Any], *args: Any, error: Exception, **kwargs: Any) -> Any:
+    """Return the result of a call on private rows, or raise `error` in place of its exception."""
+    result, failure = call_silently(call, *args, **kwargs)
+    if failure is None:
+        return result
+    del failure  # it may quote a value
+    raise error
+
+
+NO_CHECKS: dict[str, Any] = {
+    "ensure_2d": False,
+    "allow_nd": True,
+    "ensure_all_finite": False,
+    "ensure_min_samples": 0,
+    "ensure_min_features": 0,
+}
+"""Arguments with which `check_array` converts its input and validates nothing."""

@@ -1,0 +1,47 @@
+"""Contexts that threads share, among them the limit of one BLAS thread during a fit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+
+class RefCountedContext:
+    """A process-wide context that the first thread enters and the last thread leaves.
+
+    If an earlier thread left it, the setting would be restored while others still need it.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the context manager to enter.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._lock, self._n_inside = make, threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._n_inside:
+                self._context = self._make()
+                self._context.__enter__()
+            self._n_inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if not self._n_inside:
+                self._context.__exit__(None, None, None)
+
+
+@cache
+def _controller() -> Any:
+    return ThreadpoolController()  # it inspects all loaded libraries, so it is made once
+
+
+one_blas_thread = RefCountedContext(lambda: _controller().limit(limits=1, user_api="blas"))
+"""Limits BLAS to one thread: the matrices of a fit are too small to gain from several."""

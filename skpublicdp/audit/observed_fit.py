@@ -1,0 +1,166 @@
+"""Observed fits: mechanism calls, sources of randomness and everything that a fit reveals."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import skpublicdp.ledger as ledgers
+from skpublicdp.audit.enumerated_runs import EnumeratedRun, TooManyOutcomesError
+from skpublicdp.audit.observe import Observation, canonical_form
+from skpublicdp.audit.recorder import Recorder, replaced
+from skpublicdp.ledger import Ledger
+from skpublicdp.mechanisms.randomness import SecureBits, SeededBits
+
+BITS_PER_WORD = 64
+
+
+class RecordedBits:
+    """Repeatable random bits whose requests are counted."""
+
+    def __init__(self, recording_output: FitRecorder, secure: bool, number: int) -> None:
+        self.secure = secure
+        self._watching = recording_output
+        self._generator = np.random.Generator(np.random.PCG64([20, number]))
+
+    def bits(self, count: int) -> int:
+        """Return an integer uniform on ``range(2**count)``."""
+        self._watching.n_bits += count
+        n_bytes = -(-count // 8)
+        return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return that many integers uniform on ``range(2**64)``."""
+        self._watching.n_bits += BITS_PER_WORD * count
+        return np.frombuffer(self._generator.bytes(8 * count), dtype="<u8").astype(np.uint64)
+
+    def __deepcopy__(self, memo: object) -> RecordedBits:
+        """Report the copy as a fault, since copies repeat the same bits."""
+        self._watching.faults.append("the source of randomness was copied")
+        return self
+
+
+class FitRecorder(Recorder):
+    """Recorder that also checks the source of random bits and the order of budget charges."""
+
+    def __init__(self, *args: Any, budget: Any = None) -> None:
+        super().__init__(*args)
+        self.n_bits = 0
+        self.faults: list[str] = []
+        self.states: list[Any] = []
+        self._budget, self._seen = budget, 0
+
+    def __enter__(self) -> Any:
+        self._globals = _global_states()
+        super().__enter__()
+        for kind in (SecureBits, SeededBits):
+            for name in ("bits", "words"):
+                self._patches.enter_context(replaced(kind, name, self._stray(kind, name)))
+        self._patches.enter_context(replaced(ledgers, "random_bits", self._source))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        if _global_states() != self._globals:
+            self.faults.append("a global random generator was used")
+
+    def _source(self, random_state: Any = None) -> RecordedBits:
+        self.states.append(random_state)
+        return RecordedBits(self, random_state is None, len(self.states))
+
+    def _stray(self, kind: Any, name: str) -> Callable[..., Any]:
+        true = getattr(kind, name)
+
+        def ask(bits: Any, count: int) -> Any:
+            self.faults.append("randomness did not come from the ledger's source")
+            return true(bits, count)
+
+        return ask
+
+    def _replacements(self) -> dict[str, Callable[..., Any]]:
+        tape, true = self, Ledger.seed
+
+        def seed(self: Ledger, count: int = 31) -> int | None:
+            value = next(tape._dictated) if tape._dictated is not None else true(self, count)
+            tape.note("seed", count, value)
+            return value
+
+        return {**super()._replacements(), "seed": seed}
+
+    def note(self, kind: str, answer: Any, outcome: Any) -> None:
+        """Record one call with its number of random bits."""
+        if self._budget is not None and kind in ("draw", "noise") and not self._budget.ledger:
+            self.faults.append(f"{self._asked.get('name', 'a draw')}: drawn before it was charged")
+        super().note(kind, answer, outcome)
+        self.uses[-1] = replace(self.uses[-1], bits=self.n_bits - self._seen)
+        self._seen = self.n_bits
+
+
+class NoiselessRecorder(FitRecorder):
+    """Recorder without noise, so that later steps depend on the rows as much as possible."""
+
+    def noisy(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
+        """Return the exact integers."""
+        return table.copy()
+
+
+class EnumeratedFit(FitRecorder, EnumeratedRun):
+    """One enumerated combination of outcomes, with the checks of `FitRecorder`."""
+
+
+def _global_states() -> tuple[object, ...]:
+    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - others may use it
+    return name, np.asarray(keys).tobytes(), tuple(rest), random.getstate()
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedFit:
+    """Everything observable of one fit.
+
+    Attributes
+    ----------
+    shown : tuple
+        Everything observable, as `canonical_form` returns it.
+    receipt : PrivacyReceipt or None
+        Receipt of the fit.
+    failure : Exception or None
+        Exception raised by the fit.
+    """
+
+    shown: Any
+    receipt: Any
+    failure: BaseException | None
+
+    @property
+    def digest(self) -> bytes:
+        """Hash of what is shown."""
+        return sha256(pickle.dumps(self.shown)).digest()
+
+
+def fit_once(
+    make_estimator: Callable[[], Any],
+    rows: dict[str, Any],
+    given: dict[str, Any],
+    X_new: Any,
+    look: Callable[[Any], Any] | None,
+) -> ObservedFit:
+    """Fit once and record everything observable."""
+    sight, estimator, given = Observation(), None, copy.deepcopy(given)
+    with sight.recording_output():
+        estimator = make_estimator()
+        estimator.fit(**rows, **given)
+        sight.record(estimator, X_new, look)
+    if isinstance(sight.failure, TooManyOutcomesError):
+        raise sight.failure
+    sight.shown["arguments"] = given  # fit could modify public rows
+    return ObservedFit(
+        canonical_form(sight.shown), getattr(estimator, "privacy_", None), sight.failure
+    )

@@ -1,0 +1,191 @@
+"""Adaptive bins: numeric bins are split where noisy gradient sums of their halves differ."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.binner import Binner, ColumnBins
+from skpublicdp.boosting.budget_split import N_BINS, StageBudget
+from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.loss import Loss, sum_packed
+from skpublicdp.boosting.model import MAX_GRADIENT
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.data.binning import snapped
+from skpublicdp.ledger import Ledger
+from skpublicdp.typing import Floats, Integers
+
+SPLIT_LEVELS = 6
+"""Number of levels: a bin can be split into up to 2^6."""
+
+BIN_SPLIT_SHARE = Fraction(8, 100)
+"""Share of the budget for all levels."""
+
+ROWS_PER_SPLIT_NOISE = 1500
+"""Bins are split if there are so many rows for each row of noise in the sum of one half."""
+
+MAX_P_VALUE = 0.008
+"""A split is kept if a chi-squared test of equal halves has a p-value below this."""
+
+
+class BinSplitter:
+    """Splits the bins of numeric columns in two, level by level.
+
+    Parameters
+    ----------
+    training : TrainingData
+        Private and public rows.
+    data : BinnedData
+        The same rows in the initial bins.
+    loss : Loss
+        Gradients and hessians.
+    ledger : Ledger
+        Pays for every release.
+    budget : StageBudget
+        Budget of Newton boosting; all levels together take `BIN_SPLIT_SHARE` of it.
+    gradient_variance : float
+        Variance of a row's gradient, as a multiple of its hessian.
+
+    Attributes
+    ----------
+    data : BinnedData
+        The rows in the current bins.
+    """
+
+    def __init__(
+        self,
+        training: TrainingData,
+        data: BinnedData,
+        loss: Loss,
+        ledger: Ledger,
+        budget: StageBudget,
+        gradient_variance: float,
+    ) -> None:
+        self.data = data
+        self._training, self._loss, self._ledger = training, loss, ledger
+        self._gradient_variance = gradient_variance
+        self._level_budget = budget.fraction(BIN_SPLIT_SHARE / SPLIT_LEVELS)
+        X_public = training.X_public
+        self._columns = [
+            position
+            for position, bins in enumerate(data.binner.columns)
+            # columns of few distinct values are codes rather than quantities
+            if not bins.column.categorical and len(np.unique(X_public[:, position])) > N_BINS
+        ]
+        n_columns = len(self._columns)
+        self._sensitivity = Sensitivity(
+            n_columns * loss.sensitivity.absolute, n_columns * loss.sensitivity.squared
+        )
+
+    def is_affordable(self, effective_rows: float) -> bool:
+        """Indicate whether the noise of one level is small relative to the number of rows."""
+        if not self._columns:
+            return False
+        variance = self._level_budget.variance(self._ledger.for_person(self._sensitivity))
+        return effective_rows * 2 * MAX_GRADIENT >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
+
+    def split(self, margins: NDArray[np.int32]) -> BinnedData:
+        """Run all levels, and return the rows in the final bins.
+
+        Parameters
+        ----------
+        margins : ndarray of int32, shape (n_targets, n)
+            Margins of the private rows.
+        """
+        generator = np.random.default_rng(0)  # public: it chooses where bins are cut
+        for _ in range(SPLIT_LEVELS):
+            cuts = {column: self._candidate_cuts(column, generator) for column in self._columns}
+            measured = self._ledger.add_noise(
+                self._half_sums(cuts, margins),
+                self._sensitivity,
+                self._level_budget.event,
+                name="noisy sums of residuals and slopes over halves of cells",
+                proof=PROOF,
+            )
+            noise = measured.variance / (2 * MAX_GRADIENT) ** 2
+            self._keep_significant(cuts, measured.values / (2 * MAX_GRADIENT), noise)
+        return self.data
+
+    def _candidate_cuts(self, column: int, generator: np.random.Generator) -> Floats:
+        """Return one cut inside each bin, shape (n_bins - 1,), at a random place.
+
+        It is the fine cut nearest to that place. The outermost bins end at the smallest and largest
+        public value.
+        """
+        cuts, values = self.data.binner.columns[column].cuts, self._training.X_public[:, column]
+        finite = values[np.isfinite(values)]
+        edges = np.concatenate(
+            [np.minimum(finite.min(), cuts[:1]), cuts, np.maximum(finite.max(), cuts[-1:])]
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            places = edges[:-1] + generator.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
+        return snapped(self.data.rows.fine_binner.columns[column].cuts, places)
+
+    def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
+        """Sum gradients and hessians over both halves of every bin.
+
+        Returns
+        -------
+        ndarray of int64, shape (2 * n_targets, n_halves)
+            Gradients of all targets, then hessians. The halves of a bin are neighbours.
+        """
+        rows, half_of_fine_bin = self.data.rows, []
+        for column, candidates in cuts.items():
+            # a fine bin belongs to the upper half if it begins at or above the cut
+            fine_starts = np.append(-np.inf, rows.fine_binner.columns[column].cuts)
+            halves = self.data.bin_of_fine_bin[column].astype(np.intp)
+            halves *= 2
+            halves[:-1] += fine_starts >= np.append(candidates, np.inf)[halves[:-1] // 2]
+            half_of_fine_bin.append(halves.astype(np.min_scalar_type(halves[-1] + 1)))
+
+        def sum_chunk(chunk: slice) -> Integers:
+            packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            sums = [
+                sum_packed(
+                    np.take(halves, rows.columns[column][chunk]), int(halves[-1]) + 2, packed
+                )
+                for column, halves in zip(cuts, half_of_fine_bin, strict=True)
+            ]
+            return np.concatenate(sums, axis=2)
+
+        table: Integers = rows.sum_over_chunks(sum_chunk)
+        return table.reshape(-1, table.shape[-1])
+
+    def _keep_significant(self, cuts: dict[int, Floats], sums: Floats, noise: float) -> None:
+        """Split the bins whose halves differ in mean gradient, by a chi-squared test.
+
+        Parameters
+        ----------
+        cuts : dict of int to ndarray
+            Candidate cuts of each column.
+        sums : ndarray of float64, shape (2 * n_targets, n_halves)
+            Noisy sums, as `_half_sums` orders them.
+        noise : float
+            Variance of their noise.
+        """
+        columns = list(self.data.binner.columns)
+        n_targets = self._loss.n_targets
+        start = 0
+        for position, candidates in cuts.items():
+            bins, size = columns[position], len(candidates) + 1
+            halves = sums[:, start : start + 2 * size].reshape(2, n_targets, size, 2)
+            start += 2 * size
+            H = np.maximum(halves[1], 0.05)
+            variance = ((noise + self._gradient_variance * H) / H**2).sum(axis=-1)
+            difference = (halves[0] / H) @ [1, -1]
+            statistic = (difference**2 / variance).sum(axis=0)
+            is_kept = chi2.sf(statistic, n_targets) < MAX_P_VALUE
+            is_kept[-1] = False  # the bin of missing values cannot be split
+            # bins between neighbouring floats or up to infinity have no place inside
+            is_kept[:-1] &= np.isfinite(candidates) & ~np.isin(candidates, bins.cuts)
+            new_cuts = np.union1d(bins.cuts, candidates[is_kept[:-1]])
+            columns[position] = ColumnBins(
+                bins.column, new_cuts, len(new_cuts) + 2, bins.bin_of_category
+            )
+        self.data = self._training.with_bins(Binner(tuple(columns)))

@@ -1,0 +1,273 @@
+"""Binned data: rows as small integer bin codes, encoded once, and the only loop over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import DTypeLike, NDArray
+
+from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, refine_splits
+from skpublicdp.boosting.binner import Binner, Codes, ColumnBins
+from skpublicdp.boosting.model import AdditiveModel
+from skpublicdp.data.binning import snapped
+from skpublicdp.data.scratch import scratch_array
+from skpublicdp.hypotheses.splits import Predicates
+from skpublicdp.typing import Integers
+
+CHUNK_ROWS = 1 << 17
+"""Rows of a chunk. With fewer, the overhead of Python exceeds the work of a thread."""
+
+MAX_MEMORY_BYTES = 1 << 27
+"""Memory for rows; arrays beyond it are memory-mapped temporary files."""
+
+SPANS_PER_THREAD = 8
+"""Spans of rows for each thread, so that no thread idles for long at the end."""
+
+RowIndex = slice | NDArray[np.intp]
+"""Selects rows."""
+
+
+def encode_rows(
+    fine_binner: Binner, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
+) -> tuple[list[Codes], NDArray[Any]]:
+    """Return the fine bins of encoded rows, one array for each column, and `y` as `dtype`."""
+    pairs = zip(fine_binner.columns, X.T, strict=True)
+    return [bins.encoded_codes(values) for bins, values in pairs], y.astype(dtype)
+
+
+class FineBinnedRows:
+    """Private or public rows: the fine bin of each column, and the target.
+
+    Parameters
+    ----------
+    fine_binner : Binner
+        The fine bins. All later bins are unions of them.
+    n : int
+        Number of rows.
+    dtype : dtype
+        Type of `y`.
+    n_jobs : int, optional
+        Number of joblib threads. Results do not depend on it.
+    bytes_used : int, default=0
+        Memory that is in use already.
+
+    Attributes
+    ----------
+    columns : list of ndarray of uint8 or uint16, shape (n,)
+        Fine bins.
+    y : ndarray, shape (n,)
+        Codes of labels, or targets of a regression from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        fine_binner: Binner,
+        n: int,
+        dtype: DTypeLike,
+        n_jobs: int | None = None,
+        bytes_used: int = 0,
+    ) -> None:
+        self.fine_binner, self.n, self.n_jobs = fine_binner, n, n_jobs
+        self._bytes_used = bytes_used
+        self.columns = [self.allocate((n,), bins.dtype) for bins in fine_binner.columns]
+        self.y = self.allocate((n,), dtype)
+
+    @classmethod
+    def from_encoded(
+        cls,
+        fine_binner: Binner,
+        chunks: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+        n: int,
+        dtype: DTypeLike,
+    ) -> FineBinnedRows:
+        """Bin chunks of encoded rows; see `from_codes`."""
+        codes = (encode_rows(fine_binner, dtype, X, y) for X, y in chunks)
+        return cls.from_codes(fine_binner, codes, n, dtype)
+
+    @classmethod
+    def from_codes(
+        cls,
+        fine_binner: Binner,
+        chunks: Iterable[tuple[list[Codes], NDArray[Any]]],
+        n: int,
+        dtype: DTypeLike,
+        n_jobs: int | None = None,
+    ) -> FineBinnedRows:
+        """Concatenate chunks of binned rows. The result does not depend on the chunk sizes.
+
+        Parameters
+        ----------
+        fine_binner : Binner
+            The fine bins.
+        chunks : iterable of (list of ndarray, shape (k,), ndarray, shape (k,))
+            Fine bins and `y` of all `n` rows, as `encode_rows` returns them.
+        n : int
+            Number of rows.
+        dtype : dtype
+            Type of `y`.
+        n_jobs : int, optional
+            Number of joblib threads.
+        """
+        rows, end = cls(fine_binner, n, dtype, n_jobs), 0
+        for columns, y in chunks:
+            start, end = end, end + len(y)
+            if end > n:
+                break
+            rows.y[start:end] = y
+            for column, codes in zip(rows.columns, columns, strict=True):
+                column[start:end] = codes
+        if end != n:
+            raise ValueError(f"X must hold {n} rows in all chunks together, as on the first pass.")
+        return rows
+
+    def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:
+        """Return the rows at given indices."""
+        n_rows, dtype = len(indices), self.y.dtype
+        subset = FineBinnedRows(self.fine_binner, n_rows, dtype, self.n_jobs, self._bytes_used)
+        pairs = zip([*subset.columns, subset.y], [*self.columns, self.y], strict=True)
+        for target, source in pairs:
+            np.take(source, indices, out=target)
+        return subset
+
+    def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return an uninitialised array, in memory as long as `MAX_MEMORY_BYTES` allows it."""
+        array = scratch_array(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
+        self._bytes_used += array.nbytes
+        return array
+
+    def sum_over_chunks(self, f: Callable[[slice], Any]) -> Any:
+        """Return the sum of ``f(chunk)`` over all chunks of rows, by several threads."""
+
+        def sum_span(start: int, stop: int) -> Any:
+            total = f(slice(start, min(start + CHUNK_ROWS, stop)))
+            for first in range(start + CHUNK_ROWS, stop, CHUNK_ROWS):
+                total = total + f(slice(first, min(first + CHUNK_ROWS, stop)))
+            return total
+
+        n_chunks = -(-self.n // CHUNK_ROWS)
+        n_threads = min(effective_n_jobs(self.n_jobs), n_chunks)
+        if n_threads < 2:
+            return sum_span(0, self.n)
+        bounds = np.linspace(0, n_chunks, SPANS_PER_THREAD * n_threads + 1, dtype=int)
+        ends = [CHUNK_ROWS * bound for bound in bounds]
+        # joblib.Parallel takes as long to start as a million rows take to sum
+        with ThreadPoolExecutor(n_threads) as pool:
+            spans = [(low, min(high, self.n)) for low, high in pairwise(ends) if low < high]
+            return sum(pool.map(sum_span, *zip(*spans, strict=True)), np.int64(0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class BinnedData:
+    """Private and public rows in bins that are unions of fine bins.
+
+    Attributes
+    ----------
+    binner : Binner
+        The bins.
+    rows, public : FineBinnedRows
+        The training rows, and the public rows.
+    """
+
+    binner: Binner
+    rows: FineBinnedRows
+    public: FineBinnedRows
+
+    @classmethod
+    def from_fine_bins(
+        cls, binner: Binner, rows: FineBinnedRows, public: FineBinnedRows
+    ) -> BinnedData:
+        """Return the rows in the given bins, with every cut moved to the nearest fine cut."""
+        snapped_columns = []
+        for bins, fine in zip(binner.columns, rows.fine_binner.columns, strict=True):
+            cuts = np.unique(snapped(fine.cuts, bins.cuts))
+            cuts = cuts[~np.isnan(cuts)]
+            size = bins.size + len(cuts) - len(bins.cuts)
+            snapped_columns.append(ColumnBins(bins.column, cuts, size, bins.bin_of_category))
+        return cls(Binner(tuple(snapped_columns)), rows, public)
+
+    @cached_property
+    def bin_of_fine_bin(self) -> list[Codes]:
+        """Bin of each fine bin, one array for each column."""
+        pairs = zip(self.binner.columns, self.rows.fine_binner.columns, strict=True)
+        return [bins.coarse_bins(fine) for bins, fine in pairs]
+
+    @cached_property
+    def public_codes(self) -> Codes:
+        """Bins of the public rows, shape (n_columns, m)."""
+        return self._codes(self.public, slice(None))
+
+    def codes(self, index: RowIndex) -> Codes:
+        """Return the bins of selected training rows, shape (n_columns, k)."""
+        return self._codes(self.rows, index)
+
+    def _codes(self, rows: FineBinnedRows, index: RowIndex) -> Codes:
+        pairs = zip(self.bin_of_fine_bin, rows.columns, strict=True)
+        return np.array([np.take(bins, column[index]) for bins, column in pairs])
+
+    def codes_of_column(self, column: int, index: slice) -> Codes:
+        """Return the bins of one column of selected training rows, shape (k,)."""
+        return np.take(self.bin_of_fine_bin[column], self.rows.columns[column][index])
+
+    def leaf_indexer(self, splits: Predicates) -> Callable[[slice], Codes]:
+        """Return a function from selected training rows to their leaves in a tree.
+
+        Parameters
+        ----------
+        splits : BinSplits
+            Splits of the tree's nodes, breadth first, on the bins here.
+        """
+        assert isinstance(splits, BinSplits)
+        fine_splits = refine_splits(splits, self.binner, self.rows.fine_binner)
+        return lambda index: apply_tree(
+            fine_splits, [column[index] for column in self.rows.columns]
+        )
+
+    def add_scores(
+        self, margins: NDArray[np.int32], scores: Integers, bins_of_rows: Callable[[slice], Codes]
+    ) -> None:
+        """Add the score of each row's bin to the margins, in place.
+
+        Parameters
+        ----------
+        margins : ndarray of int32, shape (n_targets, n)
+            Margins of all training rows.
+        scores : ndarray of int64, shape (n_targets, n_bins)
+            What is added in each bin.
+        bins_of_rows : callable
+            Returns the bins of a slice of the rows.
+        """
+        change = scores.astype(np.int32)
+
+        def add_chunk(chunk: slice) -> int:
+            margins[:, chunk] += np.take(change, bins_of_rows(chunk), axis=1)
+            return 0
+
+        self.rows.sum_over_chunks(add_chunk)
+
+    def margins(self, model: AdditiveModel) -> NDArray[np.int32]:
+        """Return the margins of all training rows, (n_targets, n); overflow wraps around."""
+        result = self.rows.allocate((len(model.intercepts), self.rows.n), np.int32)
+        pairs = zip(model.offsets[:-1], self.bin_of_fine_bin, strict=True)
+        # scores by fine bin, so that each code is looked up once
+        tables = [model.scores[:, start + bins].astype(np.int32) for start, bins in pairs]
+        leaf_indexers = [self.leaf_indexer(tree.splits) for tree in model.trees]
+        leaf_scores = [scores.astype(np.int32) for scores in model.leaf_scores]
+
+        def fill_chunk(chunk: slice) -> int:
+            margins = result[:, chunk]
+            margins[:] = model.intercepts[:, None]
+            for table, column in zip(tables, self.rows.columns, strict=True):
+                margins += np.take(table, column[chunk], axis=1)
+            for scores, leaf_of_row in zip(leaf_scores, leaf_indexers, strict=True):
+                margins += np.take(scores, leaf_of_row(chunk), axis=1)
+            return 0
+
+        self.rows.sum_over_chunks(fill_chunk)
+        return result

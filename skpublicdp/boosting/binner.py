@@ -1,0 +1,230 @@
+"""Binning: cut points and categories of all columns, from public rows alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.budget_split import N_BINS
+from skpublicdp.data.binning import cut_points, fine_edges
+from skpublicdp.data.bucket_search import SortedEdges
+from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
+from skpublicdp.data.tables import Table
+from skpublicdp.typing import Floats, Integers
+
+Codes = NDArray[np.integer[Any]]
+"""Bins of rows, as integers of the smallest type that holds them."""
+
+MAX_CATEGORIES = 64
+"""Maximum number of categories with a bin of their own: those with the most public rows."""
+
+MAX_FINE_BINS = 32
+"""Maximum number of quantile bins of a numeric column in Newton boosting."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnBins:
+    """Bins of one column. The last bin is for missing values.
+
+    Attributes
+    ----------
+    column : Column
+        The column in the schema.
+    cuts : ndarray of float64
+        Increasing cut points of a numeric column: a value's bin is the number of cuts below it.
+        Empty for a categorical column.
+    size : int
+        Number of bins. The last but one bin of a categorical column is for rare categories, and
+        for those without a public row.
+    bin_of_category : ndarray of int16
+        Bin of each code of a categorical column. Empty for a numeric column.
+    """
+
+    column: Column
+    cuts: Floats
+    size: int
+    bin_of_category: Codes
+
+    def codes(self, values: NDArray[Any]) -> Codes:
+        """Return the bin of each value. Each depends on its own value alone."""
+        return self.encoded_codes(self.column.as_numeric(values))
+
+    def encoded_codes(self, encoded: NDArray[Any]) -> Codes:
+        """Return the bin of each encoded value. Each depends on its own value alone."""
+        if self.column.categorical:
+            return np.take(self.bin_of_category, encoded.astype(np.intp)).astype(self.dtype)
+        return self._edges.count_below(encoded).astype(self.dtype, copy=False)
+
+    @cached_property
+    def _edges(self) -> SortedEdges:
+        return SortedEdges(self.cuts, self.size - 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_edges"}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Smallest integer type that holds the bins."""
+        return np.min_scalar_type(self.size - 1)
+
+    def coarse_bins(self, fine: ColumnBins) -> Codes:
+        """Return the bin that contains each fine bin, if the fine cuts include all cuts here."""
+        if self.column.categorical:
+            return np.arange(self.size).astype(self.dtype)
+        # a fine bin lies in the bin that contains its upper end
+        coarse = np.searchsorted(self.cuts, np.append(fine.cuts, np.inf))
+        coarse[-1] = len(self.cuts)
+        return np.append(coarse, self.size - 1).astype(self.dtype)
+
+    @property
+    def labels(self) -> list[str]:
+        """The bins as text."""
+        if self.column.categorical:
+            names = [*map(str, self.column.values.tolist())]
+            has_bin = np.flatnonzero(self.bin_of_category[: len(names)] < self.size - 2)
+            return [*(names[code] for code in has_bin), OTHER, MISSING]
+        ends = [self.column.format(cut) for cut in self.cuts]
+        if not ends:
+            return ["any", MISSING]
+        inner = [f"{low} to {high}" for low, high in pairwise(ends)]
+        return [f"<= {ends[0]}", *inner, f"> {ends[-1]}", MISSING]
+
+
+@dataclass(frozen=True, eq=False)
+class Binner:
+    """Bins of all columns. Maps rows to integer bin codes.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnBins
+        One for each column.
+    """
+
+    columns: tuple[ColumnBins, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(bins.column.name for bins in self.columns)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of bins of each column."""
+        return [bins.size for bins in self.columns]
+
+    @property
+    def offsets(self) -> NDArray[np.intp]:
+        """Index of each column's first bin among all bins, and the number of all bins."""
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
+
+    def codes(self, X: Table) -> Codes:
+        """Return the bins of rows, shape (n_columns, n).
+
+        Parameters
+        ----------
+        X : Table, shape (n, n_columns)
+            Rows.
+        """
+        codes = np.empty((len(self.columns), X.shape[0]), dtype=self.dtype)
+        for position, bins in enumerate(self.columns):
+            codes[position] = X.map_distinct(position, bins.codes)
+        return codes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Smallest integer type that holds the bins of any column."""
+        return np.min_scalar_type(max(self.sizes) - 1)
+
+    def encoded_codes(self, rows: Floats) -> Codes:
+        """Return the bins of encoded rows, shape (n_columns, n)."""
+        pairs = zip(self.columns, rows.T, strict=True)
+        return np.array([bins.encoded_codes(values) for bins, values in pairs])
+
+    def indicators(self, codes: Codes) -> Floats:
+        """Return the one-hot matrix of bins, shape (n, n_bins)."""
+        design = np.zeros((codes.shape[1], int(self.offsets[-1])))
+        rows = np.arange(codes.shape[1])
+        for column_codes, start in zip(codes, self.offsets, strict=False):
+            design[rows, start + column_codes] = 1
+        return design
+
+
+def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
+    """Return finer bins of the numeric columns, at weighted quantiles of the public rows.
+
+    Columns in which ties leave too few bins are also cut at quantiles of the distinct values.
+
+    Parameters
+    ----------
+    binner : Binner
+        Current bins; their cuts are kept.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows. Missing numbers are NaN.
+    weights : ndarray of float64, shape (m,)
+        Weights of the public rows.
+    """
+    refined = []
+    for bins, values in zip(binner.columns, X_public.T, strict=True):
+        is_known = ~np.isnan(values)
+        if bins.column.categorical or not is_known.any():
+            refined.append(bins)
+            continue
+        quantiles = cut_points(values[is_known], MAX_FINE_BINS, weights[is_known])
+        cuts = np.union1d(bins.cuts, quantiles)
+        if len(cuts) < 0.7 * MAX_FINE_BINS:
+            cuts = np.union1d(cuts, cut_points(np.unique(values[is_known]), MAX_FINE_BINS // 2))
+        refined.append(ColumnBins(bins.column, cuts, len(cuts) + 2, bins.bin_of_category))
+    return Binner(tuple(refined))
+
+
+def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
+    """Return the scores of the fine bins, each that of its coarse bin, (n_targets, n_fine_bins)."""
+    triples = zip(coarse.offsets, coarse.columns, fine.columns, strict=False)
+    return np.hstack([scores[:, start + old.coarse_bins(new)] for start, old, new in triples])
+
+
+def make_binner(
+    schema: Schema,
+    X_public: Floats,
+    max_bins: int | None,
+    weights: Floats | None = None,
+) -> Binner:
+    """Choose the bins of all columns from public rows: weighted quantiles, or common categories.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns, from public rows.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows. Missing numbers are NaN.
+    max_bins : int or None
+        Maximum number of bins of a numeric column, without the bin of missing values. ``None``
+        gives the fine bins: every later cut is moved to the nearest of their cuts.
+    weights : ndarray of float64, shape (m,), optional
+        Weights of the public rows.
+    """
+    columns = []
+    for column, values in zip(schema.columns, X_public.T, strict=True):
+        if column.categorical:
+            counts = np.bincount(values.astype(np.intp), minlength=column.n_categories)
+            counts = counts[: len(column.values)]
+            common = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
+            bin_of_category = np.full(column.n_categories, len(common), dtype=np.int16)
+            bin_of_category[common] = np.arange(len(common))
+            bin_of_category[-1] = len(common) + 1
+            columns.append(ColumnBins(column, np.empty(0), len(common) + 2, bin_of_category))
+        else:
+            is_known = ~np.isnan(values)
+            known = values[is_known]
+            if max_bins is None:
+                cuts = fine_edges(known, integral=column.integral, few=N_BINS)
+            else:
+                mass = None if weights is None else weights[is_known]
+                cuts = cut_points(known, max_bins, mass) if is_known.any() else np.empty(0)
+            columns.append(ColumnBins(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
+    return Binner(tuple(columns))

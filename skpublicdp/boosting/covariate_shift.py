@@ -1,0 +1,263 @@
+"""Covariate shift: noisy counts compare public and private rows, and public rows are reweighted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve
+from scipy.optimize import minimize
+from scipy.stats import rankdata
+
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.posterior import WeightedPublicRows, row_space, whiten_and_reduce
+from skpublicdp.typing import Floats, Integers
+
+MIN_SHIFT_EVIDENCE = 2.0
+"""Public rows are reweighted if the log marginal likelihood ratio for a shift exceeds this."""
+
+MIN_EFFECTIVE_FRACTION = 0.1
+"""Weights are rejected if the effective sample size falls below this fraction of the rows."""
+
+TILT_VARIANCES = np.geomspace(0.003, 30, 25)
+"""Grid of prior variances of the log weights' coefficients; the one of most evidence is used."""
+
+
+def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integers:
+    """Return one set of bins for each column that holds about half of the public rows.
+
+    Parameters
+    ----------
+    binner : Binner
+        Bins of numeric columns are taken in order, categories by decreasing frequency.
+    design : WeightedPublicRows
+        Public rows.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_splits, n_bins)
+        1 for each bin in the lower half of a column. Columns that are constant in the public rows
+        have no split.
+    """
+    splits, bin_shares = [], design.weights @ design.X
+    for start, bins in zip(binner.offsets, binner.columns, strict=False):
+        shares = bin_shares[start : start + bins.size]
+        order = np.arange(bins.size)
+        if bins.column.categorical:
+            order = np.argsort(-shares, kind="stable")
+        order = order[shares[order] > 0]
+        if len(order) < 2:
+            continue
+        cumulative = np.cumsum(shares[order[:-1]])
+        indicator = np.zeros(len(bin_shares), dtype=np.int64)
+        indicator[start + order[: 1 + int(np.argmin(np.abs(cumulative - 0.5)))]] = 1
+        splits.append(indicator)
+    return np.array(splits, dtype=np.int64).reshape(len(splits), len(bin_shares))
+
+
+def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
+    """Return features of a log-linear model of the density ratio of private to public rows.
+
+    A numeric column has the logit of the rank, which is unbounded in both tails, and an indicator
+    of missing values. A categorical column has one indicator for each category.
+
+    Parameters
+    ----------
+    binner : Binner
+        The bins.
+    X : ndarray of float64, shape (m, n_bins)
+        Bin indicators of the public rows.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (m, n_features)
+    """
+    features = []
+    for start, stop, bins, values in zip(
+        binner.offsets, binner.offsets[1:], binner.columns, X_public.T, strict=False
+    ):
+        if bins.column.categorical:
+            features.append(X[:, start:stop])
+            continue
+        is_known = ~np.isnan(values)
+        logits = np.zeros(len(values))
+        ranks = (rankdata(values[is_known]) - 0.5) / max(int(is_known.sum()), 1)
+        logits[is_known] = np.log(ranks / (1 - ranks))
+        features += [logits[:, None], X[:, stop - 1 : stop]]
+    return np.hstack(features)
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftEstimate:
+    """Result of a test for covariate shift of the public rows.
+
+    Attributes
+    ----------
+    drift : float
+        Drift statistic: mean squared deviation of the counts in standard errors. About 1 if both
+        samples are of one population.
+    weights : ndarray of float64, shape (m,), or None
+        Importance weights of the public rows, of sum 1; ``None`` if there is no significant shift,
+        or if no acceptable weights correct it.
+    drifted : bool
+        Whether the shift is significant.
+    """
+
+    drift: float
+    weights: Floats | None
+    drifted: bool
+
+
+def estimate_shift(
+    design: WeightedPublicRows,
+    indicators: Integers,
+    features: Floats,
+    counts: Integers,
+    variance: float,
+    min_evidence: float,
+) -> ShiftEstimate:
+    """Test whether the private rows have other column distributions, and reweight public rows.
+
+    Weights are multiplied by exp(features @ a) with a ~ N(0, s). The variance s maximises the
+    marginal likelihood of a Gaussian approximation, and a is the posterior mode.
+
+    Parameters
+    ----------
+    design : WeightedPublicRows
+        Public rows with their current weights.
+    indicators : ndarray of int64, shape (n_splits, n_bins)
+        `median_split_indicators`.
+    features : ndarray of float64, shape (m, n_features)
+        `shift_features`.
+    counts : ndarray of int64, shape (n_splits,)
+        Noisy numbers of private rows in each lower half.
+    variance : float
+        Variance of their noise.
+    min_evidence : float
+        Log marginal likelihood ratio above which rows are reweighted.
+    """
+    Z = design.X @ indicators.T
+    n, weights = design.n, design.weights
+    # sampling variance of the private rows and of the public ones
+    sampling = design.concentration + 1 / n
+    noise = np.full(len(counts), variance / n**2)
+    variances = sampling * (weights @ (Z - weights @ Z) ** 2) + noise
+    drift = float(((counts / n - weights @ Z) ** 2 / variances).mean())
+
+    shares, Z = whiten_and_reduce(counts / n, noise, Z)
+    _, features = row_space(features - weights @ features)
+    centred = Z - weights @ Z
+    spread = (centred * weights[:, None]).T @ centred
+    covariance = sampling * spread + np.eye(len(shares))
+    deviation = shares - weights @ Z
+
+    # log marginal likelihood ratio of shifts with covariance s M Mᵀ, in their common eigenbasis
+    root = np.linalg.cholesky(covariance)
+    M = (centred * weights[:, None]).T @ features
+    whitened = np.linalg.solve(root, M)
+    values, vectors = np.linalg.eigh(whitened @ whitened.T)
+    squares = (vectors.T @ np.linalg.solve(root, deviation)) ** 2
+    ratios = TILT_VARIANCES[:, None] * np.maximum(values, 0.0)
+    log_evidence = (squares * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
+    best = int(np.argmax(log_evidence))
+    if log_evidence[best] <= min_evidence:
+        return ShiftEstimate(drift, None, drifted=False)
+
+    scaled, factor = np.sqrt(TILT_VARIANCES[best]) * features, cho_factor(covariance)
+
+    def tilted(a: Floats) -> Floats:
+        exponents = scaled @ a
+        unnormalised = weights * np.exp(exponents - exponents.max())
+        normalised: Floats = unnormalised / unnormalised.sum()
+        return normalised
+
+    def negative_log_posterior(a: Floats) -> tuple[float, Floats]:
+        w = tilted(a)
+        residuals = w @ Z - shares
+        solved = cho_solve(factor, residuals)
+        gradient = scaled.T @ (w * (Z @ solved - w @ (Z @ solved)))
+        return float(residuals @ solved + a @ a) / 2, gradient + a
+
+    start = np.zeros(features.shape[1])
+    mode = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B").x
+    new_weights = np.maximum(tilted(mode), 1e-100)  # their logarithms are taken later
+    new_weights /= new_weights.sum()
+    effective_size = 1 / (new_weights @ new_weights)
+    is_rejected = effective_size < MIN_EFFECTIVE_FRACTION * len(new_weights)
+    return ShiftEstimate(drift, None if is_rejected else new_weights, drifted=True)
+
+
+def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
+    """Return the share of private rows in each bin that the public rows predict, (n_bins,).
+
+    Categories without a public row share the Good-Turing estimate max(f, 1/2) / m, if f categories
+    have a single public row.
+    """
+    counts = design.X.sum(axis=0)
+    m = len(design.X)
+    shares = design.weights @ design.X
+    for start, bins in zip(binner.offsets, binner.columns, strict=False):
+        if bins.column.categorical:
+            listed = slice(start, start + bins.size - 2)
+            n_singletons = int((counts[listed] == 1).sum())
+            unseen = max(n_singletons, 0.5) / m
+            shares[start : start + bins.size] *= 1 - unseen
+            shares[start + bins.size - 2] = unseen
+    expected: Floats = shares
+    return expected
+
+
+def calibrate_weights(
+    design: WeightedPublicRows, Z: Floats, counts: Floats, variance: float
+) -> WeightedPublicRows:
+    """Reweight public rows towards released counts (entropy balancing, Hainmueller 2012).
+
+    Minimises m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the dual.
+    Here u are the current weights and m is the effective number of public rows. The solution has
+    log(w / u) linear in Z.
+
+    Parameters
+    ----------
+    design : WeightedPublicRows
+        Public rows.
+    Z : ndarray of float64, shape (m, n_measured)
+        Contribution of each public row to the counts.
+    counts : ndarray of float64, shape (n_measured,)
+        Noisy counts of private rows.
+    variance : float
+        Variance of their noise.
+    """
+    n, m = design.n, design.effective_size
+    log_weights = np.log(design.weights)
+    dual = np.zeros(len(counts))
+
+    def evaluate(dual: Floats) -> tuple[float, Floats]:
+        exponents = n * (Z @ dual) / m + log_weights
+        top = exponents.max()
+        weights = np.exp(exponents - top)
+        total = weights.sum()
+        value = m * (top + np.log(total)) - dual @ counts + variance * (dual @ dual) / 2
+        return float(value), weights / total
+
+    value, weights = evaluate(dual)
+    for _ in range(50):
+        mean = Z.T @ weights
+        gradient = n * mean - counts + variance * dual
+        hessian = n**2 / m * ((Z * weights[:, None]).T @ Z - np.outer(mean, mean))
+        hessian[np.diag_indices_from(hessian)] += variance
+        step = solve(hessian, gradient, assume_a="pos")
+        decrease = float(gradient @ step)
+        if decrease < 1e-8:
+            break
+        step_size = 1.0
+        while step_size > 1e-6:
+            trial, trial_weights = evaluate(dual - step_size * step)
+            if trial <= value - step_size * decrease / 4:
+                break
+            step_size /= 2
+        else:
+            break
+        dual, value, weights = dual - step_size * step, trial, trial_weights
+    return WeightedPublicRows(design.X, weights, n)

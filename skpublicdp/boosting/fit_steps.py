@@ -1,0 +1,329 @@
+"""Steps that release noisy statistics: class balance, covariate shift, and gradient histograms.
+
+`BoostingFit` runs them in an order that it chooses by public numbers and released values.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.additive import LARGE_SHIFT_THRESHOLD, AdditiveFit
+from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
+from skpublicdp.boosting.budget_split import (
+    BALANCED,
+    MAX_ROUNDS,
+    MAX_ROUNDS_WITH_SHIFT_TEST,
+    MAX_SHIFT_FRACTION,
+    MIN_HISTOGRAM_SHARE,
+    MISMATCH,
+    N_BINS,
+    N_BINS_UNBALANCED,
+    StageBudget,
+    make_stage_budget,
+    n_rounds,
+    round_shares,
+    shift_share,
+)
+from skpublicdp.boosting.covariate_shift import (
+    MIN_SHIFT_EVIDENCE,
+    ShiftEstimate,
+    estimate_shift,
+    median_split_indicators,
+    shift_features,
+)
+from skpublicdp.boosting.histograms import PROOF, gradient_histogram, histogram_sums, measure
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
+from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS
+from skpublicdp.boosting.monotone import Directions
+from skpublicdp.boosting.posterior import WeightedPublicRows, prior_covariances
+from skpublicdp.boosting.residual_histogram import RESIDUAL_SHARE
+from skpublicdp.boosting.strategy import (
+    STRATEGY_UNIT,
+    HistogramStrategy,
+    identity_strategy,
+    optimised_strategy,
+)
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.typing import Floats, Integers
+
+
+class FitSteps:
+    """Binned data, the ledger, and the releases that all ways to fit share.
+
+    Parameters
+    ----------
+    training : TrainingData
+        Private and public rows.
+    ledger : Ledger
+        Pays for every release.
+    max_rounds : int, optional
+        Maximum number of boosting rounds, or number of voting trees; a rule chooses it otherwise.
+    learning_rate : float, optional
+        Margin that a voting tree adds or subtracts, times two; a rule chooses it otherwise.
+    directions : ndarray of int8, shape (n_columns,), optional
+        Monotone constraints. Only models of one target can have them.
+
+    Attributes
+    ----------
+    data : BinnedData
+        The rows in the current bins.
+    """
+
+    def __init__(
+        self,
+        training: TrainingData,
+        ledger: Ledger,
+        *,
+        max_rounds: int | None = None,
+        learning_rate: float | None = None,
+        directions: Directions | None = None,
+    ) -> None:
+        self._directions = directions
+        self._training, self._n = training, training.rows.n
+        self._all_rows = training.rows  # kept while most steps use a subsample
+        classes = training.classes
+        self._n_targets = 1 if classes is None or len(classes) == 2 else len(classes)
+        self._ledger = ledger
+        # the exponential mechanism pays for persons, not for rows
+        self._n_persons = self._n / ledger.rows_per_person
+        self._max_rounds = max_rounds
+        self._learning_rate = learning_rate
+        self._budget = self._full_budget  # of the steps that follow; some ways to fit lower it
+        self._bin(N_BINS)
+
+    def _bin(self, max_bins: int, weights: Floats | None = None) -> None:
+        """Bin all rows, and list the splits and trees that the bins allow."""
+        self.data = self._training.bin(max_bins, weights)
+        binner, codes = self.data.binner, self.data.public_codes
+        self._splits = candidate_splits(binner, codes)
+        labels = np.arange(2) if self._training.classes is None else self._training.classes
+        self._cover = tree_cover(self._splits, codes, binner.names, labels, depth=2)
+        self._log_n_trees = math.log(self._cover.size)
+
+    @property
+    def _full_budget(self) -> StageBudget:
+        """Budget of the whole fit, without the residual histogram of a regression."""
+        reserved = RESIDUAL_SHARE if self._training.classes is None else Fraction(0)
+        return make_stage_budget(self._ledger, trees=False).fraction(1 - reserved)
+
+    @property
+    def _column_sensitivity(self) -> Sensitivity:
+        """Sensitivity of one count for each column, for one person."""
+        return self._ledger.for_person(count_sensitivity(len(self._training.rows.columns)))
+
+    @property
+    def _loss(self) -> Loss:
+        if self._n_targets > 1:
+            return MultinomialLoss(self._n_targets, pure=not self._ledger.delta)
+        return SQUARED if self._training.classes is None else LOGISTIC
+
+    def _fit_rounds(
+        self, share: Fraction, class_balance: float, *, stop: bool
+    ) -> tuple[AdditiveFit, HistogramStrategy, ShiftEstimate | None, Fraction]:
+        """Estimate the covariate shift, then fit an additive model to noisy histograms in rounds.
+
+        Parameters
+        ----------
+        share : Fraction
+            Share of the budget that shift test and histograms may spend together.
+        class_balance : float
+            4 p (1 - p) for two labels, from 0 to 1.
+        stop : bool
+            Whether to stop after a round that finds the public rows unusable.
+
+        Returns
+        -------
+        AdditiveFit
+            The fitted model; its scores are halved if the public rows are unusable.
+        HistogramStrategy
+            Linear combinations of bins that each histogram measured.
+        ShiftEstimate or None
+            Result of the shift test; ``None`` if it was skipped.
+        Fraction
+            Unspent share of the budget.
+        """
+        n, pure, design = self._n, self._budget.pure, self._weighted_public_rows()
+        shift = None
+        identity = identity_strategy(self.data.binner, design.X, pure=pure)
+        rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(identity))
+        if rounds <= MAX_ROUNDS_WITH_SHIFT_TEST:
+            shift, spent = self._estimate_shift(share * MAX_SHIFT_FRACTION)
+            share -= spent
+        max_bins = N_BINS_UNBALANCED if class_balance < BALANCED else N_BINS
+        weights = None if shift is None else shift.weights
+        if max_bins != N_BINS or weights is not None:
+            self._bin(max_bins, weights)
+        design = self._weighted_public_rows(weights)
+        binner, X_public = self.data.binner, design.X
+        strategy = identity_strategy(binner, X_public, pure=pure)
+        if not pure and class_balance >= BALANCED:
+            strategy = optimised_strategy(
+                binner,
+                design.weights @ X_public,
+                prior_covariances(binner, design),
+                self._noise_variance(strategy),
+                n * class_balance / 4,
+                n * class_balance / 4 * (1 + MISMATCH * n * design.concentration),
+            )
+        fit = AdditiveFit(
+            binner,
+            design,
+            strategy,
+            self._n_targets,
+            pure=pure,
+            public_labels=self._training.public_labels,
+        )
+        rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(strategy))
+        rounds = min(rounds, self._max_rounds or MAX_ROUNDS)
+        histogram_share = share
+        for number, fraction in enumerate(round_shares(rounds, pure=pure)):
+            repeats_first = rounds == 1 and number > 0
+            round_budget = self._budget.fraction(histogram_share * fraction)
+            self._run_round(fit, strategy, round_budget, repeats_first=repeats_first)
+            share -= histogram_share * fraction
+            if stop and self._public_rows_unusable(fit):
+                fit.shrink_by_half()
+                break
+            if fit.overshot:
+                break
+        return fit, strategy, shift, share
+
+    @staticmethod
+    def _public_rows_unusable(fit: AdditiveFit) -> bool:
+        """Indicate whether the drift statistic exceeds what reweighting can correct."""
+        return fit.drifted and fit.drift is not None and fit.drift > LARGE_SHIFT_THRESHOLD
+
+    def _weighted_public_rows(self, weights: Floats | None = None) -> WeightedPublicRows:
+        """Return the public rows in the current bins, with equal weights by default."""
+        X = self.data.binner.indicators(self.data.public_codes)
+        weights = np.full(len(X), 1 / len(X)) if weights is None else weights
+        return WeightedPublicRows(X, weights, self._n)
+
+    def _estimate_shift(self, max_share: Fraction) -> tuple[ShiftEstimate | None, Fraction]:
+        """Test for covariate shift; after a positive test, estimate the weights a second time.
+
+        Parameters
+        ----------
+        max_share : Fraction
+            Largest share of the budget that may be spent.
+
+        Returns
+        -------
+        ShiftEstimate or None
+            Drift of the first test and weights of the last one; ``None`` if none was affordable.
+        Fraction
+            Share of the budget that was spent.
+        """
+        design = self._weighted_public_rows()
+        n_counts = len(median_split_indicators(self.data.binner, design))
+        sensitivity = self._ledger.for_person(count_sensitivity(n_counts))
+        share = shift_share(self._budget, self._n, sensitivity)
+        if share is None or share > max_share:
+            return None, Fraction(0)
+        first = self._shift_from_noisy_counts(design, share, MIN_SHIFT_EVIDENCE)
+        spent = 2 * share
+        if first.weights is None or spent > max_share:
+            return first, share
+        self.data = self._training.bin(N_BINS, first.weights)
+        reweighted = self._weighted_public_rows(first.weights)
+        second = self._shift_from_noisy_counts(reweighted, share, 0.0)
+        weights = first.weights if second.weights is None else second.weights
+        return ShiftEstimate(first.drift, weights, drifted=True), spent
+
+    def _shift_from_noisy_counts(
+        self, design: WeightedPublicRows, share: Fraction, min_evidence: float
+    ) -> ShiftEstimate:
+        """Release the number of private rows in one half of each column, and estimate the shift."""
+        data = self.data
+        indicators = median_split_indicators(data.binner, design)
+        no_gradients, offsets = np.empty((0, 0)), data.binner.offsets
+        bin_counts = data.rows.sum_over_chunks(
+            lambda rows: histogram_sums(no_gradients, data.codes(rows), offsets)
+        )[-1]
+        counts = self._ledger.add_noise(
+            indicators @ bin_counts,
+            count_sensitivity(len(indicators)),
+            self._budget.fraction(share).event,
+            name="noisy counts of halves of columns",
+            proof=PROOF,
+        )
+        features = shift_features(data.binner, design.X, self._training.X_public)
+        return estimate_shift(
+            design, indicators, features, counts.values, counts.variance, min_evidence
+        )
+
+    def _noise_can_be_drawn(self) -> bool:
+        """Indicate whether the sampler can draw the noise of the smallest possible histogram."""
+        n_columns = len(self._training.rows.columns) + 1
+        # a column moves by less than 4 MAX_GRADIENT STRATEGY_UNIT, counts included
+        max_change = 4 * MAX_GRADIENT * STRATEGY_UNIT
+        sensitivity = self._ledger.for_person(
+            Sensitivity(n_columns * max_change, n_columns * max_change**2)
+        )
+        return drawable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, sensitivity)
+
+    def _noise_variance(self, strategy: HistogramStrategy) -> float:
+        """Return the noise variance of one histogram that takes the whole budget, in rows²."""
+        sensitivity = self._ledger.for_person(strategy.sensitivity(counts=False))
+        return self._budget.variance(sensitivity) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
+
+    def _noisy_class_balance(self, budget: StageBudget) -> float:
+        """Release the number of rows of each label; return 1 for equal shares, else less.
+
+        The value is 4 p (1 - p) for two labels, and 2 (1 - Σ p²), at most 1, for more. For a
+        regression p is the mean target.
+        """
+        is_single = self._n_targets == 1
+        # targets of a regression are multiples of 1 / TARGET_LEVELS, so their sum is an integer
+        unit = TARGET_LEVELS if self._training.classes is None else 1
+
+        def count_chunk(rows: slice) -> Integers:
+            y = self._training.rows.y[rows]
+            if is_single:
+                return np.array([np.rint(unit * y).sum(dtype=np.int64)])
+            return np.bincount(y, minlength=self._n_targets)
+
+        counts = self._ledger.add_noise(
+            self._training.rows.sum_over_chunks(count_chunk),
+            # with more than two labels one count loses a row and another one gains it
+            Sensitivity(unit, unit**2) if is_single else Sensitivity(2, 2),
+            budget.event,
+            name="noisy counts of the labels" if unit == 1 else "noisy sum of the outcomes",
+            proof=PROOF,
+        ).values
+        n = self._n
+        shares = np.clip(counts / (unit * n), min(3 / n, 0.5), max(1 - 3 / n, 0.5))
+        if is_single:
+            return float(4 * shares[0] * (1 - shares[0]))
+        shares = shares / shares.sum()
+        return min(1.0, float(2 * (1 - shares @ shares)))
+
+    def _run_round(
+        self,
+        fit: AdditiveFit,
+        strategy: HistogramStrategy,
+        budget: StageBudget,
+        *,
+        repeats_first: bool = False,
+    ) -> None:
+        """Release the gradient histogram of the current model and update the fit.
+
+        With `repeats_first` the histogram of the initial model is released again, and pooled with
+        the first one.
+        """
+        pure, model = budget.pure, fit.null_model if repeats_first else fit.model
+        histogram = gradient_histogram(model, self.data, pure=pure)
+        # counts are free with Gaussian noise; with Laplace noise they cost, so once is enough
+        counts = not pure or fit.drift is None
+        noisy = measure(histogram, strategy, budget.event, self._ledger, counts=counts)
+        (fit.pool_first_release if repeats_first else fit.update)(noisy)
+
+
+def count_sensitivity(n_counts: int) -> Sensitivity:
+    """Return the sensitivity of `n_counts` counts, if one row moves each by at most 1."""
+    return Sensitivity(n_counts, n_counts)

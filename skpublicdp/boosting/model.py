@@ -1,0 +1,152 @@
+"""Additive model in integer scores, and the scaled gradients it leaves for each row.
+
+All values are exact, and each depends on one row only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.bin_splits import apply_tree
+from skpublicdp.boosting.binner import Codes
+from skpublicdp.hypotheses.trees import DecisionTree
+from skpublicdp.typing import Floats, Integers
+
+MARGIN_UNIT = 1024
+"""Integer that stands for a margin of 1 (in log-odds). Scores are integers, so sums are exact."""
+
+TARGET_LEVELS = 4096
+"""Outcomes from 0 to 1 are rounded to multiples of 1 / TARGET_LEVELS."""
+
+MAX_MARGIN = 16 * MARGIN_UNIT
+"""Margins are clipped to this: probabilities beyond are within 1.2e-7 of 0 or 1."""
+
+MAX_GRADIENT = 256
+"""Largest norm of a scaled gradient, 1/2, as an integer."""
+
+SIGMOID_TABLE = 1 / (1 + np.exp(-np.arange(-MAX_MARGIN, MAX_MARGIN + 1) / MARGIN_UNIT))
+"""Probability by integer margin: a table, so that a row's value depends on its margin alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveModel:
+    """Sum of bin scores and trees. All of its numbers are released.
+
+    Attributes
+    ----------
+    scores : ndarray of int64, shape (n_targets, n_bins)
+        Contribution of each bin to the margin, in units of 1 / MARGIN_UNIT. There is one target
+        for two labels, and one per label otherwise.
+    intercepts : ndarray of int64, shape (n_targets,)
+        Intercept of each target.
+    offsets : ndarray of intp
+        Index of the first bin of each column, then the number of bins.
+    trees : tuple of DecisionTree
+        Interaction or voting trees.
+    leaf_scores : tuple of ndarray of int64, shape (n_targets, n_leaves)
+        Contribution of each leaf of each tree.
+    """
+
+    scores: Integers
+    intercepts: Integers
+    offsets: NDArray[np.intp]
+    trees: tuple[DecisionTree, ...] = ()
+    leaf_scores: tuple[Integers, ...] = ()
+
+    def raw_predict(self, codes: Codes) -> Integers:
+        """Return the integer margins of binned rows, shape (n_targets, n)."""
+        margins = np.repeat(self.intercepts[:, None], codes.shape[1], axis=1)
+        for bins, start, stop in zip(codes, self.offsets[:-1], self.offsets[1:], strict=True):
+            margins += np.take(self.scores[:, start:stop], bins, axis=1)
+        for tree, scores in zip(self.trees, self.leaf_scores, strict=True):
+            margins += np.take(scores, apply_tree(tree.splits, codes), axis=1)
+        return margins
+
+    def with_tree(self, tree: DecisionTree, scores: Integers) -> AdditiveModel:
+        """Return the model with one more tree."""
+        trees, leaf_scores = (*self.trees, tree), (*self.leaf_scores, scores)
+        return AdditiveModel(self.scores, self.intercepts, self.offsets, trees, leaf_scores)
+
+
+def null_model(offsets: NDArray[np.intp], targets: int) -> AdditiveModel:
+    """Return the model that gives every label the same probability."""
+    center = 0 if targets == 1 else -round(MARGIN_UNIT * np.log(targets - 1))
+    scores = np.zeros((targets, int(offsets[-1])), dtype=np.int64)
+    return AdditiveModel(scores, np.full(targets, center, dtype=np.int64), offsets)
+
+
+def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
+    """Return the probability of each target, shape (n_targets, n)."""
+    sigmoid: Floats = np.take(SIGMOID_TABLE, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
+    return sigmoid
+
+
+def gradient_scale(probability: Floats, pure: bool) -> Floats:
+    """Return the factor v(x) that bounds the gradients of a row by 1/2 for every label.
+
+    It is 1/2 over the largest norm of (1[label] - probability) over the labels.
+
+    Parameters
+    ----------
+    probability : ndarray of float64, shape (n_targets, n)
+        Probability of each target.
+    pure : bool
+        Whether several targets are bounded in the 1-norm or the Euclidean norm.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        The factor of each row.
+    """
+    if len(probability) == 1:
+        max_norm: Floats = np.maximum(probability[0], 1 - probability[0])
+    elif pure:
+        max_norm = probability.sum(axis=0) + (1 - 2 * probability).max(axis=0)
+    else:
+        max_norm = np.sqrt((probability**2).sum(axis=0) + (1 - 2 * probability).max(axis=0))
+    scale: Floats = 0.5 / max_norm
+    return scale
+
+
+def scaled_gradients(
+    margins: NDArray[np.integer[Any]], y: NDArray[np.intp], pure: bool
+) -> Integers:
+    """Return v(x) (1[y] - probability) in units of 1 / (2 MAX_GRADIENT), shape (n_targets, n).
+
+    With one target, the outcome is `y` itself. The norm of a row's gradient is at most
+    `MAX_GRADIENT`: the 1-norm over the targets if `pure`, otherwise the Euclidean norm.
+    """
+    probability = probabilities(margins)
+    outcome = y == np.arange(len(probability))[:, None] if len(probability) > 1 else y
+    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * (outcome - probability)
+    # several targets are rounded towards 0, and 1 - 1e-12 absorbs rounding errors of the norm
+    rounded: Integers = (
+        np.trunc(exact * (1 - 1e-12)) if len(exact) > 1 else np.rint(exact)
+    ).astype(np.int64)
+    return rounded
+
+
+def boosting_weights(
+    margins: NDArray[np.integer[Any]], y: NDArray[np.intp], max_weight: int
+) -> Integers:
+    """Return the boosting weight of each row: min(1, 2 (1 - p)), p the probability of its label.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Weights from 0 to `max_weight`.
+    """
+    if len(margins) == 1:
+        margin_of_label = np.where(y == 1, margins[0], -margins[0])
+    else:
+        # relative to the largest margin of another label
+        others = margins.astype(np.int64)
+        others[y, np.arange(len(y))] = np.iinfo(np.int64).min // 2
+        margin_of_label = margins[y, np.arange(len(y))] - others.max(axis=0)
+    wrong = probabilities(-margin_of_label)
+    rounded: Integers = np.rint(max_weight * np.minimum(1, 2 * wrong)).astype(np.int64)
+    return rounded

@@ -1,0 +1,352 @@
+"""Newton boosting of binned columns and interaction trees, one term at a time, on noisy sums.
+
+Every step is Gaussian or Laplace noise, or a draw that is accounted as such. Which term is updated
+next, and whether any, may therefore depend on all released values (docs/proofs/moments.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, joint_gradient_sums, tree_cover
+from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.budget_split import N_PASSES, StageBudget, tree_share
+from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.loss import Loss, sum_packed
+from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel
+from skpublicdp.boosting.neyman_allocation import (
+    ALLOCATION_STEPS,
+    allocation_grid,
+    neyman_allocation,
+)
+from skpublicdp.boosting.term_posterior import (
+    TermPosterior,
+    piecewise_linear_guess,
+    smoothing_prior,
+)
+from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
+from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.typing import Floats, Integers
+
+MAX_INTERACTION_TREES = 30
+"""Maximum number of trees of each depth."""
+
+LAST_PASSES_SHARE = Fraction(1, 4)
+"""Share of the budget that is reserved for the passes after the trees."""
+
+TREE_SAMPLE_ROWS = 1 << 17
+"""A tree is drawn on a random sample of at most so many rows, to bound the time."""
+
+MAX_SPLITS_OF_DEPTH = {2: 600, 3: 48}
+"""Maximum number of candidate splits of trees of a depth; tables grow with a power of it."""
+
+
+class NewtonBooster:
+    """Boosts terms one at a time: the scores of one column's bins, or of one tree's leaves.
+
+    An update releases noisy sums of gradients and hessians over the bins of a term, takes a Newton
+    step to the posterior mean of its scores, and moves the margins of all rows.
+
+    Parameters
+    ----------
+    model : AdditiveModel
+        Initial scores.
+    data : BinnedData
+        Private and public rows as bins.
+    margins : ndarray of int32, shape (n_targets, n)
+        Margins of the private rows; updated in place.
+    row_weights : ndarray of float64, shape (m,)
+        Weights of the public rows, of sum 1.
+    n_public : float
+        Effective number of public rows; 0 if they are only a reference grid.
+    loss : Loss
+        Gradients and hessians.
+    ledger : Ledger
+        Pays for every release.
+    gradient_variance : float
+        Variance of a row's gradient, as a multiple of its hessian.
+    """
+
+    def __init__(
+        self,
+        model: AdditiveModel,
+        data: BinnedData,
+        margins: NDArray[np.int32],
+        row_weights: Floats,
+        n_public: float,
+        loss: Loss,
+        ledger: Ledger,
+        gradient_variance: float,
+    ) -> None:
+        self._model, self._data, self._margins = model, data, margins
+        self._row_weights, self._n_public = row_weights, n_public
+        self._loss, self._ledger, self._gradient_variance = loss, ledger, gradient_variance
+        self._public_margins = model.raw_predict(data.public_codes)
+        self._trees: list[DecisionTree] = []
+        # three parallel lists, columns first and then trees
+        self._terms: list[TermPosterior] = []
+        self._bins_of_rows: list[Callable[[slice], Codes]] = []
+        self._bins_of_public_rows: list[Codes] = []
+        offsets = data.binner.offsets
+        for position, bins in enumerate(data.binner.columns):
+            public_bins = data.public_codes[position]
+            kernel = np.eye(bins.size)
+            scores = model.scores[:, offsets[position] : offsets[position + 1]] / MARGIN_UNIT
+            guess = scores.copy()
+            if not bins.column.categorical:
+                ranks = self._bin_ranks(public_bins, bins.size - 1)
+                kernel = smoothing_prior(ranks)
+                for target_guess in guess:  # the last bin is for missing values
+                    target_guess[:-1] = piecewise_linear_guess(target_guess[:-1], ranks)
+            bins_of_rows = partial(data.codes_of_column, position)
+            self._add_term(kernel, scores, guess, bins_of_rows, public_bins)
+        self._n_columns = len(self._terms)
+
+    @property
+    def model(self) -> AdditiveModel:
+        """The current model."""
+        return self._current_model()
+
+    def _current_model(self) -> AdditiveModel:
+        scores = [_integer_scores(term) for term in self._terms]
+        return replace(
+            self._model,
+            scores=np.hstack(scores[: self._n_columns]),
+            trees=(*self._model.trees, *self._trees),
+            leaf_scores=(*self._model.leaf_scores, *scores[self._n_columns :]),
+        )
+
+    @property
+    def covariances(self) -> list[Floats]:
+        """Posterior covariance of each term's scores, columns first, (n_targets, size, size)."""
+        return [term.covariance for term in self._terms]
+
+    def fit(
+        self,
+        budget: StageBudget,
+        effective_rows: float,
+        splits: BinSplits | None,
+        max_passes: int | None,
+        all_data: BinnedData | None = None,
+    ) -> None:
+        """Spend a budget: one pass over the columns, then trees, then passes over all terms.
+
+        Parameters
+        ----------
+        budget : StageBudget
+            Budget of all updates and draws.
+        effective_rows : float
+            Number of rows with balanced labels that carry as much information.
+        splits : BinSplits, optional
+            Candidate splits of interaction trees; ``None`` for a model without trees.
+        max_passes : int, optional
+            Maximum number of passes over all columns.
+        all_data : BinnedData, optional
+            All rows, for the last pass over the columns; the other passes use a subsample.
+        """
+        # trees are followed by at least one pass
+        n_passes = max(min(N_PASSES, max_passes or N_PASSES), 1 if splits is None else 2)
+        order = np.random.default_rng(0)
+        share, first_pass = Fraction(1), Fraction(1, n_passes)
+        if n_passes == 1:
+            self._use_all_rows(all_data)
+        for term in order.permutation(self._n_columns).tolist():
+            self.update_term(term, budget.fraction(first_pass / self._n_columns))
+        share -= first_pass
+        if splits is not None:
+            persons = effective_rows / self._ledger.rows_per_person
+            for cover in self._tree_covers(splits):
+                share = self._add_trees(budget, share, persons, cover)
+        for passes_left in range(n_passes - 1, 0, -1):
+            is_last_on_all_rows = passes_left == 1 and all_data is not None
+            for posterior in self._terms[: self._n_columns] if is_last_on_all_rows else ():
+                posterior.reset_statistics()  # sums over all rows are on another scale
+            allocation = self._allocate(budget.fraction(share), passes_left)
+            pass_share = share / passes_left
+            share -= pass_share
+            terms = [t for t in order.permutation(len(self._terms)).tolist() if allocation[t]]
+            if is_last_on_all_rows:
+                # leaves hold so many rows that sampling error is negligible: keep the subsample
+                for term in (t for t in terms if t >= self._n_columns):
+                    self.update_term(term, budget.fraction(pass_share * allocation[term]))
+                self._use_all_rows(all_data)
+                terms = [t for t in terms if t < self._n_columns]
+            for term in terms:
+                self.update_term(term, budget.fraction(pass_share * allocation[term]))
+
+    def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
+        """Return each term's share of a pass, by Neyman allocation over equal passes."""
+        sensitivity = self._ledger.for_person(self._loss.sensitivity)
+        steps, equal = ALLOCATION_STEPS, budget.fraction(Fraction(1, n_passes * len(self._terms)))
+        while steps > 1 and not drawable(equal.fraction(Fraction(1, steps)).event, sensitivity):
+            steps //= 2
+        units = allocation_grid(len(self._terms), steps)
+        shares = units / units[-1] / n_passes
+        precisions = n_passes * (shares**2 if budget.pure else shares) * (2 * MAX_GRADIENT) ** 2
+        precisions /= budget.variance(sensitivity)
+        losses = np.array([term.expected_loss(precisions) for term in self._terms])
+        return neyman_allocation(losses, units)
+
+    def _use_all_rows(self, all_data: BinnedData | None) -> None:
+        """Replace the subsample by all rows, with margins of the current model."""
+        if all_data is None:
+            return
+        self._data, self._margins = all_data, all_data.margins(self._current_model())
+        self._bins_of_rows = [
+            *(partial(all_data.codes_of_column, position) for position in range(self._n_columns)),
+            *(all_data.leaf_indexer(tree.splits) for tree in self._trees),
+        ]
+
+    def update_term(self, term: int, budget: StageBudget) -> TermPosterior:
+        """Release the gradient and hessian sums of a term, and take a Newton step on its scores.
+
+        Margins of private and public rows follow the change of the scores.
+        """
+        posterior, bins_of_rows = self._terms[term], self._bins_of_rows[term]
+        size = posterior.scores.shape[1]
+        rows, margins = self._data.rows, self._margins
+
+        def sum_chunk(chunk: slice) -> Integers:
+            packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            return sum_packed(bins_of_rows(chunk), size, packed)
+
+        measured = self._ledger.add_noise(
+            rows.sum_over_chunks(sum_chunk),
+            self._loss.sensitivity,
+            budget.event,
+            name="noisy sums of residuals and slopes over cells",
+            proof=PROOF,
+        )
+        gradients, hessians = measured.values / (2 * MAX_GRADIENT)
+        before = _integer_scores(posterior)
+        variance = measured.variance / (2 * MAX_GRADIENT) ** 2
+        expected = self._expected_hessians(term, size)
+        posterior.update(gradients, hessians, variance, expected, self._gradient_variance)
+        change = _integer_scores(posterior) - before
+        self._data.add_scores(margins, change, bins_of_rows)
+        self._public_margins += change[:, self._bins_of_public_rows[term]]
+        return posterior
+
+    def _expected_hessians(self, term: int, size: int) -> Floats:
+        """Return the hessian sums that the public rows predict, (n_targets, size).
+
+        A pseudo-count of 0.3 rows is added to every bin.
+        """
+        _, hessians = self._loss.gradient_hessian(self._public_margins)
+        weighted, bins = (
+            self._row_weights * hessians / (2 * MAX_GRADIENT),
+            self._bins_of_public_rows[term],
+        )
+        sums = np.array([np.bincount(bins, target, minlength=size) for target in weighted])
+        sums += 0.3 / max(self._n_public, 1.0) * weighted.sum(axis=1, keepdims=True) + 1e-9
+        return self._data.rows.n * sums
+
+    def _add_trees(
+        self, budget: StageBudget, share: Fraction, persons: float, cover: TreeCover
+    ) -> Fraction:
+        """Add trees until one has no positive gain; return the share of the budget that is left.
+
+        The draw takes x of the budget, as `tree_share` says, and the update of the leaves x / 3.
+        """
+        n = self._data.rows.n
+        n_rows = min(n, TREE_SAMPLE_ROWS)
+        draw_share = tree_share(budget, persons * n_rows / n, cover.size)
+        if draw_share is None:
+            return share
+        for _ in range(MAX_INTERACTION_TREES):
+            if share - draw_share * Fraction(4, 3) < LAST_PASSES_SHARE:
+                break
+            # a random set: neighbouring tables need not have their rows in the same places
+            sample = np.arange(n) if n_rows == n else self._ledger.subset(n, n_rows)
+            tree = self._draw(cover, budget.fraction(draw_share), sample)
+            self._trees.append(tree)
+            zeros = np.zeros((self._loss.n_targets, len(tree.leaves)))
+            public_leaves = apply_tree(tree.splits, self._data.public_codes)
+            leaf_of_row = self._data.leaf_indexer(tree.splits)
+            self._add_term(np.eye(len(tree.leaves)), zeros, zeros, leaf_of_row, public_leaves)
+            posterior = self.update_term(len(self._terms) - 1, budget.fraction(draw_share / 3))
+            share -= draw_share * Fraction(4, 3)
+            if posterior.gain <= 0:
+                break
+        return share
+
+    def _draw(
+        self, cover: TreeCover, budget: StageBudget, sample: NDArray[np.intp]
+    ) -> DecisionTree:
+        """Draw a tree by the exponential mechanism; its score is the gradient sum in its leaves.
+
+        Each leaf counts the gradients of its own label.
+        """
+        gradients, _ = self._loss.gradient_hessian(
+            self._margins[:, sample], self._data.rows.y[sample]
+        )
+        codes, sizes = self._data.codes(sample), self._data.binner.sizes
+        table = np.array(
+            [
+                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, target)
+                for target in gradients
+            ]
+        )
+        if len(table) == 1:
+            table = np.concatenate([-table, table])
+        path = self._ledger.draw(
+            cover.family(table),
+            budget.draw_as_gaussian,
+            # a row counts for a label by the gradients of all other labels: its own gradient, and
+            # the rounding errors of the others
+            2 * (MAX_GRADIENT + len(gradients)),
+            name="exponential mechanism, exact draw of a tree",
+            proof="docs/proofs/selection.md",
+        )
+        return cover.hypothesis(path)
+
+    def _tree_covers(self, splits: BinSplits) -> Iterator[TreeCover]:
+        """Yield the trees of each depth, on the splits that divide the public rows most evenly."""
+        if not len(splits):
+            return
+        binner, codes = self._data.binner, self._data.public_codes
+        labels = np.arange(max(self._loss.n_targets, 2))
+        prior = tree_cover(splits, codes, binner.names, labels, 2).prior
+        for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
+            most_even = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
+            yield tree_cover(splits[most_even], codes, binner.names, labels, depth)
+
+    def _add_term(
+        self,
+        kernel: Floats,
+        scores: Floats,
+        guess: Floats,
+        bins_of_rows: Callable[[slice], Codes],
+        public_bins: Codes,
+    ) -> None:
+        """Append a term with its prior; `public_bins` are the bins of the public rows."""
+        size = len(kernel)
+        public_rows = np.bincount(public_bins, self._row_weights, minlength=size) * self._n_public
+        factor = self._loss.hessian_factor
+        self._terms.append(
+            TermPosterior(kernel, scores, guess, public_rows.astype(np.float64), factor)
+        )
+        self._bins_of_rows.append(bins_of_rows)
+        self._bins_of_public_rows.append(public_bins)
+
+    def _bin_ranks(self, public_bins: Codes, n_bins: int) -> Floats:
+        """Return positions of bins in [0, 1]: the mean of mass rank and index rank.
+
+        By mass alone a bin with nearly all rows would have all others as close neighbours.
+        """
+        mass = np.bincount(public_bins, self._row_weights, minlength=n_bins + 1)[:n_bins]
+        mass = mass / max(mass.sum(), 1e-9)
+        ranks: Floats = (np.cumsum(mass) - mass / 2 + (np.arange(n_bins) + 0.5) / n_bins) / 2
+        return ranks
+
+
+def _integer_scores(term: TermPosterior) -> Integers:
+    """Return the scores in units of 1 / MARGIN_UNIT, as margins add them up."""
+    return np.rint(MARGIN_UNIT * term.scores).astype(np.int64)

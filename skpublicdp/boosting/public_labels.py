@@ -1,0 +1,184 @@
+"""Labels of public rows as a power prior, weighted by their agreement with the private sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit, softmax
+
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, null_model
+from skpublicdp.boosting.posterior import (
+    LOG_VARIANCE_MEAN,
+    GaussianPosterior,
+    WeightedPublicRows,
+    bin_prior,
+    prior_covariances,
+)
+from skpublicdp.typing import Floats
+
+POWER_PRIORS = (0.0, 0.1, 0.3, 1.0)
+"""Exponents of the public likelihood; they are averaged by evidence (ablation: "public labels")."""
+
+MAX_NEWTON_STEP = 4.0
+"""Largest change of a margin in one Newton step."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicLabels:
+    """Targets of public rows.
+
+    Attributes
+    ----------
+    rows : ndarray of intp, shape (k,)
+        Indices of the labelled public rows.
+    outcomes : ndarray of float64, shape (n_targets, k)
+        Their targets, from 0 to 1.
+    """
+
+    rows: NDArray[np.intp]
+    outcomes: Floats
+
+
+def laplace_approximation(
+    prior: GaussianPosterior, X: Floats, outcomes: Floats, exponent: float
+) -> GaussianPosterior:
+    """Condition on labels whose logistic likelihood is raised to a power.
+
+    This is a power prior (Ibrahim and Chen 2000) for the private sums. The mode is found by damped
+    Newton steps, and the covariance is the inverse of the hessian there.
+
+    Parameters
+    ----------
+    prior : GaussianPosterior
+        Distribution of the coefficients and the intercept before.
+    X : ndarray of float64, shape (k, n_coefficients)
+        Labelled rows.
+    outcomes : ndarray of float64, shape (k,)
+        Their targets, from 0 to 1.
+    exponent : float
+        Exponent of the likelihood, from 0 to 1.
+    """
+    extended = np.hstack([X, np.ones((len(X), 1))])
+    precision, mode = np.linalg.inv(prior.covariance), prior.mean.astype(np.float64)
+
+    def hessian(probability: Floats) -> Floats:
+        H: Floats = (
+            precision + exponent * (extended.T * (probability * (1 - probability))) @ extended
+        )
+        return H
+
+    for _ in range(20):
+        probability = expit(extended @ mode)
+        slope = precision @ (prior.mean - mode) + exponent * extended.T @ (outcomes - probability)
+        step = np.linalg.solve(hessian(probability), slope)
+        max_change = float(np.abs(extended @ step).max(initial=0.0))
+        mode = mode + step * np.float64(min(1.0, MAX_NEWTON_STEP / max(max_change, 1e-12)))
+        if max_change < 1e-9:
+            break
+    covariance: Floats = np.linalg.inv(hessian(expit(extended @ mode))).astype(np.float64)
+    return GaussianPosterior(mode, covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """Initial model of boosting.
+
+    Attributes
+    ----------
+    model : AdditiveModel
+        Bin scores.
+    covariances : list of ndarray, shape (n_targets, n_bins, n_bins)
+        Covariances of the bin scores of each column.
+    """
+
+    model: AdditiveModel
+    covariances: list[Floats]
+
+
+def warm_starts(
+    features: Binner,
+    design: WeightedPublicRows,
+    n_targets: int,
+    public_labels: PublicLabels | None,
+) -> list[WarmStart]:
+    """Return candidate initial models: the null model, then one for each power of the labels.
+
+    Parameters
+    ----------
+    features : Binner
+        Bins of all columns.
+    design : WeightedPublicRows
+        Public rows.
+    n_targets : int
+        1 for two labels, otherwise the number of labels.
+    public_labels : PublicLabels or None
+        Targets of public rows. Without them only the null model is returned.
+    """
+    null = null_model(features.offsets, n_targets)
+    starts = [WarmStart(null, [np.zeros((n_targets, size, size)) for size in features.sizes])]
+    if public_labels is None:
+        return starts
+    blocks = prior_covariances(features, design)
+    theta, m = np.full(len(blocks), LOG_VARIANCE_MEAN), public_labels.outcomes.shape[1]
+    rates = np.clip(public_labels.outcomes.mean(axis=1), 1 / (m + 2), 1 - 1 / (m + 2))
+    priors = [bin_prior(blocks, theta, float(center), design.X) for center in logit(rates)]
+    X = priors[0].X[public_labels.rows]
+    for exponent in POWER_PRIORS[1:]:
+        pairs = zip(priors, public_labels.outcomes, strict=True)
+        posteriors = [
+            replace(prior, factors=laplace_approximation(prior.factors, X, outcomes, exponent))
+            for prior, outcomes in pairs
+        ]
+        means = np.array([posterior.mean for posterior in posteriors])
+        scores = np.rint(MARGIN_UNIT * means).astype(np.int64)
+        model = AdditiveModel(scores[:, :-1], scores[:, -1], features.offsets)
+        columns = zip(*(posterior.covariances for posterior in posteriors), strict=True)
+        starts.append(WarmStart(model, [np.array(column) for column in columns]))
+    return starts
+
+
+def evidence_weights(log_evidence: Floats) -> Floats:
+    """Return the posterior weights of the power-prior exponents, or of a single alternative.
+
+    The prior weight of exponent 0 (public labels of another population) is 1/2. The other
+    exponents share the rest equally.
+    """
+    odds = np.ones(len(log_evidence))
+    odds[0] = max(len(log_evidence) - 1, 1)
+    weights: Floats = softmax(log_evidence + np.log(odds))
+    return weights
+
+
+def mix_models(starts: list[WarmStart], weights: Floats) -> WarmStart:
+    """Return the mean and the covariances of a mixture of initial models."""
+
+    def mean(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
+        return np.rint(np.tensordot(weights, arrays, axes=1)).astype(np.int64)
+
+    models = [start.model for start in starts]
+    scores, intercepts = mean([m.scores for m in models]), mean([m.intercepts for m in models])
+    offsets = models[0].offsets
+    covariances = []
+    for column, (low, high) in enumerate(pairwise(offsets)):
+        mixed = np.zeros_like(starts[0].covariances[column])
+        for weight, start in zip(weights, starts, strict=True):
+            deviations = (start.model.scores - scores)[:, low:high] / MARGIN_UNIT
+            between = deviations[:, :, None] * deviations[:, None]
+            mixed += weight * (start.covariances[column] + between)
+        covariances.append(mixed)
+    return WarmStart(AdditiveModel(scores, intercepts, offsets), covariances)
+
+
+def mix_gaussians(components: list[GaussianPosterior], weights: Floats) -> GaussianPosterior:
+    """Return the mean and covariance of a mixture of Gaussians."""
+    means = np.array([component.mean for component in components])
+    mean: Floats = weights @ means
+    covariance = np.einsum("b,bi,bj->ij", weights, means - mean, means - mean)
+    for weight, component in zip(weights, components, strict=True):
+        covariance += weight * component.covariance
+    return GaussianPosterior(mean, covariance)

@@ -1,0 +1,107 @@
+"""Target encoder of regression: outcomes clipped, scaled to [0, 1] and rounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_array
+
+from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
+from skpublicdp.boosting.model import TARGET_LEVELS
+from skpublicdp.data.labels import TargetReader, Targets, check_flat, refuse_types
+from skpublicdp.exceptions import warn
+from skpublicdp.typing import Floats
+
+MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
+"""Default bounds: from this number of public outcomes on, their quantiles at 0.005 and 0.995; with
+fewer, their range and a tenth of it on either side."""
+
+
+@dataclass(frozen=True)
+class RegressionTarget(TargetReader):
+    """Numeric target, clipped to declared bounds or to bounds of the public outcomes."""
+
+    bounds: ArrayLike | None
+
+    def column(self, y: Any, name: str = "y") -> Floats:
+        """Return `y` as floats; NaN marks a missing outcome."""
+        refusal = RefusedError(_NOT_NUMBERS.format(name=name))
+        y = call_or_raise(np.asarray, y, error=refusal)
+        refuse_types(y, "outcomes, finite numbers")
+        y = call_or_raise(check_array, y, dtype=np.float64, error=refusal, **NO_CHECKS)
+        if y.shape[1:] == (1,):
+            warn(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples, ), for example using ravel().",
+                DataConversionWarning,
+            )
+            y = y[:, 0]
+        check_flat(y)
+        column: Floats = y
+        return column
+
+    def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
+        """Encode private and public outcomes, and note which public rows have one."""
+        outcomes = np.concatenate(public)
+        is_labelled = ~np.isnan(outcomes)
+        labelled = outcomes[is_labelled]
+        if not np.isfinite(private).all() or not np.isfinite(labelled).all():
+            raise RefusedError(_NOT_NUMBERS.format(name="y"))
+        low, high = _target_bounds(self.bounds, labelled)
+        codes = _to_levels(private, low, high), _to_levels(labelled, low, high)
+        return Targets(*codes, is_labelled, bounds=(low, high))
+
+    def distinct(self, y: Floats) -> Floats:
+        """Return no outcome, since bounds are declared or public."""
+        return y[:0]
+
+    def encode(self, y: Floats, targets: Targets) -> NDArray[np.float32]:
+        """Encode outcomes with the bounds of a fit."""
+        assert targets.bounds is not None
+        if not np.isfinite(y).all():
+            raise RefusedError(_NOT_NUMBERS.format(name="y"))
+        return _to_levels(y, *targets.bounds)
+
+
+def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
+    """Clip outcomes to the bounds, scale them to [0, 1] and round them to 1 / TARGET_LEVELS."""
+    shares = (np.clip(outcomes, low, high) - low) / (high - low)
+    # the levels are exact in float32
+    levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))
+    return (levels / TARGET_LEVELS).astype(np.float32)
+
+
+_NOT_NUMBERS = (
+    "{name} contains missing outcomes, infinity or something that is not a number: leave private "
+    "rows without an outcome out if the number of rows may then be known, mark public rows without "
+    "one by NaN, and use SemiPrivateBoostingClassifier for labels; outcomes must be finite numbers."
+)
+
+
+def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, float]:
+    """Return the declared bounds, or bounds of the public outcomes."""
+    if declared is not None:
+        ends = np.asarray(declared, dtype=np.float64)
+        if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+            raise ValueError("outcome_bounds must be a finite pair (low, high) with low < high.")
+    elif not len(public):
+        raise ValueError(
+            "Outcomes need bounds that do not depend on private rows: pass outcome_bounds=(low, "
+            "high), or public rows with outcomes by y_public or is_public."
+        )
+    elif len(public) >= MIN_ROWS_FOR_QUANTILES:
+        ends = np.quantile(public, [TAIL_PROBABILITY, 1 - TAIL_PROBABILITY])
+    else:
+        ends = np.array([public.min(), public.max()])
+        ends += np.array([-0.1, 0.1]) * (ends[1] - ends[0])
+    low, high = map(float, ends)
+    if not 0 < high - low < np.inf:
+        raise ValueError(
+            "The public outcomes give no bounds, since their range is zero or infinite; pass "
+            "outcome_bounds=(low, high)."
+        )
+    return low, high

@@ -1,0 +1,104 @@
+"""Residuals of regression: their noisy histogram, for prediction intervals, and their variance."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.budget_split import StageBudget
+from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
+from skpublicdp.ledger import Ledger
+from skpublicdp.typing import Floats, Integers
+
+RESIDUAL_SHARE = Fraction(1, 25)
+"""Share of the budget for the histogram of residuals."""
+
+EDGE_DISTANCES = 2.0 ** (np.arange(-32, 1) / 4)
+RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
+"""Edges of the bins of residuals, from -1 to 1, geometric so that some suit any noise level."""
+
+MIN_RESIDUAL_VARIANCE = 1e-4
+"""Lower bound of the estimated gradient variance, in multiples of the hessian."""
+
+
+def residual_variance(
+    model: AdditiveModel,
+    data: BinnedData,
+    row_weights: Floats,
+    loss: Loss,
+    ledger: Ledger,
+    budget: StageBudget,
+) -> float:
+    """Release the sum of squared gradients and return its ratio to the expected hessian sum.
+
+    The hessians are those of the public rows with `row_weights`. The ratio is clipped to
+    [MIN_RESIDUAL_VARIANCE, 1].
+    """
+
+    def sum_of_squares(chunk: slice) -> Integers:
+        gradients, _ = loss.gradient_hessian(
+            model.raw_predict(data.codes(chunk)), data.rows.y[chunk]
+        )
+        return np.array([(gradients**2).sum()]).astype(np.int64)
+
+    squares = ledger.add_noise(
+        data.rows.sum_over_chunks(sum_of_squares),
+        Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4),
+        budget.event,
+        name="noisy sum of squared residuals",
+        proof=PROOF,
+    ).values[0]
+    _, hessians = loss.gradient_hessian(model.raw_predict(data.public_codes))
+    expected = data.rows.n * float((hessians @ row_weights).sum()) * 2 * MAX_GRADIENT
+    return float(np.clip(squares / expected, MIN_RESIDUAL_VARIANCE, 1.0))
+
+
+def noisy_residual_histogram(
+    model: AdditiveModel, data: BinnedData, loss: Loss, ledger: Ledger, budget: StageBudget
+) -> Integers:
+    """Release the noisy counts of residuals (outcome minus prediction) in `RESIDUAL_EDGES`.
+
+    Returns
+    -------
+    ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,)
+        Noisy counts.
+    """
+    size = len(RESIDUAL_EDGES) - 1
+
+    def count_chunk(chunk: slice) -> Integers:
+        residuals = data.rows.y[chunk] - loss.mean(model.raw_predict(data.codes(chunk)))[0]
+        bins = np.searchsorted(RESIDUAL_EDGES, residuals, side="right") - 1
+        return np.bincount(bins.clip(0, size - 1), minlength=size)
+
+    counts = data.rows.sum_over_chunks(count_chunk)
+    # a row that changes bins lowers one count and raises another
+    sensitivity, name = Sensitivity(2, 2), "noisy histogram of residuals"
+    return ledger.add_noise(counts, sensitivity, budget.event, name=name, proof=PROOF).values
+
+
+def residual_fractions(counts: Integers, n: int) -> Floats:
+    """Return the Euclidean projection of `counts / n` on the probability simplex.
+
+    Bins that hold nothing but noise get mostly 0.
+    """
+    fractions = counts / n
+    ranked = np.sort(fractions)[::-1]
+    excess = (np.cumsum(ranked) - 1) / np.arange(1, len(ranked) + 1)
+    threshold = excess[np.flatnonzero(ranked > excess)[-1]]
+    projected: Floats = np.maximum(fractions - threshold, 0.0)
+    return projected
+
+
+def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
+    """Return quantiles of the residuals, interpolated by a monotone cubic CDF."""
+    # smooth within bins, whose width is not small relative to the distribution
+    cdf = PchipInterpolator(RESIDUAL_EDGES, np.append(0.0, np.cumsum(fractions)))
+    grid = np.linspace(-1.0, 1.0, 1 << 14)
+    quantiles: Floats = np.interp(levels, cdf(grid), grid)
+    return quantiles

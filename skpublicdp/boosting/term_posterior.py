@@ -1,0 +1,239 @@
+"""Posterior of one term: Gaussian scores of a column's bins or a tree's leaves, by empirical Bayes.
+
+The prior variance and the prior mean are integrated out over a grid, in closed form.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skpublicdp.typing import Floats
+
+ROUGHNESS = 0.1
+"""Weight of the rough part of a numeric column's prior covariance, relative to the smooth part."""
+
+PRIOR_VARIANCES = np.exp(np.linspace(-9, 2, 23))
+"""Grid of prior variances, equally likely a priori; the marginal likelihood weighs them and 0."""
+
+MAX_SCORE = 6.0
+"""Scores are clipped to ±6 logits: in a bin of one label they would grow without end."""
+
+
+class TermPosterior:
+    """Gaussian posterior of the scores of one term, updated by noisy gradient sums.
+
+    Parameters
+    ----------
+    kernel : ndarray of float64, shape (n_bins, n_bins)
+        Prior covariance of the scores, for prior variance 1.
+    scores, guess : ndarray of float64, shape (n_targets, n_bins)
+        Initial scores, and a piecewise linear interpolation of them. The prior mean is one of these
+        or zero, weighed by marginal likelihood.
+    public_rows : ndarray of float64, shape (n_bins,)
+        Effective number of public rows in each bin.
+    hessian_factor : float
+        `Loss.hessian_factor`.
+
+    Attributes
+    ----------
+    scores : ndarray of float64, shape (n_targets, n_bins)
+        Posterior means, in logits.
+    covariance : ndarray of float64, shape (n_targets, n_bins, n_bins)
+        Posterior covariance of each target's scores.
+    gain : float
+        Log marginal likelihood of nonzero scores minus that of zero scores.
+    """
+
+    def __init__(
+        self,
+        kernel: Floats,
+        scores: Floats,
+        guess: Floats,
+        public_rows: Floats,
+        hessian_factor: float,
+    ) -> None:
+        shape = scores.shape
+        self.scores = scores
+        self.covariance = np.zeros((*shape, shape[1]))
+        self.gain = 0.0
+        self._kernel = kernel
+        means = [scores]
+        for mean in (guess, np.zeros(shape)):
+            if not any(np.array_equal(mean, other) for other in means):
+                means.append(mean)
+        self._prior_means = np.stack(means)
+        self._public_rows = public_rows
+        self._hessian_factor = hessian_factor
+        self._gradient_variance = 0.0
+        self._last_hessian = np.zeros(shape)
+        self._variance_weights = np.full(len(PRIOR_VARIANCES), 1 / len(PRIOR_VARIANCES))
+        self.reset_statistics()
+
+    def update(
+        self,
+        gradients: Floats,
+        hessians: Floats,
+        variance: float,
+        expected: Floats,
+        gradient_variance: float,
+    ) -> None:
+        """Pool released sums with earlier ones, and take a Newton step to the posterior mean.
+
+        Parameters
+        ----------
+        gradients, hessians : ndarray of float64, shape (n_targets, n_bins)
+            Noisy sums over the rows of each bin.
+        variance : float
+            Variance of their noise.
+        expected : ndarray of float64, shape (n_targets, n_bins)
+            Hessian sums that the public rows predict.
+        gradient_variance : float
+            Variance of a row's gradient, as a multiple of its hessian.
+        """
+        self._average(gradients, hessians, variance)
+        H = self._last_hessian = self._hessian_factor * self._hessian(expected)
+        self._gradient_variance = gradient_variance
+        noise = np.sqrt(1 / self._precision + gradient_variance * H)
+        step = self._posterior(H / noise, (self._gradients + H * self.scores) / noise)
+        scores = np.clip(step, -MAX_SCORE, MAX_SCORE)
+        # linearise the pooled gradients at the new scores
+        self._gradients -= H * (scores - self.scores)
+        self.scores = scores
+
+    def expected_loss(self, precisions: Floats) -> Floats:
+        """Return the expected excess loss, ½ tr(H C), after one more update of each precision.
+
+        C is the posterior covariance of the scores and H the hessian of the last update.
+
+        Parameters
+        ----------
+        precisions : ndarray of float64, shape (n,)
+            Precision (1 / noise variance) of the additional sums; 0 stands for no update.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            In nats over all rows, averaged over the posterior weights of the prior variances.
+        """
+        H = self._last_hessian
+        total = np.maximum(self._precision + precisions, 1e-300)[:, None, None]
+        A = H / np.sqrt(1 / total + self._gradient_variance * H)  # (n, n_targets, n_bins)
+        values, vectors = np.linalg.eigh(A[..., :, None] * self._kernel * A[..., None, :])
+        projected = H[:, None] @ ((self._kernel * A[..., None, :]) @ vectors) ** 2
+        ratios = PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
+        explained = np.einsum("ntj,ntjs->ns", projected[..., 0, :], 1 / (1 + ratios))
+        prior_loss = float((H * np.diag(self._kernel)).sum())
+        weights = PRIOR_VARIANCES * self._variance_weights
+        losses: Floats = (prior_loss - PRIOR_VARIANCES * explained) @ weights / 2
+        return losses
+
+    def reset_statistics(self) -> None:
+        """Keep the scores and the prior, and forget the sums: later ones are of more rows."""
+        self._gradients, self._hessians = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
+        self._precision = 0.0
+
+    def _average(self, gradients: Floats, hessians: Floats, variance: float) -> None:
+        """Average the sums with earlier ones, weighted by precision."""
+        new, total = 1 / variance, self._precision + 1 / variance
+        self._gradients = (self._precision * self._gradients + new * gradients) / total
+        self._hessians = (self._precision * self._hessians + new * hessians) / total
+        self._precision = total
+
+    def _hessian(self, expected: Floats) -> Floats:
+        """Return hessian sums: the precision-weighted mean of public prediction and release."""
+        public_precision = (self._public_rows + 0.3) / expected**2
+        pooled = public_precision * expected + self._precision * self._hessians
+        pooled /= public_precision + self._precision
+        hessian: Floats = np.maximum(pooled, 0.02 * expected + 0.05)
+        return hessian
+
+    def _posterior(self, A: Floats, z: Floats) -> Floats:
+        """Return posterior mean scores for z = A scores + N(0, 1), and store the covariance.
+
+        Prior means and variances are averaged by marginal likelihood, in the eigenbasis of A K A
+        for the kernel K; zero scores are one more prior.
+
+        Parameters
+        ----------
+        A, z : ndarray of float64, shape (n_targets, n_bins)
+            Diagonal of the design, and the whitened observations.
+        """
+        values, vectors = np.linalg.eigh(A[:, :, None] * self._kernel * A[:, None, :])
+        residuals = z - A * self._prior_means
+        projected = np.einsum("tij,cti->ctj", vectors, residuals)
+        # (n_targets, n_bins, n_variances)
+        ratios = PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
+        explained = projected[..., None] ** 2 * (ratios / (1 + ratios)) - np.log1p(ratios)
+        squares = (residuals**2).sum(axis=(1, 2))[:, None]
+        log_evidence = (explained.sum(axis=(1, 2)) - squares) / 2  # (n_means, n_variances)
+        zero_evidence = -float((z**2).sum()) / 2
+        top = max(float(log_evidence.max()), zero_evidence)
+        weights = np.exp(log_evidence - top)
+        self.gain = float(np.log(weights.mean())) + top - zero_evidence
+        weights /= weights.sum() + np.exp(zero_evidence - top)
+        self._variance_weights = weights.sum(axis=0)
+        basis = (self._kernel * A[:, None, :]) @ vectors  # K A in the eigenbasis of A K A
+        means = basis @ (projected[..., None] * (PRIOR_VARIANCES / (1 + ratios)))
+        means = means + self._prior_means[..., None]  # (n_means, n_targets, n_bins, n_variances)
+        scores: Floats = np.einsum("cs,ctis->ti", weights, means)
+        reduction = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
+        within = float((weights @ PRIOR_VARIANCES).sum()) * self._kernel
+        within = within - (basis * reduction[:, None]) @ basis.swapaxes(1, 2)
+        # law of total covariance: the means differ between priors
+        scaled = np.moveaxis(means * np.sqrt(weights)[:, None, None], 0, 2)
+        scaled = scaled.reshape(*scores.shape, -1)
+        between = scaled @ scaled.swapaxes(1, 2) - scores[:, :, None] * scores[:, None]
+        self.covariance = within + between
+        return scores
+
+
+def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
+    """Interpolate linearly between the centres of runs of equal scores, and extrapolate.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n_bins,)
+        Scores of neighbouring bins; bins of one run have equal scores.
+    ranks : ndarray of float64, shape (n_bins,)
+        Increasing positions of the bins.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_bins,)
+        The interpolated scores; the same scores if there is only one run.
+
+    Examples
+    --------
+    >>> steps, ranks = np.array([1.0, 1.0, 2.0, 2.0]), np.array([0.0, 1.0, 2.0, 3.0])
+    >>> piecewise_linear_guess(steps, ranks).tolist()
+    [0.75, 1.25, 1.75, 2.25]
+    """
+    starts = np.flatnonzero(np.append(True, np.diff(scores) != 0))
+    if len(starts) < 2:
+        return scores
+    lengths = np.diff(np.append(starts, len(scores)))
+    centres, levels = np.add.reduceat(ranks, starts) / lengths, scores[starts]
+    right = np.clip(np.searchsorted(centres, ranks), 1, len(starts) - 1)
+    slopes = np.diff(levels) / np.diff(centres)
+    guess: Floats = levels[right] + slopes[right - 1] * (ranks - centres[right])
+    return guess
+
+
+def smoothing_prior(ranks: Floats) -> Floats:
+    """Return the prior covariance of a numeric column's scores, for prior variance 1.
+
+    It is a sum of a linear trend, a Gaussian kernel, an exponential kernel and white noise. The
+    last bin, for missing values, is independent of the others.
+
+    Parameters
+    ----------
+    ranks : ndarray of float64, shape (n_bins - 1,)
+        Positions of the bins in the public population, from 0 to 1.
+    """
+    distance = np.abs(ranks[:, None] - ranks)
+    trend = 6 * np.outer(ranks - 0.5, ranks - 0.5)
+    smooth = trend + 0.5 * np.exp(-((distance / 0.25) ** 2) / 2) + 0.1 * np.eye(len(ranks))
+    rough = 0.5 * np.exp(-distance / 0.06) + 0.5 * np.eye(len(ranks))
+    kernel = np.eye(len(ranks) + 1)
+    kernel[:-1, :-1] = smooth + ROUGHNESS * rough
+    return kernel

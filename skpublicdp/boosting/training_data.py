@@ -1,0 +1,151 @@
+"""Training data: the inputs of `fit`, validated, encoded, and split into private and public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.boosting.binned import BinnedData, FineBinnedRows, encode_rows
+from skpublicdp.boosting.binner import Binner, make_binner
+from skpublicdp.boosting.budget_split import N_BINS
+from skpublicdp.boosting.public_labels import PublicLabels
+from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.labels import LabelReader, TargetReader, Targets
+from skpublicdp.data.schema import Rows, Schema
+from skpublicdp.typing import Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class TrainingData:
+    """Private and public rows of one fit.
+
+    Attributes
+    ----------
+    schema : Schema
+        The columns, from public rows.
+    rows : FineBinnedRows
+        Training rows with their targets: the private rows, and labelled public rows if these are
+        trained on like private ones.
+    X_public
+        Encoded public rows, completed where they do not determine a column; or a reference grid
+        if there are no public rows.
+    n_private, n_public : int
+        Number of private rows, and of public rows that were given.
+    classes : ndarray or None
+        Sorted labels. ``None`` for a regression, whose targets are multiples of 1 / TARGET_LEVELS
+        from 0 to 1.
+    outcome_bounds : tuple of float, or None
+        Outcomes that the targets 0 and 1 stand for.
+    assumptions : tuple of str
+        Assumptions about the columns, for the receipt.
+    public_labels : PublicLabels, optional
+        Labels or targets of public rows.
+    """
+
+    schema: Schema
+    rows: FineBinnedRows
+    X_public: Rows
+    n_private: int
+    n_public: int
+    classes: NDArray[Any] | None
+    outcome_bounds: tuple[float, float] | None = None
+    assumptions: tuple[str, ...] = ()
+    public_labels: PublicLabels | None = None
+
+    @cached_property
+    def public(self) -> FineBinnedRows:
+        """The public rows in fine bins, without targets."""
+        m = len(self.X_public)
+        chunks = [(self.X_public, np.zeros(m))]
+        return FineBinnedRows.from_encoded(self.rows.fine_binner, chunks, m, np.uint8)
+
+    def bin(self, max_bins: int, weights: Floats | None = None) -> BinnedData:
+        """Choose bins by the public rows, which may be weighted, and return all rows in them."""
+        return self.with_bins(make_binner(self.schema, self.X_public, max_bins, weights))
+
+    def with_bins(self, binner: Binner) -> BinnedData:
+        """Return all rows in the given bins, with cuts moved to the nearest fine cuts."""
+        return BinnedData.from_fine_bins(binner, self.rows, self.public)
+
+
+def read_training_data(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    kind: TargetReader | None = None,
+    *,
+    X_public: Any = None,
+    y_public: Any = None,
+    is_public: Any = None,
+    groups: Any = None,
+    together: bool = False,
+) -> TrainingData:
+    """Validate the inputs of `fit`, split private from public rows, and encode columns and target.
+
+    Parameters
+    ----------
+    estimator : SemiPrivateBoosting
+        Has the parameters.
+    X, y, X_public, y_public, is_public, groups
+        As in `fit`.
+    kind : Kind, optional
+        Type of the target; labels by default.
+    together : bool
+        Whether public rows with one of two labels are training rows, like private ones.
+    """
+    kind = kind or LabelReader(estimator.classes, least=2)
+    dataset = read_fit_inputs(
+        estimator,
+        X,
+        y,
+        kind,
+        X_public=X_public,
+        y_public=y_public,
+        is_public=is_public,
+        groups=groups,
+        nullable=True,
+        stand_in=True,
+        least=N_BINS,
+    )
+    schema, targets = dataset.schema, dataset.targets
+    assert targets is not None
+    classes, encoded = targets.classes, dataset.X_public
+    fine_binner = make_binner(schema, encoded, None)
+    dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
+    encoders = [bins.codes for bins in fine_binner.columns]
+    chunks, n = dataset.codes(encoders, dtype, estimator.n_jobs), dataset.n_private
+    if together and classes is not None and len(classes) == 2:
+        labelled = encode_rows(fine_binner, dtype, dataset.X_labelled, targets.public)
+        chunks = chain(chunks, [labelled])
+        n += len(targets.public)
+    return TrainingData(
+        schema=schema,
+        rows=FineBinnedRows.from_codes(fine_binner, chunks, n, dtype, estimator.n_jobs),
+        X_public=encoded,
+        n_private=dataset.n_private,
+        n_public=dataset.n_public,
+        classes=classes,
+        outcome_bounds=targets.bounds,
+        assumptions=dataset.assumptions,
+        public_labels=_public_labels(targets, dataset.is_synthetic),
+    )
+
+
+def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLabels | None:
+    """Return the labels of public rows, one-hot for more than two classes.
+
+    Rows with an imputed value are left out: their label was not observed with that value.
+    """
+    rows = np.flatnonzero(targets.has_target)
+    is_observed = ~is_imputed[rows]
+    if not is_observed.any():
+        return None
+    y = targets.public[is_observed].astype(np.float64)[None]
+    if targets.classes is not None and len(targets.classes) > 2:
+        y = (y == np.arange(len(targets.classes))[:, None]).astype(np.float64)
+    return PublicLabels(rows[is_observed], y)

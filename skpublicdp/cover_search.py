@@ -1,0 +1,121 @@
+"""Adaptive search of a cover: repeated exponential mechanisms, each on a finer cover.
+
+The cover of a draw is built around the rule that the draw before it released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+from skpublicdp.accounting import Draw, Either, Event, Steps
+from skpublicdp.guarantees import Certificate, excess_error, n_rounds
+from skpublicdp.hypotheses import Cover, Hypothesis
+from skpublicdp.ledger import Ledger
+from skpublicdp.typing import Integers
+
+NAME = "exponential mechanism, exact draw"
+PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
+
+
+class DrawnRule(NamedTuple):
+    """Result of a cover search.
+
+    Attributes
+    ----------
+    hypothesis : Hypothesis
+        The rule drawn last.
+    cover : Cover
+        The cover that it was drawn from.
+    certificate : Certificate
+        Bound on the excess error of the last draw, on the scored rows.
+    """
+
+    hypothesis: Hypothesis
+    cover: Cover
+    certificate: Certificate
+
+
+def search_cover(
+    cover: Cover,
+    tabulate: Callable[[Cover], Integers],
+    ledger: Ledger,
+    *,
+    sensitivity: int,
+    scored: int,
+    beta: float,
+    name: str = NAME,
+    proof: str = PROOF,
+) -> DrawnRule:
+    """Draw a rule by the exponential mechanism, from finer and finer covers.
+
+    Parameters
+    ----------
+    cover : Cover
+        The first cover.
+    tabulate : callable
+        Returns the additive table of all rows for a cover.
+    ledger : Ledger
+        All of its ε is spent, by basic composition: each drawn rule is released, and the next
+        cover may depend on it.
+    sensitivity : int
+        Largest weight of a private row.
+    scored : int
+        Total weight of all rows.
+    beta : float
+        Probability with which the certificate may fail.
+    name, proof : str
+        Mechanism and proof, as in the receipt.
+
+    Returns
+    -------
+    DrawnRule
+        The last rule. Draw t gets t shares of ε: an early rule only needs to be near a good one.
+    """
+    group_sensitivity = sensitivity * ledger.rows_per_person
+    n_draws = cover.rounds
+    if n_draws == "auto":
+        n_draws = n_rounds(
+            cover.scouts.size, max(scored // group_sensitivity, 1), float(ledger.epsilon)
+        )
+    n_draws = int(n_draws)
+    share_unit = ledger.epsilon / (n_draws * (n_draws + 1) // 2)
+    ledger.plan(_plan(ledger.epsilon, share_unit, 1, n_draws))
+    remaining = ledger.epsilon
+    for draw in range(1, n_draws):
+        scouts = cover.scouts
+        event = Draw(share_unit * draw)
+        remaining -= event.epsilon
+        family = scouts.family(tabulate(scouts))
+        path = ledger.draw(family, event, sensitivity, name=name, proof=proof)
+        hypothesis = scouts.hypothesis(path)
+        finer_cover = cover.refined(hypothesis, draw)
+        if finer_cover is cover:  # no finer cover: one last draw spends the remaining ε
+            break
+        cover = finer_cover
+    family = cover.family(tabulate(cover))
+    path = ledger.draw(family, Draw(remaining), sensitivity, name=name, proof=proof)
+    certificate = Certificate(
+        excess_error=excess_error(
+            family.effective_size, scored, float(remaining), beta, group_sensitivity
+        ),
+        probability=1 - beta,
+        effective_size=family.effective_size,
+    )
+    return DrawnRule(cover.hypothesis(path), cover, certificate)
+
+
+def _plan(remaining: Fraction, share_unit: Fraction, draw: int, n_draws: int) -> Event:
+    """Return the event of draws `draw` to `n_draws`; released rules decide whether more follow."""
+    if draw == n_draws:
+        return Draw(remaining)
+    share = share_unit * draw
+    further_draws = _plan(remaining - share, share_unit, draw + 1, n_draws)
+    last_draw = Draw(remaining - share)
+    return Steps(
+        (
+            Draw(share),
+            last_draw if further_draws == last_draw else Either((last_draw, further_draws)),
+        )
+    )

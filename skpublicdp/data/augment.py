@@ -1,0 +1,162 @@
+"""Public rows that say too little of a column, filled up from bounds and declared categories."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.data.reference import evenly, reference_sample
+from skpublicdp.data.schema import Column, Rows, Schema
+from skpublicdp.data.tables import Table
+from skpublicdp.data.validation import pipeline_advice
+from skpublicdp.exceptions import NoPublicDataWarning, warn
+
+Mask = NDArray[np.bool_]
+
+SIZE = 300
+"""As many rows as a description has by default."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AugmentedSample:
+    """Public rows, of which some may be made up.
+
+    Attributes
+    ----------
+    rows : ndarray of float64, shape (m, n_features)
+        Encoded rows: the given ones in their order, then others.
+    made_up : ndarray of bool, shape (m,)
+        Which rows hold a value that no public row gave.
+    """
+
+    rows: Rows
+    is_synthetic: Mask
+
+
+def not_augmented(rows: Rows) -> AugmentedSample:
+    """Return rows as they are."""
+    return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
+
+
+def augment_public(
+    schema: Schema,
+    X_public: Rows,
+    tables: Sequence[Table],
+    bounded: Collection[int],
+    labelled: Mask,
+    least: int,
+) -> AugmentedSample:
+    """Spread public rows over bounds and declared categories where they say too little.
+
+    If there are too few, others are added. If they show fewer than two values of a column, half of
+    them get values that are spread evenly. Where nothing else is known of a column, a warning says
+    so.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    X_public : ndarray of float64, shape (m, n_features)
+        Encoded public rows, at least one.
+    tables : sequence of Table
+        Looked at for the types of the columns only: what these declare is known.
+    bounded : collection of int
+        Positions of the columns whose bounds are known.
+    labelled : ndarray of bool, shape (m,)
+        Which rows have a label; these change last.
+    least : int
+        Fewer rows are too few.
+
+    Returns
+    -------
+    Filled
+        The rows.
+
+    Raises
+    ------
+    ValueError
+        If no public value of a column lies within its bounds.
+    """
+    for column in (schema.columns[at] for at in bounded):
+        shown = column.values
+        if column.categorical or not len(shown):
+            continue
+        if not ((column.low <= shown) & (shown <= column.high)).any():
+            raise ValueError(
+                f"Some public value of column {column.name} must lie within its bounds, and none "
+                f"does: give both in one unit{pipeline_advice()}"
+            )
+    columns = enumerate(schema.columns)
+    known = np.array([_is_known(column, at, tables, bounded) for at, column in columns])
+    m = len(X_public)
+    if m < least:
+        unknown = _names(schema, ~known)
+        if unknown:
+            warn(
+                f"Only {m} public row{'s were' if m > 1 else ' was'} given, where {least} would "
+                f"show what values there are in {_listed(unknown)}",
+                NoPublicDataWarning,
+            )
+        if not known.any():
+            return not_augmented(X_public)
+        others = _spread(schema, X_public[np.arange(SIZE) % m], known)
+        return AugmentedSample(np.concatenate([X_public, others]), np.arange(m + SIZE) >= m)
+    values = zip(schema.columns, X_public.T, strict=True)
+    silent = np.array([_n_values(column, line) < 2 for column, line in values])
+    unknown = _names(schema, silent & ~known)
+    if unknown:
+        warn(f"Public rows show fewer than two values of {_listed(unknown)}", NoPublicDataWarning)
+    made_up = np.zeros(m, dtype=bool)
+    if not (silent & known).any():
+        return not_augmented(X_public)
+    # in no order that rows may have come in, and the same ones for all columns
+    order = np.random.default_rng(0).permutation(m)
+    order = order[np.argsort(labelled[order], kind="stable")]
+    made_up[order[: m // 2]] = True
+    rows = X_public.copy()
+    rows[made_up] = _spread(schema, X_public[made_up], silent & known)
+    return AugmentedSample(rows, made_up)
+
+
+def _is_known(
+    column: Column, position: int, tables: Sequence[Table], bounded: Collection[int]
+) -> bool:
+    """Tell whether anything but public rows says what values there may be."""
+    if not column.categorical:
+        return position in bounded
+    declared = any(table.types[position].categories for table in tables)
+    return declared or column.values.tolist() == [False, True]
+
+
+def _n_values(column: Column, line: Rows) -> int:
+    """Return how many values rows show, missing ones and infinities aside."""
+    shown = line < len(column.values) if column.categorical else np.isfinite(line)
+    return len(np.unique(line[shown]))
+
+
+def _spread(schema: Schema, rows: Rows, which: Mask) -> Rows:
+    """Return rows with other values in some columns."""
+    places = reference_sample(rows.shape[1], (0, 1), len(rows))
+    spread = rows.copy()
+    for position in np.flatnonzero(which):
+        spread[:, position] = evenly(schema.columns[position], places[:, position])
+    return spread
+
+
+def _names(schema: Schema, which: Mask) -> list[str]:
+    """Return the names of some columns."""
+    return [name for name, chosen in zip(schema.names, which, strict=True) if chosen]
+
+
+def _listed(names: list[str]) -> str:
+    """List columns of which too little is known, and say what that does and what helps."""
+    more = f" and {len(names) - 5} others" if len(names) > 5 else ""
+    return (
+        f"{', '.join(names[:5])}{more}, so private rows that differ there may be taken for alike; "
+        f"pass bounds={{{names[0]!r}: (low, high)}} for numbers, declare the categories of others "
+        "in the type of the column, pass rows in which they vary, such as "
+        "skpublicdp.data.describe_columns writes, or drop what never does."
+    )

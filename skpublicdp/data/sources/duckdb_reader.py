@@ -1,0 +1,81 @@
+"""DuckDB relations, and through SQL whatever DuckDB reads: CSV, Postgres, SQLite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from skpublicdp.data.sources import optional_imports
+from skpublicdp.data.sources.reader import CHUNK_ROWS, RowReader, check_distinct_names
+
+KEEP_ORDER = {
+    *("PROJECTION", "FILTER", "LIMIT", "STREAMING_LIMIT", "UNION", "STREAMING_WINDOW"),
+    *("SEQ_SCAN", "TABLE_SCAN", "COLUMN_DATA_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "RANGE"),
+    *("PARQUET_SCAN", "READ_PARQUET", "CSV_SCAN", "READ_CSV", "READ_CSV_AUTO"),
+    *("PANDAS_SCAN", "ARROW_SCAN", "PYTHON_ARROW_SCAN"),
+}
+"""Steps of a query of which DuckDB promises that they keep the order of rows.
+
+https://duckdb.org/docs/stable/sql/dialect/order_preservation; a step that is not listed does not.
+"""
+
+
+class DuckDBReader(RowReader):
+    """A relation: its query runs once for each pass and is streamed."""
+
+    kind = "the DuckDB relation"
+    remedy = "run its query by itself to see that it works"
+
+    def __init__(self, relation: Any) -> None:
+        self._relation = relation
+        self.names = tuple(relation.columns)
+        self.n_columns = len(self.names)
+        check_distinct_names(self.names, self.kind)
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether every step of the query keeps the order of rows."""
+        return bool(self.reading(self._keeps_order))
+
+    def _keeps_order(self) -> bool:
+        setting = "select current_setting('preserve_insertion_order')"
+        if not self._relation.query("rows_", setting).fetchall()[0][0]:
+            return False
+        plan = self._relation.query("rows_", "explain (format json) from rows_")
+        if plan is None:  # DuckDB 1 shows no plan here
+            return False
+        return {*_steps(json.loads(plan.fetchall()[-1][1]))} <= KEEP_ORDER
+
+    def _count(self) -> int:
+        return int(self._relation.aggregate("count(*)").fetchall()[0][0])
+
+    def _empty(self) -> Any:
+        return self._relation.limit(0).to_arrow_table()
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        assert self.names is not None
+        pa = optional_imports.pyarrow()
+        quoted = ('"' + self.names[c].replace('"', '""') + '"' for c in columns)
+        # a relation without columns has no rows
+        relation = self._relation.project(", ".join(quoted)) if columns else self._relation
+        with relation.to_arrow_reader(CHUNK_ROWS) as reader:  # left open it blocks the connection
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+
+
+def query(sql: str, connection: Any) -> DuckDBReader:
+    """Return the rows of a query."""
+    relation = DuckDBReader.reading(connection.sql, sql)
+    if relation is None:
+        raise ValueError(
+            "The SQL must be a query that returns rows, such as 'select * from people'."
+        )
+    return DuckDBReader(relation)
+
+
+def _steps(plan: Any) -> Iterator[str]:
+    for step in plan:
+        yield step["name"].strip()
+        yield from _steps(step.get("children", ()))

@@ -1,0 +1,38 @@
+"""Packages that are imported only where somebody's rows need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def explain_missing(package: str, extra: str) -> Iterator[None]:
+    """Say what to install if an import fails."""
+    try:
+        yield
+    except ImportError:
+        missing = True
+    else:
+        missing = False
+    if missing:
+        raise ImportError(
+            f"{package} must be installed to read these rows; run "
+            f"`pip install 'skpublicdp[{extra}]'`."
+        )
+
+
+def pyarrow() -> Any:
+    """Import pyarrow with its datasets."""
+    with explain_missing("pyarrow", "arrow"):
+        import pyarrow
+        import pyarrow.dataset
+    return pyarrow
+
+
+def dask() -> Any:
+    """Import Dask."""
+    with explain_missing("dask", "dask"):
+        import dask
+    return dask

@@ -1,0 +1,47 @@
+"""Lazy frames of polars."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from functools import cached_property
+from typing import Any
+
+from skpublicdp.data.sources.reader import CHUNK_ROWS, RowReader
+
+KEEP_ORDER = (
+    *("Parquet SCAN", "Csv SCAN", "NDJson SCAN", "Ipc SCAN", "DF "),
+    *("PROJECT", "ESTIMATED ROWS:", "SELECT ", "FILTER ", "FROM", "WITH_COLUMNS:", "["),
+    *("SLICE[", "ROW_INDEX:"),
+)
+"""How lines of a plan begin, all of whose steps keep the order of rows: scans, filters, columns."""
+
+
+class PolarsReader(RowReader):
+    """A `polars.LazyFrame`: its query runs once for each pass and is streamed."""
+
+    kind = "the lazy frame"
+    remedy = "collect it by itself to see that its query works"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.names = tuple(self.reading(frame.collect_schema).names())
+        self.n_columns = len(self.names)
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether every step of the query keeps the order of rows; joins and groups need not."""
+        plan = self.reading(self._frame.explain, optimized=False)
+        return all(line.strip().startswith(KEEP_ORDER) for line in plan.splitlines())
+
+    def _count(self) -> int:
+        import polars as pl
+
+        return int(self._frame.select(pl.len()).collect(engine="streaming").item())
+
+    def _empty(self) -> Any:
+        return self._frame.head(0).collect()
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        assert self.names is not None
+        frame = self._frame.select([self.names[c] for c in columns]) if columns else self._frame
+        yield from frame.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True)

@@ -1,0 +1,391 @@
+"""Private metrics of arrays of labels and predictions, each with its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from skpublicdp._internal.parameters import PROBABILITY
+from skpublicdp.accounting import PrivacyReceipt
+from skpublicdp.budget import PrivacyBudget
+from skpublicdp.ledger import Ledger
+from skpublicdp.metrics.estimates import (
+    balanced_accuracy_kernel,
+    confusion_shares,
+    recalls,
+    roc_auc_kernel,
+)
+from skpublicdp.metrics.label_codes import (
+    check_lengths,
+    contingency_table,
+    label_codes,
+    labels_agree,
+    public_labels,
+    score_column,
+    unknown_as_error,
+)
+from skpublicdp.metrics.noisy_counts import (
+    COUNT_SENSITIVITY,
+    TABLE_SENSITIVITY,
+    check_noise_scale,
+    release_contingency_table,
+    release_n_correct,
+)
+from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, make_score_bins
+from skpublicdp.metrics.score_intervals import share_interval
+from skpublicdp.metrics.score_release import RESPONSE_METHODS, check_score_parameters
+from skpublicdp.query_release.spending import all_noise
+
+ARRAY_ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateValue:
+    """A released metric with its confidence interval. `float` returns the value.
+
+    Attributes
+    ----------
+    value : float or ndarray
+        Estimate.
+    interval : tuple of float or ndarray of shape (..., 2)
+        Ends of intervals that hold simultaneously for the population with probability `level`,
+        over the sampling of the rows and the noise.
+    level : float
+        Confidence level.
+    privacy_ : PrivacyReceipt
+        Receipt of the release.
+    """
+
+    value: Any
+    interval: Any
+    level: float
+    privacy_: PrivacyReceipt = field(repr=False)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+def _open_ledger(
+    caller: str,
+    epsilon: Any,
+    delta: Any,
+    level: Any,
+    random_state: Any,
+    budget: PrivacyBudget | None,
+    others: dict[str, Any] | None = None,
+    **given: Any,
+) -> Ledger:
+    """Check the parameters and open the ledger of one release."""
+    check_score_parameters(
+        caller,
+        {"level": PROBABILITY} | (others or {}),
+        epsilon=epsilon,
+        delta=delta,
+        level=level,
+        random_state=random_state,
+        budget=budget,
+        **given,
+    )
+    return Ledger(epsilon, delta, random_state, budget, who=caller)
+
+
+def private_accuracy_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    epsilon: Any = 1.0,
+    delta: Any = 0.0,
+    level: float = 0.95,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> PrivateValue:
+    """Release the accuracy, the fraction of correct predictions.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n,)
+        True and predicted labels, both private. Labels that cannot be compared count as an error.
+    epsilon, delta : float, default=1.0 and 0.0
+        Privacy parameters. ``delta=0`` uses discrete Laplace noise, which is smaller here.
+    level : float, default=0.95
+        Confidence level of the interval.
+    random_state : int, Generator, RandomState or None, default=None
+        None uses the secure randomness that the guarantee needs.
+    budget : PrivacyBudget, default=None
+        Budget to charge, before noise is drawn.
+
+    Returns
+    -------
+    PrivateValue
+        Value, interval and receipt.
+
+    Raises
+    ------
+    PrivacyBudgetError
+        If the budget cannot pay.
+    ValueError
+        If lengths differ.
+
+    See Also
+    --------
+    private_scores : All scores of a model for one price.
+
+    Examples
+    --------
+    >>> from skpublicdp.metrics import private_accuracy_score
+    >>> y_true, y_pred = [0, 1] * 500, [0, 1, 1, 1] * 250
+    >>> accuracy = private_accuracy_score(y_true, y_pred, epsilon=1.0, random_state=0)
+    >>> low, high = accuracy.interval
+    >>> low < 0.75 < high and high - low < 0.06
+    True
+    """
+    ledger = _open_ledger("private_accuracy_score", epsilon, delta, level, random_state, budget)
+    return release_accuracy(ledger, y_true, y_pred, level)
+
+
+def private_confusion_matrix(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Any,
+    epsilon: Any = 1.0,
+    delta: Any = 0.0,
+    level: float = 0.95,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> PrivateValue:
+    """Release the confusion matrix.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n,)
+        True and predicted labels, both private.
+    labels : array-like of at least two labels
+        All labels, which are public. A private label outside of them counts as an error: it is
+        replaced by the label that follows the other label of its row.
+    epsilon, delta, level, random_state, budget
+        As in `private_accuracy_score`.
+
+    Returns
+    -------
+    PrivateValue
+        The value has shape (n_labels, n_labels) and adds up to n. The interval has shape
+        (n_labels, n_labels, 2) and holds for the expected counts among n rows of the population.
+
+    Raises
+    ------
+    PrivacyBudgetError
+        If the budget cannot pay.
+    ValueError
+        If lengths differ.
+
+    See Also
+    --------
+    private_scores : All scores of a model for one price.
+
+    Examples
+    --------
+    >>> from skpublicdp.metrics import private_confusion_matrix
+    >>> y_true, y_pred = [0, 1] * 500, [0, 1, 1, 1] * 250
+    >>> matrix = private_confusion_matrix(y_true, y_pred, labels=[0, 1], random_state=0)
+    >>> matrix.value.round(-1)
+    array([[250., 250.],
+           [  0., 500.]])
+    """
+    ledger = _open_ledger("private_confusion_matrix", epsilon, delta, level, random_state, budget)
+    table = _noisy_confusion(y_true, y_pred, labels, ledger)
+    entries = confusion_shares(len(table.nonnegative), None)
+    ends = entries.interval(table, (1 - level) / table.nonnegative.size)
+    value = table.n * entries.value(table)
+    return PrivateValue(value, table.n * ends, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))
+
+
+def private_balanced_accuracy_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Any,
+    epsilon: Any = 1.0,
+    delta: Any = 0.0,
+    level: float = 0.95,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> PrivateValue:
+    """Release the balanced accuracy, the mean recall of the classes.
+
+    Parameters
+    ----------
+    y_true, y_pred, labels
+        As in `private_confusion_matrix`.
+    epsilon, delta, level, random_state, budget
+        As in `private_accuracy_score`.
+
+    Returns
+    -------
+    PrivateValue
+        Value, interval and receipt. A class without rows counts one half.
+
+    Raises
+    ------
+    PrivacyBudgetError
+        If the budget cannot pay.
+    ValueError
+        If lengths differ.
+
+    See Also
+    --------
+    private_scores : All scores of a model for one price.
+
+    Examples
+    --------
+    >>> from skpublicdp.metrics import private_balanced_accuracy_score
+    >>> y_true, y_pred = [0, 1] * 500, [0, 1, 1, 1] * 250
+    >>> score = private_balanced_accuracy_score(y_true, y_pred, labels=[0, 1], random_state=0)
+    >>> abs(float(score) - 0.75) < 0.05
+    True
+    """
+    ledger = _open_ledger(
+        "private_balanced_accuracy_score", epsilon, delta, level, random_state, budget
+    )
+    return release_balanced_accuracy(ledger, y_true, y_pred, labels, level)
+
+
+def private_roc_auc_score(
+    y_true: Any,
+    y_score: Any,
+    *,
+    pos_label: Any = 1,
+    response_method: str = "predict_proba",
+    epsilon: Any = 1.0,
+    delta: Any = 0.0,
+    level: float = 0.95,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> PrivateValue:
+    """Release the area under the ROC curve.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Private labels. Labels other than `pos_label` are negative.
+    y_score : array-like of shape (n,)
+        Private scores. They are cut into bins, and scores in one bin are ties.
+    pos_label : label, default=1
+        The positive class, which is public.
+    response_method : {"predict_proba", "decision_function"}, default="predict_proba"
+        Whether scores are probabilities, or any numbers around 0 in units of log-odds.
+    epsilon, delta, level, random_state, budget
+        As in `private_accuracy_score`.
+
+    Returns
+    -------
+    PrivateValue
+        Value, interval and receipt. The value is 0.5 if a class seems to be empty.
+
+    Raises
+    ------
+    PrivacyBudgetError
+        If the budget cannot pay.
+    ValueError
+        If lengths differ.
+
+    See Also
+    --------
+    private_scores : All scores of a model for one price.
+
+    Examples
+    --------
+    >>> from skpublicdp.metrics import private_roc_auc_score
+    >>> y_true, y_score = [0, 1] * 500, [0.1, 0.2, 0.6, 0.7] * 250
+    >>> auc = private_roc_auc_score(y_true, y_score, epsilon=1.0, random_state=0)
+    >>> auc.interval[0] < 0.75 < auc.interval[1]
+    True
+    """
+    ledger = _open_ledger(
+        "private_roc_auc_score",
+        epsilon,
+        delta,
+        level,
+        random_state,
+        budget,
+        {"response_method": [StrOptions(set(RESPONSE_METHODS))]},
+        response_method=response_method,
+    )
+    return release_auc(ledger, y_true, y_score, pos_label, response_method, level)
+
+
+def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -> PrivateValue:
+    """Release the accuracy with the whole budget of a ledger."""
+    n = check_lengths(y_true=y_true, y_pred=y_pred)
+    noise = all_noise(ledger)
+    check_noise_scale(noise, COUNT_SENSITIVITY)
+    ledger.read(n)
+    right = np.count_nonzero(labels_agree(y_true, y_pred))
+    count = release_n_correct(np.array([right], dtype=np.int64), n, noise, ledger)
+    return _private_value(count.clipped / n, share_interval(count, 1 - level), level, ledger)
+
+
+def release_balanced_accuracy(
+    ledger: Ledger, y_true: Any, y_pred: Any, labels: Any, level: float = 0.95
+) -> PrivateValue:
+    """Release the balanced accuracy with the whole budget of a ledger."""
+    table = _noisy_confusion(y_true, y_pred, labels, ledger)
+    n_labels = len(table.nonnegative)
+    if n_labels == 2:
+        statistic = balanced_accuracy_kernel(PREDICTED_LABEL_BINS)
+        value, ends = statistic.value(table), statistic.interval(table, 1 - level)
+    else:
+        shares = recalls(n_labels)
+        value = float(shares.value(table).mean())
+        ends = shares.interval(table, (1 - level) / n_labels).mean(0)
+    return _private_value(value, ends, level, ledger)
+
+
+def release_auc(
+    ledger: Ledger,
+    y_true: Any,
+    y_score: Any,
+    pos_label: Any,
+    response_method: str,
+    level: float = 0.95,
+) -> PrivateValue:
+    """Release the area under the ROC curve with the whole budget of a ledger."""
+    n = check_lengths(y_true=y_true, y_score=y_score)
+    noise = all_noise(ledger)
+    check_noise_scale(noise, TABLE_SENSITIVITY)
+    ledger.read(n)
+    score_bins = make_score_bins(
+        noise, n, response_method, 0.5 if response_method == RESPONSE_METHODS[0] else 0.0
+    )
+    positive = label_codes("y_true", y_true, public_labels("pos_label", [pos_label])) + 1
+    bins = score_bins.bin_of_score(score_column("y_score", y_score), None)
+    table = release_contingency_table(
+        contingency_table(positive, bins, (2, score_bins.n_bins)), n, noise, ledger
+    )
+    statistic = roc_auc_kernel(score_bins.n_bins)
+    return _private_value(
+        statistic.value(table), statistic.interval(table, 1 - level), level, ledger
+    )
+
+
+def _noisy_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> Any:
+    """Return the noisy confusion matrix as a `NoisyTable`."""
+    n = check_lengths(y_true=y_true, y_pred=y_pred)
+    classes = public_labels("labels", labels)
+    if len(classes) < 2:
+        raise ValueError("labels must hold at least two labels; got one.")
+    noise = all_noise(ledger)
+    check_noise_scale(noise, TABLE_SENSITIVITY)
+    ledger.read(n)
+    codes = label_codes("y_true", y_true, classes), label_codes("y_pred", y_pred, classes)
+    counts = contingency_table(*unknown_as_error(*codes, len(classes)), (len(classes),) * 2)
+    return release_contingency_table(counts, n, noise, ledger)
+
+
+def _private_value(value: float, ends: Any, level: float, ledger: Ledger) -> PrivateValue:
+    """Return a value whose interval is extended to contain it."""
+    interval = min(float(ends[0]), value), max(float(ends[1]), value)
+    return PrivateValue(value, interval, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))

@@ -1,0 +1,183 @@
+"""Encoding of labels and scores of private rows, each row independently of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp._internal.redaction import RefusedError, call_or_raise
+
+Codes = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+UNREADABLE = "{name} must be a one-dimensional container with one entry per row."
+ESTIMATOR_FAILED = (
+    "{method} of the estimator must give one {what} per row of X; it failed or gave something "
+    "else. Why is not shown, for it may quote private rows: try it on public rows like these."
+)
+
+
+def count_rows(name: str, X: Any, *, least: int = 1) -> int:
+    """Return the number of rows, which is public."""
+    try:
+        n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    except (IndexError, TypeError):
+        raise ValueError(f"{name} must be a container of rows; got a {type(X).__name__}.") from None
+    if n < least:
+        raise ValueError(f"{name} must hold at least one row; got none.")
+    return n
+
+
+def check_lengths(**columns: Any) -> int:
+    """Return the common number of rows of all containers, or raise ValueError."""
+    counts = {name: count_rows(name, column) for name, column in columns.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise ValueError(f"All must have one entry per row; got {listed}.")
+    return next(iter(counts.values()))
+
+
+def public_labels(name: str, classes: Any) -> list[Any]:
+    """Return public labels as distinct Python scalars, in the given order."""
+    given = np.asarray(classes, dtype=object)
+    labels = [_python_scalar(label) for label in given.ravel()]
+    if given.ndim != 1 or len(set(labels)) < len(labels) or not labels:
+        raise ValueError(f"{name} must list distinct labels, at least one; got {classes!r}.")
+    return labels
+
+
+def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
+    """Return the index of each label among the classes, or -1 for an unknown label."""
+    column = _column(name, labels)
+    kinds = {"U" if isinstance(label, str) else "n" for label in classes}
+    if column.dtype.kind in "biuf" and kinds == {"n"}:
+        numeric_classes = np.array(classes, dtype=np.float64)
+        order = np.argsort(numeric_classes)
+        nearest = np.minimum(
+            np.searchsorted(numeric_classes[order], column), len(numeric_classes) - 1
+        )
+        codes: Codes = np.where(numeric_classes[order][nearest] == column, order[nearest], -1)
+        return codes
+    if column.dtype.kind in "biufU" and kinds != {"U" if column.dtype.kind == "U" else "n"}:
+        raise ValueError(f"{name} and the classes must be of one kind, all text or all numbers.")
+    return _codes_of_objects(column, {label: code for code, label in enumerate(classes)})
+
+
+def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
+    """Replace unknown true labels by a wrong class, so that they count as errors.
+
+    The wrong class is the next one after the prediction. An unknown prediction becomes the class
+    after the true label.
+    """
+    predicted = np.where(predicted < 0, (codes + 1) % n_labels, predicted)
+    return np.where(codes < 0, (predicted + 1) % n_labels, codes), predicted
+
+
+def contingency_table(codes: Codes, bins: Codes, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the number of rows by label and bin."""
+    flat = np.bincount(codes * shape[1] + bins, minlength=shape[0] * shape[1])
+    return flat.reshape(shape).astype(np.int64)
+
+
+def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
+    """Indicate for each row whether two labels are equal. Incomparable labels are unequal."""
+    true, predicted = _column("y_true", y_true), _column("y_pred", y_pred)
+    kinds = {column.dtype.kind for column in (true, predicted)}
+    if "O" not in kinds and ("U" in kinds) and len(kinds) > 1:
+        raise ValueError("y_true and y_pred must be of one kind, all text or all numbers.")
+    if kinds <= set("biuf"):
+        return np.asarray(true == predicted)
+    pairs = zip(true.tolist(), predicted.tolist(), strict=True)
+    return np.fromiter(call_or_raise(_equal, pairs, error=_unreadable("y_true")), bool, len(true))
+
+
+def score_column(name: str, scores: Any) -> Floats:
+    """Return scores as floats."""
+    return np.asarray(call_or_raise(_floats, scores, error=_unreadable(name)))
+
+
+def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
+    """Return the result of an estimator's method on private rows, without warnings or errors.
+
+    Any error is replaced by one that quotes no row.
+    """
+    content = "score for each class" if width else "value"
+    error = RefusedError(ESTIMATOR_FAILED.format(method=method, what=content))
+    # numpy would convert a list of numbers and texts to text
+    as_array: Any = _as_column if method == "predict" else np.asarray
+    result = call_or_raise(lambda: as_array(getattr(estimator, method)(X)), error=error)
+    if result.shape != ((n,) if width is None else (n, width)):
+        raise error
+    return result
+
+
+def _unreadable(name: str) -> ValueError:
+    return ValueError(UNREADABLE.format(name=name))
+
+
+def _column(name: str, labels: Any) -> NDArray[Any]:
+    """Return labels as an array of their declared dtype, or of objects."""
+    column: NDArray[Any] = call_or_raise(_as_column, labels, error=_unreadable(name))
+    return column
+
+
+def _as_column(labels: Any) -> NDArray[Any]:
+    """Return one-dimensional labels of a declared dtype, or of objects; may raise anything."""
+    typed = isinstance(getattr(labels, "dtype", None), np.dtype)
+    if typed and not isinstance(labels, np.ma.MaskedArray):
+        column = np.asarray(labels)
+        if column.dtype.kind not in "biufU":
+            column = column.astype(object)
+    else:
+        # the dtype that numpy infers for a list would depend on all rows
+        to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
+        values = list(labels) if to_list is None else to_list()
+        column = np.empty(len(values), dtype=object)
+        for row, value in enumerate(values):
+            column[row] = value
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError
+    return column
+
+
+def _python_scalar(label: Any) -> Any:
+    """Return text, a boolean or a number as a builtin type, whose hash and == cannot raise."""
+    if isinstance(label, str):
+        return str.__str__(label)
+    if isinstance(label, bool | np.bool_):
+        return bool(label)
+    if isinstance(label, int | np.integer):
+        return int(label)
+    if isinstance(label, float | np.floating):
+        return float(label)
+    raise TypeError("Labels must be text, booleans or numbers.")
+
+
+def _comparable_scalar(label: Any) -> Any:
+    """Return a label as a builtin scalar, or a new object that equals no label."""
+    try:
+        return _python_scalar(label)
+    except Exception:
+        return object()
+
+
+def _codes_of_objects(column: NDArray[Any], codes: dict[Any, int]) -> Codes:
+    def encode() -> list[int]:
+        return [codes.get(_comparable_scalar(label), -1) for label in column.tolist()]
+
+    return np.array(call_or_raise(encode, error=_unreadable("y")), dtype=np.intp)
+
+
+def _equal(pairs: Any) -> list[bool]:
+    return [_comparable_scalar(true) == _comparable_scalar(predicted) for true, predicted in pairs]
+
+
+def _floats(scores: Any) -> Floats:
+    column = np.ma.filled(np.ma.asarray(scores, dtype=np.float64), np.nan)
+    if column.ndim != 1:
+        raise ValueError
+    return column

@@ -1,0 +1,240 @@
+"""Release of noisy counts of rows by label and bin, with the covariance of their noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.accounting import Gaussian, Measurement, Pure, Sensitivity
+from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+PROOF = "docs/proofs/scores.md"
+COUNT_SENSITIVITY, TABLE_SENSITIVITY = Sensitivity(1, 1), Sensitivity(2, 2)
+"""A replaced row changes a count by 1. In a table it leaves one cell and enters another."""
+
+TARGET_NOISE_RATIO = 0.3
+"""Noise level of the number of correct predictions that is low enough, in units of √n."""
+
+MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
+"""Bounds on the share of the budget for the number of correct predictions."""
+
+LAPLACE_KURTOSIS = 3.0
+"""Excess kurtosis of the Laplace distribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCount:
+    """Noisy number of correct predictions.
+
+    Attributes
+    ----------
+    value : int
+        Exact count plus exact noise.
+    n : int
+        Number of rows.
+    noise : Measurement
+        Measurement with the same noise, which holds its scale.
+    laplace : bool
+        Whether the noise is Laplace noise.
+    design_effect : float
+        Design effect of cluster sampling, Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. It multiplies the
+        sampling variance.
+    """
+
+    value: int
+    n: int
+    noise: Measurement
+    laplace: bool
+    design_effect: float = 1.0
+
+    @property
+    def clipped(self) -> float:
+        """The noisy number, clipped to [0, n]."""
+        return float(min(max(self.value, 0), self.n))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """Unbiased counts by label and bin, which are consistent with the released totals.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_labels, n_bins)
+        Noisy counts, which may be negative.
+    nonnegative : ndarray of shape (n_labels, n_bins)
+        The nearest table without negative counts.
+    n : int
+        Number of rows.
+    variance : float
+        Variance of the noise of each cell, before totals were adjusted.
+    total_variance : float
+        Variance of the noise of the number of correct predictions.
+    groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
+        Groups of cells whose total was adjusted: all cells, or correct and incorrect ones.
+    laplace : bool
+        Whether the noise is Laplace noise.
+    design_effect : float
+        As in `NoisyCount`.
+    """
+
+    counts: Floats
+    nonnegative: Floats
+    n: int
+    variance: float
+    total_variance: float
+    groups: tuple[Mask, ...]
+    laplace: bool
+    design_effect: float = 1.0
+
+    def covariance(self, u: Floats, v: Floats) -> Floats:
+        """Return the noise covariance of the weighted sums u · counts and v · counts."""
+        products = (self._cell_weights(u) * self._cell_weights(v)).sum(-1)
+        return np.asarray(
+            self.variance * products
+            + self.total_variance * self._total_weight(u) * self._total_weight(v)
+        )
+
+    def fourth_cumulant(self, u: Floats) -> Floats:
+        """Return the fourth cumulant of the noise of the weighted sum u · counts."""
+        if not self.laplace:
+            return np.zeros(u.shape[:-1])
+        inside = self.variance**2 * (self._cell_weights(u) ** 4).sum(-1)
+        return np.asarray(
+            LAPLACE_KURTOSIS * (inside + self.total_variance**2 * self._total_weight(u) ** 4)
+        )
+
+    def _cell_weights(self, u: Floats) -> Floats:
+        """Return the coefficient of each cell's noise in a weighted sum with adjusted totals."""
+        weights = np.array(u)
+        for group in self.groups:
+            weights[..., group] -= u[..., group].mean(-1, keepdims=True)
+        return weights
+
+    def _total_weight(self, u: Floats) -> Floats:
+        """Return the coefficient of the noise of the number of correct predictions."""
+        if len(self.groups) == 1:
+            return np.zeros(u.shape[:-1])
+        right, wrong = self.groups
+        return np.asarray(u[..., right].mean(-1) - u[..., wrong].mean(-1))
+
+
+def accuracy_share(noise: Noise, persons: float) -> Fraction:
+    """Return the share of the budget for the number of correct predictions.
+
+    It is the geometric mean of the maximal share and of the share that makes the noise
+    `TARGET_NOISE_RATIO` · √n. So the noise of both releases falls as the budget grows.
+
+    Examples
+    --------
+    >>> share_of_right(Pure(Fraction(1)), 10_000), share_of_right(Pure(Fraction(1, 5)), 1040)
+    (Fraction(3, 16), Fraction(49, 64))
+    """
+    target_noise = TARGET_NOISE_RATIO * math.sqrt(persons)
+    if isinstance(noise, Gaussian):
+        share = 1 / (float(noise.mu_squared) * target_noise**2)
+    else:
+        share = math.sqrt(2) / (float(noise.epsilon) * target_noise)
+    share = min(max(math.sqrt(share * MAX_ACCURACY_SHARE), MIN_ACCURACY_SHARE), MAX_ACCURACY_SHARE)
+    return Fraction(round(64 * share), 64)
+
+
+def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
+    """Return the noise of the number of correct predictions and the noise of the table."""
+    noise = all_noise(ledger)
+    # with r rows per person the noise grows with r and the sampling error with √n, as if there
+    # were n / r² rows
+    share = accuracy_share(noise, n / ledger.rows_per_person**2)
+    return scaled_noise(noise, share), scaled_noise(noise, 1 - share)
+
+
+def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
+    """Raise ValueError if the noise is too large to be sampled, before the budget is charged."""
+    if not drawable(noise, sensitivity):
+        raise ValueError("epsilon must be larger: its noise is too large to be drawn.")
+
+
+def release_n_correct(
+    exact: Integers, n: int, noise: Noise, ledger: Ledger, design_effect: float = 1.0
+) -> NoisyCount:
+    """Release the number of correct predictions among n rows; `exact` has shape (1,)."""
+    name = mechanism_name("the number of right predictions", noise)
+    noisy = ledger.add_noise(exact, COUNT_SENSITIVITY, noise, name=name, proof=PROOF)
+    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), design_effect)
+
+
+def release_contingency_table(
+    exact: Integers,
+    n: int,
+    noise: Noise,
+    ledger: Ledger,
+    is_right: Mask | None = None,
+    count: NoisyCount | None = None,
+) -> NoisyTable:
+    """Release the number of rows with each label in each bin.
+
+    Parameters
+    ----------
+    exact : ndarray of int64, shape (n_labels, n_bins)
+        Exact counts.
+    n : int
+        Number of rows.
+    noise : Gaussian or Pure
+        Event that pays for the noise.
+    ledger : Ledger
+        Ledger of the release.
+    right : ndarray of bool, the shape of the table, optional
+        Which cells are correct predictions. Their number was released before, as `count`.
+    count : NoisyCount, optional
+        The released number of correct predictions.
+    """
+    flat, shape = exact.ravel(), exact.shape
+    name = mechanism_name("counts of labels and cells of scores", noise)
+    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=PROOF)
+    values = noisy.values.astype(np.float64)
+    laplace = isinstance(noise, Pure)
+    groups: tuple[Mask, ...] = (np.ones(len(flat), dtype=bool),)
+    totals, floors, variance = [float(n)], [float(n)], 0.0
+    if is_right is not None and count is not None:
+        groups = (is_right.ravel(), ~is_right.ravel())
+        totals, variance = [float(count.value), float(n - count.value)], count.noise.variance
+        floors = [count.clipped, n - count.clipped]
+    counts, nonnegative = values.copy(), values.copy()
+    for group, total, floor in zip(groups, totals, floors, strict=True):
+        counts[group] += (total - values[group].sum()) / np.count_nonzero(group)
+        nonnegative[group] = nearest_nonnegative(counts[group], floor)
+    return NoisyTable(
+        counts=counts.reshape(shape),
+        nonnegative=nonnegative.reshape(shape),
+        n=n,
+        variance=noisy.variance,
+        total_variance=variance,
+        groups=groups,
+        laplace=laplace,
+        design_effect=1.0 if count is None else count.design_effect,
+    )
+
+
+def nearest_nonnegative(values: Floats, total: float) -> Floats:
+    """Return the Euclidean projection onto the nonnegative vectors with a given total.
+
+    Examples
+    --------
+    >>> nearest(np.array([3.0, -1.0, 2.0]), 3.0)
+    array([2., 0., 1.])
+    """
+    if total <= 0:
+        return np.zeros_like(values)
+    descending = np.sort(values)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
+    last_positive = np.flatnonzero(descending > excess)[-1]
+    projected: Floats = np.maximum(values - excess[last_positive], 0.0)
+    return projected

@@ -1,0 +1,213 @@
+"""Confidence intervals for test-row sampling and noise together (docs/proofs/scores.md)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from scipy.stats import binom, norm
+
+from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
+
+Floats = NDArray[np.float64]
+
+BINOMIAL_TAIL_SDS = 12
+"""Standard deviations of a binomial count beyond which its probability is neglected."""
+
+
+def agresti_coull_rows(failure: float) -> float:
+    """Return the pseudo-count z² / 4 of Agresti and Coull (1998), which is added at either end."""
+    return float(norm.isf(failure / 2) ** 2 / 4)
+
+
+def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
+    """Return a confidence interval for the accuracy in the population.
+
+    Parameters
+    ----------
+    count : NoisyCount
+        Noisy number of correct predictions on independent rows.
+    failure : float
+        Probability that the interval misses. Each side gets half of it. For accuracies so near to
+        0 or 1 that no count can be too small or too large, the other side gets all of it.
+
+    Returns
+    -------
+    tuple of float
+        Ends of the set of accuracies that an exact test at this level accepts.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from skpublicdp.accounting import Measurement
+    >>> count = NoisyCount(90, 100, Measurement(np.array([90]), Fraction(1), 1.8), True)
+    >>> [round(end, 2) for end in share_interval(count, 0.05)]
+    [0.82, 0.95]
+    """
+
+    def end(value: int, level: float) -> float:
+        """Return the accuracy at which P(noisy count <= value) = level. It rises with `value`."""
+
+        def excess(share: float) -> float:
+            return _noisy_binomial_cdf(value, share, count) - level
+
+        if excess(0.0) <= 0:
+            return 0.0
+        return 1.0 if excess(1.0) >= 0 else float(brentq(excess, 0.0, 1.0, xtol=1e-10))
+
+    value, half = int(count.clipped), failure / 2
+    # below `low_from` no count is too small, above `high_until` no count is too large
+    low_from, high_until = end(0, half), end(count.n - 1, 1 - half)
+    if low_from > high_until:
+        low_from = high_until = min(max(0.5, high_until), low_from)
+    low, high = end(value - 1, 1 - failure), end(value, failure)
+    if low > low_from:
+        low = max(end(value - 1, 1 - half), low_from)
+    if high < high_until:
+        high = min(end(value, half), high_until)
+    return low, high
+
+
+def _noisy_binomial_cdf(value: int, share: float, count: NoisyCount) -> float:
+    """Return P(noisy count <= value) at an accuracy. It falls as the accuracy grows."""
+    n_units = max(int(count.n / count.design_effect), 1)  # independent units
+    half_width = BINOMIAL_TAIL_SDS * math.sqrt(n_units * share * (1 - share)) + BINOMIAL_TAIL_SDS
+    n_correct = np.arange(
+        max(0, math.floor(n_units * share - half_width)),
+        min(n_units, math.ceil(n_units * share + half_width)) + 1,
+    )
+    noise = np.floor(value - n_correct * (count.n / n_units))
+    scale = float(count.noise.spread)
+    if count.laplace:
+        tail = np.exp(-np.maximum(noise + 1, -noise) / scale) / (1 + math.exp(-1 / scale))
+        noise_cdf = np.where(noise >= 0, 1 - tail, tail)
+    else:
+        noise_cdf = ndtr((noise + 0.5) / math.sqrt(scale))
+    return float(binom.pmf(n_correct, n_units, share) @ noise_cdf)
+
+
+def ratio_interval(
+    table: NoisyTable,
+    numerator_weights: Floats,
+    denominator_weights: Floats,
+    totals: tuple[Floats, Floats],
+    failure: float,
+    sampled_counts: Floats,
+    pseudo_rows: float = 0.0,
+) -> Floats:
+    """Return Fieller (1954) intervals for ratios of sums over a noisy table.
+
+    Parameters
+    ----------
+    table : NoisyTable
+        Noisy counts.
+    numerator_weights, denominator_weights : ndarray of shape (..., n_labels * n_bins)
+        Weight of a row in each cell.
+    totals : pair of ndarray of shape (...,)
+        Estimated numerators and denominators.
+    failure : float
+        Probability that each interval misses.
+    sampled_counts : ndarray of shape (n_labels * n_bins,)
+        Nonnegative counts, from which the sampling variance is estimated.
+    pseudo_rows : float, default=0
+        Pseudo-count: so many rows with weight 1 in the numerator and as many with weight 0.
+
+    Returns
+    -------
+    ndarray of shape (..., 2)
+        Within [0, 1]. All of [0, 1] if the denominator may be zero.
+    """
+    numerator, denominator = (
+        np.asarray(totals[0]) + pseudo_rows,
+        np.asarray(totals[1]) + 2 * pseudo_rows,
+    )
+
+    def covariance(u: Floats, v: Floats) -> Floats:
+        return np.asarray(table.covariance(u, v) + table.design_effect * ((u * v) @ sampled_counts))
+
+    a, b, c = (
+        covariance(numerator_weights, numerator_weights),
+        covariance(numerator_weights, denominator_weights),
+        covariance(denominator_weights, denominator_weights),
+    )
+    a, b, c = a + pseudo_rows, b + pseudo_rows, c + 2 * pseudo_rows
+    ratio = clipped_ratio(numerator, denominator)
+    fourth_cumulant = table.fourth_cumulant(
+        numerator_weights - ratio[..., None] * denominator_weights
+    )
+    return fieller(numerator, denominator, (a, b, c), fourth_cumulant, failure)
+
+
+def clipped_ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """Return the ratio, clipped to [0, 1], or 0.5 if the denominator is 0."""
+    ratio = np.divide(
+        numerator, denominator, out=np.full(numerator.shape, 0.5), where=denominator != 0
+    )
+    clipped: Floats = np.clip(ratio, 0, 1)
+    return clipped
+
+
+def fieller(
+    numerator: Floats,
+    denominator: Floats,
+    variances: tuple[Floats, Floats, Floats],
+    fourth_cumulant: Floats,
+    failure: float,
+    inverse_dof: Floats | float = 0.0,
+) -> Floats:
+    """Return the ends in [0, 1] of all θ with (A - θ B)² <= z² (a - 2bθ + cθ²) for a ratio A / B.
+
+    Parameters
+    ----------
+    numerator, denominator : ndarray of shape (...,)
+        Estimates.
+    variances : tuple of ndarray of shape (...,)
+        a, b and c: variance of the numerator, covariance, variance of the denominator.
+    fourth_cumulant : ndarray of shape (...,)
+        Fourth cumulant of the noise of numerator - θ denominator.
+    failure : float
+        Probability that each interval misses. z is its two-sided normal quantile.
+    inverse_dof : float or ndarray of shape (...,), default=0
+        Inverse degrees of freedom of the variance estimate (Satterthwaite 1946).
+
+    Returns
+    -------
+    ndarray of shape (..., 2)
+        All of [0, 1] if the denominator may be zero and no θ next to an end is excluded.
+    """
+    a, b, c = variances
+    z = float(norm.isf(failure / 2))
+    ratio = clipped_ratio(numerator, denominator)
+    variance = a - 2 * ratio * b + ratio**2 * c
+    # first Cornish-Fisher correction for the tails of Laplace noise
+    kurtosis = np.divide(
+        fourth_cumulant, variance**2, out=np.zeros(numerator.shape), where=variance > 0
+    )
+    # first term of Student's quantile, since the variance is estimated
+    z2 = (z + kurtosis * (z**3 - 3 * z) / 24 + inverse_dof * (z**3 + z) / 4) ** 2
+    quadratic, linear, constant = (
+        denominator**2 - z2 * c,
+        numerator * denominator - z2 * b,
+        numerator**2 - z2 * a,
+    )
+    discriminant = linear**2 - quadratic * constant
+    root = np.sqrt(np.maximum(discriminant, 0))
+    divisor = np.where(quadratic == 0, 1.0, quadratic)
+    root_low, root_high = (linear - root) / divisor, (linear + root) / divisor
+    # a parabola that opens downwards excludes the values between its zeros
+    excludes_between = (quadratic < 0) & (discriminant > 0)
+    low = np.where(
+        quadratic > 0,
+        root_low,
+        np.where(excludes_between & (root_high < 0) & (root_low < 1), root_low, 0.0),
+    )
+    high = np.where(
+        quadratic > 0,
+        root_high,
+        np.where(excludes_between & (root_low > 1) & (root_high > 0), root_high, 1.0),
+    )
+    ends: Floats = np.clip(np.stack([low, high], axis=-1), 0, 1)
+    return ends

@@ -1,0 +1,251 @@
+"""private_scores: all metrics of a fitted classifier from one noisy contingency table."""
+
+from __future__ import annotations
+
+from numbers import Integral, Rational, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+
+from skpublicdp._internal.parameters import DELTA, GROUP_PARAMETERS, SPENDING_PARAMETERS
+from skpublicdp.budget import PrivacyBudget
+from skpublicdp.ledger import Ledger
+from skpublicdp.metrics.counts import LabelCounter, read_scored_rows
+from skpublicdp.metrics.label_codes import public_labels
+from skpublicdp.metrics.noisy_counts import (
+    COUNT_SENSITIVITY,
+    TABLE_SENSITIVITY,
+    check_noise_scale,
+    release_contingency_table,
+    release_n_correct,
+    split_noise,
+)
+from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, ScoreBins, make_score_bins
+from skpublicdp.metrics.scores import PrivateScores
+from skpublicdp.model_selection.checks import unprotected_line
+
+RESPONSE_METHODS = ("predict_proba", "decision_function")
+
+SCORE_ASSUMPTIONS = (
+    "the estimator, its labels and the number of rows are public",
+    "what is predicted for a row depends on that row alone",
+)
+UNPROTECTED_STEPS = "these steps, which declare no protection, were fitted on public rows only"
+
+
+def private_scores(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: Any = 1.0,
+    delta: Any = 0.0,
+    pos_label: Any = None,
+    classes: Any = None,
+    response_method: str = "auto",
+    threshold: float | None = None,
+    groups: Any = None,
+    max_rows_per_group: int | None = None,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> PrivateScores:
+    """Release all metrics of a fitted classifier on private rows.
+
+    Rows are counted by label and score bin, and exact noise is added. The bins do not depend on
+    private rows. Accuracy, ROC curve, calibration and the other metrics are computed from the
+    noisy counts, so together they cost one ε.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Public classifier or pipeline, fitted to other rows, with or without privacy.
+    X : array-like, DataFrame or streamed rows
+        Private rows in any container that the estimator accepts. Streamed rows (`open_rows`, Dask)
+        are predicted batch by batch, with few batches in memory at once.
+    y : array-like of shape (n,), or a column of the same streamed rows
+        Their labels. A label that the estimator does not know counts as an error.
+    epsilon : float, default=1.0
+        ε > 0 of the release.
+    delta : float, default=0.0
+        δ in [0, 1). With 0 the noise is discrete Laplace, which is smaller at the same ε for the
+        few counts released here. A positive δ uses Gaussian noise, which costs less in a
+        `PrivacyBudget` with δ > 0.
+    pos_label : label, default=None
+        Positive class of two classes; by default the second.
+    classes : array-like, default=None
+        Public set of labels, if the estimator has no `classes_`.
+    response_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
+        Method that returns scores. "auto" takes the first that the estimator has; "predict" uses
+        no scores.
+    threshold : float, default=None
+        Score above which the estimator predicts the positive class. By default 0.5 for
+        probabilities and 0 for decision functions.
+    groups : array-like of shape (n,), or a column of the same streamed rows, default=None
+        Person of each row, for `max_rows_per_group`. It is public.
+    max_rows_per_group : int, default=None
+        Protects persons instead of rows: at most so many rows of each person are counted, and the
+        noise covers all of them. Intervals assume that all rows of a person are equal.
+    random_state : int, Generator, RandomState or None, default=None
+        None uses randomness of the operating system, which the guarantee needs. Other values are
+        for tests.
+    budget : PrivacyBudget, default=None
+        Budget to charge, before noise is drawn.
+
+    Returns
+    -------
+    PrivateScores
+        Metrics, intervals and receipt.
+
+    Raises
+    ------
+    PrivacyBudgetError
+        If the budget cannot pay.
+    ValueError
+        If lengths differ, or the estimator does not predict.
+
+    See Also
+    --------
+    make_private_scorer : A metric for searches and cross-validation.
+
+    Notes
+    -----
+    The number of rows is public. The number of rows of each class is not. The proof is
+    docs/proofs/scores.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skpublicdp.metrics import private_scores
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2))
+    >>> y = X[:, 0] + rng.normal(size=3000) > 0
+    >>> clf = LogisticRegression().fit(X[:1000], y[:1000])     # of public rows
+    >>> scores = private_scores(clf, X[1000:], y[1000:], epsilon=1.0, random_state=0)
+    >>> low, high = scores.interval("accuracy")
+    >>> low < 0.75 < high and high - low < 0.06
+    True
+    >>> scores.privacy_.epsilon
+    1.0
+    """
+    check_score_parameters(
+        "private_scores",
+        {
+            "response_method": [StrOptions({"auto", "predict", *RESPONSE_METHODS})],
+            "threshold": [Interval(Real, None, None, closed="neither"), None],
+            **GROUP_PARAMETERS,
+        },
+        epsilon=epsilon,
+        delta=delta,
+        random_state=random_state,
+        budget=budget,
+        response_method=response_method,
+        threshold=threshold,
+        max_rows_per_group=max_rows_per_group,
+    )
+    ledger = Ledger(
+        epsilon,
+        delta,
+        random_state,
+        budget,
+        who="private_scores",
+        rows_per_person=max_rows_per_group,
+    )
+    assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
+    rows = read_scored_rows(X, y, groups, max_rows_per_group)
+    labels = labels_of_estimator(estimator, classes)
+    response = _response_method(estimator, response_method, len(labels))
+    has_classes = getattr(estimator, "classes_", None) is not None
+    positive = _label_index(pos_label, labels)
+    positive_column = _label_index(
+        labels[positive], labels_of_estimator(estimator, None if has_classes else labels)
+    )
+    accuracy_noise, table_noise = split_noise(ledger, rows.n)
+    check_noise_scale(accuracy_noise, ledger.for_person(COUNT_SENSITIVITY))
+    check_noise_scale(table_noise, ledger.for_person(TABLE_SENSITIVITY))
+    ledger.read(rows.n)
+    score_bins, is_right = None, np.eye(len(labels), dtype=bool)
+    if len(labels) == 2:
+        score_bins = _make_bins(table_noise, rows.n / ledger.rows_per_person, response, threshold)
+        predicted_positive = np.arange(score_bins.n_bins) >= score_bins.first_positive
+        is_right = np.stack([~predicted_positive, predicted_positive])
+    counts = rows.count(
+        LabelCounter(estimator, labels, positive, positive_column, response, score_bins)
+    )
+    # no step after this one can fail
+    count, table = (
+        release_n_correct(counts[:1], rows.n, accuracy_noise, ledger, rows.design_effect),
+        None,
+    )
+    if len(labels) > 1:
+        table_counts = counts[1:].reshape(is_right.shape)
+        table = release_contingency_table(
+            table_counts, rows.n, table_noise, ledger, is_right, count
+        )
+    return PrivateScores(
+        classes=labels,
+        positive=positive,
+        score_bins=score_bins,
+        count=count,
+        table=table,
+        privacy=ledger.receipt(assumptions=assumptions),
+    )
+
+
+def check_score_parameters(caller: str, others: dict[str, Any], **given: Any) -> None:
+    """Check parameters by scikit-learn's constraints, with fractions as floats."""
+    values = {
+        name: float(value)
+        if isinstance(value, Rational) and not isinstance(value, Integral)
+        else value
+        for name, value in given.items()
+    }
+    constraints = SPENDING_PARAMETERS | {"delta": DELTA} | others
+    validate_parameter_constraints(constraints, values, caller_name=caller)
+
+
+def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
+    """Return the public labels: `classes`, or else the estimator's `classes_`."""
+    if classes is None:
+        classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        raise ValueError(
+            f"{type(estimator).__name__} must be a fitted classifier with classes_; fit it, or "
+            "give its labels as classes."
+        )
+    return public_labels("classes", classes)
+
+
+def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
+    """Return the method that returns scores, or "predict"."""
+    if n_labels != 2 or requested == "predict":
+        return "predict"
+    if requested == "auto":
+        return next((name for name in RESPONSE_METHODS if hasattr(estimator, name)), "predict")
+    if not hasattr(estimator, requested):
+        raise ValueError(
+            f"response_method must be a method of the estimator; {type(estimator).__name__} has "
+            f"no {requested}."
+        )
+    return requested
+
+
+def _label_index(pos_label: Any, labels: list[Any]) -> int:
+    """Return the index of the positive label, by default of the last."""
+    if pos_label is None:
+        return len(labels) - 1
+    if pos_label not in labels:
+        raise ValueError(f"pos_label must be one of the labels {labels}; got {pos_label!r}.")
+    return labels.index(pos_label)
+
+
+def _make_bins(noise: Any, n: float, response: str, threshold: float | None) -> ScoreBins:
+    """Return the score bins for a response method, with its default threshold."""
+    if response == "predict":
+        return PREDICTED_LABEL_BINS
+    if threshold is None:
+        threshold = 0.5 if response == "predict_proba" else 0.0
+    elif response == "predict_proba" and not 0 < threshold < 1:
+        raise ValueError(f"threshold must be between 0 and 1 for probabilities; got {threshold!r}.")
+    return make_score_bins(noise, n, response, float(threshold))

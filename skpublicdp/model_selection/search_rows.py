@@ -1,0 +1,201 @@
+"""Inputs of a search: validated, split by role, and transformed by each candidate's steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from skpublicdp._internal.redaction import call_or_raise, call_silently
+from skpublicdp.base_learner import n_rows
+from skpublicdp.coupling import couples_rows
+from skpublicdp.data.description import assumed_of
+from skpublicdp.data.labels import (
+    UNLABELLED,
+    check_length,
+    encode_labels,
+    is_unlabelled,
+    label_column,
+)
+from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
+from skpublicdp.data.tables import take_rows
+from skpublicdp.data.validation import as_numbers, read_public, read_table
+from skpublicdp.model_selection.candidates import Candidate, has_row_function
+from skpublicdp.preprocessing import PublicFit, stacked
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class TransformedRows:
+    """Rows transformed by the steps before a learner.
+
+    Attributes
+    ----------
+    steps : list
+        Fitted steps before the learner, with their names.
+    X
+        Private rows, at most `max_rows_per_group` per person.
+    X_public
+        All public rows, or None.
+    """
+
+    steps: list[tuple[str, Any]]
+    X: Any
+    X_public: Any
+
+
+class SearchRows:
+    """Validated inputs of `fit`.
+
+    Parameters
+    ----------
+    search : estimator
+        The search, with its `classes` and `max_rows_per_group`.
+    X, y, X_public, y_public, is_public, groups
+        As in the estimators.
+
+    Attributes
+    ----------
+    classes : ndarray
+        The sorted labels.
+    y : ndarray
+        Labels of the private rows.
+    codes : ndarray of intp
+        Their codes.
+    y_public : ndarray or None
+        Labels of all public rows, -1 for unlabelled rows.
+    labelled, public_codes : ndarray of intp
+        Indices of the labelled public rows, and their label codes.
+    n_public : int
+        Number of public rows.
+    described : bool
+        Whether separate public rows were written from a description.
+    """
+
+    def __init__(
+        self,
+        search: Any,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        y_public: Any = None,
+        is_public: Any = None,
+        groups: Any = None,
+    ) -> None:
+        name = type(search).__name__
+        if y is None:
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        table = read_table(search, X, reset=True, numeric=False)
+        check_index(X, is_public=is_public, groups=groups)
+        public = read_public(search, table, X_public, numeric=False)
+        # a list has no declared dtype
+        X = table.native if hasattr(X, "shape") else as_numbers(table)
+        is_typed = public is None or hasattr(X_public, "shape")
+        self._X_public = (
+            None if public is None else public.native if is_typed else as_numbers(public)
+        )
+        self._X = X
+        self._mask = check_mask(is_public, n_rows(X))
+        self._y = label_column(y)
+        check_length(self._y, n_rows(X))
+        if self._mask.all():
+            raise ValueError("X must hold at least one private row; is_public marks every row.")
+        known_labels = [self._y[self._mask]]
+        if y_public is not None:
+            if X_public is None:
+                raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
+            known_labels.append(label_column(y_public, name="y_public"))
+            if len(known_labels[1]) != n_rows(X_public):
+                raise ValueError(
+                    "y_public must hold one label per row of X_public; "
+                    f"got {len(known_labels[1])} labels for {n_rows(X_public)} rows."
+                )
+        is_counted = cap_rows_per_group(search, groups, ~self._mask)
+        self._kept = np.flatnonzero(is_counted)
+        encoded = encode_labels(self._y[is_counted], known_labels, search.classes)
+        self.codes, self.public_codes, is_labelled, self.classes = encoded
+        self.y = self.classes[self.codes]
+        self.described = bool(assumed_of(X_public))
+        self.n_public = int(self._mask.sum()) + (0 if X_public is None else n_rows(X_public))
+        self.labelled = np.flatnonzero(is_labelled)
+        self.y_public = self._public_labels()
+        self._views: dict[tuple[Any, ...], TransformedRows] = {}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def _public_labels(self) -> NDArray[Any] | None:
+        if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
+            # -1 is a label here, so unlabelled rows cannot be marked
+            self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
+        if not len(self.labelled):
+            return None
+        kind = self.classes.dtype.kind
+        unlabelled_mark = str(UNLABELLED) if kind in "OU" else UNLABELLED
+        labels = np.full(self.n_public, unlabelled_mark, dtype=object)
+        labels[self.labelled] = self.classes[self.public_codes]
+        return labels
+
+    def features(self, candidate: Candidate) -> TransformedRows:
+        """Return the rows transformed by steps that are fitted to the public rows (cached)."""
+        if candidate.features not in self._views:
+            self._views[candidate.features] = self._transformed(candidate)
+        return self._views[candidate.features]
+
+    def check_steps(self, candidate: Candidate) -> None:
+        """Refuse a function that computes a row from other rows, tested on the public rows.
+
+        No private row is read, so a refused search has spent nothing.
+
+        Raises
+        ------
+        ValueError
+            If the result of a step for a row depends on other rows.
+        """
+        if self.n_public < 2 or not any(has_row_function(step) for _, step in candidate.steps):
+            return
+        public_indices = np.flatnonzero(self._mask)
+        parts = [take_rows(self._X, public_indices)] if len(public_indices) else []
+        labels = self._y[public_indices] if self._X_public is None else None
+        if self._X_public is not None:
+            parts.append(self._X_public)
+        rows, error = call_silently(stacked, parts)
+        for name, step in candidate.steps:
+            fitted = clone(step)
+            if isinstance(step, PublicFit) and error is None:
+                mask = np.ones(self.n_public, dtype=bool)
+                _, error = call_silently(fitted.fit, rows, labels, is_public=mask)
+            if error is not None:  # the search raises the same error later
+                return
+            transform = fitted.transform
+            if has_row_function(step) and couples_rows(transform, rows, self.n_public, take_rows):
+                raise ValueError(
+                    f"every step before the learner must treat each row on its own, and the result "
+                    f"of step {name!r} for a public row depends on other public rows; if it uses "
+                    "statistics of the rows, put a transformer within PublicFit in its place."
+                )
+            rows, error = call_silently(fitted.transform, rows)
+
+    def _transformed(self, candidate: Candidate) -> TransformedRows:
+        X, X_public = self._X, self._X_public
+        steps = []
+        for name, step in candidate.steps:
+            fitted = clone(step)
+            if isinstance(step, PublicFit):
+                fitted.fit(X, self._y, X_public=X_public, is_public=self._mask)
+            elif not hasattr(fitted, "transform"):
+                raise ValueError(f"every step before the learner must transform; {name!r} cannot.")
+            refusal = ValueError(
+                f"step {name!r} failed to transform the rows, and what it says of them is withheld."
+            )
+            X = call_or_raise(fitted.transform, X, error=refusal)  # its warnings may quote a row
+            X_public = None if X_public is None else fitted.transform(X_public)
+            steps.append((name, fitted))
+        public = [take_rows(X, np.flatnonzero(self._mask))] if self._mask.any() else []
+        if X_public is not None:
+            public.append(X_public)
+        private_rows = X if len(self._kept) == n_rows(X) else take_rows(X, self._kept)
+        return TransformedRows(steps, private_rows, stacked(public) if public else None)

@@ -1,0 +1,222 @@
+"""Bounds on the excess population error of a fitted learner (docs/proofs/guarantees.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from skpublicdp.cover_search import DrawnRule
+from skpublicdp.data.description import assumed_of
+from skpublicdp.exceptions import TooFewRowsWarning, warn
+from skpublicdp.guarantees import (
+    Cuts,
+    Promise,
+    cover_radius,
+    cuts_radius,
+    dichotomies_radius,
+    sampling_error,
+    uniform_error,
+    vc_dimension,
+)
+from skpublicdp.hypotheses import Cover, FiniteClass, Union
+from skpublicdp.hypotheses.splits import stump_growth
+
+NO_PUBLIC_ROWS = "there are no public rows, so the cover is a fixed grid"
+WRITTEN_FROM_DESCRIPTION = (
+    "the public rows were written from a description, which is no sample of the population"
+)
+SYNTHETIC_VALUES = "values of public rows were filled in from bounds or types, which is no sample"
+DEPENDENT_ROWS = "a person may have several rows, which are not independent"
+ADAPTIVE_COVER = "each draw after the first is from a cover that earlier draws chose"
+UNKNOWN_COVER_RADIUS = "the radius of the cover is not known"
+FITTED_STEPS = (
+    "steps before the learner were fitted to the public rows, which makes their rows dependent"
+)
+PRIOR_SELECTION = "the same rows were used before to choose among the candidates"
+ADDED_ROWS = "rows for labels that might not occur were added to the rows of the base learner"
+NO_THEOREM = "no theorem bounds the error of this learner in the population"
+"""Reasons without a bound; each completes the sentence "Nothing is proved: ..."."""
+
+
+def no_guarantee(why: str) -> Promise:
+    """Return a guarantee without a bound, whose reason is `why`."""
+    return Promise(None, f"Nothing is proved: {why}.")
+
+
+def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:
+    """Add to the reason that the VC dimension of a finite class was declared, if it was."""
+    classes = hypotheses.classes if isinstance(hypotheses, Union) else [hypotheses]
+    finite = [one for one in classes if isinstance(one, FiniteClass)]
+    declared = [int(one.vc_dimension) for one in finite if one.vc_dimension is not None]
+    if guarantee.bound is None or not declared:
+        return guarantee
+    condition = f", if the VC dimension of FiniteClass is at most {max(declared)}, as declared."
+    return Promise(guarantee.bound, guarantee.reason.removesuffix(".") + condition)
+
+
+def why_no_guarantee(X_public: Any, *, several: bool) -> str:
+    """Return why no bound can hold for these rows, or "" if one can.
+
+    A person with several rows (`several`) makes rows dependent.
+    """
+    if several:
+        return DEPENDENT_ROWS
+    return WRITTEN_FROM_DESCRIPTION if assumed_of(X_public) else ""
+
+
+def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: float) -> None:
+    """Warn if the bound on the excess error is 1, which every rule meets.
+
+    The text depends on public numbers alone.
+    """
+    if guarantee.bound is not None and guarantee.bound >= 1:
+        warn(
+            f"No accuracy bound holds for {n_private} private and {n_public} public rows at "
+            f"ε = {epsilon:g}; privacy is unaffected, and guarantee_reason_ lists the terms of the "
+            "bound. Give more rows, or a smaller hypothesis class.",
+            TooFewRowsWarning,
+        )
+
+
+def cover_error(
+    cover: Cover, hypotheses: Any, n_features: int, n_classes: int, m: int, beta: float
+) -> float | None:
+    """Bound the disagreement of any rule of the class with the nearest member of the cover.
+
+    Disagreement is the probability that two rules predict different labels.
+
+    Parameters
+    ----------
+    cover : Cover
+        Its attributes `cuts` and `radius` describe how it was built.
+    hypotheses : HypothesisClass
+        The class that it covers.
+    n_features, n_classes : int
+        Number of columns and of labels.
+    m : int
+        Number of public rows that the cover was built on, drawn independently.
+    beta : float
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    float or None
+        None if no bound is known for this cover.
+    """
+    if cover.cuts is not None:
+        return _cut_error(cover.cuts, m, beta)
+    # the growth functions count labellings with two labels
+    if cover.radius is None or n_classes > 2 or not hasattr(hypotheses, "growth"):
+        return None
+    if cover.radius == 0:
+        return dichotomies_radius(m, beta / 2, hypotheses.growth(2 * m, n_features))
+    d = max(vc_dimension(hypotheses, n_features), 1)
+    return cover_radius(m, d, beta / 2, cover.radius)
+
+
+def _cut_error(cuts: Cuts, m: int, beta: float) -> float:
+    """Bound the disagreement of a cover whose thresholds are public values (`Cuts`)."""
+    if not cuts.per_rule:
+        return 0.0
+    # beta / 3 for each of three bounds; the public rows decide which of them apply
+    missed = cuts.allowed if cuts.missed else 0
+    error = cuts_radius(m, beta / 3, cuts.per_rule, columns=cuts.columns, missed=missed)
+    if cuts.merged:
+        pairs = dichotomies_radius(m, beta / 3, stump_growth(2 * m, cuts.columns))
+        error += cuts.per_rule * pairs
+    return min(error, 1.0)
+
+
+def excess_error_guarantee(
+    cover: Cover,
+    drawn: DrawnRule,
+    near: Callable[[float], float | None],
+    *,
+    n: int,
+    beta: float,
+    public_weight: int = 0,
+    n_labelled: int = 0,
+    growth: int | None = None,
+) -> Promise:
+    """Bound the excess population error by the sum of cover radius, sampling error and draw.
+
+    Parameters
+    ----------
+    cover : Cover
+        The first cover.
+    drawn : DrawnRule
+        Result of `search_cover`.
+    near : callable
+        ``near(beta)`` bounds the disagreement of any rule of the class with the nearest member of
+        the cover, except with probability beta. None if no bound is known.
+    n : int
+        Number of scored private rows, drawn independently of the cover.
+    beta : float
+        Probability with which the bound may fail.
+    public_weight, n_labelled : int
+        Weight and number of the labelled public rows in the score.
+    growth : int, optional
+        Growth function of the class at 2 n_labelled rows, for two labels.
+
+    Returns
+    -------
+    Promise
+        The bound and a sentence with its terms, or no bound and the reason.
+    """
+    if drawn.cover is not cover:
+        return no_guarantee(ADAPTIVE_COVER)
+    is_exact = cover.cuts is not None and not cover.cuts.per_rule
+    remaining_beta = beta if is_exact else beta / 2
+    radius = 0.0 if is_exact else near(beta / 2)
+    if radius is None:
+        return no_guarantee(UNKNOWN_COVER_RADIUS)
+    draw = drawn.certificate.at(remaining_beta / 4)
+    total_public_weight = public_weight * n_labelled
+    if not total_public_weight:
+        sampling = sampling_error(n, 3 * remaining_beta / 4, cover.size)
+    else:
+        # the public rows chose the cover, so their errors need uniform convergence over the class
+        public_error = (
+            1.0 if growth is None else 2 * uniform_error(n_labelled, remaining_beta / 8, growth)
+        )
+        private_error = sampling_error(n, remaining_beta / 2, cover.size)
+        sampling = (n * private_error + total_public_weight * min(public_error, 1.0)) / (
+            n + total_public_weight
+        )
+    bound = radius + sampling + draw
+    reason = (
+        f"With probability {1 - beta:g} over all rows and the draw, if rows are independent and "
+        f"of one population: at most {radius:.3g} for the cover, {sampling:.3g} for sampling and "
+        f"{draw:.3g} for the draw"
+    )
+    return Promise(
+        min(bound, 1.0),
+        f"{reason}." if bound < 1 else f"{reason}, which for so few rows promises nothing.",
+    )
+
+
+def guarantee_of_base_learner(base: Any, beta: float | None = None) -> Promise:
+    """Return the guarantee of a fitted base learner, for independent rows of the population.
+
+    Parameters
+    ----------
+    base : classifier
+        The fitted base learner.
+    beta : float, optional
+        Largest probability with which the bound may fail; that of the base learner by default.
+
+    Returns
+    -------
+    Promise
+        Its guarantee. No bound if it states none, or if its bound may fail more often.
+    """
+    name = type(base).__name__
+    if not hasattr(base, "guarantee_reason_"):
+        return no_guarantee(f"{name} states no bound on its error in the population")
+    base_beta = getattr(base, "beta", None)
+    if base.guarantee_ is not None and beta is not None and not (base_beta and base_beta <= beta):
+        return no_guarantee(
+            f"the bound of {name} may fail more often than its share of beta; set its beta to "
+            f"{beta:g} or less"
+        )
+    return Promise(base.guarantee_, base.guarantee_reason_)

@@ -1,0 +1,1 @@
+"""The private distribution function of one numeric column."""

@@ -1,0 +1,246 @@
+"""Look closer where many private rows are: full cells are cut at short decimal numbers.
+
+Each look counts the rows in the pieces of full cells, with exact noise, and the pieces that turn
+out to be full are cut in the next. What is cut, and what a look costs, follows from released counts
+alone. So a value that many rows share is found, whether a public row has it or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.accounting import Sensitivity, noise_of
+from skpublicdp.ledger import Ledger
+from skpublicdp.query_release.cdf.grid import CDFGrid, ColumnCounts, PiecewiseLinearCDF, just_below
+from skpublicdp.query_release.cdf.strategies import PREFIX_SUMS_PROOF
+from skpublicdp.query_release.spending import MIN_CELL_SNR, Noise, mechanism_name, scaled_noise
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+INTERVAL_SENSITIVITY = Sensitivity(2, 2)
+"""A row that moves leaves one piece, and enters another."""
+
+REFINEMENT_SHARE = Fraction(1, 4)
+"""The most of the budget that all looks at pieces cost together."""
+
+SHARE_PER_ROUND = Fraction(1, 2)
+"""One costs so much of what is left of that: cells that are full enough can always be cut."""
+
+MIN_CELL_MASS = 2.0**-13
+"""No cell is cut that has a smaller fraction of the rows: a look is at 2^18 pieces at most."""
+
+SMALLEST_POSITIVE = 1e-300
+
+MAX_DECIMAL_POWER = 22
+"""10^22 is the largest power of ten that is a float."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Cells of a line, with the fraction of the rows in each as far as it was released.
+
+    Attributes
+    ----------
+    starts, ends : ndarray of shape (n_pieces,)
+        A piece is (start, end].
+    masses : ndarray of shape (n_pieces,)
+        Nonnegative.
+    """
+
+    starts: Floats
+    ends: Floats
+    masses: Floats
+
+    def keep(self, kept: NDArray[np.bool_]) -> Intervals:
+        """Return some of them."""
+        return Intervals(self.starts[kept], self.ends[kept], self.masses[kept])
+
+    def replaced(self, whole: NDArray[np.bool_], new: Intervals) -> Intervals:
+        """Return all, with the pieces of some in their place."""
+        rest = self.keep(~whole)
+        ends = np.concatenate([rest.ends, new.ends])
+        order = np.argsort(ends)
+        starts = np.concatenate([rest.starts, new.starts])[order]
+        return Intervals(starts, ends[order], np.concatenate([rest.masses, new.masses])[order])
+
+
+def detection_threshold(noise: Noise, aside: Fraction, ledger: Ledger) -> float:
+    """Return how many rows a cell must have to be looked into, with so much of the budget left."""
+    _, variance = noise_of(
+        scaled_noise(noise, aside * SHARE_PER_ROUND), ledger.for_person(INTERVAL_SENSITIVITY)
+    )
+    return float(MIN_CELL_SNR * np.sqrt(variance))
+
+
+def refine_heavy_cells(
+    line: CDFGrid,
+    masses: Floats,
+    x_private: ColumnCounts,
+    noise: Noise,
+    ledger: Ledger,
+    most_cells: int,
+) -> tuple[CDFGrid, Fraction]:
+    """Cut full cells again and again.
+
+    Parameters
+    ----------
+    line : Line
+        The cells.
+    masses : ndarray of shape (n_cells,)
+        Released fraction of the rows in each.
+    x_private : Counted
+        The private numbers.
+    noise : Gaussian or Pure
+        The whole budget.
+    ledger : Ledger
+        Pays.
+    most_cells : int
+        Cells of one over so many of the rows are fine enough to be measured.
+
+    Returns
+    -------
+    line : Line
+        With more cells, and with what was found in the guess of what is inside the old ones.
+    spent : Fraction
+        The share of the budget that this took.
+    """
+    n, aside = x_private.n, REFINEMENT_SHARE
+    ends = np.append(line.edges, line.high)
+    start = just_below(np.array([line.low]))
+    pieces = Intervals(np.concatenate([start, ends[:-1]]), ends, np.maximum(masses, 0))
+    for look in count(1):
+        tell = detection_threshold(noise, aside, ledger)
+        full = pieces.masses >= max(tell / n, MIN_CELL_MASS)
+        full &= just_below(pieces.ends) > pieces.starts  # a single float cannot be cut
+        if not full.any():
+            break
+        whole = pieces.keep(full)
+        new = split_at_decimals(whole)
+        share = aside * SHARE_PER_ROUND
+        aside -= share
+        at = x_private.at_or_below(np.concatenate([new.starts, new.ends]))
+        counts = np.diff(at.reshape(2, -1), axis=0)[0]
+        event = scaled_noise(noise, share)
+        name = mechanism_name(f"the pieces of full cells, look {look}", noise)
+        found = ledger.add_noise(
+            counts, INTERVAL_SENSITIVITY, event, name=name, proof=PREFIX_SUMS_PROOF
+        )
+        inside = _shrunk_masses(line.base, whole, new, found.values / n, found.variance / n**2)
+        pieces = pieces.replaced(full, Intervals(new.starts, new.ends, inside))
+    if aside == REFINEMENT_SHARE:
+        return line, Fraction(0)
+    most = max(1 / most_cells, detection_threshold(noise, REFINEMENT_SHARE, ledger) / n)
+    return _split_heavy_cells(line, pieces, most), REFINEMENT_SHARE - aside
+
+
+def split_at_decimals(whole: Intervals) -> Intervals:
+    """Cut cells at multiples of a power of ten, each of which is a piece of its own.
+
+    The power leaves 3 to 30 multiples in a cell; where floats are too coarse for that, a cell is
+    cut in ten. The right end of a cell is a piece of its own.
+    """
+    starts, ends = whole.starts, whole.ends
+    width = ends - starts
+    power = np.floor(np.log10(width) - np.log10(3)).astype(int)
+    largest = np.maximum(np.abs(starts), np.abs(ends))
+    exact = np.abs(power) <= MAX_DECIMAL_POWER
+    exact &= largest < 2**52 * 10.0 ** np.clip(power, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
+    unit = 10.0 ** np.where(exact, np.abs(power), 0)
+    low, high = (
+        np.floor(np.where(exact & (power < 0), at * unit, at / unit)) for at in (starts, ends)
+    )
+    first = np.where(exact, low, 0)
+    n_steps = np.where(exact, high - low + 1, 10).astype(int)
+    cell = np.repeat(np.arange(len(starts)), n_steps + 1)
+    step = np.arange(len(cell)) - np.repeat(np.cumsum(n_steps + 1) - n_steps - 1, n_steps + 1)
+    multiple = first[cell] + step
+    # a quotient of two exact floats is the float that the decimal number is written for
+    value = np.where(power[cell] < 0, multiple / unit[cell], multiple * unit[cell])
+    even = starts[cell] + width[cell] * (step / 10)
+    value = np.where(exact[cell], value, even)
+    alone = value[exact[cell]]
+    at = np.concatenate([value, just_below(alone), just_below(ends), ends])
+    of = np.concatenate([cell, cell[exact[cell]], np.tile(np.arange(len(starts)), 2)])
+    at = np.unique(at[(at > starts[of]) & (at <= ends[of])])
+    previous = np.concatenate([starts[:1], at[:-1]])
+    return Intervals(np.maximum(previous, starts[np.searchsorted(ends, at)]), at, np.zeros(len(at)))
+
+
+def _shrunk_masses(
+    base: PiecewiseLinearCDF, whole: Intervals, new: Intervals, found: Floats, variance: float
+) -> Floats:
+    """Return the mass of each piece of each cell, near to what was expected or to what was found.
+
+    What is expected is the shape of the guess or an even spread, whichever explains more. Between
+    that and the noisy fractions found James and Stein (1961) choose.
+    """
+    parent = np.searchsorted(whole.ends, new.ends)
+    total = np.bincount(parent, found)[parent]
+    expected = []
+    for spread in (base(new.ends) - base(new.starts), new.ends - new.starts):
+        held = np.bincount(parent, spread)[parent]
+        even = 1 / np.bincount(parent)[parent]
+        expected.append(total * np.divide(spread, held, out=even, where=held > 0))
+    likely = min(expected, key=lambda guess: float(np.square(found - guess).sum()))
+    masses = []
+    firsts = np.flatnonzero(np.diff(parent)) + 1
+    for guess, values, mass in zip(
+        np.split(likely, firsts), np.split(found, firsts), whole.masses, strict=True
+    ):
+        apart = values - guess
+        noise = max(len(apart) - 3, 0) * variance
+        believed = max(0.0, 1 - noise / max(float(apart @ apart), SMALLEST_POSITIVE))
+        masses.append(project_to_simplex(guess + believed * apart, float(mass)))
+    return np.concatenate(masses)
+
+
+def project_to_simplex(values: Floats, total: float) -> Floats:
+    """Return the nearest nonnegative numbers of a positive sum."""
+    falling = np.sort(values)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
+    level = excess[np.flatnonzero(falling > excess)[-1]]
+    nearest: Floats = np.maximum(values - level, 0)
+    return nearest
+
+
+def _split_heavy_cells(line: CDFGrid, pieces: Intervals, most: float) -> CDFGrid:
+    """Return a line whose cells have at most some mass, unless they are a single piece."""
+    old = np.append(line.edges, line.high)
+    cell = np.searchsorted(old, pieces.ends)
+    edges, total = [], 0.0
+    for i, mass in enumerate(pieces.masses):
+        if total + mass > most or i == 0 or cell[i] != cell[i - 1]:
+            edges.append(pieces.starts[i])
+            total = 0.0
+        total += mass
+    cuts = np.bincount(cell, minlength=len(old)) > 1
+    reached = np.cumsum(pieces.masses)
+    top = reached[np.searchsorted(pieces.ends, old)]
+    bottom = np.concatenate([[0.0], top[:-1]])
+    inside = cuts[cell]
+    share = (reached - bottom[cell])[inside] / (top - bottom)[cell][inside]
+    at, of = pieces.ends[inside], cell[inside]
+
+    def follow(curve: PiecewiseLinearCDF) -> PiecewiseLinearCDF:
+        """Spread what a cut cell holds over its pieces as the rows are."""
+        levels = curve(np.concatenate([just_below(np.array([line.low])), old]))
+        knots = curve.knots[~cuts[np.minimum(np.searchsorted(old, curve.knots), len(old) - 1)]]
+        knots = np.union1d(knots, np.concatenate([curve.knots[:1], old]))
+        heights = np.concatenate([curve(knots), levels[of] + share * (levels[of + 1] - levels[of])])
+        every, where = np.unique(np.concatenate([knots, at]), return_index=True)
+        return PiecewiseLinearCDF(every, np.maximum.accumulate(heights[where]))
+
+    alone = (just_below(pieces.ends) <= pieces.starts) & (pieces.masses > most)
+    return replace(
+        line,
+        edges=np.union1d(line.edges, edges[1:]),
+        base=follow(line.base),
+        wide=follow(line.wide),
+        atoms=np.union1d(line.atoms, pieces.ends[alone]),
+    )

@@ -1,0 +1,158 @@
+"""Effective size of the public sample under distribution shift, by marginal likelihood."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SHIFT_VARIANCE_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])
+"""Grid of variances of the shift, as inverse numbers of rows: 0, then four per power of ten."""
+
+NO_SHIFT_PROBABILITY, MIN_SHIFT_VARIANCE = 0.2, 1e-2
+"""Prior probability of no shift, for intervals, and the smallest variance that counts as a shift.
+Chosen by coverage with shifted public rows (benchmarks/bench_intervals.py). Their cost in interval
+score is in benchmarks/ablate.py."""
+
+SHIFT_QUANTILE_LEVELS = np.array([0.0, 0.5, 0.75, 0.9, 0.975, 1.0])
+"""Quantile levels that cut the posterior of the shift into parts. The median of a part stands for
+it. Parts are finer in the upper tail, which determines the ends of intervals."""
+
+SHIFT_PART_WEIGHTS = np.diff(SHIFT_QUANTILE_LEVELS)
+"""Probabilities of the parts."""
+
+
+class EffectiveSizePosterior(NamedTuple):
+    """Posterior distribution of the effective public sample size, in private rows.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_sizes,)
+        Effective numbers of rows.
+    parts : ndarray of shape (n_sizes, n_parts)
+        Joint probability of a size and of a part of the posterior of the shift. The parts are those
+        of `SHIFT_QUANTILE_LEVELS`. Each part has one size, its median.
+    """
+
+    rows: Floats
+    parts: Floats
+
+    @property
+    def weights(self) -> Floats:
+        """The probability of each size."""
+        weights: Floats = self.parts.sum(axis=1)
+        return weights
+
+    def given(self, other: EffectiveSizePosterior) -> Floats:
+        """Return the probabilities of these sizes given each of the other ones.
+
+        Tables of one and of more columns shift alike: equal parts of both posteriors coincide.
+
+        Returns
+        -------
+        ndarray of shape (n_other_sizes, n_sizes)
+            Each row adds up to 1.
+        """
+        joint: Floats = other.parts @ (self.parts > 0).T.astype(np.float64)
+        return joint / other.weights[:, None]
+
+
+def point_mass_size(rows: float) -> EffectiveSizePosterior:
+    """Return the posterior of an effective sample size that is given."""
+    return EffectiveSizePosterior(np.array([rows]), SHIFT_PART_WEIGHTS[None, :])
+
+
+def effective_sample_size(
+    squared: Floats,
+    spread: Floats,
+    noise: Floats | float,
+    base_variance: float,
+    weights: Floats | float = 1.0,
+) -> float:
+    """Return the posterior median of the effective public sample size, in private rows.
+
+    The prior gives half of its mass to no shift and spreads the rest evenly over
+    `SHIFT_VARIANCE_GRID`. The noise of an uninformative measurement is therefore not taken for
+    shift.
+
+    Parameters
+    ----------
+    squared : ndarray
+        Squared differences of noisy and public answers.
+    spread : ndarray
+        Variance of each difference per unit of shift variance.
+    noise : ndarray or float
+        Noise variance of each answer.
+    base_variance : float
+        Inverse of the effective sample size without shift.
+    weights : ndarray or float, default=1
+        Degrees of freedom of each difference; below 1 where differences add up to zero.
+
+    Examples
+    --------
+    >>> clear, hidden = (
+    ...     effective_sample_size(np.full(9, 0.2), np.ones(9), noise, base_variance=1e-3)
+    ...     for noise in (1e-4, 1e4)
+    ... )
+    >>> round(clear), round(hidden)
+    (6, 1000)
+    """
+    posterior = _likelihood(squared, spread, noise, base_variance, weights)
+    posterior[0] *= len(posterior) - 1
+    total = np.cumsum(posterior)
+    return float(1 / (base_variance + SHIFT_VARIANCE_GRID[np.searchsorted(total, total[-1] / 2)]))
+
+
+def effective_size_posterior(
+    squared: Floats,
+    spread: Floats,
+    noise: Floats | float,
+    base_variance: float,
+    weights: Floats | float = 1.0,
+) -> EffectiveSizePosterior:
+    """Return the posterior of the effective number of public rows, for intervals.
+
+    An estimate should not take noise for shift, see `effective_sample_size`. An interval must hold
+    where noise hides a shift. Its prior has more mass on shift (`NO_SHIFT_PROBABILITY`).
+
+    Parameters
+    ----------
+    squared, spread, noise, base_variance, weights
+        As in `effective_sample_size`.
+
+    Examples
+    --------
+    >>> hidden = effective_sizes(np.full(9, 0.2), np.ones(9), 1e4, base_variance=1e-3)
+    >>> hidden.rows.round(1)
+    array([90.9,  3.2,  0.3,  0.2,  0.1])
+    """
+    prior = np.where(SHIFT_VARIANCE_GRID >= MIN_SHIFT_VARIANCE, 1.0, 0.0)
+    prior *= (1 - NO_SHIFT_PROBABILITY) / prior.sum()
+    prior[0] = NO_SHIFT_PROBABILITY
+    posterior = np.cumsum(prior * _likelihood(squared, spread, noise, base_variance, weights))
+    median_indices = np.searchsorted(
+        posterior / posterior[-1], (SHIFT_QUANTILE_LEVELS[1:] + SHIFT_QUANTILE_LEVELS[:-1]) / 2
+    )
+    shift_indices, size_of_part = np.unique(
+        np.minimum(median_indices, len(SHIFT_VARIANCE_GRID) - 1), return_inverse=True
+    )
+    parts = np.zeros((len(shift_indices), len(SHIFT_PART_WEIGHTS)))
+    parts[size_of_part, np.arange(len(SHIFT_PART_WEIGHTS))] = SHIFT_PART_WEIGHTS
+    return EffectiveSizePosterior(1 / (base_variance + SHIFT_VARIANCE_GRID[shift_indices]), parts)
+
+
+def _likelihood(
+    squared: Floats,
+    spread: Floats,
+    noise: Floats | float,
+    base_variance: float,
+    weights: Floats | float,
+) -> Floats:
+    """Return the likelihood of each shift variance of the grid, divided by the largest one."""
+    variances = (spread * (base_variance + shift) + noise + 1e-30 for shift in SHIFT_VARIANCE_GRID)
+    logs = np.array([-float((weights * (squared / v + np.log(v))).sum()) / 2 for v in variances])
+    likelihood: Floats = np.exp(logs - logs.max())
+    return likelihood

@@ -1,0 +1,1 @@
+"""Private marginal tables of integer columns."""

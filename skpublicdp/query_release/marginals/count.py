@@ -1,0 +1,119 @@
+"""Contingency tables: count the rows of integer codes in each cell of each marginal.
+
+A table is a sum over rows of indicators of that row alone. Tables of disjoint sets of rows add up,
+and neither chunks nor threads change a count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Attributes = tuple[int, ...]
+
+COUNT_CHUNK_ROWS = 1 << 15
+"""Rows that are counted at a time, so that their cells fit into the processor's cache."""
+
+MAX_MARGINAL_CELLS = 10_000_000
+"""Maximum number of cells of one marginal. A larger table would be nearly empty."""
+
+
+def check_sizes(sizes: Sequence[int]) -> Attributes:
+    """Return the domain sizes as a tuple of positive integers."""
+    checked = tuple(int(size) for size in sizes)
+    if not checked or min(checked) < 1:
+        raise ValueError("sizes must name a positive number of codes for at least one column.")
+    return checked
+
+
+def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDArray[np.integer]:
+    """Return the codes, which must be integers from 0 to below the size of their column."""
+    codes = np.asarray(codes)
+    if codes.ndim != 2 or codes.shape[1] != len(sizes):
+        raise ValueError(
+            f"{name} must have shape (rows, {len(sizes)}), one column per size; "
+            f"got shape {codes.shape}."
+        )
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise ValueError(f"{name} must hold integers; got dtype {codes.dtype}.")
+    if len(codes) and (codes.min() < 0 or (codes.max(axis=0) >= np.array(sizes)).any()):
+        raise ValueError(f"{name} must hold codes from 0 to below the size of their column.")
+    return codes
+
+
+def check_workload(workload: Iterable[Sequence[int]], sizes: Attributes) -> tuple[Attributes, ...]:
+    """Return the workload as distinct tuples of increasing columns."""
+    checked = []
+    for columns in workload:
+        marginal = tuple(sorted(int(column) for column in columns))
+        distinct = len(set(marginal)) == len(marginal) > 0
+        if not distinct or marginal[0] < 0 or marginal[-1] >= len(sizes):
+            raise ValueError(
+                f"A marginal must list distinct columns from 0 to {len(sizes) - 1}; "
+                f"got {tuple(columns)}."
+            )
+        n_cells = math.prod(sizes[column] for column in marginal)
+        if n_cells > MAX_MARGINAL_CELLS:
+            raise ValueError(
+                f"The marginal {marginal} has {n_cells} cells, and at most {MAX_MARGINAL_CELLS} "
+                "are allowed; use fewer columns or coarser bins."
+            )
+        checked.append(marginal)
+    if not checked:
+        raise ValueError("The workload must hold at least one marginal.")
+    return tuple(dict.fromkeys(checked))
+
+
+def ravel_codes(
+    codes: NDArray[np.integer],
+    columns: Attributes,
+    sizes: Attributes,
+    dtype: type[np.integer] = np.int64,
+) -> NDArray[np.integer]:
+    """Return the flat index (C order) of the cell of each row in the marginal of some columns."""
+    cell = codes[:, columns[0]].astype(dtype)
+    for column in columns[1:]:
+        cell *= sizes[column]
+        cell += codes[:, column].astype(dtype, copy=False)
+    return cell
+
+
+def marginal_tables(
+    codes: NDArray[np.integer], workload: Sequence[Attributes], sizes: Attributes
+) -> Integers:
+    """Count the rows in each cell of each marginal.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns)
+        Integer codes.
+    workload : sequence of tuples of int
+        The columns of each marginal.
+    sizes : tuple of int
+        Number of codes of each column.
+
+    Returns
+    -------
+    ndarray of int64
+        One flat table after the other. Those of two sets of rows add up to those of their union.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> marginal_tables(np.array([[0, 1], [1, 1], [0, 1]]), [(0,), (0, 1)], (2, 2))
+    array([2, 1, 0, 2, 0, 1])
+    """
+    ends = np.cumsum([0, *(math.prod(sizes[column] for column in columns) for columns in workload)])
+    total = np.zeros(int(ends[-1]), dtype=np.int64)
+    parts = [total[start:stop] for start, stop in pairwise(ends.tolist())]
+    for start in range(0, len(codes), COUNT_CHUNK_ROWS):
+        block = np.asfortranarray(codes[start : start + COUNT_CHUNK_ROWS])
+        for columns, part in zip(workload, parts, strict=True):
+            kind = np.uint16 if len(part) < 1 << 16 else np.int64  # narrow numbers move faster
+            part += np.bincount(ravel_codes(block, columns, sizes, kind), minlength=len(part))
+    return total

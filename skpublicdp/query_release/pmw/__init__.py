@@ -1,0 +1,1 @@
+"""Private multiplicative weights on a public cover of the queries."""

@@ -1,0 +1,1 @@
+"""The query classes that a release can answer."""

@@ -1,0 +1,13 @@
+"""Array types that the annotations of the whole package share."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+"""Array of double precision numbers, of any shape."""
+
+Integers = NDArray[np.int64]
+"""Array of 64-bit integers, of any shape: counts, scores and draws."""
+
+Codes = NDArray[np.intp]
+"""Array of positions, of any shape: codes of labels, cells and indices of rows."""
