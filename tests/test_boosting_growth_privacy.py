@@ -232,9 +232,9 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         patch.setattr(training_data, "encode_rows", noting)
         clf, uses = neighbours_compared(watch=watch, **options)
     names = Counter(use.name for use in uses)
-    assert names["noisy sums of residuals and slopes over cells"] >= 2
+    assert names["noisy gradient and hessian histogram"] >= 2
     if name != "little":
-        assert names["noisy sums of residuals and slopes over halves of cells"] == 6
+        assert names["noisy gradient and hessian histogram of half bins"] == 6
     assert (set(trees[0]) >= {4, 8}) == (options.get("method") != "moments")
     whole, spent = held(options["epsilon"], options.get("delta", 1e-6)), paid(uses)
     assert whole * (1 - Fraction(1, 10**6)) < spent <= whole

@@ -49,7 +49,7 @@ def learned(estimator, n_classes, seed=4):
     model = fitted._model
     steps = [mechanism.name for mechanism in fitted.privacy_.mechanisms]
     if getattr(fitted, "method", "") == "auto":  # nothing of growth is left out
-        assert "noisy sums of residuals and slopes over halves of cells" in steps
+        assert "noisy gradient and hessian histogram of half bins" in steps
         assert "exponential mechanism, exact draw of a tree" in steps
     cuts = [shape.cuts for shape in fitted.shapes_]
     return pickle.dumps([model.scores, model.intercepts, model.leaf_scores, cuts, steps])

@@ -221,7 +221,7 @@ class NewtonBooster:
             rows.sum_over_chunks(sum_chunk),
             self._loss.sensitivity,
             budget.event,
-            name="noisy sums of residuals and slopes over cells",
+            name="noisy gradient and hessian histogram",
             proof=PROOF,
         )
         gradients, hessians = measured.values / (2 * MAX_GRADIENT)
