@@ -104,29 +104,29 @@ class Pair:
     deviations: Floats
 
 
-def shape_functions(learned: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
+def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
     """Return the shape function of each column, centred on the public rows, and the intercepts.
 
     Parameters
     ----------
-    learned : FittedModel
-        What was learned.
+    fitted : FittedModel
+        Fitted model.
     unit : float, default=1.0
-        What a margin of 1 is called.
+        Size of one margin unit on the output scale.
     """
-    model, features = learned.model, learned.data.binner
+    model, features = fitted.model, fitted.data.binner
     intercepts = model.intercepts.copy()
     columns = []
     for position, (start, feature, line) in enumerate(
-        zip(features.offsets, features.columns, learned.data.public_codes, strict=False)
+        zip(features.offsets, features.columns, fitted.data.public_codes, strict=False)
     ):
         shares = np.bincount(line, minlength=feature.size) / len(line)
         scores = model.scores[:, start : start + feature.size]
         # an integer, so that sums over columns stay exact
         level = np.rint(scores @ shares).astype(np.int64)
         deviations = np.zeros(scores.shape)
-        if learned.covariances:
-            deviations = unit * centred_deviations(learned.covariances[position], shares)
+        if fitted.covariances:
+            deviations = unit * centred_deviations(fitted.covariances[position], shares)
         name, labels = feature.column.name, tuple(feature.labels)
         centred: Floats = (scores - level[:, None]) * np.float64(unit / MARGIN_UNIT)
         columns.append(Shape(name, labels, feature.cuts, shares, centred, deviations))
@@ -143,12 +143,12 @@ def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
 
 
 def explained_trees(
-    learned: FittedModel, labels: NDArray[Any], unit: float = 1.0
+    fitted: FittedModel, labels: NDArray[Any], unit: float = 1.0
 ) -> tuple[Tree, ...]:
     """Return the trees of a model, with their rules as text."""
-    model, features = learned.model, learned.data.binner
+    model, features = fitted.model, fitted.data.binner
     public = PublicSample(np.empty((0, len(features.names))), labels, features.names)
-    known = learned.covariances[len(features.columns) :]
+    known = fitted.covariances[len(features.columns) :]
     found = []
     trees_ = zip(model.trees, model.leaf_scores, columns_of_trees(model), strict=True)
     for position, (tree, scores, columns) in enumerate(trees_):
@@ -158,7 +158,7 @@ def explained_trees(
             deviations = unit * np.sqrt(np.maximum(variances, 0.0))
         rule = DecisionTree(tree.splits, tree.leaves, public).rule()
         names = tuple(features.names[column] for column in columns)
-        line = apply_tree(tree.splits, learned.data.public_codes)
+        line = apply_tree(tree.splits, fitted.data.public_codes)
         shares = np.bincount(line, minlength=scores.shape[1]) / len(line)
         added: Floats = scores * np.float64(unit / MARGIN_UNIT)
         found.append(Tree(rule, names, shares, added, deviations))
@@ -171,9 +171,9 @@ def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
     return [tree.depends_on([*map(str, scores.T.tolist())]) for tree, scores in pairs]
 
 
-def explained_pairs(learned: FittedModel, described: Sequence[Tree]) -> tuple[Pair, ...]:
+def explained_pairs(fitted: FittedModel, described: Sequence[Tree]) -> tuple[Pair, ...]:
     """Return the joint contribution of each pair of columns that trees depend on."""
-    model, features, codes = learned.model, learned.data.binner, learned.data.public_codes
+    model, features, codes = fitted.model, fitted.data.binner, fitted.data.public_codes
     found: dict[tuple[int, ...], list[int]] = {}
     for position, columns in enumerate(columns_of_trees(model)):
         if len(columns) == 2:
