@@ -12,7 +12,7 @@ import pytest
 
 from skpublicdp import PrivacyBudget
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.accounting.events import DRAW_RATE
+from skpublicdp.accounting.events import DRAW_MU_SQUARED_RATE
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit, newton_boosting, training_data
 from skpublicdp.boosting.adaptive_bins import BinSplitter
 from skpublicdp.boosting.additive import AdditiveFit
@@ -182,7 +182,9 @@ def paid(uses):
     assert len(pure) == 1
     if pure == {True}:
         return sum(use.cost for use in uses)
-    return sum(DRAW_RATE * use.cost**2 if use.kind == "draw" else use.cost for use in uses)
+    return sum(
+        DRAW_MU_SQUARED_RATE * use.cost**2 if use.kind == "draw" else use.cost for use in uses
+    )
 
 
 def held(epsilon, delta):
@@ -368,7 +370,7 @@ def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
 def test_noise_that_is_too_loud_to_be_drawn_is_not_asked_for(monkeypatch):
     """Where parts of an equal share are too small for a visit, blocks get whole ones or none."""
     found, shares = [], NewtonBooster._allocate
-    monkeypatch.setattr(newton_boosting, "drawable", lambda *args: False)
+    monkeypatch.setattr(newton_boosting, "noise_is_representable", lambda *args: False)
     monkeypatch.setattr(
         NewtonBooster, "_allocate", lambda *args: found.append(shares(*args)) or found[-1]
     )

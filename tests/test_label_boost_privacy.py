@@ -400,7 +400,7 @@ def procedure(plan, S, T):
 
     def run():
         ledger = Ledger(1)
-        whole = ledger.child(ledger.event, name="", proof="", by_theorem=True)
+        whole = ledger.sub_ledger(ledger.event, name="", proof="", by_theorem=True)
         X, y = boosted_rows(plan, Thresholds(), given, whole)
         return tuple(zip(map(tuple, X.tolist()), y.tolist(), strict=True))
 

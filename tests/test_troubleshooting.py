@@ -24,7 +24,7 @@ GAP = "…"
 # section "Faults of the package" is the entry of all of them
 FAULTS = {"AssertionError", "TooManyOutcomesError", "IncomparableError"}
 INSIDE = {
-    "accounting/capacity.py",
+    "accounting/cap.py",
     "accounting/plans.py",
     "audit/sensitivity.py",
     "audit/event_loss.py",

@@ -45,7 +45,7 @@ from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.ledger import Ledger
+from skpublicdp.ledger import Ledger, new_ticket
 from skpublicdp.population_guarantee import (
     ADDED_ROWS,
     guarantee_of_base_learner,
@@ -54,7 +54,6 @@ from skpublicdp.population_guarantee import (
     why_no_guarantee,
 )
 from skpublicdp.semi_private import SemiPrivateClassifier
-from skpublicdp.tickets import new_ticket
 from skpublicdp.typing import Codes, Floats
 
 
@@ -341,8 +340,8 @@ class SubsamplingActiveLearner(
         rows = X[pool[asked[order]]], classes[codes[order]], X[pool[others]]
         ledger.read(plan.pool, 0 if public is None else len(public))
         stage = stage_of(plan, base)
-        whole = ledger.child(ledger.event, name=stage, proof=PROOF, by_theorem=True)
-        whole.note(stage, plan.base, PROOF)
+        whole = ledger.sub_ledger(ledger.event, name=stage, proof=PROOF, by_theorem=True)
+        whole.annotate(stage, plan.base, PROOF)
         fitted = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
         doubt = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
         if not doubt and "classes" not in fitted.get_params(deep=False):

@@ -16,8 +16,8 @@ from skpublicdp.accounting import (
     Steps,
     zcdp_rho,
 )
-from skpublicdp.accounting.decimals import root_below
-from skpublicdp.accounting.events import DRAW_RATE
+from skpublicdp.accounting.events import DRAW_MU_SQUARED_RATE
+from skpublicdp.accounting.rounding import root_below
 from skpublicdp.ledger import Ledger
 
 CLASS_COUNT_SHARE = Fraction(1, 50)
@@ -155,7 +155,7 @@ class StageBudget:
 
         A draw with ε is μ-Gaussian DP for μ² = (π/8) ε² (docs/proofs/moments.md).
         """
-        return Draw(self.amount if self.pure else root_below(self.amount / DRAW_RATE))
+        return Draw(self.amount if self.pure else root_below(self.amount / DRAW_MU_SQUARED_RATE))
 
     def variance(self, sensitivity: Sensitivity) -> float:
         """Return the variance of noise that takes the whole budget."""
@@ -385,7 +385,7 @@ def make_stage_budget(ledger: Ledger, *, trees: bool) -> StageBudget:
     trees after the histograms (`trees`) need a plan with branches.
     """
     if trees:
-        amount = ledger.scale(_with_trees)
+        amount = ledger.calibrate(_with_trees)
         ledger.plan(_with_trees(amount))
         return StageBudget(amount, pure=False)
     match ledger.event:

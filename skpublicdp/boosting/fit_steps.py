@@ -48,7 +48,7 @@ from skpublicdp.boosting.strategy import (
     optimised_strategy,
 )
 from skpublicdp.boosting.training_data import TrainingData
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 
@@ -265,7 +265,7 @@ class FitSteps:
         sensitivity = self._ledger.for_person(
             Sensitivity(n_columns * max_change, n_columns * max_change**2)
         )
-        return drawable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, sensitivity)
+        return noise_is_representable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, sensitivity)
 
     def _noise_variance(self, strategy: HistogramStrategy) -> float:
         """Return the noise variance of one histogram that takes the whole budget, in rows²."""

@@ -328,14 +328,14 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             if not len(rows.X_unlabelled):
                 raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
             labelled, others = ledger.split(2)  # no row is seen by both
-            labelled.child(Pure(ledger.epsilon), name=LABELER, proof=DRAW_PROOF)
+            labelled.sub_ledger(Pure(ledger.epsilon), name=LABELER, proof=DRAW_PROOF)
             budget, n_rounds = epsilon_delta(mechanism_event(epsilon, delta)), 1
             labeler = self._fit_labeler(rows, public, bounds, budget[0], seeds[0])
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
-            others.child(ledger.event, name=base_stage(base), proof=BASE_PROOF)
+            others.sub_ledger(ledger.event, name=base_stage(base), proof=BASE_PROOF)
         else:
             plan, hypotheses = self._plan(rows, epsilon, delta)
-            whole = ledger.child(ledger.event, name="LabelBoost", proof=PROOF, by_theorem=True)
+            whole = ledger.sub_ledger(ledger.event, name="LabelBoost", proof=PROOF, by_theorem=True)
             whole.rows_per_person = 1  # the theorem is about one row
             note_stages(whole, plan, len(rows.classes), base)
             X_base, codes = boosted_rows(plan, hypotheses, rows, whole)

@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from skpublicdp.accounting import base_epsilon, subsampled_epsilon
-from skpublicdp.accounting.decimals import (
+from skpublicdp.accounting.rounding import (
     float_above,
     float_below,
-    precise,
+    precise_context,
     relative_error,
     to_decimal,
 )
@@ -106,7 +106,7 @@ def relabelled_epsilon(
     >>> relabelled_epsilon(Fraction(0), Fraction(1))
     (1.9481..., 1.3862...)
     """
-    with localcontext(precise(after, epsilon)):
+    with localcontext(precise_context(after, epsilon)):
         labelled, new = _prices(epsilon, n_classes)
         slack = 1 + relative_error()
         start = to_decimal(after)
@@ -168,7 +168,7 @@ def affordable(
     left, share = epsilon, Fraction(1)
     for step in rounds:
         rates = _rate(step.kept_labelled, step.n_labelled), _rate(step.kept_new, step.n_new)
-        with localcontext(precise(epsilon, step.epsilon)):
+        with localcontext(precise_context(epsilon, step.epsilon)):
             # a row that no round has taken before has spent nothing yet
             remains = [
                 to_decimal(Fraction(base_epsilon(budget, rate))) - price
@@ -181,7 +181,7 @@ def affordable(
         if left <= 0:
             return float(left), 0.0
         share = max(share * rates[0], rates[1])  # the greatest chance to reach the base learner
-    with localcontext(precise(delta, share)):
+    with localcontext(precise_context(delta, share)):
         slack = 1 - relative_error() if rounds else 1
         return float(left), float_below(to_decimal(delta / share) * slack)
 

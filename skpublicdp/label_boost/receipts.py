@@ -83,4 +83,4 @@ def note_stages(ledger: Ledger, plan: Plan, n_classes: int, base: object) -> Non
         )
         notes.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSET_PROOF))
     for note in reversed(notes):
-        ledger.note(*note)
+        ledger.annotate(*note)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.effective_sizes import effective_sample_size
 from skpublicdp.query_release.marginals.release import MarginalRelease, TableMeasurement
 from skpublicdp.query_release.spending import all_noise, mechanism_name
@@ -73,7 +73,7 @@ def release_linear_queries(
     """
     n_queries, m = len(counts), public.shape[1]
     noise, moved = all_noise(ledger), Sensitivity(n_queries, n_queries)
-    if not drawable(noise, ledger.for_person(moved)):
+    if not noise_is_representable(noise, ledger.for_person(moved)):
         raise ValueError(
             f"The noise of {n_queries} answers is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; ask fewer queries."

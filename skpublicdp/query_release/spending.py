@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from skpublicdp.accounting import Gaussian, Pure, Steps
-from skpublicdp.accounting.decimals import written_below
+from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.roles import check_mask
 from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.ledger import Ledger

@@ -128,7 +128,7 @@ def release_cut(
     below = np.searchsorted(np.sort(column), lower / 2 + upper / 2, side="right")
     errors = np.maximum(below, n - below).astype(np.int64)
     family = Choice(Leaf(errors[:, None]), prior)
-    cut = ledger.child(Pure(epsilon), name=CUT, proof=PROOF)
+    cut = ledger.sub_ledger(Pure(epsilon), name=CUT, proof=PROOF)
     option, _ = cut.draw(family, Draw(epsilon * CUTTING), 1, name=CUT, proof=PROOF)
     # n is public and a replaced row moves the cut's count by at most 1: it tells both masses
     count = np.array([below[option]], dtype=np.int64)

@@ -82,7 +82,7 @@ def release_column(
         The 2^levels - 1 quantiles, and the spaces between them, with noisy masses.
     """
     halving, counting = split_budget(epsilon, levels)
-    column_ledger = ledger.child(Pure(epsilon), name=MEDIANS, proof=PROOF)
+    column_ledger = ledger.sub_ledger(Pure(epsilon), name=MEDIANS, proof=PROOF)
     counts = np.bincount(candidates.nearest(column), minlength=len(candidates))
     below = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     cuts = find_medians(below, candidates.prior, levels, halving, column_ledger)
@@ -126,7 +126,7 @@ def find_medians(
     for _ in range(levels):
         halves: list[tuple[int, int]] = []
         # the nodes of a level hold different rows
-        level = ledger.child(Pure(epsilon), name=MEDIANS, proof=PROOF, by_theorem=True)
+        level = ledger.sub_ledger(Pure(epsilon), name=MEDIANS, proof=PROOF, by_theorem=True)
         for start, stop in nodes:
             errors = median_errors(below[start : stop + 1])
             family = Choice(Leaf(errors[:, None]), prior[start:stop])

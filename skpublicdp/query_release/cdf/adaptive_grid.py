@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import Sensitivity, noise_of
+from skpublicdp.accounting import Sensitivity, noise_scale
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.cdf.grid import CDFGrid, ColumnCounts, PiecewiseLinearCDF, just_below
 from skpublicdp.query_release.cdf.strategies import PREFIX_SUMS_PROOF
@@ -72,7 +72,7 @@ class Intervals:
 
 def detection_threshold(noise: Noise, aside: Fraction, ledger: Ledger) -> float:
     """Return the minimum number of rows of a cell that is split, given the remaining budget."""
-    _, variance = noise_of(
+    _, variance = noise_scale(
         scaled_noise(noise, aside * SHARE_PER_ROUND), ledger.for_person(INTERVAL_SENSITIVITY)
     )
     return float(MIN_CELL_SNR * np.sqrt(variance))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Measurement, Sensitivity
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.spending import Noise, mechanism_name
 
 Integers = NDArray[np.int64]
@@ -103,7 +103,7 @@ def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
 
 def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
     """Refuse a budget for one column whose noise cannot be drawn, before anything is charged."""
-    if not drawable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
+    if not noise_is_representable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
         raise ValueError(
             f"The noise of a column is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; release fewer columns, or public rows alone with "
