@@ -35,7 +35,7 @@ TAIL_SHARE_OF_SHIFT = 0.1
 """Share of the rough shift that is assigned to the tails beyond the public rows."""
 
 PROFILE_LIKELIHOOD_SLACK = 2.0
-"""Twice the log-likelihood loss allowed for the shift of the intervals, the largest plausible one."""
+"""Twice the log-likelihood loss that is allowed for the shift of the intervals."""
 
 N_GAUSS_NEWTON_STEPS = 4
 MAX_TILT_STEP = 1.5

@@ -1,4 +1,4 @@
-"""Marginals: measure every table a little, look, and measure again where it helps most.
+"""Release marginal tables: measure, estimate, allocate the rest of the budget, measure again.
 
 The private rows enter through integer tables with exact integer noise, and nowhere else. What
 follows is post-processing of released numbers. The sensitivity is proved in
@@ -41,10 +41,10 @@ MIN_FIRST_ROUND_SHARE = Fraction(1, 4)
 measured in benchmarks/ablate.py."""
 
 SHARE_DENOMINATOR = 1 << 30
-"""Shares of the rest are whole numbers of so many parts."""
+"""Common denominator of the shares of the second round."""
 
 TABLE_SENSITIVITY = Sensitivity(2, 2)
-"""A replaced row moves two cells of a table."""
+"""A replaced row changes two cells of a table by one each."""
 
 MARGINALS_PROOF = "docs/proofs/marginals.md"
 
