@@ -135,7 +135,7 @@ def test_values_are_in_the_cells_that_their_fine_cells_are_in(seed, most, n_bins
     weights = rng.dirichlet(np.ones(90))
     schema = schema_of(2, integral=bool(seed % 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(binning, "MOST_EDGES", most)
+        patch.setattr(binning, "MAX_FINE_EDGES", most)
         fine = make_binner(schema, public, None)
     coded = [
         FineBinnedRows.from_encoded(fine, [(of, np.zeros(len(of)))], len(of), int)
@@ -168,7 +168,7 @@ def test_edges_are_public_and_hold_all_cuts(values, integral):
 def test_many_public_values_leave_as_many_edges_as_there_may_be():
     values = np.random.default_rng(0).normal(size=100_000)
     edges = fine_edges(values, integral=False, few=12)
-    assert 30_000 < len(edges) <= binning.MOST_EDGES
+    assert 30_000 < len(edges) <= binning.MAX_FINE_EDGES
     held = np.bincount(np.searchsorted(edges, values))
     assert held.max() <= 4
     some = np.array([-9.0, 9.0, np.nan, values[5]])
