@@ -254,9 +254,9 @@ def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
     Examples
     --------
     >>> plan = Steps((Gaussian(Fraction(3)), Either((Gaussian(Fraction(1)), Draw(Fraction(1))))))
-    >>> list(remainders(plan, Gaussian(Fraction(4))))
+    >>> list(remaining_plans(plan, Gaussian(Fraction(4))))
     [Steps(parts=())]
-    >>> list(remainders(plan, Draw(Fraction(2))))[0].parts[0]
+    >>> list(remaining_plans(plan, Draw(Fraction(2))))[0].parts[0]
     Gaussian(mu_squared=Fraction(10, 7))
     """
     match plan:
