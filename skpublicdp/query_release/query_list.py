@@ -67,7 +67,7 @@ def release_linear_queries(
     Examples
     --------
     >>> half = np.array([[[0, 1], [1, 1], [0, 0], [1, 0]] * 25])
-    >>> release = release_answers(np.array([500, 400]), 1000, half, ledger=Ledger(1, 1e-6, 0))
+    >>> release = release_linear_queries(np.array([500, 400]), 1000, half, ledger=Ledger(1, 1e-6, 0))
     >>> release.fractions[1,].round(1)
     array([0.6, 0.4])
     """

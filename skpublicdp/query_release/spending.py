@@ -66,7 +66,7 @@ def scaled_noise(noise: Noise, share: Fraction) -> Noise:
 
     Examples
     --------
-    >>> part_of(Pure(Fraction(1)), Fraction(1, 20))
+    >>> scaled_noise(Pure(Fraction(1)), Fraction(1, 20))
     Pure(epsilon=Fraction(1, 20))
     """
     if isinstance(noise, Gaussian):

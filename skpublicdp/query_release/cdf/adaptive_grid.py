@@ -90,7 +90,7 @@ def refine_heavy_cells(
 
     Parameters
     ----------
-    line : Line
+    line : CDFGrid
         The cells.
     masses : ndarray of shape (n_cells,)
         Released fraction of the rows in each.
@@ -105,7 +105,7 @@ def refine_heavy_cells(
 
     Returns
     -------
-    line : Line
+    line : CDFGrid
         With more cells, and with what was found in the guess of what is inside the old ones.
     spent : Fraction
         The share of the budget that this took.

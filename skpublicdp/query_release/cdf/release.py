@@ -294,7 +294,7 @@ def release_cdf(
     >>> import numpy as np
     >>> hours = np.repeat([20.0, 40.0, 60.0], 1000)
     >>> ledger = Ledger(1, 1e-6, random_state=0)
-    >>> release = release_line(hours, hours[::30], bounds=(0, 100), ledger=ledger)
+    >>> release = release_cdf(hours, hours[::30], bounds=(0, 100), ledger=ledger)
     >>> release.cdf([39, 40]).round(1)
     array([0.3, 0.7])
     """

@@ -49,7 +49,7 @@ def ipf(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floats:
     Examples
     --------
     >>> half = np.array([[[0.5], [0.5]]])
-    >>> meet_margins(np.array([[[4.0, 1.0], [1.0, 4.0]]]), [half.reshape(1, 1, 2), half], 9)[0]
+    >>> ipf(np.array([[[4.0, 1.0], [1.0, 4.0]]]), [half.reshape(1, 1, 2), half], 9)[0]
     array([[0.4, 0.1],
            [0.1, 0.4]])
     """

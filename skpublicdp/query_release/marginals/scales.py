@@ -74,7 +74,7 @@ def table_scales(
 
     Parameters
     ----------
-    cells : Cells
+    cells : CellBatch
         The cells of all tables of one number of columns, with positive independence estimates.
     starts : ndarray of int, shape (n_tables,)
         Where the tables begin.
@@ -119,7 +119,7 @@ def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floa
 
     Parameters
     ----------
-    cells : Cells
+    cells : CellBatch
         Cells of one table, with positive independence estimates.
     effective_size : float
         As in `table_scales`.

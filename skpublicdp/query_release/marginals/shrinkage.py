@@ -67,7 +67,7 @@ def shrink_to_margins(
 
     Parameters
     ----------
-    cells : Cells
+    cells : CellBatch
         Of all tables of one number of columns.
     starts : ndarray of int, shape (n_tables,)
         Where the tables begin.

@@ -116,9 +116,9 @@ def run_pmw(
         Private rows for which each query holds: used in the draws alone.
     n : int
         Private rows.
-    arrangement : Arrangement
+    arrangement : QueryCover
         Which queries hold in which cells.
-    plan : Plan
+    plan : RoundPlan
         Rounds and budgets.
     ledger : Ledger
         Pays.
