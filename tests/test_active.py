@@ -365,10 +365,10 @@ class TestPrivacy:
     @pytest.mark.parametrize("mutant", [Fraction(2, 3), Fraction(9, 10)])
     def test_the_ledger_refuses_what_a_wrong_rate_allows(self, monkeypatch, mutant):
         monkeypatch.setattr(
-            "skpublicdp.active.plan.base_epsilon",
+            "skpublicdp.active.subsampling_plan.base_epsilon",
             lambda epsilon, rate, roles: base_epsilon(epsilon, rate * mutant, roles=roles),
         )
-        monkeypatch.setattr("skpublicdp.active.plan.basic_price", lambda event: (0, 0))
+        monkeypatch.setattr("skpublicdp.active.subsampling_plan.basic_price", lambda event: (0, 0))
         with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
             learner_of(3, 1, "random", epsilon=0.5).fit(*pool_of(6))
 

@@ -28,7 +28,7 @@ INSIDE = {
     "accounting/plans.py",
     "audit/sensitivity.py",
     "audit/event_loss.py",
-    "label_boost/halfplanes.py",
+    "label_boost/labelings_2d.py",
     "mechanisms/families.py",
     "mechanisms/selection.py",
     "model_selection/family.py",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Pure, Sensitivity
-from skpublicdp.guarantees.sanitized import least_mass
+from skpublicdp.guarantees.sanitizer_bounds import max_spurious_mass
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.sanitizers.candidates import Candidates
@@ -158,7 +158,7 @@ def two_sided(lower: float, upper: float, below: int, n: int, scale: float) -> C
         Both values; without the rarer one if its mass is no more than noise.
     """
     masses = np.array([below, n - below], dtype=np.float64)
-    least = least_mass(1, scale)
+    least = max_spurious_mass(1, scale)
     kept = masses > min(least, n / 2 - 1)  # the larger one always is
     values = np.array([lower, upper])[kept]
     return Column(values, values, masses[kept] / masses[kept].sum())

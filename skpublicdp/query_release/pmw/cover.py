@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import cover_radius
-from skpublicdp.guarantees.growth import share_bound
+from skpublicdp.guarantees.growth import population_share_bound
 
 Rows = NDArray[np.float64]
 Floats = NDArray[np.float64]
@@ -205,7 +205,9 @@ class ExplicitCover(QueryCover):
         if self._points is not None:
             total += cover_radius(m, d, beta / 2, self._cover_error)
         if self._fresh is not None:
-            total += share_bound(self._reassigned_share, self._fresh, beta / 2 / self.n_queries)
+            total += population_share_bound(
+                self._reassigned_share, self._fresh, beta / 2 / self.n_queries
+            )
         return min(total, 1.0)
 
     @property
