@@ -104,7 +104,7 @@ def line_case(name, data_dir, epsilon, n_public, drift, pure, seed):
     at = np.unique(np.concatenate([values[::50], just_below(values[::50])]))
     wrong = np.abs(release.cdf(at) - np.searchsorted(np.sort(x), at, side="right") / N)
     truth = np.searchsorted(values, at, side="right") / len(values)
-    middle, half = release.cdf(at), release.error(at)
+    middle, half = release.cdf(at), release.half_width(at)
     intervals = score(middle - half, middle + half, truth)
     return {"max": wrong.max(), "mean": wrong.mean(), "interval": intervals}
 

@@ -119,7 +119,7 @@ def run_cell(name, n_private, epsilon, n_public, drift, loose, *, repetitions, d
         ledger = Ledger(epsilon, 0 if pure else delta, repetition)
         release = release_cdf(x, x_public, bounds=(low, high), ledger=ledger)
         wrong = np.abs(release.cdf(at) - truth)
-        covered = (wrong[middle] <= release.error(at[middle])).mean()
+        covered = (wrong[middle] <= release.half_width(at[middle])).mean()
         public = np.searchsorted(np.sort(x_public), at, side="right") / n_public
         private = [
             np.abs(answer - truth).max()

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
-from skpublicdp.accounting.decimals import written_below
+from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.containers import count_given_rows
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn

@@ -1,4 +1,4 @@
-"""PrivacyBudget: many fits, one cap, kept in SQLite; the proofs are in docs/proofs/budgets.md."""
+"""PrivacyBudget: a privacy filter for many fits, stored in SQLite; see docs/proofs/budgets.md."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.events import from_text, to_text
 from skpublicdp.accounting.filters import (
     ACCOUNTANTS,
-    FREE,
-    KINDS,
+    FIT_KINDS,
+    ZERO_SPENT,
     Filter,
-    Prices,
     Spent,
+    SpentTotals,
     four_digits,
 )
 from skpublicdp.budget_file import BudgetFile
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.tickets import USED
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
 
@@ -41,24 +40,29 @@ SEEDED_TWICE = (
     "without private data there is PrivacyBudget(..., for_tests=True)."
 )
 
+USED_TICKET = (
+    "A query is good for one fit, and this one or a copy of it has been fitted; call query again."
+)
+"""Message for a ticket, see `ledger.new_ticket`, that was used before."""
+
 
 class Entry(NamedTuple):
-    """One fit in the ledger of a budget: public numbers only.
+    """One fit that was charged to a budget, in public numbers only.
 
     Attributes
     ----------
     number : int
-        Its place.
+        Position in the ledger, from 1.
     time : str
-        When it was written, before anything was drawn; ISO 8601, UTC.
+        Time of the entry, which is before the first draw; ISO 8601, UTC.
     who : str
         Name of the estimator.
     event : Event
-        What was planned and paid for.
+        Plan that was paid for.
     n_rows : int
         Number of private rows.
     group : str or None
-        The disjoint group of rows.
+        Name of the disjoint group of rows.
     seeded : bool
         Whether its randomness came from a `random_state`, or an earlier version did not write down
         whether it did.
@@ -74,20 +78,20 @@ class Entry(NamedTuple):
 
 
 class Remaining(NamedTuple):
-    """The largest ε that one more fit may have, by what that fit does.
+    """The largest ε that one more fit may have, by the kind of fit.
 
-    Kinds of fits compose differently, so none of these is ε less what was spent.
+    Kinds of fits compose differently, so none of these is ε minus the ε spent.
 
     Attributes
     ----------
     pure : float
         For any fit with ``delta=0``.
     draw : float
-        For a fit that only draws a rule.
+        For a fit that only draws a rule by the exponential mechanism.
     gaussian : float
-        For a fit that adds Gaussian noise, at the δ of the budget. 0 where that is 0.
+        For a fit that adds Gaussian noise, at the δ of the budget. It is 0 if that δ is 0.
     approximate : float
-        For any other fit with a δ, at what is left of it.
+        For any other fit with a δ, at the remaining δ.
     """
 
     pure: float
@@ -106,30 +110,31 @@ class Remaining(NamedTuple):
 
 
 class PrivacyBudget:
-    """One (ε, δ) for many fits, however they are chosen: a filter that refuses what would exceed.
+    """One (ε, δ) for many fits that may be chosen adaptively: a privacy filter.
 
-    Pass it as `budget` to any estimator of this package. Each fit is written down and paid for
-    before it draws anything, and refused before it reads a private row if the total would pass
-    (ε, δ). What is fitted next, and with how much, may depend on all results so far.
+    Pass it as `budget` to any estimator of this package. Each fit is recorded and paid for before
+    its first draw. It is refused before a private row is read if the total would exceed (ε, δ).
+    The next fit and its ε may depend on all results so far.
 
     Parameters
     ----------
     epsilon : float
-        ε > 0 of everything together, read as an exact fraction.
+        Total ε > 0 of all fits, read as an exact fraction.
     delta : float, default=0.0
-        δ of everything together, in [0, 1).
+        Total δ of all fits, in [0, 1).
     path : path-like, default=None
-        A file that keeps the ledger across processes, notebooks and restarts; one that is there is
-        opened and must have the same terms. ``None`` is a temporary file of this process.
+        File that keeps the ledger across processes, notebooks and restarts. An existing file is
+        opened and must have the same terms. ``None`` uses a temporary file of this process.
     accountant : {"auto", "pure", "zcdp", "gdp"}, default="auto"
-        What is added up: ``"pure"`` ε and δ, ``"zcdp"`` ρ, ``"gdp"`` μ². ``"auto"`` is pure for
-        ``delta=0``; otherwise it admits a fit while one of these holds: the sum of all ε, with
-        one fit of noise among them; μ² of all fits; some sixteenths of ε for fits without noise,
-        and μ² of the others for the rest. Fits of which only (ε, δ) is known have a tenth of δ.
+        The quantity that is added up: ``"pure"`` ε and δ, ``"zcdp"`` ρ, ``"gdp"`` μ². ``"auto"``
+        is ``"pure"`` for ``delta=0``. Otherwise it admits a fit while one of three totals stays
+        below the cap: all ε, with at most one fit of noise; μ² of all fits; or ε of the fits
+        without noise in k sixteenths of ε, and μ² of the fits with noise in the rest. Fits of
+        which only (ε, δ) is known share a tenth of δ.
     for_tests : bool, default=False
         Whether any number of fits with a `random_state` may be charged. Otherwise the second one is
-        refused, since two fits with one seed have the same noise and their difference has none. A
-        budget for tests protects nobody, and says so in its `repr` and on every receipt.
+        refused, since two fits with the same seed have the same noise, and their difference has
+        none. A budget for tests protects nobody. Its `repr` and all receipts state this.
 
     Warns
     -----
@@ -138,18 +143,18 @@ class PrivacyBudget:
 
     See Also
     --------
-    SemiPrivateClassifier : Takes a budget, as all estimators do.
+    SemiPrivateClassifier : Accepts a budget, as all estimators do.
 
     Notes
     -----
-    Copies, pickles, clones and workers share the file, hence the budget. A copy that cannot reach
-    its file refuses. A fit that fails or is killed after its entry was written has spent.
+    Copies, pickles, clones and workers share the file and hence the budget. A copy that cannot
+    open its file raises. A fit that fails or is killed after its entry was written has spent.
 
     A budget counts each row once in each fit. If bootstrap samples or oversampling repeat a row k
-    times in a fit, that row loses k times as much, which the budget does not see.
+    times in a fit, the privacy loss of that row is k times as large. The budget cannot detect this.
 
     The filters are those of Feldman and Zrnic (2021), Whitehouse et al. (2023) and Smith and
-    Thakurta (2022), which hold under fully adaptive choices (docs/proofs/budgets.md).
+    Thakurta (2022). They are valid under fully adaptive choices (docs/proofs/budgets.md).
 
     Examples
     --------
@@ -198,32 +203,32 @@ class PrivacyBudget:
 
     @property
     def epsilon(self) -> float:
-        """ε of everything together."""
+        """Total ε of all fits."""
         return float(self._filter.epsilon)
 
     @property
     def delta(self) -> float:
-        """δ of everything together."""
+        """Total δ of all fits."""
         return float(self._filter.delta)
 
     @property
     def accountant(self) -> str:
-        """What is added up."""
+        """The accountant, which decides which quantity is added up."""
         return self._filter.accountant
 
     @property
     def for_tests(self) -> bool:
-        """Whether any number of seeded fits may be charged."""
+        """Whether any number of fits with a `random_state` may be charged."""
         return self._file.for_tests
 
     @property
     def path(self) -> str:
-        """The file of the ledger."""
+        """Path of the file that holds the ledger."""
         return self._file.path
 
     @property
     def ledger(self) -> list[Entry]:
-        """Every fit so far, in order, of all groups."""
+        """Entries of all fits so far, of all groups, in order."""
         rows = self._file.read(
             "SELECT number, time, who, event, n_rows, disjoint, seeded FROM entries ORDER BY number"
         )
@@ -233,41 +238,43 @@ class PrivacyBudget:
         ]
 
     def group(self, name: str) -> Self:
-        """Return this budget for a group of rows that shares no row, and no person, with another.
+        """Return this budget for one of several disjoint groups of rows (parallel composition).
+
+        Each group may spend everything that the fits on all rows leave. No two groups may share a
+        row or a person. The members of a group and its size must be public.
 
         Parameters
         ----------
         name : str
-            Who is in a group, and how many, must be public; each has all that the fits on
-            everybody leave (parallel composition). The name stays in the ledger.
+            Name of the group, which the ledger keeps.
 
         Returns
         -------
         PrivacyBudget
-            Pass it as `budget` to fits on rows of that group only.
+            Budget for fits on rows of that group only.
         """
         if not isinstance(name, str) or not name:
             raise ValueError(f"name must be a text that is not empty; got {name!r}.")
         if self._group:
             raise ValueError(f"This budget is already that of the group {self._group!r}.")
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__, _group=name)
-        return part
+        budget = object.__new__(type(self))
+        budget.__dict__.update(self.__dict__, _group=name)
+        return budget
 
     def check(self, event: Event, *, seeded: bool = False) -> None:
-        """Refuse what would not be admitted now; spend nothing.
+        """Raise if an event would not be admitted now, without spending anything.
 
         Parameters
         ----------
         event : Event
-            What is planned.
+            The plan of a fit.
         seeded : bool, default=False
             Whether its randomness comes from a `random_state`.
 
         Raises
         ------
         PrivacyBudgetError
-            If there is less left, or the event is the second seeded one.
+            If the event costs more than the budget has left, or is the second seeded one.
         """
         with self._file.connected() as connection:
             self._admit(event, seeded, connection)
@@ -281,20 +288,20 @@ class PrivacyBudget:
         ticket: str | None = None,
         seeded: bool = False,
     ) -> int:
-        """Write an entry, and only then return.
+        """Charge an event, and return after its entry is on disk.
 
         Parameters
         ----------
         event : Event
-            What is about to happen to private rows. Mechanisms of other packages are
+            The event that is about to use private rows. Mechanisms of other packages are
             ``accounting.Pure(epsilon)``, ``accounting.Gaussian(mu_squared)`` or
             ``accounting.Approximate(epsilon, delta)``.
         who : str
-            By whom.
+            Name of the program or estimator.
         n_rows : int
             Number of private rows.
         ticket : str, optional
-            Something that may be used for one entry only.
+            One-time token, which is accepted for one entry only.
         seeded : bool, default=False
             Whether the randomness comes from a `random_state`.
 
@@ -306,14 +313,14 @@ class PrivacyBudget:
         Raises
         ------
         PrivacyBudgetError
-            If there is less left, the event is the second seeded one, or the ticket has been used:
-            nothing is spent then.
+            If the event costs more than the budget has left, is the second seeded one, or has a
+            used ticket. Nothing is spent then.
         """
         if not isinstance(who, str) or not 0 <= n_rows < 1 << 63:
             raise ValueError(f"who must be a text, n_rows a number; got {who!r} and {n_rows!r}.")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._file.connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # others wait from here on
+            connection.execute("BEGIN IMMEDIATE")  # other writers wait from here on
             total = self._admit(event, seeded, connection).to_text()
             row = (now, who, to_text(event), int(n_rows), self._group, total, ticket, int(seeded))
             try:
@@ -324,15 +331,15 @@ class PrivacyBudget:
                     row,
                 )
             except sqlite3.IntegrityError:
-                raise PrivacyBudgetError(USED) from None
+                raise PrivacyBudgetError(USED_TICKET) from None
             connection.execute("COMMIT")
         return int(written.lastrowid or 0)
 
     def spent(self) -> Spent:
-        """Return the least (ε, δ) that would have admitted all fits, of the most spent group.
+        """Return the smallest (ε, δ) that would have admitted all fits, of the most spent group.
 
-        What may be promised to others is the whole budget, unless all fits were fixed in advance:
-        who stops early for what was seen has had the choice to go on (docs/proofs/budgets.md).
+        The guarantee is that of the whole budget, unless all fits were fixed in advance: a decision
+        to stop that depends on earlier results is an adaptive choice (docs/proofs/budgets.md).
         """
         return self._most_spent(self._groups(self._file.read(LAST_TOTALS)))
 
@@ -343,25 +350,25 @@ class PrivacyBudget:
     def remaining(self, kind: str, delta: Any = None) -> float: ...
 
     def remaining(self, kind: str | None = None, delta: Any = None) -> float | Remaining:
-        """Return the largest ε that one more fit may have, which depends on what it does.
+        """Return the largest ε that one more fit may have, by the kind of fit.
 
         Parameters
         ----------
         kind : {"pure", "draw", "gaussian", "approximate"}, default=None
-            ``None`` returns all of them. ``"pure"`` is right for any fit with ``delta=0``, and
-            ``"draw"``, which may be more, for those that only draw: `SemiPrivateClassifier`,
+            ``None`` returns all of them. ``"pure"`` applies to any fit with ``delta=0``.
+            ``"draw"`` may be larger and applies to fits that only draw: `SemiPrivateClassifier`,
             `PPMHalfspaceClassifier`, and `SemiPrivateSearchCV` over settings of the former. With a
-            positive δ it is ``"gaussian"`` for `PAPQueryRelease`, `SemiPrivateBoostingClassifier`,
-            `SemiPrivateBoostingRegressor` and `private_scores`, and ``"approximate"`` for all
-            others.
+            positive δ, ``"gaussian"`` applies to `PAPQueryRelease`,
+            `SemiPrivateBoostingClassifier`, `SemiPrivateBoostingRegressor` and `private_scores`,
+            and ``"approximate"`` to all others.
         delta : float, optional
-            δ of that fit, for the last two kinds. By default that of the budget; for
-            ``"approximate"``, and with ``accountant="pure"``, what is left of it.
+            δ of that fit, for the last two kinds. The default is the δ of the budget, or the
+            remaining δ for ``"approximate"`` and for ``accountant="pure"``.
 
         Returns
         -------
         float or Remaining
-            0 where nothing is left.
+            0 if nothing is left.
 
         Examples
         --------
@@ -376,29 +383,29 @@ class PrivacyBudget:
         """
         if kind is None:
             if delta is not None:
-                raise ValueError("delta is that of one kind of fit; pass kind as well.")
+                raise ValueError("delta belongs to one kind of fit; pass kind as well.")
             return Remaining(*(self.remaining(kind) for kind in Remaining._fields))
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {KINDS}; got {kind!r}.")
+        if kind not in FIT_KINDS:
+            raise ValueError(f"kind must be one of {FIT_KINDS}; got {kind!r}.")
         if delta is not None and kind in ("pure", "draw"):
             raise ValueError(f"delta is 0 for kind={kind!r}; leave it out.")
         if delta is not None:
             _check_delta(delta)
-        at = None if delta is None else exact_fraction(delta)
+        exact_delta = None if delta is None else exact_fraction(delta)
         totals = self._totals(self._groups(self._file.read(LAST_TOTALS)))
-        return min(self._filter.room(total, kind, at) for total in totals)
+        return min(self._filter.largest_epsilon(total, kind, exact_delta) for total in totals)
 
     def history(self) -> list[Spent]:
-        """Return what was spent after each entry, as `spent` does."""
-        groups: dict[str, Prices] = {}
-        found: list[Spent] = []
+        """Return the result of `spent` after each entry."""
+        groups: dict[str, SpentTotals] = {}
+        history: list[Spent] = []
         for group, total in self._file.read("SELECT disjoint, total FROM entries ORDER BY number"):
             groups[group] = _total(total)
-            found.append(self._most_spent(groups))
-        return found
+            history.append(self._most_spent(groups))
+        return history
 
     def to_dict(self) -> dict[str, Any]:
-        """Return terms, entries and what is spent as plain values, ready for JSON."""
+        """Return terms, entries and spending as plain values that JSON can store."""
         fields = ("number", "time", "who", "n_rows", "group", "seeded")
         return {
             "epsilon": self.epsilon,
@@ -407,23 +414,23 @@ class PrivacyBudget:
             "for_tests": self.for_tests,
             "spent": list(self.spent()),
             "entries": [
-                {name: getattr(one, name) for name in fields} | {"event": to_text(one.event)}
-                for one in self.ledger
+                {name: getattr(entry, name) for name in fields} | {"event": to_text(entry.event)}
+                for entry in self.ledger
             ],
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what was left after each fit.
+        """Plot the remaining budget after each fit.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
+            Axes to draw into. The default is a new figure.
 
         Returns
         -------
         plotting.BudgetDisplay
-            The picture.
+            The display.
         """
         from skpublicdp import plotting  # matplotlib is optional
 
@@ -441,9 +448,9 @@ class PrivacyBudget:
     def _repr_html_(self) -> str:
         spent = self.spent()
         rows = "".join(
-            f"<tr><td>{one.number}</td><td>{one.time}</td><td>{escape(one.who)}</td>"
-            f"<td>{one.n_rows}</td><td>{escape(one.group or '')}</td></tr>"
-            for one in self.ledger
+            f"<tr><td>{entry.number}</td><td>{entry.time}</td><td>{escape(entry.who)}</td>"
+            f"<td>{entry.n_rows}</td><td>{escape(entry.group or '')}</td></tr>"
+            for entry in self.ledger
         )
         tests = " For tests only: it protects nobody." if self.for_tests else ""
         return (
@@ -465,30 +472,30 @@ class PrivacyBudget:
     def __sklearn_clone__(self) -> Self:
         return self
 
-    def _groups(self, last_totals: list[Any]) -> dict[str, Prices]:
+    def _groups(self, last_totals: list[Any]) -> dict[str, SpentTotals]:
         return {group: _total(total) for group, total, _ in last_totals}
 
-    def _totals(self, groups: dict[str, Prices]) -> list[Prices]:
-        """Return what rows have spent: those of this group, or those of each."""
-        everybody = groups.get("", FREE)
+    def _totals(self, groups: dict[str, SpentTotals]) -> list[SpentTotals]:
+        """Return the totals that limit this budget: of its group, or of all rows and each group."""
+        all_rows = groups.get("", ZERO_SPENT)
         if self._group:
-            return [everybody + groups.get(self._group, FREE)]
-        return [everybody, *(everybody + own for name, own in groups.items() if name)]
+            return [all_rows + groups.get(self._group, ZERO_SPENT)]
+        return [all_rows, *(all_rows + total for name, total in groups.items() if name)]
 
-    def _most_spent(self, groups: dict[str, Prices]) -> Spent:
-        return max(map(self._filter.spent, self._totals(groups)), key=lambda one: one.epsilon)
+    def _most_spent(self, groups: dict[str, SpentTotals]) -> Spent:
+        return max(map(self._filter.spent, self._totals(groups)), key=lambda spent: spent.epsilon)
 
-    def _admit(self, event: Event, seeded: bool, connection: sqlite3.Connection) -> Prices:
-        """Return the new total of this group's own events, or refuse."""
-        # of all groups: noise that two groups share is known to whoever knows the rows of one
+    def _admit(self, event: Event, seeded: bool, connection: sqlite3.Connection) -> SpentTotals:
+        """Return the new total of the events of this group alone, or raise."""
+        # of all groups: who knows the rows of one group could remove noise that two groups share
         if seeded and not self.for_tests and connection.execute(N_SEEDED).fetchone()[0]:
             raise PrivacyBudgetError(SEEDED_TWICE)
-        price = Prices.of(event)
+        price = SpentTotals.of(event)
         groups = self._groups(connection.execute(LAST_TOTALS).fetchall())
         for total in self._totals(groups):
-            if not self._filter.holds(total + price):
-                raise PrivacyBudgetError(self._filter.refusal(event, total))
-        return groups.get(self._group, FREE) + price
+            if not self._filter.admits(total + price):
+                raise PrivacyBudgetError(self._filter.refusal_message(event, total))
+        return groups.get(self._group, ZERO_SPENT) + price
 
 
 def _is_number(value: Any) -> bool:
@@ -500,9 +507,9 @@ def _check_delta(delta: Any) -> None:
         raise ValueError(f"delta must be a number, at least 0 and below 1; got {delta!r}.")
 
 
-def _total(text: str) -> Prices:
+def _total(text: str) -> SpentTotals:
     try:
-        return Prices.from_text(text)
+        return SpentTotals.from_text(text)
     except (AttributeError, TypeError, ValueError):
         raise PrivacyBudgetError(
             "This file of a budget was written by an earlier version, which added up other "

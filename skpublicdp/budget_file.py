@@ -1,4 +1,4 @@
-"""The file of a budget: terms, entries and what they add up to, in SQLite."""
+"""Storage of a privacy budget in SQLite: its terms, its entries and their running totals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skpublicdp.accounting.filters import Filter
 from skpublicdp.exceptions import PrivacyBudgetError
 
 WAIT = 300
-"""Seconds that a process waits for others that spend at the same moment."""
+"""Seconds that a process waits for others that write at the same time."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -25,21 +25,21 @@ CREATE TABLE IF NOT EXISTS entries (
     ticket TEXT UNIQUE, seeded INTEGER NOT NULL DEFAULT 1
 );
 """
-"""`disjoint` is a group, or empty; `total` is what its own entries have spent with this one;
-`seeded` is 1 if the noise came from a `random_state`, of which nothing else is kept, or
-if an earlier version wrote the entry, which does not say."""
+"""Schema of the file. `disjoint` is the name of a group, or empty for all rows. `total` is the
+spending of that group including this entry. `seeded` is 1 if the noise came from a `random_state`,
+or if an earlier version wrote the entry, which does not say; the seed itself is not stored."""
 
 
 @dataclass(frozen=True)
 class BudgetFile:
-    """A file that holds one budget; a copy of this object is good wherever the file is.
+    """The file of one budget. Copies of this object work wherever the file can be opened.
 
     Attributes
     ----------
     path : str
-        Where it is.
+        Absolute path.
     identity : str
-        Tells it from any other budget's file.
+        Random identifier, which distinguishes it from the file of any other budget.
     for_tests : bool
         Whether any number of seeded fits may be charged to it.
     """
@@ -50,8 +50,8 @@ class BudgetFile:
 
     @classmethod
     def open(cls, path: str, cap: Filter, *, for_tests: bool = False) -> BudgetFile:
-        """Make a file, or check that the one that is there has the same terms."""
-        given = {
+        """Create the file, or check that an existing one has the same terms."""
+        terms = {
             "epsilon": str(cap.epsilon),
             "delta": str(cap.delta),
             "by": cap.accountant,
@@ -62,32 +62,32 @@ class BudgetFile:
                 connection.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
                 connection.execute("BEGIN IMMEDIATE")
                 columns = connection.execute("PRAGMA table_info(entries)").fetchall()
-                if "seeded" not in {column[1] for column in columns}:  # of an earlier version
+                if "seeded" not in {column[1] for column in columns}:  # made by an earlier version
                     connection.execute(
                         "ALTER TABLE entries ADD COLUMN seeded INTEGER NOT NULL DEFAULT 1"
                     )
-                known = dict(connection.execute("SELECT name, value FROM terms").fetchall())
-                if not known:
-                    known = {**given, "identity": secrets.token_hex(16)}
-                    connection.executemany("INSERT INTO terms VALUES (?, ?)", known.items())
+                stored = dict(connection.execute("SELECT name, value FROM terms").fetchall())
+                if not stored:
+                    stored = {**terms, "identity": secrets.token_hex(16)}
+                    connection.executemany("INSERT INTO terms VALUES (?, ?)", stored.items())
                 connection.execute("COMMIT")
-                known.setdefault("for_tests", "False")  # a file of an earlier version
+                stored.setdefault("for_tests", "False")  # made by an earlier version
         except sqlite3.Error as error:
             raise PrivacyBudgetError(
-                f"path must be a file of a PrivacyBudget, or one that can be made: {error}."
+                f"path must be the file of a PrivacyBudget, or a file that can be created: {error}."
             ) from None
-        if given.items() <= known.items():
-            return cls(path, str(known["identity"]), for_tests)
-        epsilon, delta = (float(Fraction(known[name])) for name in ("epsilon", "delta"))
+        if terms.items() <= stored.items():
+            return cls(path, str(stored["identity"]), for_tests)
+        epsilon, delta = (float(Fraction(stored[name])) for name in ("epsilon", "delta"))
         raise PrivacyBudgetError(
             f"The file at path holds a budget of epsilon={epsilon:g}, delta={delta:g}, "
-            f"accountant={known['by']!r} and for_tests={known['for_tests']}, which nothing "
-            "changes; open it with these."
+            f"accountant={stored['by']!r} and for_tests={stored['for_tests']}, which cannot be "
+            "changed; open it with these."
         )
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one transaction: connections must not cross threads and forks."""
+        """Open a connection for one transaction. It must not be shared by threads or forks."""
         address = f"{Path(self.path).as_uri()}?mode=rw"
         try:
             connection = sqlite3.connect(address, timeout=WAIT, isolation_level=None, uri=True)
@@ -101,12 +101,12 @@ class BudgetFile:
             raise PrivacyBudgetError(LOST.format(error)) from None
 
     def read(self, query: str) -> list[Any]:
-        """Return the rows of one query."""
+        """Return the rows of a query."""
         with self.connected() as connection:
             return connection.execute(query).fetchall()
 
 
 LOST = (
     "The file of this PrivacyBudget cannot be used ({}), so nothing can be spent; open the budget "
-    "where its file is, with a path that lasts."
+    "on the machine that has its file, and pass a permanent path."
 )

@@ -23,8 +23,8 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Approximate, exact_fraction
-from skpublicdp.accounting.decimals import written_below
-from skpublicdp.accounting.events import NOTHING
+from skpublicdp.accounting.events import NO_EVENT
+from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
 from skpublicdp.cover_search import NAME, DrawnRule, search_cover
 from skpublicdp.data.bounds import by_position, limits_of
@@ -387,7 +387,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         X, looked, secure = rows.X_unlabelled, False, True
         if len(X):
             self._settle(sanitizer, bounds, ledger)
-            paid = ledger.child(ledger.event, name=name, proof="its own documentation")
+            paid = ledger.sub_ledger(ledger.event, name=name, proof="its own documentation")
             fit_without_leaks(sanitizer, X)
             looked, secure = _checked(sanitizer, paid)
         if not looked and len(rows.X_public):
@@ -451,8 +451,8 @@ def _checked(sanitizer: Any, ledger: Ledger) -> tuple[bool, bool]:
         raise ValueError("sanitizer must not spend more than its parameters epsilon and delta.")
     for one in receipt.mechanisms:
         event = one.event or Approximate(exact_fraction(one.epsilon), exact_fraction(one.delta))
-        ledger.note(f"on the others: {one.name}", event, one.reference)
+        ledger.annotate(f"on the others: {one.name}", event, one.reference)
     looked = bool(receipt.epsilon or receipt.delta)
     if not looked:
-        ledger.note("on the others: not looked at", NOTHING, "its own receipt")
+        ledger.annotate("on the others: not looked at", NO_EVENT, "its own receipt")
     return looked, receipt.secure_randomness

@@ -1,16 +1,19 @@
-"""One fit's spending: private answers leave through here and nowhere else.
+"""Privacy ledger of one fit, the only way by which private answers leave an estimator.
 
-A ledger holds a plan, an event that is fixed in advance and that the fit's (ε, δ) covers. Each
-draw and each noise is written down before it is drawn, and refused where the plan does not cover
-it. With a budget the whole plan is charged to it at the first of them. The proofs are in
+A ledger holds a plan: an event that is fixed in advance and costs at most the (ε, δ) of the fit.
+Each draw and each noisy release is recorded before it is sampled, and refused if the rest of the
+plan does not cover it. With a budget, the whole plan is charged at the first of them. Proofs:
 docs/proofs/budgets.md.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import secrets
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,11 +36,11 @@ from skpublicdp.accounting import (
     mu_squared_price,
     plan_delta,
 )
-from skpublicdp.accounting.capacity import Capacity
-from skpublicdp.accounting.decimals import written_above
-from skpublicdp.accounting.events import NOTHING, remainders
-from skpublicdp.accounting.measurements import Integers, Measurement, Sensitivity, noise_of
-from skpublicdp.budget import PrivacyBudget
+from skpublicdp.accounting.cap import BudgetCap
+from skpublicdp.accounting.events import NO_EVENT, remaining_plans
+from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_scale
+from skpublicdp.accounting.rounding import written_above
+from skpublicdp.budget import USED_TICKET, PrivacyBudget
 from skpublicdp.exceptions import (
     LargeDeltaWarning,
     LargeEpsilonWarning,
@@ -51,17 +54,20 @@ from skpublicdp.mechanisms.randomness import RandomBits, random_bits, uniform_be
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from skpublicdp.mechanisms.selection import draw
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
-from skpublicdp.tickets import redeem
+from skpublicdp.typing import Integers
 
 LARGE_DELTA = 0.1
-"""δ times the number of rows beyond which a warning is given."""
+"""Largest δ · n_private without a warning."""
 
 LARGE_EPSILON = 10
-"""Largest ε of a pure guarantee without a warning. An attacker who knows all other rows can there
-tell two equally likely ones apart in 1 / (1 + e^-10) = 99.995% of the cases. Beyond it a guarantee
-means little (Ponomareva et al. 2023, How to DP-fy ML, tier 3). That rate bounds other plans."""
+"""Largest ε of a pure guarantee without a warning.
 
-SEEDED = (
+At ε = 10, an attacker who knows all other rows and considers two values of the last one equally
+likely is right with probability at most 1 / (1 + e^-10) = 99.995%. A larger ε is tier 3 of
+Ponomareva et al. (2023), How to DP-fy ML. The same probability is the limit for plans with δ > 0.
+"""
+
+SEEDED_FIT = (
     "{} is charged to a budget and its noise comes from a random_state (its own, that of a part of "
     "it, or one that an ensemble such as BaggingClassifier sets): whoever has or guesses the seed "
     "can remove the noise, and so can two fits with the same seed. Use random_state=None and no "
@@ -69,56 +75,82 @@ SEEDED = (
 )
 
 
-class _Line(NamedTuple):
-    """A line of a receipt; what a child noted stands in its place."""
+class _ReceiptLine(NamedTuple):
+    """Line of a receipt. The lines of a sub-ledger, if there are any, replace it."""
 
     name: str
     event: Event
     proof: str
-    inside: list[_Line]
+    sub_lines: list[_ReceiptLine]
 
     @property
-    def listed(self) -> list[_Line]:
-        return self.inside or [self]
+    def shown(self) -> list[_ReceiptLine]:
+        return self.sub_lines or [self]
 
 
-def drawable(event: Event, sensitivity: Sensitivity) -> bool:
-    """Tell whether the noise that an event pays for is within what can be drawn."""
-    most = LARGEST_SCALE if isinstance(event, Pure) else LARGEST_SCALE**2
-    return noise_of(event, sensitivity)[0] <= most
+def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
+    """Return whether the samplers support the noise that an event pays for."""
+    max_scale = LARGEST_SCALE if isinstance(event, Pure) else LARGEST_SCALE**2
+    return noise_scale(event, sensitivity)[0] <= max_scale
+
+
+drawable = noise_is_representable
+"""Former name of `noise_is_representable`."""
+
+
+def new_ticket() -> str:
+    """Return a one-time token, good for one fit in this process or with one budget."""
+    return f"{os.getpid()}-{secrets.token_hex(16)}"
+
+
+_REDEEMED_TICKETS: set[str] = set()
+_REDEMPTION_LOCK = Lock()
+
+
+def redeem_ticket(ticket: str) -> None:
+    """Mark a ticket as used, or raise if it was used or made in another process.
+
+    A fit that is charged to a budget has its ticket checked by the file of the budget instead.
+    """
+    with _REDEMPTION_LOCK:
+        if ticket in _REDEEMED_TICKETS or not ticket.startswith(f"{os.getpid()}-"):
+            raise PrivacyBudgetError(USED_TICKET)
+        _REDEEMED_TICKETS.add(ticket)
 
 
 class Ledger:
-    """What one fit may spend, has spent, and says of it.
+    """Plan, spending and receipt of one fit.
 
     Parameters
     ----------
     epsilon, delta : number
-        What the fit promises, read as exact fractions.
+        Guarantee of the fit, read as exact fractions.
     random_state : None, int, numpy Generator or RandomState
-        As in the estimators.
+        Source of randomness, as in the estimators.
     budget : PrivacyBudget, optional
-        What the fit is charged to. If it cannot pay, that is said here, before a row is read.
+        Budget that the fit is charged to. A budget that cannot pay raises here, before a private
+        row is read.
     event : Event, optional
-        The plan. By default anything (ε, 0)-differentially private, or of the μ² that (ε, δ) has.
+        The plan. By default any (ε, 0)-differentially private event or, with δ > 0, any event of
+        at most the μ² that corresponds to (ε, δ).
     who : str
         Name of the fit in the budget.
     rows_per_person : int
-        How many rows one person may have. Each event is priced for replacing them all at once.
+        Maximum number of rows of one person. Each event is priced for replacing all of them.
     ticket : str, optional
-        Good for one fit; see `new_ticket`.
+        One-time token of a fit that must not be repeated; see `new_ticket`.
     seeded_parts : bool
-        Whether a base learner or a sanitizer, which draws for itself, has a seed of its own.
+        Whether a base learner or sanitizer, which samples by itself, has its own seed.
 
     Raises
     ------
     PrivacyBudgetError
-        If the budget cannot pay, or has paid for another seeded fit.
+        If the budget cannot pay, or has already paid for a seeded fit.
 
     Warns
     -----
     SeededRandomnessWarning
-        If there is a budget that is not for tests, and the fit or a part of it is seeded.
+        If the fit or a part of it is seeded and charged to a budget that is not for tests.
 
     Examples
     --------
@@ -156,27 +188,27 @@ class Ledger:
         self._budget, self._who, self._ticket = budget, who, ticket
         self._seeded = seeded_parts or not self.secure
         self._entry: int | None = None
-        self._lines: list[_Line] = []
+        self._lines: list[_ReceiptLine] = []
         self._spent = self._paid = False
         self._parts: tuple[Ledger, ...] = ()
-        self._left: Event | None = NOTHING
-        self._capacity = Capacity(
+        self._remaining: Event | None = NO_EVENT
+        self._cap = BudgetCap(
             self.epsilon, self.delta, "pure" if budget is None else budget.accountant
         )
-        self._root, self._plan = self, event or self._capacity.anything()
+        self._root, self._plan = self, event or self._cap.default_plan()
         if budget is not None:
             budget.check(self._charge(), seeded=self._seeded)
             if self._seeded and not budget.for_tests:
-                warn(SEEDED.format(who or "This fit"), SeededRandomnessWarning)
+                warn(SEEDED_FIT.format(who or "This fit"), SeededRandomnessWarning)
         self.plan(self._plan)
 
     @classmethod
     def of(cls, estimator: Any, *, event: Event | None = None, **settings: Any) -> Ledger:
-        """Open the ledger of a fit by the parameters of its estimator.
+        """Return the ledger of a fit, with the parameters of its estimator.
 
-        `settings` are other arguments of `Ledger`, in place of what the estimator says.
+        `settings` are further arguments of `Ledger`. They override those of the estimator.
         """
-        known = {
+        parameters = {
             "epsilon": estimator.epsilon,
             "delta": getattr(estimator, "delta", 0),
             "random_state": estimator.random_state,
@@ -184,11 +216,11 @@ class Ledger:
             "rows_per_person": getattr(estimator, "max_rows_per_group", None),
             "seeded_parts": any(map(has_seed, estimator.get_params(deep=False).values())),
         }
-        return cls(event=event, who=type(estimator).__name__, **known | settings)
+        return cls(event=event, who=type(estimator).__name__, **parameters | settings)
 
     @property
     def secure(self) -> bool:
-        """Whether the randomness is the operating system's."""
+        """Whether the randomness comes from the operating system's secure generator."""
         return self._bits.secure
 
     @property
@@ -197,7 +229,7 @@ class Ledger:
         return self._plan
 
     def read(self, n_private: int, n_public: int = 0) -> None:
-        """Note how many rows there are, and warn where δ is large for that number."""
+        """Record the numbers of rows, and warn if δ is large for the number of private rows."""
         self.n_private, self.n_public = n_private, n_public
         if self.delta * n_private > LARGE_DELTA:
             warn(
@@ -207,10 +239,10 @@ class Ledger:
             )
 
     def _warn_if_large(self) -> None:
-        """Warn where the plan of the fit lets an attacker identify a row almost always."""
-        advantage = math.tanh(LARGE_EPSILON / 2)  # 2 · accuracy - 1, at even odds
+        """Warn if an attacker may identify a row almost always under the plan of the fit."""
+        advantage = math.tanh(LARGE_EPSILON / 2)  # 2 · success rate - 1, for equally likely rows
         if self.epsilon <= LARGE_EPSILON and self.delta <= LARGE_DELTA:
-            return  # the promise alone is strong enough
+            return  # the guarantee alone implies it
         if plan_delta(self._plan, Fraction(0)) > advantage:
             warn(
                 f"epsilon = {float(self.epsilon):g} protects almost nothing: an attacker who "
@@ -220,48 +252,55 @@ class Ledger:
             )
 
     def fits(self, event: Event) -> bool:
-        """Tell whether (ε, δ), in the currency of the budget if there is one, covers a plan."""
-        return self._capacity.covers(event)
+        """Return whether a plan costs at most (ε, δ), in the currency of the budget if any."""
+        return self._cap.admits(event)
 
     def plan(self, event: Event) -> None:
-        """Hold a plan from now on; it is what the budget is charged and the receipt says."""
+        """Set the plan, which the budget is charged and the receipt reports."""
         if self._spent or self._parts:
-            raise RuntimeError("A plan is made before anything is spent.")
-        whole = self._root is self
-        if whole:
+            raise RuntimeError(
+                "plan() must be called before the ledger spends anything or is split."
+            )
+        is_root = self._root is self
+        if is_root:
             fits = self.fits(event)
-        else:  # a part or a child may promise less than it holds
-            fits = self._left is None or any(True for _ in remainders(self._left, event))
+        else:  # a part or a sub-ledger may plan less than it holds
+            fits = self._remaining is None or any(
+                True for _ in remaining_plans(self._remaining, event)
+            )
         if not fits:
             raise PrivacyBudgetError(
                 f"A plan must cost no more than epsilon = {float(self.epsilon):g} and delta = "
                 f"{float(self.delta):g} do in the currency of the budget."
             )
-        if whole:
+        if is_root:
             self._plan = event
-        if whole or self._left is not None:
-            self._left = event
+        if is_root or self._remaining is not None:
+            self._remaining = event
 
-    def choose(self, option: Event) -> None:
-        """Take one of the options that the plan has now, before the first event of it.
+    def take_option(self, option: Event) -> None:
+        """Commit to one option of the plan's next `Either`, before the first event of the option.
 
-        An option that is chosen later, by what its first event released, would cost more.
+        A choice that depended on the result of that event would cost more.
         """
-        match self._left:
+        match self._remaining:
             case Either(options) if option in options:
-                self._left = option
+                self._remaining = option
             case Steps((Either(options), *later)) if option in options:
-                self._left = Steps((option, *later))
+                self._remaining = Steps((option, *later))
             case _:
-                raise RuntimeError("Only an option that the plan has next can be chosen.")
+                raise RuntimeError("option must be one of those that the plan has next.")
 
-    def scale(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
-        """Return the largest scale at which a plan fits; it costs more at a larger scale."""
-        return self._capacity.scale(make_plan)
+    def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
+        """Return the largest scale at which ``make_plan(scale)`` costs at most (ε, δ).
+
+        The cost of the plan must increase with the scale.
+        """
+        return self._cap.calibrate(make_plan)
 
     def equal_draws(self, count: int) -> Fraction:
-        """Return the largest ε that each of some draws may have."""
-        return self._capacity.equal_draws(count)
+        """Return the largest ε that each of `count` draws may have."""
+        return self._cap.equal_draws(count)
 
     def draw(self, family: Family, event: Draw, sensitivity: int, *, name: str, proof: str) -> Path:
         """Draw a member of a family by the exponential mechanism, exactly.
@@ -269,18 +308,18 @@ class Ledger:
         Parameters
         ----------
         family : Family
-            Members with their error counts; less these, it depends on public things alone.
+            Members with their error counts. Only the error counts may depend on private rows.
         event : Draw
-            What it costs.
+            Price of the draw.
         sensitivity : int
-            The most that replacing one row changes any error count.
+            Largest change of an error count when one row is replaced.
         name, proof : str
-            For the receipt.
+            Name and reference in the receipt.
 
         Returns
         -------
         Path
-            Name of the member.
+            Path of the member in the family.
         """
         self._enter(event, name, proof)
         return self._sample_member(family, event.epsilon, sensitivity * self.rows_per_person)
@@ -288,18 +327,18 @@ class Ledger:
     def add_noise(
         self, table: Integers, sensitivity: Sensitivity, event: Event, *, name: str, proof: str
     ) -> Measurement:
-        """Add exact noise to integers.
+        """Add exactly sampled noise to integers: rounded Gaussian or discrete Laplace.
 
         Parameters
         ----------
         table : ndarray of int64
-            Exact integers.
+            Exact integers, of any shape.
         sensitivity : Sensitivity
-            The most that replacing one row changes them.
+            Largest change of the whole table when one row is replaced.
         event : Gaussian or Pure
-            What it costs, and the kind of noise.
+            Price of the release, which also decides the kind of noise.
         name, proof : str
-            For the receipt.
+            Name and reference in the receipt.
 
         Returns
         -------
@@ -307,21 +346,26 @@ class Ledger:
             Noisy integers of the same shape.
         """
         if table.dtype != np.int64:
-            raise TypeError("Noise is exact on integers: table must be of int64.")
-        spread, variance = noise_of(event, self.for_person(sensitivity))
+            raise TypeError("table must be of int64, since noise is exact on integers.")
+        scale, variance = noise_scale(event, self.for_person(sensitivity))
         self._enter(event, name, proof)
-        noise = self._sample_noise(event, spread, table)
-        return Measurement(table + noise, spread, variance)
+        noise = self._sample_noise(event, scale, table)
+        return Measurement(table + noise, scale, variance)
 
     def for_person(self, sensitivity: Sensitivity) -> Sensitivity:
-        """Return the sensitivity for all rows of a person: moves add up, at worst in one place."""
+        """Return the sensitivity for replacing all rows of a person.
+
+        In the worst case all changes add up in the same integer.
+        """
         k = self.rows_per_person
         return Sensitivity(k * sensitivity.absolute, k * k * sensitivity.squared)
 
     def per_row(
         self, epsilon: Fraction, delta: Fraction = Fraction(0)
     ) -> tuple[Fraction, Fraction]:
-        """Return the (ε, δ) for one row with which somebody's mechanism has them for a person.
+        """Return the row-level (ε, δ) of a mechanism that implies the given one for persons.
+
+        It is group privacy for `rows_per_person` rows, inverted.
 
         References
         ----------
@@ -330,84 +374,96 @@ class Ledger:
         k = self.rows_per_person
         if k == 1:
             return epsilon, delta
-        # e^ε is at least each of the k factors
+        # δ_person <= k e^ε δ_row, as e^ε bounds each of the k factors
         return epsilon / k, delta / k * Fraction(math.exp(-float(epsilon)) * (1 - 2**-40))
 
     def subset(self, n: int, k: int) -> NDArray[np.intp]:
-        """Draw k of n positions, each set equally likely; increasing."""
+        """Return k of n positions in increasing order, each set equally likely."""
         return random_subset(n, k, self._bits)
 
     def order(self, n: int) -> NDArray[np.intp]:
-        """Draw an order of n positions, each equally likely."""
+        """Return a uniformly random permutation of n positions."""
         return random_order(n, self._bits)
 
     def indices(self, n: int, k: int) -> NDArray[np.intp]:
-        """Draw k of n positions with replacement."""
+        """Return k positions below n, uniform and with replacement."""
         return random_indices(n, k, self._bits)
 
     def uniform_below(self, bound: int) -> int:
-        """Draw an integer below a bound that private rows do not decide."""
+        """Return a uniform integer below a public bound."""
         return uniform_below(bound, self._bits)
 
     def seed(self, count: int = 31) -> int | None:
-        """Return a seed for somebody else's randomness, or None where ours is secure."""
+        """Return a seed for the randomness of foreign code, or None if this one has no seed."""
         return None if self.secure else self._bits.bits(count)
 
     def split(self, n_parts: int) -> tuple[Ledger, ...]:
-        """Part the fit by disjoint rows: each part holds the whole plan, and this one nothing more.
+        """Return one ledger for each of `n_parts` disjoint sets of rows (parallel composition).
 
-        Which row is in which part, and how many are, must be public.
+        Each of them holds the whole plan, and this ledger can spend nothing more. The set of each
+        row and the sizes of the sets must be public.
         """
         if self._spent or self._parts:
-            raise RuntimeError("A ledger is split before anything is spent, and once.")
+            raise RuntimeError("split() must be called once, before the ledger spends anything.")
         parts = []
         for _ in range(n_parts):
             part = object.__new__(type(self))
             part.__dict__.update(self.__dict__, _lines=[], _parts=(), _root=self._root)
             parts.append(part)
-        self._parts, self._left = tuple(parts), NOTHING
+        self._parts, self._remaining = tuple(parts), NO_EVENT
         return self._parts
 
-    def child(self, event: Event, *, name: str, proof: str, by_theorem: bool = False) -> Ledger:
-        """Pay for what a stage, a base learner or a sanitizer does as a whole.
+    def sub_ledger(
+        self, event: Event, *, name: str, proof: str, by_theorem: bool = False
+    ) -> Ledger:
+        """Charge a stage, base learner or sanitizer as a whole, and return a ledger for it.
 
         Parameters
         ----------
         event : Event
-            What all of it costs.
+            Price of the whole stage.
         name, proof : str
-            For the receipt.
+            Name and reference in the receipt.
         by_theorem : bool, default=False
-            Whether a theorem says that all draws in it cost no more than `event`, so that they are
-            not added up.
+            Whether a theorem bounds the cost of all draws of the stage by `event`. They are not
+            added up then.
 
         Returns
         -------
         Ledger
-            It holds `event`. What it notes stands in the receipt in place of the line here.
+            Ledger with the plan `event`. Its annotations replace this line in the receipt.
         """
-        paid = object.__new__(type(self))
-        paid.__dict__.update(
-            self.__dict__, _lines=[], _parts=(), _plan=event, _left=event, _paid=True, _spent=False
+        sub_ledger = object.__new__(type(self))
+        sub_ledger.__dict__.update(
+            self.__dict__,
+            _lines=[],
+            _parts=(),
+            _plan=event,
+            _remaining=event,
+            _paid=True,
+            _spent=False,
         )
         if by_theorem:
-            paid._left = None
-        self._enter(event, name, proof, paid._lines)
-        return paid
+            sub_ledger._remaining = None
+        self._enter(event, name, proof, sub_ledger._lines)
+        return sub_ledger
 
-    def note(self, name: str, event: Event, proof: str) -> None:
-        """Mention a stage that a theorem or another line pays for."""
-        self._lines.append(_Line(name, event, proof, []))
+    def annotate(self, name: str, event: Event, proof: str) -> None:
+        """Add a line to the receipt for a stage that a theorem or another line pays for."""
+        self._lines.append(_ReceiptLine(name, event, proof, []))
+
+    child, note, choose, scale = sub_ledger, annotate, take_option, calibrate
+    """Former names."""
 
     def receipt(self, *, assumptions: tuple[str, ...] = (), secure: bool = True) -> PrivacyReceipt:
-        """Write down what was spent.
+        """Return the receipt of everything that was spent.
 
         Parameters
         ----------
         assumptions : tuple of str
-            What is taken to be public.
+            Facts that are assumed to be public.
         secure : bool, default=True
-            Whether no randomness of others was seeded.
+            False if the randomness of foreign code was seeded.
 
         Returns
         -------
@@ -420,7 +476,7 @@ class Ledger:
         if self._grouped:
             unit = f"replace one person, up to {self.rows_per_person} private rows"
             assumptions += ("it may be known which rows are one person's",)
-        lines = (line for ledger in ledgers for whole in ledger._lines for line in whole.listed)
+        lines = (shown for ledger in ledgers for line in ledger._lines for shown in line.shown)
         return PrivacyReceipt(
             epsilon=written_above(self.epsilon) if spent else 0.0,
             delta=written_above(self.delta) if spent else 0.0,
@@ -430,31 +486,29 @@ class Ledger:
             mechanisms=tuple(map(self._mechanism, lines)),
             secure_randomness=self.secure and secure,
             assumptions=assumptions,
-            event=self._plan if spent else NOTHING,
+            event=self._plan if spent else NO_EVENT,
             entry=self._root._entry,
             for_tests=bool(spent and budget and budget.for_tests),
         )
 
-    def _mechanism(self, line: _Line) -> Mechanism:
+    def _mechanism(self, line: _ReceiptLine) -> Mechanism:
         event = line.event
         epsilon, delta = basic_price(event)
         if isinstance(event, Gaussian):
-            alone = gaussian_epsilon(event.mu_squared, self.delta)
-            epsilon, delta = min(alone, float(self.epsilon)), self.delta
+            event_epsilon = gaussian_epsilon(event.mu_squared, self.delta)
+            epsilon, delta = min(event_epsilon, float(self.epsilon)), self.delta
         return Mechanism(line.name, float(epsilon), float(delta), line.proof, event)
 
     def _enter(
-        self, event: Event, name: str, proof: str, inside: list[_Line] | None = None
+        self, event: Event, name: str, proof: str, sub_lines: list[_ReceiptLine] | None = None
     ) -> None:
-        """Write an entry, and refuse what the plan does not cover."""
-        if self._left is None:  # paid for by a theorem
+        """Record an event before it is sampled, or raise if the rest of the plan excludes it."""
+        if self._remaining is None:  # a theorem pays for it
             return
-        # one way to go on, from here on: a plan's δ does not allow a choice between several later
-        found = list(remainders(self._left, event))
-        if not found:
-            raise PrivacyBudgetError(
-                f"{name}: more was asked for than the ledger of this fit still holds."
-            )
+        # one of the remaining plans is taken now: the δ of a plan covers no later choice of them
+        remaining = list(remaining_plans(self._remaining, event))
+        if not remaining:
+            raise PrivacyBudgetError(f"{name}: it costs more than the plan of this fit has left.")
         root = self._root
         if not root._spent:
             root._warn_if_large()
@@ -467,27 +521,31 @@ class Ledger:
                 seeded=self._seeded,
             )
         elif self._ticket is not None and not root._spent:
-            redeem(self._ticket)
+            redeem_ticket(self._ticket)
         root._spent = self._spent = True
-        self._left = found[0] if len(found) == 1 else max(found, key=mu_squared_price)
+        self._remaining = (
+            remaining[0] if len(remaining) == 1 else max(remaining, key=mu_squared_price)
+        )
         if not self._paid:
-            self._lines.append(_Line(name, event, proof, [] if inside is None else inside))
+            self._lines.append(
+                _ReceiptLine(name, event, proof, [] if sub_lines is None else sub_lines)
+            )
 
     def _charge(self) -> Event:
-        """Return what the budget is charged."""
+        """Return the event that the budget is charged."""
         assert self._root._budget is not None
         if self.delta and self._root._budget.accountant == "pure":
             return Approximate(self.epsilon, self.delta)
         return self._root._plan
 
-    # what the tests dictate
+    # the samplers, which tests and audits replace
 
     def _sample_member(self, family: Family, epsilon: Fraction, sensitivity: int) -> Path:
         return draw(family, epsilon, sensitivity, self._bits)
 
-    def _sample_noise(self, event: Event, spread: Fraction, table: Integers) -> Integers:
+    def _sample_noise(self, event: Event, scale: Fraction, table: Integers) -> Integers:
         sampler = rounded_gaussian if isinstance(event, Gaussian) else discrete_laplace
-        return sampler(spread, table.size, self._bits).reshape(table.shape)
+        return sampler(scale, table.size, self._bits).reshape(table.shape)
 
 
 def has_seed(parameter: Any) -> bool:
@@ -507,5 +565,5 @@ def has_seed(parameter: Any) -> bool:
 
 
 def public_seed(random_state: Any) -> int:
-    """Return a seed for randomness that spends nothing, such as synthetic rows."""
+    """Return a seed for sampling that spends no privacy, such as synthetic rows."""
     return random_bits(random_state).bits(128)

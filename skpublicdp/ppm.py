@@ -32,7 +32,7 @@ from skpublicdp.data.reference import warn_no_public
 from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
-from skpublicdp.guarantees.mixed import CONE_DIMENSIONS, mixed_promise
+from skpublicdp.guarantees.ppm import MAX_CONE_FEATURES, ppm_guarantee
 from skpublicdp.hypotheses import Cover, HalfspaceIntersections, PublicSample
 from skpublicdp.hypotheses.base import (
     tabulate,
@@ -45,10 +45,10 @@ from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.typing import Floats, Integers
 
-ALPHA = 0.05
+DEFAULT_ALPHA = 0.05
 """Where `alpha` is not given."""
 
-MOST_DIMENSIONS = 6
+MAX_THEOREM_DIMENSIONS = 6
 """In more, not even rows that span the space may support the theorem's halfspaces."""
 
 MAX_WEIGHT_DENOMINATOR = 16
@@ -373,7 +373,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
-        alpha = ALPHA if self.alpha is None else float(self.alpha)
+        alpha = DEFAULT_ALPHA if self.alpha is None else float(self.alpha)
         return family.build_cover(public, alpha=alpha, beta=self.beta)
 
     def _doubt(
@@ -407,7 +407,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         n_dimensions: int,
     ) -> Promise:
         n_public, n_features = rows.X_public.shape
-        return mixed_promise(
+        return ppm_guarantee(
             max(len(rows.X_private) + n_public, 1),
             n_public,
             len(supports),
@@ -416,7 +416,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             n_features,
             cover.size,
             n_dimensions=n_dimensions,
-            cones=self._is_theorem() and n_features <= CONE_DIMENSIONS,
+            cones=self._is_theorem() and n_features <= MAX_CONE_FEATURES,
         )
 
     def _is_theorem(self) -> bool:
@@ -434,7 +434,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         """Warn where nothing or too little is promised, by public numbers."""
         # a smaller ε takes more rows than anybody has, and numbers too long to print
         epsilon, n = max(float(self.epsilon), 1e-9), n_private + n_public
-        if n_supports < n_public and n_dimensions > CONE_DIMENSIONS:
+        if n_supports < n_public and n_dimensions > MAX_CONE_FEATURES:
             warn(
                 f'pool="paper" makes halfspaces of {n_supports} of {n_public} public rows in '
                 f"{n_dimensions} dimensions, which may cost an error of {n_public / n:.2g}. "
@@ -451,8 +451,8 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             other = ", or leave alpha at None and set max_halfspaces"
             warn(
                 f"{asked} gets no promise of Theorem 4.6 here, guarantee_ is None: {doubt}; take "
-                f'pool="paper" with no other settings, on public rows of at most {MOST_DIMENSIONS} '
-                f"dimensions{'' if paper else other}.",
+                f'pool="paper" with no other settings, on public rows of at most '
+                f"{MAX_THEOREM_DIMENSIONS} dimensions{'' if paper else other}.",
                 UnprovedWarning,
             )
         elif 4 * n < (needed := n_ppm(0.5, self.beta, epsilon, self.n_features_in_, supports=None)):

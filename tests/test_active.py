@@ -365,10 +365,10 @@ class TestPrivacy:
     @pytest.mark.parametrize("mutant", [Fraction(2, 3), Fraction(9, 10)])
     def test_the_ledger_refuses_what_a_wrong_rate_allows(self, monkeypatch, mutant):
         monkeypatch.setattr(
-            "skpublicdp.active.plan.base_epsilon",
+            "skpublicdp.active.subsampling_plan.base_epsilon",
             lambda epsilon, rate, roles: base_epsilon(epsilon, rate * mutant, roles=roles),
         )
-        monkeypatch.setattr("skpublicdp.active.plan.basic_price", lambda event: (0, 0))
+        monkeypatch.setattr("skpublicdp.active.subsampling_plan.basic_price", lambda event: (0, 0))
         with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
             learner_of(3, 1, "random", epsilon=0.5).fit(*pool_of(6))
 
@@ -791,7 +791,7 @@ class TestOneFit:
     def test_nor_to_another_process(self, monkeypatch):
         learner, y = queried()
         with monkeypatch.context() as patch:  # as after a fork
-            patch.setattr("skpublicdp.tickets.os.getpid", lambda: -1)
+            patch.setattr("skpublicdp.ledger.os.getpid", lambda: -1)
             with pytest.raises(PrivacyBudgetError, match=USED):
                 learner.fit(X_FEW, y)
         assert learner.fit(X_FEW, y).privacy_.epsilon == 1.0

@@ -27,10 +27,9 @@ FLOORS = {
         "_internal.redaction",
     },
     "budget_file": {"accounting", "exceptions"},
-    "tickets": {"exceptions"},
-    "budget": {"accounting", "budget_file", "exceptions", "tickets"},
+    "budget": {"accounting", "budget_file", "exceptions"},
     "_internal.parameters": {"budget", "_internal.threads"},
-    "ledger": {"accounting", "budget", "exceptions", "mechanisms", "tickets"},
+    "ledger": {"accounting", "budget", "exceptions", "mechanisms"},
     "_internal.html_repr": set(),
     "_internal.redaction": {"_internal.threads"},
     "_internal.threads": set(),
@@ -170,7 +169,7 @@ def rooms_entered(source, *, late=()):
 def ways_to_draw(source):
     """Return what draws, makes noise or holds randomness: its modules, and the ledger's inside."""
     names = {name for name, _, _ in imports(source)} | {name for _, name in names_used(source)}
-    inside = re.compile(r"\._(bits|enter|left|sample_\w+)$")
+    inside = re.compile(r"\._(bits|enter|remaining|sample_\w+)$")
     return {
         name
         for name in names
@@ -315,7 +314,10 @@ class TestTheChecks:
             ("self.ledger._sample_noise(event, 1, table)", True),
             ("from skpublicdp.mechanisms.families import Leaf", False),
             ("from skpublicdp.accounting import noise", False),
-            ("from skpublicdp.ledger import Ledger, drawable\nLedger.of(self).draw()", False),
+            (
+                "from skpublicdp.ledger import Ledger, new_ticket\nLedger.of(self).draw()",
+                False,
+            ),
         ],
     )
     def test_drawing(self, source, draws):

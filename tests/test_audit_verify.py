@@ -80,7 +80,7 @@ class Around(Counts):
 
     def fit(self, X, groups):
         ledger = Ledger.of(self)
-        paid = ledger.child(ledger.event, **SAID)
+        paid = ledger.sub_ledger(ledger.event, **SAID)
         self.values_ = Counts(*map(self.share, paid.per_row(paid.epsilon, paid.delta))).fit(X)
         self.privacy_ = self.receipt(ledger)
         return self
@@ -96,7 +96,7 @@ class Relabels(Mode):
     """Two draws that a theorem pays for, of which the first turns the second around."""
 
     def release(self, counts, ledger):
-        paid = ledger.child(ledger.event, name="both", proof="none", by_theorem=True)
+        paid = ledger.sub_ledger(ledger.event, name="both", proof="none", by_theorem=True)
         epsilon = Fraction(self.epsilon) / 2
         swapped = paid.draw(Leaf(np.array([0, 0])), Draw(epsilon), 1, **SAID)
         swapped ^= int(counts[0] > 1)  # the same member, and another rule
@@ -174,7 +174,7 @@ class TestWhatHolds:
         class Parts(Mode):
             def release(self, counts, ledger):
                 half = Draw(Fraction(self.epsilon) / 2)
-                paid = ledger.child(half, name="parts", proof="none", by_theorem=True)
+                paid = ledger.sub_ledger(half, name="parts", proof="none", by_theorem=True)
                 return paid.draw(Leaf(-self.weight * counts), half, 1, **SAID)
 
             weight = 1
@@ -285,7 +285,7 @@ def remember(self, X, X_public, ledger):
 def look_at_noise(self, X, X_public, ledger):
     """A branch that private rows decide."""
     if self.count(X)[0] > 1:
-        ledger.child(Pure(Fraction(0)), **SAID)
+        ledger.sub_ledger(Pure(Fraction(0)), **SAID)
         self.values_ = self.values_ * 2
 
 

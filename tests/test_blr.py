@@ -10,7 +10,7 @@ import pytest
 from skpublicdp import GenericLearnerClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import blr_error, n_blr_learner
-from skpublicdp.guarantees.sanitized import inexpressible, n_multisets
+from skpublicdp.guarantees.sanitizer_bounds import approximation_error, n_multisets
 from skpublicdp.hypotheses import Halfspaces, Intervals, Stumps, Thresholds
 from skpublicdp.sanitizers import BLRSanitizer
 from skpublicdp.sanitizers.blr_sanitizer import _data_sets, _errors
@@ -86,7 +86,7 @@ def test_some_data_set_answers_as_well_as_is_said(n_points):
     """All data sets of seven rows over four points, all queries."""
     queries = np.array(list(itertools.product([False, True], repeat=4)))
     sets = _data_sets(n_points, 4)
-    promised = inexpressible(n_points, 4, len(queries))
+    promised = approximation_error(n_points, 4, len(queries))
     worst_best = max(
         _errors(counts, sets, queries, 7, n_points).min() / (7 * n_points)
         for counts in _data_sets(7, 4)

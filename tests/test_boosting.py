@@ -413,8 +413,8 @@ def test_private_values_stay_out_of_what_is_stored():
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({"method": "moments", "epsilon": 0.1}, {"noisy counts", "noisy sums"}),
-        ({"method": "moments", "epsilon": 0.1, "delta": 0}, {"noisy sums"}),
+        ({"method": "moments", "epsilon": 0.1}, {"noisy counts", "noisy gradient"}),
+        ({"method": "moments", "epsilon": 0.1, "delta": 0}, {"noisy gradient"}),
         ({"method": "votes"}, {"exponential"}),
         ({"epsilon": 5}, {"noisy counts", "noisy sums", "exponential"}),
     ],

@@ -45,7 +45,7 @@ from skpublicdp.boosting.term_posterior import (
 )
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.schema import Column
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from tests.kit import Recorder
 
 # Losses: what one row adds to the cell that it is in
@@ -506,7 +506,7 @@ def test_a_first_fit_has_noise_that_can_be_drawn_however_many_rows_there_are():
         once = Sensitivity(20, 20)
         if can_afford_boosting(budget, n, once):
             part = budget.fraction(additive_share(budget, n, m, once) * least)
-            assert drawable(part.event, cells.sensitivity(counts=True))
+            assert noise_is_representable(part.event, cells.sensitivity(counts=True))
             grown += 1
     assert grown >= 12
 

@@ -12,7 +12,7 @@ import pytest
 
 from skpublicdp import PrivacyBudget
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.accounting.events import DRAW_RATE
+from skpublicdp.accounting.events import DRAW_MU_SQUARED_RATE
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit, newton_boosting, training_data
 from skpublicdp.boosting.adaptive_bins import BinSplitter
 from skpublicdp.boosting.additive import AdditiveFit
@@ -182,7 +182,9 @@ def paid(uses):
     assert len(pure) == 1
     if pure == {True}:
         return sum(use.cost for use in uses)
-    return sum(DRAW_RATE * use.cost**2 if use.kind == "draw" else use.cost for use in uses)
+    return sum(
+        DRAW_MU_SQUARED_RATE * use.cost**2 if use.kind == "draw" else use.cost for use in uses
+    )
 
 
 def held(epsilon, delta):
@@ -232,9 +234,9 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         patch.setattr(training_data, "encode_rows", noting)
         clf, uses = neighbours_compared(watch=watch, **options)
     names = Counter(use.name for use in uses)
-    assert names["noisy sums of residuals and slopes over cells"] >= 2
+    assert names["noisy gradient and hessian histogram"] >= 2
     if name != "little":
-        assert names["noisy sums of residuals and slopes over halves of cells"] == 6
+        assert names["noisy gradient and hessian histogram of half bins"] == 6
     assert (set(trees[0]) >= {4, 8}) == (options.get("method") != "moments")
     whole, spent = held(options["epsilon"], options.get("delta", 1e-6)), paid(uses)
     assert whole * (1 - Fraction(1, 10**6)) < spent <= whole
@@ -368,7 +370,7 @@ def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
 def test_noise_that_is_too_loud_to_be_drawn_is_not_asked_for(monkeypatch):
     """Where parts of an equal share are too small for a visit, blocks get whole ones or none."""
     found, shares = [], NewtonBooster._allocate
-    monkeypatch.setattr(newton_boosting, "drawable", lambda *args: False)
+    monkeypatch.setattr(newton_boosting, "noise_is_representable", lambda *args: False)
     monkeypatch.setattr(
         NewtonBooster, "_allocate", lambda *args: found.append(shares(*args)) or found[-1]
     )

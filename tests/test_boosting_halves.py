@@ -43,7 +43,7 @@ from skpublicdp.ledger import Ledger
 from tests.kit import Recorder
 from tests.test_boosting_privacy import grid
 
-LOOK = "noisy counts of halves of columns"
+LOOK = "noisy counts of lower halves of columns"
 
 
 def table(sizes, seed=0, m=40, *, categorical=False):
@@ -340,7 +340,7 @@ def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
     looks = [share for name, share in shares if name == LOOK]
     assert sum(share for _, share in shares) <= 1
     assert looks
-    sums = [share for name, share in shares if "over cells" in name]
+    sums = [share for name, share in shares if "gradient histogram" in name]
     assert min(sums) >= MIN_HISTOGRAM_SHARE
     later = sum(taken_by_trees(name, share) for name, share in shares)
     assert sum(looks) <= MAX_SHIFT_FRACTION * (1 - CLASS_COUNT_SHARE - later)

@@ -49,7 +49,7 @@ def learned(estimator, n_classes, seed=4):
     model = fitted._model
     steps = [mechanism.name for mechanism in fitted.privacy_.mechanisms]
     if getattr(fitted, "method", "") == "auto":  # nothing of growth is left out
-        assert "noisy sums of residuals and slopes over halves of cells" in steps
+        assert "noisy gradient and hessian histogram of half bins" in steps
         assert "exponential mechanism, exact draw of a tree" in steps
     cuts = [shape.cuts for shape in fitted.shapes_]
     return pickle.dumps([model.scores, model.intercepts, model.leaf_scores, cuts, steps])
@@ -135,7 +135,7 @@ def test_values_are_in_the_cells_that_their_fine_cells_are_in(seed, most, n_bins
     weights = rng.dirichlet(np.ones(90))
     schema = schema_of(2, integral=bool(seed % 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(binning, "MOST_EDGES", most)
+        patch.setattr(binning, "MAX_FINE_EDGES", most)
         fine = make_binner(schema, public, None)
     coded = [
         FineBinnedRows.from_encoded(fine, [(of, np.zeros(len(of)))], len(of), int)
@@ -168,7 +168,7 @@ def test_edges_are_public_and_hold_all_cuts(values, integral):
 def test_many_public_values_leave_as_many_edges_as_there_may_be():
     values = np.random.default_rng(0).normal(size=100_000)
     edges = fine_edges(values, integral=False, few=12)
-    assert 30_000 < len(edges) <= binning.MOST_EDGES
+    assert 30_000 < len(edges) <= binning.MAX_FINE_EDGES
     held = np.bincount(np.searchsorted(edges, values))
     assert held.max() <= 4
     some = np.array([-9.0, 9.0, np.nan, values[5]])

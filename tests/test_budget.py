@@ -233,7 +233,9 @@ def test_refusals_say_what_was_asked_what_is_left_and_what_to_do():
         "This fit asks for δ = 1e-06, and δ = 0 is left of the budget of ε = 1, δ = 0; fit with "
         "delta=0 or a smaller one, or stop here."
     )
-    assert "has no price for such noise; spend Approximate" in refusal(budget, Gaussian(MILLIONTH))
+    assert "has no price for this Gaussian noise; spend Approximate" in refusal(
+        budget, Gaussian(MILLIONTH)
+    )
     budget.spend(Pure(Fraction(1, 3)))
     assert refusal(budget, TENTH).endswith(
         "asks for ε = 0.1, and nothing is left of the budget of ε = 1, δ = 0; stop here."
@@ -252,7 +254,7 @@ def test_refusals_of_noise():
         "This fit asks for δ = 1e-06, and δ = 1e-07 is left for fits of which only (ε, δ) is "
         "known, of the budget of ε = 1, δ = 1e-06; fit with delta=0 or a smaller one, or stop here."
     )
-    assert "accountant='auto' has no price for such noise" in refusal(
+    assert "accountant='auto' has no price for this Gaussian noise" in refusal(
         budget, Subsampled(Fraction(1, 9), noise)
     )
     gdp = PrivacyBudget(1, 1e-6, accountant="gdp")
@@ -453,7 +455,7 @@ def test_a_copy_that_cannot_reach_its_file_refuses(tmp_path):
             call()
         words = str(caught.value)
         assert words.startswith("The file of this PrivacyBudget cannot be used (")
-        assert words.endswith("open the budget where its file is, with a path that lasts.")
+        assert words.endswith("on the machine that has its file, and pass a permanent path.")
     assert not os.path.exists(budget.path)  # none was made, either
     assert repr(far) == "PrivacyBudget(epsilon=1, delta=0, accountant='pure')"
     # a new budget in its place is another one
@@ -466,7 +468,7 @@ def test_a_copy_that_cannot_reach_its_file_refuses(tmp_path):
 def test_a_file_that_is_none_refuses(tmp_path):
     (tmp_path / "text").write_text("no database at all, but long enough to be taken for one" * 99)
     for path in (tmp_path / "text", tmp_path / "missing" / "file", tmp_path):
-        with pytest.raises(PrivacyBudgetError, match="path must be a file of a PrivacyBudget"):
+        with pytest.raises(PrivacyBudgetError, match="path must be the file of a PrivacyBudget"):
             PrivacyBudget(1.0, path=path)
 
 

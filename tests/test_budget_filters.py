@@ -31,8 +31,8 @@ from skpublicdp.accounting import (
     subsampled_epsilon,
     zcdp_epsilon,
 )
-from skpublicdp.accounting.events import remainders, without_failures
-from skpublicdp.accounting.filters import FREE, Filter, Prices
+from skpublicdp.accounting.events import remaining_plans, without_failures
+from skpublicdp.accounting.filters import ZERO_SPENT, Filter, SpentTotals
 from skpublicdp.exceptions import PrivacyBudgetError
 
 pytestmark = pytest.mark.once
@@ -225,7 +225,7 @@ def menu(epsilon, delta):
     )
 
 
-def value_of_the_game(cap, *, depth, events, goal=None, start=FREE):
+def value_of_the_game(cap, *, depth, events, goal=None, start=ZERO_SPENT):
     """Return the largest δ(ε) that adaptive choices can reach, with noise to end with."""
     goal = float(cap.epsilon) if goal is None else goal
     most = gaussian_mu_squared(cap.epsilon, cap.delta) if cap.delta else Fraction(0)
@@ -235,7 +235,7 @@ def value_of_the_game(cap, *, depth, events, goal=None, start=FREE):
         """All of the noise that is still admitted, in 1/8 of the most."""
         for eighths in range(8, 0, -1):
             event = Gaussian(most * eighths / 8)
-            if most and cap.holds(total + Prices.of(event)):
+            if most and cap.admits(total + SpentTotals.of(event)):
                 return math.sqrt(event.mu_squared)
         return 0.0
 
@@ -249,8 +249,8 @@ def value_of_the_game(cap, *, depth, events, goal=None, start=FREE):
         if not left:
             return best
         for event in events:
-            after = total + Prices.of(event)
-            if not cap.holds(after):
+            after = total + SpentTotals.of(event)
+            if not cap.admits(after):
                 continue
             for where in (0.1, 0.5, 0.75, 0.9) if isinstance(event, Draw) else (0.5,):
                 reached = 0.0
@@ -270,7 +270,7 @@ class BasicOrGdp(Filter):
 
     def holds(self, total):
         basic = Filter(self.epsilon, self.delta, "pure")
-        return basic.holds(total) or Filter(self.epsilon, self.delta, "gdp").holds(total)
+        return basic.admits(total) or Filter(self.epsilon, self.delta, "gdp").admits(total)
 
 
 class FailuresForFree(Filter):
@@ -297,7 +297,7 @@ def test_adaptive_choices_with_noise_in_the_middle_never_pass_the_cap():
     epsilon, delta = Fraction(1), Fraction(1, 50)
     noise = [Gaussian(gaussian_mu_squared(epsilon, delta) * share) for share in (0.125, 0.5)]
     events = [*menu(1, delta)[0], *menu(1, delta)[1], *noise]
-    later = FREE._replace(fits=1)
+    later = ZERO_SPENT._replace(fits=1)
     for cap, least, most in (
         (Filter(epsilon, delta, "auto"), 0.6, 1),
         (FailuresForFree(epsilon, delta, "auto"), 1.2, 2),
@@ -335,7 +335,7 @@ def test_the_counterexample_of_the_proof_page():
     left = gaussian_mu_squared(Fraction(1), MILLIONTH) - mu_squared_price(draw)
     (p, rest), _ = worst_pair(draw, 0.75)
     steps = Steps((draw, Approximate(Fraction(9, 10), MILLIONTH)))
-    assert (Prices.of(steps).pure, Prices.of(steps).delta) == (1, MILLIONTH)
+    assert (SpentTotals.of(steps).pure, SpentTotals.of(steps).delta) == (1, MILLIONTH)
     reached = p * gaussian_delta(left, exact_fraction(1 - 0.075)) + rest * 1e-6
     assert reached == pytest.approx(1.27e-6, rel=0.01)
 
@@ -356,27 +356,27 @@ def test_the_natural_filter_would_pass_the_cap():
 def test_prices_are_those_of_the_table():
     epsilon = Fraction(1, 2)
     noise, nothing = Gaussian(epsilon), Fraction(0)
-    pure, draw = Prices.of(Pure(epsilon)), Prices.of(Draw(epsilon))
+    pure, draw = SpentTotals.of(Pure(epsilon)), SpentTotals.of(Draw(epsilon))
     assert (pure.rho, draw.rho) == (epsilon**2 / 2, epsilon**2 / 8)
     assert 1 <= draw.mu_squared / Fraction(11, 112) <= 1 + Fraction(1, 2**62)
     for one in (pure, draw):
         assert (one.delta, one.pure, one.noise, one.noisy, one.fits) == (0, epsilon, 0, 0, 1)
-    assert Prices.of(noise) == (0, epsilon / 2, epsilon, 0, epsilon, 1, 1)
-    assert Prices.of(Approximate(epsilon, MILLIONTH)) == pure._replace(delta=MILLIONTH)
-    assert Prices.of(Approximate(nothing, MILLIONTH)).fits == 1
-    assert Prices.of(Gaussian(nothing)) == Prices.of(Steps(())) == FREE
+    assert SpentTotals.of(noise) == (0, epsilon / 2, epsilon, 0, epsilon, 1, 1)
+    assert SpentTotals.of(Approximate(epsilon, MILLIONTH)) == pure._replace(delta=MILLIONTH)
+    assert SpentTotals.of(Approximate(nothing, MILLIONTH)).fits == 1
+    assert SpentTotals.of(Gaussian(nothing)) == SpentTotals.of(Steps(())) == ZERO_SPENT
     tenth = Fraction(1, 10)
     below = exact_fraction(subsampled_epsilon(epsilon, tenth))
-    assert Prices.of(Subsampled(tenth, Pure(epsilon))).pure == below
-    failing = Prices.of(Subsampled(tenth, Approximate(epsilon, MILLIONTH)))
-    assert failing == Prices.of(Pure(below))._replace(delta=failing.delta)
+    assert SpentTotals.of(Subsampled(tenth, Pure(epsilon))).pure == below
+    failing = SpentTotals.of(Subsampled(tenth, Approximate(epsilon, MILLIONTH)))
+    assert failing == SpentTotals.of(Pure(below))._replace(delta=failing.delta)
     assert failing.delta == pytest.approx(MILLIONTH / 10)
-    assert Prices.of(Subsampled(tenth, noise)) == (0, None, None, 0, None, 1, 1)
+    assert SpentTotals.of(Subsampled(tenth, noise)) == (0, None, None, 0, None, 1, 1)
     parts = (noise, Approximate(epsilon, MILLIONTH), Pure(epsilon))
-    mixed = Prices.of(Steps(parts))
+    mixed = SpentTotals.of(Steps(parts))
     assert (mixed.delta, mixed.pure, mixed.noisy, mixed.fits) == (MILLIONTH, 0, 1, 1)
     assert mixed.noise == mixed.mu_squared == pytest.approx(epsilon + 2 * pure.mu_squared)
-    assert Prices.of(Either(parts)).mu_squared == max(epsilon, pure.mu_squared)
+    assert SpentTotals.of(Either(parts)).mu_squared == max(epsilon, pure.mu_squared)
     both = Steps((Either((Draw(epsilon), Gaussian(Fraction(1, 8)))), Draw(epsilon)))
     assert basic_price(both) == (math.inf, 0)
     assert rho_price(both) == Fraction(1, 16) + Fraction(1, 32)
@@ -424,10 +424,10 @@ def test_pure_prices_are_superadditive(one, other):
 
 @given(st.lists(st.one_of(tree, unsure), max_size=4))
 def test_prices_survive_being_written_down(events):
-    total = FREE
+    total = ZERO_SPENT
     for event in events:
-        total = total + Prices.of(event)
-    assert Prices.from_text(total.to_text()) == total
+        total = total + SpentTotals.of(event)
+    assert SpentTotals.from_text(total.to_text()) == total
 
 
 # what is left of a plan
@@ -460,7 +460,7 @@ def test_no_run_of_a_plan_costs_more_than_the_plan(data, plan):
         event = data.draw(st.one_of(single, unsure, st.sampled_from(parts or [TENTH])))
         if data.draw(st.booleans()) and isinstance(event, Gaussian):
             event = Gaussian(event.mu_squared * 3 / 2)  # perhaps of two steps of noise
-        following = [rest for one in left for rest in remainders(one, event)]
+        following = [rest for one in left for rest in remaining_plans(one, event)]
         if following:
             left, run = following, [*run, event]
     assert sum(basic_price(event)[1] for event in run) <= basic_price(plan)[1]
@@ -476,7 +476,7 @@ def test_an_event_and_what_it_leaves_are_within_the_plan(data, plan, epsilon):
     """For curves, as long as what is left is chosen with the event."""
     event = data.draw(st.one_of(single, st.sampled_from([*nodes(plan)])))
     whole = plan_delta(plan, epsilon)
-    for rest in remainders(plan, event):
+    for rest in remaining_plans(plan, event):
         assert plan_delta(Steps((event, rest)), epsilon) <= whole * 1.03 + 1e-9
 
 

@@ -30,8 +30,8 @@ from skpublicdp.accounting import (
     Steps,
     gaussian_mu_squared,
 )
-from skpublicdp.accounting.capacity import Capacity
-from skpublicdp.accounting.decimals import fraction_above, fraction_below
+from skpublicdp.accounting.cap import BudgetCap
+from skpublicdp.accounting.rounding import fraction_above, fraction_below
 from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning
 from skpublicdp.hypotheses import Stumps, Thresholds
 from skpublicdp.metrics import make_private_scorer, private_accuracy_score, private_scores
@@ -205,7 +205,7 @@ def test_a_budget_for_tests_says_so_and_stays_one(tmp_path):
     assert budget.to_dict()["for_tests"] is True
     for copied in (pickle.loads(pickle.dumps(budget)), budget.group("north"), clone(budget)):
         assert copied.for_tests
-    with pytest.raises(PrivacyBudgetError, match=r"for_tests=True, which nothing changes"):
+    with pytest.raises(PrivacyBudgetError, match=r"for_tests=True, which cannot be changed"):
         PrivacyBudget(5, path=path)
     with pytest.raises(ValueError, match="for_tests must be True or False"):
         PrivacyBudget(5, for_tests=1)
@@ -277,10 +277,10 @@ def test_nothing_that_remains_is_false():
 def test_a_fresh_budget_admits_what_was_planned_to_take_all_of_it(accountant):
     delta = Fraction(1, 10**6)
     for epsilon in [Fraction(38, 10), Fraction(59, 10), *map(Fraction, range(6, 400, 13))]:
-        capacity = Capacity(epsilon, delta, accountant)
+        capacity = BudgetCap(epsilon, delta, accountant)
         for count in (1, 4, 32):
             event = Steps((Draw(capacity.equal_draws(count)),) * count)
-            assert capacity.covers(event)
+            assert capacity.admits(event)
             PrivacyBudget(epsilon, delta, accountant=accountant).check(event)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skpublicdp.boosting.binner import ColumnBins
-from skpublicdp.data.bucket_search import BLOCK, Buckets, SortedEdges
+from skpublicdp.data.bucket_search import LOOKUP_BLOCK, Buckets, SortedEdges
 from skpublicdp.data.column import Column
 
 LAWS = {
@@ -46,7 +46,7 @@ def test_floats_are_where_a_search_finds_them(law, kind):
     for k in (1, 2, 9, 700, 5000):
         edges = np.unique(LAWS[law](rng, k))
         # the last ones in a block of their own
-        for n in (3, 300, BLOCK // 4 + 5):
+        for n in (3, 300, LOOKUP_BLOCK // 4 + 5):
             values = near(rng, edges, kind, n)
             missing = len(edges) + 1
             found = SortedEdges(edges, missing).count_below(values)

@@ -57,7 +57,7 @@ class TestLargeEpsilon:
 
         def spend():
             if isinstance(event, Draw):
-                ledger.child(event, name="draw", proof="none")
+                ledger.sub_ledger(event, name="draw", proof="none")
             else:
                 ledger.add_noise(zeros, sensitivity, event, name="noise", proof="none")
 

@@ -27,7 +27,13 @@ from skpublicdp.accounting import (
     rho_price,
     subsampled_epsilon,
 )
-from skpublicdp.accounting.events import DRAW_RATE, NOTHING, from_text, remainders, to_text
+from skpublicdp.accounting.events import (
+    DRAW_MU_SQUARED_RATE,
+    NO_EVENT,
+    from_text,
+    remaining_plans,
+    to_text,
+)
 
 pytestmark = pytest.mark.once
 
@@ -57,17 +63,25 @@ class TestPrices:
         ("event", "expected"),
         [
             (Pure(HALF), (HALF, 0, Fraction(1, 8), pure_mu_squared(HALF))),
-            (Draw(HALF), (HALF, 0, Fraction(1, 32), DRAW_RATE / 4)),
+            (Draw(HALF), (HALF, 0, Fraction(1, 32), DRAW_MU_SQUARED_RATE / 4)),
             (Gaussian(HALF), (INF, 0, Fraction(1, 4), HALF)),
             (Gaussian(0), (0, 0, 0, 0)),
             (Approximate(HALF, TENTH), (HALF, TENTH, INF, INF)),
             (Approximate(HALF, 0), (HALF, 0, Fraction(1, 8), pure_mu_squared(HALF))),
-            (NOTHING, (0, 0, 0, 0)),
+            (NO_EVENT, (0, 0, 0, 0)),
             (
                 Steps((Draw(ONE), Pure(HALF), Draw(HALF))),
-                (2, 0, Fraction(9, 32), DRAW_RATE * Fraction(5, 4) + pure_mu_squared(HALF)),
+                (
+                    2,
+                    0,
+                    Fraction(9, 32),
+                    DRAW_MU_SQUARED_RATE * Fraction(5, 4) + pure_mu_squared(HALF),
+                ),
             ),
-            (Steps((Gaussian(HALF), Draw(ONE))), (INF, 0, Fraction(3, 8), HALF + DRAW_RATE)),
+            (
+                Steps((Gaussian(HALF), Draw(ONE))),
+                (INF, 0, Fraction(3, 8), HALF + DRAW_MU_SQUARED_RATE),
+            ),
             (
                 Steps((Approximate(HALF, TENTH), Approximate(ONE, TENTH))),
                 (Fraction(3, 2), Fraction(1, 5), INF, INF),
@@ -207,7 +221,7 @@ def proposals(left):
             case Gaussian(mu_squared):
                 found += [
                     Gaussian(share * mu_squared),
-                    Draw(root_below(share * mu_squared / DRAW_RATE)),
+                    Draw(root_below(share * mu_squared / DRAW_MU_SQUARED_RATE)),
                     Pure(root_below(share * mu_squared * Fraction(62, 100))),
                 ]
             case Draw(epsilon):
@@ -225,9 +239,9 @@ def proposals(left):
 
 def followed(plan, data, depth=3):
     """Return what an adversary does with a plan: after each answer one of two ways to go on."""
-    admitted = [(event, left) for event in proposals(plan) for left in remainders(plan, event)]
+    admitted = [(event, left) for event in proposals(plan) for left in remaining_plans(plan, event)]
     if not depth or not admitted:
-        return NOTHING
+        return NO_EVENT
     event, left = data.draw(st.sampled_from(admitted))
     ways = Either(tuple(followed(left, data, depth - 1) for _ in range(2)))
     return Steps((event, ways))
@@ -259,21 +273,23 @@ class TestRemainders:
 
         left = {plan}
         for event in chosen(plan):
-            left = {after for before in left for after in remainders(before, event)}
+            left = {after for before in left for after in remaining_plans(before, event)}
             assert left
 
     def test_of_one_kind_by_another(self):
-        assert list(remainders(Pure(ONE), Draw(HALF))) == [Pure(HALF)]
-        assert list(remainders(Pure(ONE), Subsampled(TENTH, Pure(ONE)))) == [
+        assert list(remaining_plans(Pure(ONE), Draw(HALF))) == [Pure(HALF)]
+        assert list(remaining_plans(Pure(ONE), Subsampled(TENTH, Pure(ONE)))) == [
             Pure(1 - exact_fraction(subsampled_epsilon(1, TENTH)))
         ]
-        assert list(remainders(Gaussian(ONE), Pure(HALF))) == [Gaussian(1 - pure_mu_squared(HALF))]
-        assert list(remainders(Approximate(ONE, TENTH), Approximate(HALF, TENTH))) == [
+        assert list(remaining_plans(Gaussian(ONE), Pure(HALF))) == [
+            Gaussian(1 - pure_mu_squared(HALF))
+        ]
+        assert list(remaining_plans(Approximate(ONE, TENTH), Approximate(HALF, TENTH))) == [
             Approximate(HALF, 0)
         ]
-        assert list(remainders(Draw(ONE), Draw(ONE))) == [NOTHING]
+        assert list(remaining_plans(Draw(ONE), Draw(ONE))) == [NO_EVENT]
         sampled = Subsampled(TENTH, Pure(ONE))
-        assert list(remainders(sampled, sampled)) == [NOTHING]
+        assert list(remaining_plans(sampled, sampled)) == [NO_EVENT]
 
     @pytest.mark.parametrize(
         ("plan", "event"),
@@ -292,21 +308,21 @@ class TestRemainders:
             (Steps((Draw(ONE), Draw(ONE))), Draw(Fraction(3, 2))),
             (Steps((Gaussian(ONE), Draw(ONE), Gaussian(ONE))), Gaussian(Fraction(5, 2))),
             (Either((Draw(ONE), Gaussian(HALF))), Gaussian(ONE)),
-            (NOTHING, Draw(TENTH)),
+            (NO_EVENT, Draw(TENTH)),
         ],
     )
     def test_what_is_not_covered(self, plan, event):
-        assert list(remainders(plan, event)) == []
+        assert list(remaining_plans(plan, event)) == []
 
     def all_left(self, plan, *events):
         left = [plan]
         for event in events:
-            left = [after for before in left for after in remainders(before, event)]
+            left = [after for before in left for after in remaining_plans(before, event)]
         return left
 
     def test_each_draw_is_good_for_one(self):
         plan = Steps((Draw(ONE), Draw(ONE)))
-        assert self.all_left(plan, Draw(HALF), Draw(HALF)) == [NOTHING]
+        assert self.all_left(plan, Draw(HALF), Draw(HALF)) == [NO_EVENT]
         assert not self.all_left(plan, Draw(TENTH), Draw(TENTH), Draw(TENTH))
 
     def test_steps_are_taken_in_order(self):
@@ -317,7 +333,7 @@ class TestRemainders:
 
     def test_noise_of_several_steps(self):
         plan = Steps((Gaussian(ONE), Draw(HALF), Gaussian(ONE), Gaussian(ONE)))
-        assert self.all_left(plan, Gaussian(Fraction(3))) == [NOTHING]
+        assert self.all_left(plan, Gaussian(Fraction(3))) == [NO_EVENT]
         # the draw between them is lost then, unless noise pays for it
         (left,) = self.all_left(plan, Gaussian(Fraction(5, 2)))
         assert left == Gaussian(HALF)
@@ -329,7 +345,9 @@ class TestRemainders:
         assert self.all_left(plan, Draw(HALF), Draw(HALF))
         assert not self.all_left(plan, Draw(ONE), Draw(HALF), Gaussian(ONE))
         for left in self.all_left(plan, Draw(HALF)):
-            found = [bool(list(remainders(left, event))) for event in (Draw(HALF), Gaussian(ONE))]
+            found = [
+                bool(list(remaining_plans(left, event))) for event in (Draw(HALF), Gaussian(ONE))
+            ]
             assert found in ([True, True], [True, False])  # noise of 1 pays for the draw, too
         assert not self.all_left(plan, Draw(HALF), Draw(HALF), Draw(HALF), Gaussian(9 * TENTH))
 

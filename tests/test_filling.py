@@ -17,7 +17,7 @@ from skpublicdp import (
 )
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.training_data import read_training_data
-from skpublicdp.data.augment import SIZE
+from skpublicdp.data.augment import N_ADDED_ROWS
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.reference import reference_sample
@@ -176,8 +176,8 @@ def test_few_rows_are_followed_by_others():
     with pytest.warns(NoPublicDataWarning, match="Only 5 .* in dose, so"):
         rows = taken(public, bounds={"age": LIMITS}, least=12)
     np.testing.assert_array_equal(rows.X_public[:5], public)
-    assert len(rows.X_public) == 5 + SIZE
-    assert rows.is_synthetic.tolist() == [False] * 5 + [True] * SIZE
+    assert len(rows.X_public) == 5 + N_ADDED_ROWS
+    assert rows.is_synthetic.tolist() == [False] * 5 + [True] * N_ADDED_ROWS
     assert set(rows.X_public[5:, 1]) == set(public["dose"])
     assert np.ptp(rows.X_public[5:, 0]) > 99
 

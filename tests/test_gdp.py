@@ -155,20 +155,20 @@ class TestSafeSide:
     @pytest.mark.parametrize(("mu_squared", "epsilon"), CASES)
     def test_the_enclosure(self, mu_squared, epsilon):
         true = reference(mu_squared, epsilon)
-        lower, upper = gdp._curve(mu_squared, epsilon)
+        lower, upper = gdp._enclose_to_tolerance(mu_squared, epsilon)
         with decimal.localcontext(prec=PRECISION):
-            assert lower < true < upper <= lower * (1 + 2 * gdp.TOLERANCE)
+            assert lower < true < upper <= lower * (1 + 2 * gdp.ENCLOSURE_TOLERANCE)
         for digits in (20, 30, 50, 100, 300):
-            with decimal.localcontext(gdp.arithmetic(digits)):
-                lower, upper = gdp._enclose(mu_squared, epsilon)
+            with decimal.localcontext(gdp.decimal_context(digits)):
+                lower, upper = gdp._enclose_delta(mu_squared, epsilon)
             assert lower <= true <= upper
 
     @pytest.mark.parametrize("z", ["0", "1e-40", "0.5", "3", "4.9999", "5", "5.0001", "12", "29"])
     @pytest.mark.parametrize("digits", [20, 60, 120])
     def test_mills_ratio(self, z, digits):
         z = Decimal(z)
-        with decimal.localcontext(gdp.arithmetic(digits)):
-            ratio, error = gdp._mills(z)
+        with decimal.localcontext(gdp.decimal_context(digits)):
+            ratio, error = gdp._mills_ratio(z)
         with decimal.localcontext(prec=PRECISION):
             true = distribution(-z) * (z * z / 2).exp() * (2 * pi()).sqrt()
             assert abs(ratio - true) <= error <= Decimal(10) ** (8 - digits // 2) * true
@@ -176,8 +176,8 @@ class TestSafeSide:
     @pytest.mark.parametrize("z", ["1e3", "1e9", "1e150"])
     def test_mills_ratio_far_out(self, z):
         z = Decimal(z)
-        with decimal.localcontext(gdp.arithmetic(700)):
-            ratio, error = gdp._mills(z)
+        with decimal.localcontext(gdp.decimal_context(700)):
+            ratio, error = gdp._mills_ratio(z)
             assert error < ratio * Decimal(10) ** -300
             assert (1 - Decimal("1.1") / z**2) / z < ratio < 1 / z
 

@@ -8,7 +8,7 @@ import pytest
 
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.generic_learner import GenericLearnerClassifier
-from skpublicdp.guarantees.sanitized import n_levels
+from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf

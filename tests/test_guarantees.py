@@ -29,7 +29,7 @@ from skpublicdp.guarantees import (
     n_uniform,
     vc_dimension,
 )
-from skpublicdp.guarantees.growth import log_growth, share_bound
+from skpublicdp.guarantees.growth import log_growth, population_share_bound
 
 pytestmark = pytest.mark.once
 
@@ -217,10 +217,10 @@ def test_shares_are_bounded_as_often_as_promised(share):
     """At the share for which the bound is tightest: the least one that is above it."""
     m, beta = 400, 0.05
     seen = round(share * m)
-    population = share_bound(seen / m, m, beta)
+    population = population_share_bound(seen / m, m, beta)
     assert scipy.stats.binom.cdf(seen, m, population) <= beta
     assert scipy.stats.binom.cdf(seen, m, 0.45 * population) > beta  # not much more than is needed
-    assert share_bound(0.0, 0, beta) == 1
+    assert population_share_bound(0.0, 0, beta) == 1
 
 
 @given(shares, st.floats(1e-6, 0.9), st.floats(0.05, 1), st.integers(1, 6), st.integers(1, 10**6))

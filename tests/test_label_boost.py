@@ -33,7 +33,7 @@ from skpublicdp.exceptions import (
     SlicedPublicDataWarning,
 )
 from skpublicdp.guarantees import SampleSize, n_label_boost
-from skpublicdp.guarantees.label_boost import n_claimed
+from skpublicdp.guarantees.label_boost import n_labelled_paper
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -45,11 +45,10 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.label_boost import LabelBoostClassifier, schedules
-from skpublicdp.label_boost.plan import rounds_epsilon
-from skpublicdp.label_boost.receipts import note_stages
-from skpublicdp.label_boost.relabel import dichotomies, log_size, most_rows
-from skpublicdp.label_boost.schedules import paper_plan, tight_plan
+from skpublicdp.label_boost import LabelBoostClassifier, privacy_plan
+from skpublicdp.label_boost.privacy_plan import paper_plan, rounds_epsilon, tight_plan
+from skpublicdp.label_boost.procedure import record_stages
+from skpublicdp.label_boost.relabelling import all_labelings, log_n_labelings, max_relabelled_rows
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.randomness import SeededBits
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
@@ -438,7 +437,7 @@ class TestBudget:
 def few_enough(monkeypatch):
     """Let the paper's constants run on `thin_rows`."""
     size = SampleSize(1_039_517, 90_000)
-    monkeypatch.setattr(schedules, "n_label_boost", lambda *_, **__: size)
+    monkeypatch.setattr(privacy_plan, "n_label_boost", lambda *_, **__: size)
 
 
 def thin_rows(repeat=1, n_labelled=1_039_518, n_unlabelled=90_000):
@@ -611,7 +610,7 @@ def test_receipts_of_two_rounds_tell_what_each_spends():
 
 def stages_of(plan):
     ledger = Ledger(1)
-    note_stages(ledger, plan, 2, Recorder())
+    record_stages(ledger, plan, 2, Recorder())
     return ledger.receipt().mechanisms
 
 
@@ -624,7 +623,7 @@ def plan_for(n_labelled=500, n_unlabelled=30_000, epsilon=1, n_base=None, n_clas
         alpha=0.1,
         beta=0.05,
         n_base=n_base,
-        log_size=lambda n: log_size(Stumps(), n, 10, n_classes),
+        log_n_labelings=lambda n: log_n_labelings(Stumps(), n, 10, n_classes),
         n_classes=n_classes,
     )
 
@@ -710,7 +709,7 @@ def test_the_paper_refuses_by_the_size_of_its_promise(alpha, epsilon):
         "vc": vc,
     }
     plan = paper_plan(*size, **settings)
-    assert plan.first_labelled >= n_claimed(alpha, beta, vc)
+    assert plan.first_labelled >= n_labelled_paper(alpha, beta, vc)
     assert plan.first_unlabelled >= 90_000 * n_base
     for fewer in ((size.labelled - 1, size.unlabelled), (size.labelled, size.unlabelled - 1)):
         with pytest.raises(ValueError, match=f"at least {size.labelled} labelled and {size[1]} "):
@@ -722,7 +721,7 @@ def test_the_paper_refuses_by_the_size_of_its_promise(alpha, epsilon):
 def test_every_round_of_the_paper_has_the_rows_of_claim_4_9(alpha, vc):
     """And what the draws and Theorem B.5 need of them, by Claims 4.2 and 4.11 and Lemma 4.12."""
     beta, n_base = 0.05, 10**13
-    m = n_claimed(alpha, beta, vc) + 1
+    m = n_labelled_paper(alpha, beta, vc) + 1
     settings = {"alpha": alpha, "beta": beta, "n_base": n_base, "vc": vc}
     plan = paper_plan(m, 90_000 * n_base, epsilon=Fraction(1), delta=Fraction(0), **settings)
     assert len(plan.rounds) >= 1
@@ -786,13 +785,13 @@ def test_dichotomies_are_listed_once(count):
         y = rng.integers(0, count, rng.integers(1, n + 1))
         kinds = [Stumps()] + [Thresholds(), Intervals()] * (count == 2)
         for kind in kinds:
-            ways = dichotomies(kind, rows, np.arange(count))
+            ways = all_labelings(kind, rows, np.arange(count))
             errors = ways.errors(y)
             listed = [tuple(ways.labels(member).tolist()) for member in range(len(errors))]
             assert len(set(listed)) == len(listed)
             assert set(listed) == labelings(kind, rows, count)
             assert [int((np.array(z)[: len(y)] != y).sum()) for z in listed] == errors.tolist()
-            assert np.log(len(listed)) <= log_size(kind, [n], d, count)[0] + 1e-9
+            assert np.log(len(listed)) <= log_n_labelings(kind, [n], d, count)[0] + 1e-9
 
 
 def labelings(kind, rows, count):
@@ -813,7 +812,7 @@ def test_twins_are_found_at_scale():
     rng = np.random.default_rng(0)
     column = rng.normal(size=4000)
     rows = np.column_stack([column, -column, column**3, rng.normal(size=4000), np.ones(4000)])
-    ways = dichotomies(Stumps(), rows, np.arange(2))
+    ways = all_labelings(Stumps(), rows, np.arange(2))
     # of the four columns that vary two are others in disguise
     assert len(ways.errors(np.zeros(1, dtype=int))) == 2 * 2 * 3999 + 2 - 2 * shared(rows)
 
@@ -830,7 +829,7 @@ def shared(rows):
 
 def test_fitted_models_as_labelers():
     models = [LogisticRegression(C=C).fit(X[:200], TRUTH[:200]) for C in (0.01, 1, 1, 10)]
-    ways = dichotomies(FiniteClass(models), X[:500], np.array(["no", "yes"]))
+    ways = all_labelings(FiniteClass(models), X[:500], np.array(["no", "yes"]))
     assert 1 <= len(ways.errors(np.zeros(5, dtype=int))) <= 3
     clf = fitted(Recorder(), hypotheses=FiniteClass(models))
     assert clf.n_rounds_ == 1
@@ -891,6 +890,6 @@ def test_the_most_rows_of_the_docstring_of_the_sizes():
         None: (Stumps(), 3),
     }
     for limit, (hypotheses, n_features) in limits.items():
-        assert most_rows(hypotheses, n_features) == limit
+        assert max_relabelled_rows(hypotheses, n_features) == limit
         assert limit is None or str(limit) in n_label_boost.__doc__
-    assert most_rows(Rectangles(), 1) == 11584
+    assert max_relabelled_rows(Rectangles(), 1) == 11584

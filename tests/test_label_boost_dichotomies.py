@@ -8,8 +8,13 @@ import pytest
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import Halfspaces, Intervals, PublicSample, Rectangles, Stumps
-from skpublicdp.label_boost.halfplanes import Halfplanes
-from skpublicdp.label_boost.relabel import check_rows_of, dichotomies, log_size, most_rows
+from skpublicdp.label_boost.labelings_2d import HalfplaneLabelings
+from skpublicdp.label_boost.relabelling import (
+    all_labelings,
+    check_n_relabelled,
+    log_n_labelings,
+    max_relabelled_rows,
+)
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.selection import probabilities
 from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
@@ -19,7 +24,7 @@ CLASSES = np.arange(2)
 
 def listed(kind, X, y):
     """Return {labeling: errors} of a class, and refuse a labeling that is listed twice."""
-    ways = dichotomies(kind, X, CLASSES)
+    ways = all_labelings(kind, X, CLASSES)
     found = {}
     for path, errors, prior in ways.family(y).members():
         labeling = tuple(ways.labels(path).tolist())
@@ -64,9 +69,9 @@ def test_against_brute_force(name, width, ties):
         assert set(found) == brute(X)
         for labeling, errors in found.items():
             assert errors == (np.array(labeling[: len(y)]) != y).sum()
-        assert np.log(len(found)) <= log_size(kind, [n], width, 2)[0] + 1e-12
+        assert np.log(len(found)) <= log_n_labelings(kind, [n], width, 2)[0] + 1e-12
         if not ties and name == "halfplanes":  # in general position the bound is the number
-            assert np.log(len(found)) == pytest.approx(log_size(kind, [n], width, 2)[0])
+            assert np.log(len(found)) == pytest.approx(log_n_labelings(kind, [n], width, 2)[0])
 
 
 def lines_through(X):
@@ -122,14 +127,14 @@ def test_halfplanes_are_those_of_the_public_cover():
     y = np.random.default_rng(1).integers(0, 2, 40)
     cover = Halfspaces().build_cover(PublicSample(X, CLASSES, ("a", "b")), alpha=0.1, beta=0.1)
     errors = [int((cover.hypothesis(k).predict(X) != y).sum()) for k in range(cover.size)]
-    assert sorted(errors) == sorted(Halfplanes(X).errors(y).tolist())
+    assert sorted(errors) == sorted(HalfplaneLabelings(X).errors(y).tolist())
 
 
 @pytest.mark.parametrize("kind", [Rectangles(), Halfspaces()])
 def test_draws_are_by_the_exponential_mechanism(kind):
     X = np.random.default_rng(5).integers(0, 3, (6, 2)).astype(float)
     y = np.array([0, 1, 1, 0])
-    ways = dichotomies(kind, X, CLASSES)
+    ways = all_labelings(kind, X, CLASSES)
     family, flat = ways.family(y), listed(kind, X, y)
     plain = probabilities(Leaf(np.array(list(flat.values()), dtype=np.int64)), Fraction(3, 2), 1)
     expected = {labeling: plain[k] for k, labeling in enumerate(flat)}
@@ -153,9 +158,9 @@ def test_sizes_are_within_reach():
         (Rectangles([0]), 2, 11584),
         (Halfspaces(), 2, 2048),
     ):
-        assert most_rows(kind, width) == most
-        check_rows_of(kind, width, most)
+        assert max_relabelled_rows(kind, width) == most
+        check_n_relabelled(kind, width, most)
         with pytest.raises(CoverSizeError, match=rf"at most {most} rows at once .* {most + 1};"):
-            check_rows_of(kind, width, most + 1)
-    assert most_rows(Halfspaces(), 1) is None
-    assert most_rows(Stumps(), 9) is None
+            check_n_relabelled(kind, width, most + 1)
+    assert max_relabelled_rows(Halfspaces(), 1) is None
+    assert max_relabelled_rows(Stumps(), 9) is None

@@ -18,9 +18,15 @@ from scipy.optimize import linprog
 from skpublicdp.accounting import subsampled_epsilon
 from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.hypotheses import Halfspaces, Rectangles, Stumps, Thresholds
-from skpublicdp.label_boost.plan import Plan, Round, affordable, relabelled_epsilon, rounds_epsilon
-from skpublicdp.label_boost.procedure import boosted_rows
-from skpublicdp.label_boost.relabel import dichotomies
+from skpublicdp.label_boost.privacy_plan import (
+    LabelBoostPlan,
+    RelabellingRound,
+    affordable_base_budget,
+    relabelling_epsilon,
+    rounds_epsilon,
+)
+from skpublicdp.label_boost.procedure import rows_for_base_learner
+from skpublicdp.label_boost.relabelling import all_labelings
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
 from tests.kit import enumerate_runs
@@ -36,7 +42,7 @@ def relabelled(S, T, epsilon, hypotheses=None, n_classes=2):
     points = [point for point, _ in S] + list(T)
     X = np.array(points, dtype=float)
     y = np.array([label for _, label in S])
-    ways = dichotomies(hypotheses or Thresholds(), X, np.arange(n_classes))
+    ways = all_labelings(hypotheses or Thresholds(), X, np.arange(n_classes))
     bounds = probabilities(ways.family(y), Fraction(epsilon), 1, precision=256)
     outcomes = defaultdict(float)
     for member, (lower, _) in bounds.items():
@@ -101,7 +107,7 @@ def attained(points, n_labelled, n_new, epsilon, base, hypotheses=None, n_classe
 
 
 def within(worst, after, epsilon, n_classes=2):
-    bounds = relabelled_epsilon(Fraction(after), Fraction(epsilon), n_classes)
+    bounds = relabelling_epsilon(Fraction(after), Fraction(epsilon), n_classes)
     return all(lost <= bound + SLACK for lost, bound in zip(worst.values(), bounds, strict=True))
 
 
@@ -166,7 +172,7 @@ def told_apart(p, q, base):
 def test_the_bound_is_reached(epsilon, base):
     for part, bound in zip(
         ("labelled", "new"),
-        relabelled_epsilon(Fraction(base), Fraction(epsilon)),
+        relabelling_epsilon(Fraction(base), Fraction(epsilon)),
         strict=True,
     ):
         reached = told_apart(*crafted(epsilon, part), base)
@@ -186,7 +192,7 @@ def test_relabelling_adds_nothing_to_delta():
     It shows the label of the last row with probability δ, and randomizes it otherwise.
     """
     base, delta, epsilon = 0.5, 0.1, 1.0
-    bound = math.exp(relabelled_epsilon(Fraction(1, 2), Fraction(1))[0])
+    bound = math.exp(relabelling_epsilon(Fraction(1, 2), Fraction(1))[0])
     keep = math.exp(base) / (1 + math.exp(base))
 
     def outputs(d):
@@ -220,11 +226,11 @@ def thinned(S, T, step, epsilon):
 
 ROUNDS = [
     # points, round, ε_A
-    (LINE[:2], Round(2, 2, 1, 1, Fraction(1)), 0.5),
-    (LINE[:2], Round(3, 1, 1, 1, Fraction(2)), 1.0),
-    (LINE, Round(1, 2, 1, 1, Fraction(1)), 0.5),
-    pytest.param(LINE, Round(2, 2, 1, 1, Fraction(1)), 0.5, marks=pytest.mark.slow),
-    pytest.param(LINE, Round(3, 1, 1, 1, Fraction(2)), 1.0, marks=pytest.mark.slow),
+    (LINE[:2], RelabellingRound(2, 2, 1, 1, Fraction(1)), 0.5),
+    (LINE[:2], RelabellingRound(3, 1, 1, 1, Fraction(2)), 1.0),
+    (LINE, RelabellingRound(1, 2, 1, 1, Fraction(1)), 0.5),
+    pytest.param(LINE, RelabellingRound(2, 2, 1, 1, Fraction(1)), 0.5, marks=pytest.mark.slow),
+    pytest.param(LINE, RelabellingRound(3, 1, 1, 1, Fraction(2)), 1.0, marks=pytest.mark.slow),
 ]
 
 
@@ -285,7 +291,7 @@ def told_apart_in_a_round(epsilon, base, part):
 
 def test_wrong_rates_and_prices_would_promise_too_much():
     base, epsilon, half = Fraction(3), Fraction(1), Fraction(1, 2)
-    prices = relabelled_epsilon(base, epsilon)
+    prices = relabelling_epsilon(base, epsilon)
     for part, price in zip(("labelled", "new"), prices, strict=True):
         reached = told_apart_in_a_round(1.0, 3.0, part)
         assert subsampled_epsilon(base, half) < reached  # relabelling forgotten
@@ -295,21 +301,21 @@ def test_wrong_rates_and_prices_would_promise_too_much():
 
 def test_rounds_follow_the_formula():
     """ln(1 + q (e^ε_A (1 + u)^2 - 1)), each kind of row at its own rate, back through rounds."""
-    step = Round(500, 9000, 113, 2000, Fraction(1, 2))
+    step = RelabellingRound(500, 9000, 113, 2000, Fraction(1, 2))
     u = math.exp(0.25)
     ((labelled, new),) = rounds_epsilon((step,), Fraction(1, 2))
     expected = math.log(1 + 113 / 500 * (math.exp(0.5) * (1 + u) ** 2 - 1))
     assert labelled == pytest.approx(expected, rel=1e-12)
     assert labelled == pytest.approx(1, abs=0.003)  # the example of the specification
     assert new == pytest.approx(math.log(1 + 2 / 9 * (4 * math.exp(0.5) - 1)), rel=1e-12)
-    before = Round(1000, 1000, 300, 200, Fraction(2))
+    before = RelabellingRound(1000, 1000, 300, 200, Fraction(2))
     outer, inner = rounds_epsilon((before, step), Fraction(1, 2))
     assert inner == (labelled, new)
     grown = math.exp(labelled) * (1 + math.e) ** 2
     assert outer[0] == pytest.approx(math.log(1 + 0.3 * (grown - 1)), rel=1e-12)
     late = math.log(1 + 0.2 * (4 * math.exp(labelled) - 1))
     assert outer[1] == pytest.approx(max(late, new), rel=1e-12)
-    three = relabelled_epsilon(Fraction(0), Fraction(1, 2), n_classes=3)
+    three = relabelling_epsilon(Fraction(0), Fraction(1, 2), n_classes=3)
     assert three == pytest.approx((2 * math.log(2 + u), 2 * math.log(3)))
 
 
@@ -327,7 +333,7 @@ def after_rounds(S, T, rounds):
 
 
 def test_two_rounds_keep_their_bound():
-    rounds = Round(2, 1, 1, 1, Fraction(1)), Round(2, 1, 1, 1, Fraction(2))
+    rounds = RelabellingRound(2, 1, 1, 1, Fraction(1)), RelabellingRound(2, 1, 1, 1, Fraction(2))
     base = 0.5
     bounds = rounds_epsilon(rounds, Fraction(base))[0]
     points = LINE[:2]
@@ -346,16 +352,16 @@ def test_two_rounds_keep_their_bound():
 ONE, TWO = Fraction(2), Fraction(1)
 PROCEDURES = [
     # rounds, and how many rows of the last one the base learner gets
-    ((Round(3, 2, 2, 1, ONE),), 3),
-    ((Round(3, 2, 1, 2, ONE),), 2),
-    ((Round(3, 1, 1, 1, ONE), Round(2, 1, 1, 1, TWO)), 2),
-    ((Round(3, 1, 2, 1, ONE), Round(3, 1, 1, 1, TWO)), 2),
+    ((RelabellingRound(3, 2, 2, 1, ONE),), 3),
+    ((RelabellingRound(3, 2, 1, 2, ONE),), 2),
+    ((RelabellingRound(3, 1, 1, 1, ONE), RelabellingRound(2, 1, 1, 1, TWO)), 2),
+    ((RelabellingRound(3, 1, 2, 1, ONE), RelabellingRound(3, 1, 1, 1, TWO)), 2),
 ]
 
 
 @pytest.mark.parametrize(("rounds", "base_rows"), PROCEDURES)
 def test_what_runs_is_what_was_proved(rounds, base_rows):
-    """`boosted_rows`, each way its choices fall out, against the distribution after its rounds.
+    """`rows_for_base_learner`, over all its choices, against the distribution after its rounds.
 
     Every sequence: no row may tell by its place which kind it was.
     """
@@ -368,7 +374,9 @@ def test_what_runs_is_what_was_proved(rounds, base_rows):
             sequences = list(itertools.permutations(state, base_rows))
             for rows in sequences:
                 expected[rows] += share / len(orders) / len(sequences)
-    plan = Plan(Fraction(1), Fraction(0), len(S), len(T), rounds, base_rows, False, 0.5, 0.0)
+    plan = LabelBoostPlan(
+        Fraction(1), Fraction(0), len(S), len(T), rounds, base_rows, False, 0.5, 0.0
+    )
     found = procedure(plan, S, T)
     assert found.keys() == expected.keys()
     assert all(found[rows] == pytest.approx(share) for rows, share in expected.items())
@@ -377,7 +385,7 @@ def test_what_runs_is_what_was_proved(rounds, base_rows):
 def test_the_papers_thinning_and_resampling():
     """Subsets before the rounds and behind them, then draws with replacement; no round."""
     S = tuple(((float(place),), place % 2) for place in range(4))
-    plan = Plan(Fraction(1, 2), Fraction(0), 3, 1, (), 2, True, 1.0, 0.0)
+    plan = LabelBoostPlan(Fraction(1, 2), Fraction(0), 3, 1, (), 2, True, 1.0, 0.0)
     found = procedure(plan, S, ((9.0,), (8.0,)))
     # any two of the four, and each of the four sequences of these
     expected = defaultdict(float)
@@ -400,8 +408,8 @@ def procedure(plan, S, T):
 
     def run():
         ledger = Ledger(1)
-        whole = ledger.child(ledger.event, name="", proof="", by_theorem=True)
-        X, y = boosted_rows(plan, Thresholds(), given, whole)
+        whole = ledger.sub_ledger(ledger.event, name="", proof="", by_theorem=True)
+        X, y = rows_for_base_learner(plan, Thresholds(), given, whole)
         return tuple(zip(map(tuple, X.tolist()), y.tolist(), strict=True))
 
     found = defaultdict(float)
@@ -412,12 +420,12 @@ def procedure(plan, S, T):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_what_is_left_for_the_base_learner_fits(epsilon):
-    """`affordable` is the inverse of `rounds_epsilon`, rounded against us."""
+    """`affordable_base_budget` is the inverse of `rounds_epsilon`, rounded against us."""
     rounds = (
-        Round(50_000, 9000, 200, 60, Fraction(1)),
-        Round(260, 50_000, 3, 500, Fraction(3, 2)),
+        RelabellingRound(50_000, 9000, 200, 60, Fraction(1)),
+        RelabellingRound(260, 50_000, 3, 500, Fraction(3, 2)),
     )
-    left, delta = affordable(Fraction(epsilon), Fraction(1, 10**6), rounds)
+    left, delta = affordable_base_budget(Fraction(epsilon), Fraction(1, 10**6), rounds)
     spent = max(rounds_epsilon(rounds, Fraction(left))[0])
     assert left > 0
     assert epsilon - 1e-9 < spent <= epsilon + 1e-14
@@ -436,7 +444,7 @@ def test_the_table_of_the_proof():
         labelled, new = (
             told_apart(*crafted(epsilon, part), 3.0) - 3.0 for part in ("labelled", "new")
         )
-        bounds = relabelled_epsilon(Fraction(0), Fraction(epsilon))
+        bounds = relabelling_epsilon(Fraction(0), Fraction(epsilon))
         worst = attained(LINE, 1, 1, epsilon, 0.5)
         assert table[f"{epsilon:g}"] == [
             f"{number:.4f}"

@@ -27,8 +27,8 @@ from skpublicdp.guarantees import (
     n_label_boost,
     n_uniform,
 )
-from skpublicdp.guarantees.growth import least
-from skpublicdp.guarantees.label_boost import Labeller, copied, labeller_error
+from skpublicdp.guarantees.growth import smallest_integer
+from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
 from skpublicdp.hypotheses import (
     DecisionTrees,
     FiniteClass,
@@ -38,9 +38,9 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
-from skpublicdp.label_boost.plan import Plan, Round
-from skpublicdp.label_boost.promise import AGAIN, _includes, boosted_promise
-from skpublicdp.label_boost.relabel import log_size, relabel
+from skpublicdp.label_boost.guarantee import RESAMPLED_ROWS, _includes, label_boost_guarantee
+from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
+from skpublicdp.label_boost.relabelling import log_n_labelings, relabel
 from skpublicdp.ledger import Ledger
 from tests.test_label_boost import Constant, Recorder
 
@@ -232,8 +232,8 @@ class TestActive:
 def test_the_first_labeller_is_as_good_as_promised():
     """Relabelled rows, the draw and both samples included; how the rule goes on is the worst."""
     s, t, epsilon = 800, 4000, 2
-    log_size = functools.partial(growth_log, d=1)
-    bound = labeller_error([Labeller(s, s + t, epsilon)], log_size, 0.05)
+    log_n_labelings = functools.partial(growth_log, d=1)
+    bound = labeller_error([LabellerDraw(s, s + t, epsilon)], log_n_labelings, 0.05)
     assert bound < 0.25
     worst = 0.0
     for seed in range(40):
@@ -254,49 +254,51 @@ def test_copies_are_as_near_in_the_population_as_promised(n):
         places = np.concatenate([[0.0], values, [1.0]])
         for inside in range(0, n, max(n // 20, 1)):  # the widest interval with so many rows
             widest = (places[inside + 1 :] - places[: -inside - 1]).max()
-            broken += widest > copied(inside / n, n, log_pairs, beta)
+            broken += widest > relative_deviation_bound(inside / n, n, log_pairs, beta)
     assert broken == 0
 
 
 def test_a_promise_is_this_sum():
     """docs/proofs/label_boost.md, written out: one round, two, and the paper's resampling."""
-    beta, cover_size, base_bound, listed = 0.08, 300, 0.02, functools.partial(growth_log, d=1)
+    beta, cover_size, base_bound, n_listed = 0.08, 300, 0.02, functools.partial(growth_log, d=1)
     base = SemiPrivateClassifier(Thresholds(), beta=beta / 2)
     base.guarantee_, base.guarantee_reason_, base.cover_size_ = base_bound, "its own", cover_size
     base.certificate_ = Certificate(excess_error(cover_size, 10**6, 2.0, 0.1), 0.9, cover_size)
-    first = Round(2 * 10**6, 8 * 10**6, 10**6, 4 * 10**6, Fraction(1, 2))
-    second = Round(5 * 10**6, 10**6, 3 * 10**6, 10**6, Fraction(3, 4))
+    first = RelabellingRound(2 * 10**6, 8 * 10**6, 10**6, 4 * 10**6, Fraction(1, 2))
+    second = RelabellingRound(5 * 10**6, 10**6, 3 * 10**6, 10**6, Fraction(3, 4))
     for rounds, resampled in itertools.product([(first,), (first, second)], [False, True]):
         n = rounds[-1].kept
-        plan = Plan(Fraction(1), Fraction(0), 1, 1, rounds, n, resampled, 0.5, 0.0)
-        found = boosted_promise(plan, Thresholds(), base, beta, n, listed)
+        plan = LabelBoostPlan(Fraction(1), Fraction(0), 1, 1, rounds, n, resampled, 0.5, 0.0)
+        found = label_boost_guarantee(plan, Thresholds(), base, beta, n, n_listed)
         # half of beta for the labellers: three shares of the first, two more of a second
         b, s = beta / 2 / (2 * len(rounds) + 1), 10**6
-        labelled = (1 + math.sqrt((s + 1) * (listed(2 * s) + math.log(2 / b)))) / s
+        labelled = (1 + math.sqrt((s + 1) * (n_listed(2 * s) + math.log(2 / b)))) / s
         labelled += math.sqrt(math.log(1 / b) / 2 / s)
-        labelled += 2 * (listed(5 * s) + math.log(1 / b)) / (s / 2)
+        labelled += 2 * (n_listed(5 * s) + math.log(1 / b)) / (s / 2)
         if len(rounds) == 2:
             s = 3 * 10**6
-            drawn = 2 * (listed(4 * 10**6) + math.log(1 / b)) / (0.75 * s)
-            labelled += copied(drawn, s, 2 * listed(2 * s), b)
+            drawn = 2 * (n_listed(4 * 10**6) + math.log(1 / b)) / (0.75 * s)
+            labelled += relative_deviation_bound(drawn, s, 2 * n_listed(2 * s), b)
         # a quarter for the base learner: its draw, and each copy from rows to population and back
         copies = 2 if resampled else 1
-        b, pairs = beta / 4 / (2 * copies + 1), math.log(cover_size) + listed(2 * n)
+        b, pairs = beta / 4 / (2 * copies + 1), math.log(cover_size) + n_listed(2 * n)
         lost = base_bound
         for _ in range(copies):
-            lost = copied(lost, n, pairs, b)
+            lost = relative_deviation_bound(lost, n, pairs, b)
         lost += excess_error(cover_size, 10**6, 2.0, b)
         for _ in range(copies):
-            lost = copied(lost, n, pairs, b)
+            lost = relative_deviation_bound(lost, n, pairs, b)
         assert found.bound == pytest.approx(labelled + lost, rel=1e-12)
         assert f"at most {labelled:.3g} for what labels the rows and {lost:.3g}" in found.reason
     none = dataclasses.replace(plan, rounds=())
-    assert AGAIN in boosted_promise(none, Thresholds(), base, beta, n, listed).reason
+    assert (
+        RESAMPLED_ROWS in label_boost_guarantee(none, Thresholds(), base, beta, n, n_listed).reason
+    )
     none = dataclasses.replace(none, resampled=False)
-    assert boosted_promise(none, Thresholds(), base, beta, n, listed).bound == base_bound
-    assert boosted_promise(none, Thresholds(), base, beta, n + 2, listed).bound is None
-    assert boosted_promise(none, Thresholds(), base, beta / 4, n, listed).bound is None
-    late = boosted_promise(plan, Thresholds(), base, beta * 0.99, n, listed)
+    assert label_boost_guarantee(none, Thresholds(), base, beta, n, n_listed).bound == base_bound
+    assert label_boost_guarantee(none, Thresholds(), base, beta, n + 2, n_listed).bound is None
+    assert label_boost_guarantee(none, Thresholds(), base, beta / 4, n, n_listed).bound is None
+    late = label_boost_guarantee(plan, Thresholds(), base, beta * 0.99, n, n_listed)
     assert "set its beta to" in late.reason
 
 
@@ -335,27 +337,27 @@ class TestFinite:
         base = SemiPrivateClassifier(models, beta=0.9)  # the cover of a finite class cannot fail
         base.guarantee_, base.guarantee_reason_, base.cover_size_ = 0.02, "its own", 101
         base.certificate_ = Certificate(excess_error(101, 10**6, 2.0, 0.1), 0.9, 101)
-        step = Round(2 * 10**6, 8 * 10**6, 10**6, 4 * 10**6, Fraction(1, 2))
+        step = RelabellingRound(2 * 10**6, 8 * 10**6, 10**6, 4 * 10**6, Fraction(1, 2))
         for resampled in (False, True):
-            plan = Plan(Fraction(1), Fraction(0), 1, 1, (step,), n, resampled, 0.5, 0.0)
-            listed = functools.partial(log_size, models, n_features=1, n_classes=2)
-            found = boosted_promise(plan, models, base, beta, n, listed)
-            labelled = labeller_error([Labeller(10**6, n, 0.5)], listed, beta / 2)
+            plan = LabelBoostPlan(Fraction(1), Fraction(0), 1, 1, (step,), n, resampled, 0.5, 0.0)
+            n_listed = functools.partial(log_n_labelings, models, n_features=1, n_classes=2)
+            found = label_boost_guarantee(plan, models, base, beta, n, n_listed)
+            labelled = labeller_error([LabellerDraw(10**6, n, 0.5)], n_listed, beta / 2)
             share, pairs = beta / 2 / (3 if resampled else 2), 2 * math.log(101)
             lost = excess_error(101, 10**6, 2.0, share)
             for _ in range(2 if resampled else 1):
-                lost = copied(lost, n, pairs, share)
+                lost = relative_deviation_bound(lost, n, pairs, share)
             assert found.bound == pytest.approx(labelled + lost, rel=1e-12)
 
     def test_what_is_declared_is_used(self):
         few, rows = FiniteClass(MODELS, vc_dimension=1), np.array([1.0, 5.0, 50.0, 1000.0])
-        assert np.exp(log_size(few, rows, 1, 2)) == pytest.approx([2, 6, 51, 101])
-        assert np.exp(log_size(few, rows, 1, 3)) == pytest.approx([101] * 4)
-        assert np.exp(log_size(FiniteClass(MODELS), rows, 1, 2)) == pytest.approx([101] * 4)
+        assert np.exp(log_n_labelings(few, rows, 1, 2)) == pytest.approx([2, 6, 51, 101])
+        assert np.exp(log_n_labelings(few, rows, 1, 3)) == pytest.approx([101] * 4)
+        assert np.exp(log_n_labelings(FiniteClass(MODELS), rows, 1, 2)) == pytest.approx([101] * 4)
         many = FiniteClass([Above(0.0)] * 20_000)
-        s = Labeller(500, 2000, 1.0)
+        s = LabellerDraw(500, 2000, 1.0)
         bounds = [
-            labeller_error([s], lambda n, own=own: float(log_size(own, n, 1, 2)), 0.05)
+            labeller_error([s], lambda n, own=own: float(log_n_labelings(own, n, 1, 2)), 0.05)
             for own in (many, FiniteClass(many.models, vc_dimension=1))
         ]
         assert bounds[1] < bounds[0] - 0.01
@@ -385,7 +387,7 @@ class TestFinite:
     def test_a_fit_at_the_counted_size_promises_alpha(self, alpha):
         """The base learner needs n_base rows to be within alpha / 4, as it must."""
         models, beta = FiniteClass(MODELS, vc_dimension=1), 0.05
-        n_base = least(lambda n: excess_error(101, n, 1.0, beta / 4) <= alpha / 4)
+        n_base = smallest_integer(lambda n: excess_error(101, n, 1.0, beta / 4) <= alpha / 4)
         sizes = n_label_boost(alpha, beta, 1.0, 1, n_base, constants="tight")
         base = SemiPrivateClassifier(models, beta=beta / 2)
         settings = {"hypotheses": models, "n_base": n_base, "alpha": alpha / 4, "m": 0}
@@ -398,12 +400,12 @@ class TestFinite:
             spent / (4 * math.exp(0.5) - 1),
         )
         old, new = (math.floor(n * rate) for n, rate in zip(sizes, rates, strict=True))
-        step = Round(sizes[0], sizes[1], old, new, Fraction(1, 2))
-        plan = Plan(Fraction(1), Fraction(0), *sizes, (step,), old + new, False, 0.5, 0.0)
+        step = RelabellingRound(sizes[0], sizes[1], old, new, Fraction(1, 2))
+        plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, (step,), old + new, False, 0.5, 0.0)
         base.guarantee_, base.guarantee_reason_, base.cover_size_ = 0.1, "its own", 101
         base.certificate_ = Certificate(excess_error(101, old + new, 0.5, 0.1), 0.9, 101)
-        listed = functools.partial(log_size, models, n_features=1, n_classes=2)
-        found = boosted_promise(plan, models, base, beta, old + new, listed)
+        n_listed = functools.partial(log_n_labelings, models, n_features=1, n_classes=2)
+        found = label_boost_guarantee(plan, models, base, beta, old + new, n_listed)
         assert found.bound <= alpha
 
 
@@ -446,7 +448,7 @@ def test_which_classes_have_the_rules_of_which():
 def test_the_copy_is_where_relative_deviations_end():
     """The least p with (p - x)^2 = 4 p (ln pairs + ln 4/beta) / n."""
     for error, n, log_pairs, beta in itertools.product((0, 0.1), (500, 10**6), (3.0, 40.0), (0.1,)):
-        p = copied(error, n, log_pairs, beta)
+        p = relative_deviation_bound(error, n, log_pairs, beta)
         assert (p - error) ** 2 == pytest.approx(4 * p * (log_pairs + math.log(4 / beta)) / n)
 
 
@@ -454,29 +456,32 @@ def test_the_copy_is_where_relative_deviations_end():
 @pytest.mark.parametrize("n_base", [1000, 10**6])
 def test_tight_sizes_are_the_least(n_base, realizable):
     """One round at half of epsilon: every part of the promise fits, and with fewer rows not."""
-    alpha, beta, epsilon, listed = 0.2, 0.05, 1.0, functools.partial(growth_log, d=2)
+    alpha, beta, epsilon, n_listed = 0.2, 0.05, 1.0, functools.partial(growth_log, d=2)
     sizes = n_label_boost(alpha, beta, epsilon, 2, n_base, realizable=realizable, constants="tight")
     spent = math.expm1(epsilon)
     rates = spent / (math.exp(0.5) * (1 + math.exp(0.25)) ** 2 - 1), spent / (4 * math.exp(0.5) - 1)
-    deciding, new = (math.floor(n * rate) for n, rate in zip(sizes, rates, strict=True))
-    kept = deciding + new
+    n_scored, new = (math.floor(n * rate) for n, rate in zip(sizes, rates, strict=True))
+    kept = n_scored + new
     assert kept >= n_base / 0.5 - 2
 
     def near(n):
-        return copied(alpha / 4, n, 2 * listed(2 * n), beta / 4) <= alpha / 2
+        return relative_deviation_bound(alpha / 4, n, 2 * n_listed(2 * n), beta / 4) <= alpha / 2
 
     assert near(kept + 1)
     assert n_base > 10**5 or not near(kept - 2) or not new
 
     def good(s):
         every = max(s, kept)
-        if labeller_error([Labeller(s, every, 0.5)], listed, beta / 4) <= alpha / 2:
+        if labeller_error([LabellerDraw(s, every, 0.5)], n_listed, beta / 4) <= alpha / 2:
             return True
-        drawn = 2 * (listed(every) + math.log(8 / beta)) / (0.5 * s)
-        return realizable and copied(drawn, s, 2 * listed(2 * s), beta / 8) <= alpha / 2
+        drawn = 2 * (n_listed(every) + math.log(8 / beta)) / (0.5 * s)
+        return (
+            realizable
+            and relative_deviation_bound(drawn, s, 2 * n_listed(2 * s), beta / 8) <= alpha / 2
+        )
 
-    assert good(deciding + 1)
-    assert not good(deciding - 2)
+    assert good(n_scored + 1)
+    assert not good(n_scored - 2)
 
 
 def test_the_papers_sizes():
@@ -491,11 +496,15 @@ def test_the_papers_sizes():
 
 
 def test_copied_rises_with_the_error_and_falls_with_rows():
-    assert copied(0.0, 1000, 10.0, 0.05) < copied(0.01, 1000, 10.0, 0.05)
-    assert 0.1 < copied(0.1, 10**8, 10.0, 0.05) < 0.101
-    first, second = Labeller(50_000, 10**6, 1.0), Labeller(10**5, 10**7, 1.0)
-    log_size = functools.partial(growth_log, d=2)
-    one, two = (labeller_error(rounds, log_size, 0.05) for rounds in ([first], [first, second]))
+    assert relative_deviation_bound(0.0, 1000, 10.0, 0.05) < relative_deviation_bound(
+        0.01, 1000, 10.0, 0.05
+    )
+    assert 0.1 < relative_deviation_bound(0.1, 10**8, 10.0, 0.05) < 0.101
+    first, second = LabellerDraw(50_000, 10**6, 1.0), LabellerDraw(10**5, 10**7, 1.0)
+    log_n_labelings = functools.partial(growth_log, d=2)
+    one, two = (
+        labeller_error(rounds, log_n_labelings, 0.05) for rounds in ([first], [first, second])
+    )
     assert one < two < one + 0.02
 
 

@@ -37,20 +37,19 @@ from skpublicdp.accounting import (
     gaussian_epsilon,
     gaussian_mu_squared,
     mu_squared_price,
-    noise_of,
+    noise_scale,
     plan_delta,
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.accounting.events import NOTHING
+from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.exceptions import LargeDeltaWarning, PrivacyBudgetError
 from skpublicdp.hypotheses import Halfspaces, Stumps
-from skpublicdp.ledger import Ledger, drawable, public_seed
+from skpublicdp.ledger import Ledger, new_ticket, noise_is_representable, public_seed
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.selection import probabilities
 from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.first_look import LOOK
-from skpublicdp.tickets import new_ticket
 from tests.helpers import assert_fits, assert_private
 from tests.kit import Recorder
 from tests.test_events import SINGLE, proposals, trees
@@ -100,8 +99,8 @@ USES = {
     "draw": drawn,
     "Laplace": lambda ledger: noisy(ledger, Pure(HALF)),
     "Gaussian": lambda ledger: noisy(ledger, Gaussian(ledger.event.mu_squared / 2)),
-    "child": lambda ledger: drawn(ledger.child(Pure(HALF), **SAID)),
-    "theorem": lambda ledger: drawn(ledger.child(Pure(HALF), by_theorem=True, **SAID)),
+    "child": lambda ledger: drawn(ledger.sub_ledger(Pure(HALF), **SAID)),
+    "theorem": lambda ledger: drawn(ledger.sub_ledger(Pure(HALF), by_theorem=True, **SAID)),
     "part": lambda ledger: drawn(ledger.split(2)[1]),
 }
 
@@ -132,7 +131,7 @@ class TestWrittenAhead:
         budget = PrivacyBudget(1, for_tests=True)
         ledger = Ledger(1, budget=budget)
         for part in ledger.split(2):
-            drawn(part.child(Pure(HALF), **SAID))
+            drawn(part.sub_ledger(Pure(HALF), **SAID))
             drawn(part)
         assert len(budget.ledger) == 1
         assert budget.spent().epsilon == 1
@@ -146,7 +145,7 @@ class TestWrittenAhead:
         else:
             drawn(ledger, Fraction(1))
         before, receipt = len(bits.seen), ledger.receipt()
-        with pytest.raises(PrivacyBudgetError, match="more was asked for than the ledger"):
+        with pytest.raises(PrivacyBudgetError, match="it costs more than the plan"):
             USES[use](ledger)
         assert len(bits.seen) == before
         assert ledger.receipt() == receipt
@@ -222,7 +221,7 @@ class TestPlans:
         def make_plan(scale):
             return Steps((Gaussian(scale), Draw(scale), Either((Draw(scale), Gaussian(scale)))))
 
-        scale = ledger.scale(make_plan)
+        scale = ledger.calibrate(make_plan)
         assert ledger.fits(make_plan(scale))
         assert not ledger.fits(make_plan(scale * (1 + Fraction(1, 500))))
         for count in (1, 2, 8, 40, 200):
@@ -244,9 +243,9 @@ class TestPlans:
             1, MILLIONTH, budget=PrivacyBudget(4, 1e-5, accountant=accountant, for_tests=True)
         )
         with pytest.raises(ValueError, match="exceeds the budget at every scale"):
-            ledger.scale(lambda scale: Steps((Gaussian(1), Draw(scale))))
+            ledger.calibrate(lambda scale: Steps((Gaussian(1), Draw(scale))))
         with pytest.raises(ValueError, match="fits the budget at every scale"):
-            ledger.scale(lambda scale: Draw(TENTH))
+            ledger.calibrate(lambda scale: Draw(TENTH))
 
     def test_equal_draws_without_delta_add_up(self):
         ledger = Ledger(Fraction(3, 4))
@@ -276,15 +275,15 @@ class TestPlans:
     def test_plans_are_made_before_anything_is_spent(self):
         ledger = Ledger(1)
         drawn(ledger, TENTH)
-        with pytest.raises(RuntimeError, match="before anything is spent"):
+        with pytest.raises(RuntimeError, match="before the ledger spends anything"):
             ledger.plan(Draw(TENTH))
         ledger = Ledger(1)
         ledger.split(2)
-        with pytest.raises(RuntimeError, match="before anything is spent"):
+        with pytest.raises(RuntimeError, match="before the ledger spends anything"):
             ledger.plan(Draw(TENTH))
 
     def test_children_and_parts_may_promise_less_and_no_more(self):
-        child = Ledger(1).child(Pure(TENTH), **SAID)
+        child = Ledger(1).sub_ledger(Pure(TENTH), **SAID)
         with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
             child.plan(Pure(HALF))
         child.plan(Draw(TENTH))
@@ -319,7 +318,7 @@ def admitted(plan, events):
     ledger = Ledger(1000, HALF, event=plan)
     try:
         for event in events:
-            ledger.child(event, by_theorem=True, **SAID)
+            ledger.sub_ledger(event, by_theorem=True, **SAID)
     except PrivacyBudgetError:
         return False
     return True
@@ -329,7 +328,7 @@ def chosen_late(plan, data, before=(), depth=3):
     """What an adversary makes of it, who chooses between two events after every answer."""
     open_now = [event for event in proposals(plan) if admitted(plan, (*before, event))]
     if not depth or not open_now:
-        return NOTHING
+        return NO_EVENT
     ways = {data.draw(st.sampled_from(open_now)) for _ in range(2)}
     return Either(
         tuple(Steps((way, chosen_late(plan, data, (*before, way), depth - 1))) for way in ways)
@@ -351,24 +350,30 @@ class TestChoices:
         assert [admitted(LATE, (first, after)) for after in (draw, noise)].count(True) == 1
         for option in LATE.options:
             ledger = Ledger(1, MILLIONTH, event=LATE)
-            ledger.choose(option)
+            ledger.take_option(option)
             noisy(ledger, first)
             (other,) = {draw, noise} - {option.parts[1]}
             with pytest.raises(PrivacyBudgetError):
-                ledger.child(other, **SAID)
-            ledger.child(option.parts[1], **SAID)
+                ledger.sub_ledger(other, **SAID)
+            ledger.sub_ledger(option.parts[1], **SAID)
 
     def test_what_can_be_chosen(self):
         options = Draw(HALF), Steps((Draw(TENTH), Draw(TENTH)))
         ledger = Ledger(1, event=Steps((Draw(TENTH), Either(options), Draw(TENTH))))
-        with pytest.raises(RuntimeError, match="Only an option that the plan has next"):
-            ledger.choose(options[0])
+        with pytest.raises(
+            RuntimeError, match="option must be one of those that the plan has next"
+        ):
+            ledger.take_option(options[0])
         drawn(ledger, TENTH)
-        with pytest.raises(RuntimeError, match="Only an option that the plan has next"):
-            ledger.choose(Draw(TENTH))
-        ledger.choose(options[1])
-        with pytest.raises(RuntimeError, match="Only an option that the plan has next"):
-            ledger.choose(options[0])
+        with pytest.raises(
+            RuntimeError, match="option must be one of those that the plan has next"
+        ):
+            ledger.take_option(Draw(TENTH))
+        ledger.take_option(options[1])
+        with pytest.raises(
+            RuntimeError, match="option must be one of those that the plan has next"
+        ):
+            ledger.take_option(options[0])
         for _ in range(3):
             drawn(ledger, TENTH)
         with pytest.raises(PrivacyBudgetError):
@@ -404,20 +409,20 @@ class TestParts:
     def test_a_ledger_is_split_once_and_before_it_spends(self):
         ledger = Ledger(1)
         ledger.split(2)
-        with pytest.raises(RuntimeError, match="split before anything is spent, and once"):
+        with pytest.raises(RuntimeError, match="called once, before the ledger spends anything"):
             ledger.split(2)
         ledger = Ledger(1)
         drawn(ledger)
-        with pytest.raises(RuntimeError, match="split before"):
+        with pytest.raises(RuntimeError, match="called once, before"):
             ledger.split(2)
 
 
 class TestChildren:
     def test_what_a_child_holds(self):
         ledger = Ledger(1)
-        child = ledger.child(Pure(HALF), name="stage", proof="there")
+        child = ledger.sub_ledger(Pure(HALF), name="stage", proof="there")
         drawn(child, Fraction(3, 10))
-        grandchild = child.child(Pure(TENTH), name="inner", proof="there")
+        grandchild = child.sub_ledger(Pure(TENTH), name="inner", proof="there")
         drawn(grandchild, TENTH)
         for one, left in ((grandchild, 0), (child, TENTH), (ledger, HALF)):
             with pytest.raises(PrivacyBudgetError):
@@ -428,17 +433,17 @@ class TestChildren:
 
     def test_by_a_theorem_draws_are_not_added_up(self):
         ledger = Ledger(1)
-        child = ledger.child(Pure(HALF), by_theorem=True, name="level", proof="there")
+        child = ledger.sub_ledger(Pure(HALF), by_theorem=True, name="level", proof="there")
         for _ in range(5):
             drawn(child, Fraction(3))
         assert lines(ledger.receipt()) == [("level", 0.5)]
         drawn(ledger)
         with pytest.raises(PrivacyBudgetError):
-            ledger.child(Pure(TENTH), by_theorem=True, **SAID)
+            ledger.sub_ledger(Pure(TENTH), by_theorem=True, **SAID)
 
     def test_a_child_is_paid_even_if_it_does_nothing(self):
         ledger = Ledger(1)
-        ledger.child(Pure(Fraction(1)), **SAID)
+        ledger.sub_ledger(Pure(Fraction(1)), **SAID)
         assert ledger.receipt().epsilon == 1.0
         with pytest.raises(PrivacyBudgetError):
             drawn(ledger, TENTH)
@@ -446,10 +451,10 @@ class TestChildren:
     def test_notes_stand_in_place_of_the_line_that_pays(self):
         ledger = Ledger(1)
         drawn(ledger, TENTH, "before")
-        child = ledger.child(Pure(HALF), by_theorem=True, name="stage", proof="there")
+        child = ledger.sub_ledger(Pure(HALF), by_theorem=True, name="stage", proof="there")
         drawn(child, Fraction(1), "unsaid")
-        child.note("one", Draw(HALF), "a proof")
-        child.note("two", Pure(HALF), "another")
+        child.annotate("one", Draw(HALF), "a proof")
+        child.annotate("two", Pure(HALF), "another")
         drawn(ledger, TENTH, "after")
         receipt = ledger.receipt()
         assert [m.name for m in receipt.mechanisms] == ["before", "one", "two", "after"]
@@ -531,12 +536,12 @@ class TestNoise:
         assert abs(np.corrcoef(one, other)[0, 1]) < 5 / math.sqrt(one.size)
 
     def test_what_can_be_drawn(self):
-        assert drawable(Pure(TENTH), UNIT)
-        assert not drawable(Pure(Fraction(1, 10**12)), UNIT)
-        assert not drawable(Gaussian(Fraction(1, 10**24)), UNIT)
-        spread, variance = noise_of(Gaussian(Fraction(1, 50)), Sensitivity(2, 4))
+        assert noise_is_representable(Pure(TENTH), UNIT)
+        assert not noise_is_representable(Pure(Fraction(1, 10**12)), UNIT)
+        assert not noise_is_representable(Gaussian(Fraction(1, 10**24)), UNIT)
+        spread, variance = noise_scale(Gaussian(Fraction(1, 50)), Sensitivity(2, 4))
         assert (spread, variance) == (200, 200 + 1 / 12)
-        assert 0 < noise_of(Pure(1000), UNIT)[1] < 1e-12  # it is divided by
+        assert 0 < noise_scale(Pure(1000), UNIT)[1] < 1e-12  # it is divided by
 
 
 class TestPersons:
@@ -618,7 +623,7 @@ class TestReceipts:
         ledger = Ledger(1, MILLIONTH)
         ledger.read(7, 3)
         receipt = ledger.receipt()
-        assert (receipt.epsilon, receipt.delta, receipt.event) == (0.0, 0.0, NOTHING)
+        assert (receipt.epsilon, receipt.delta, receipt.event) == (0.0, 0.0, NO_EVENT)
         assert (receipt.mechanisms, receipt.entry) == ((), None)
         assert (receipt.n_private, receipt.n_public) == (7, 3)
         assert receipt.mu == receipt.rho == receipt.delta_at(0.0) == 0.0
@@ -702,7 +707,7 @@ class TestReceipts:
             1, MILLIONTH, budget=PrivacyBudget(1, 1e-6, for_tests=True), rows_per_person=2
         )
         noisy(ledger, ledger.event)
-        ledger.note("of somebody else", Approximate(TENTH, TENTH), "a paper")
+        ledger.annotate("of somebody else", Approximate(TENTH, TENTH), "a paper")
         ledger.read(10, 20)
         receipt = ledger.receipt(assumptions=("a",))
         fields = json.loads(json.dumps(receipt.to_dict()))
@@ -721,7 +726,7 @@ class TestReceipts:
                 Steps((Gaussian(Fraction(1, 25)), Gaussian(Fraction(3, 25)))),
                 lambda a: norm.cdf(norm.isf(a) - 0.4),
             ),
-            (NOTHING, lambda a: 1 - a),
+            (NO_EVENT, lambda a: 1 - a),
         ],
     )
     def test_the_trade_off_curve(self, event, true):

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
 from skpublicdp.guarantees import (
-    lower,
+    lower_bounds,
     n_active_lower,
     n_labelled_lower,
     n_public,
@@ -188,10 +188,12 @@ class TestQueryRelease:
         def over_means(f):
             return quad(f, 0, 1)[0]  # all are even
 
-        assert over_means(lambda t: 1 - t**2) == pytest.approx(lower.SPREAD**2)
-        assert over_means(lambda t: math.sqrt(1 - t**2)) == pytest.approx(lower.MEAN_SPREAD)
+        assert over_means(lambda t: 1 - t**2) == pytest.approx(lower_bounds.ROOT_MEAN_VARIANCE**2)
+        assert over_means(lambda t: math.sqrt(1 - t**2)) == pytest.approx(
+            lower_bounds.MEAN_STANDARD_DEVIATION
+        )
         farthest = over_means(lambda t: (1 + t) * ((1 + t) / 2 * (1 - t) + (1 - t) / 2 * (1 + t)))
-        assert farthest == pytest.approx(lower.FARTHEST)
+        assert farthest == pytest.approx(lower_bounds.MEAN_WEIGHTED_DEVIATION)
         assert over_means(lambda t: (1 + t) ** 2) == pytest.approx(7 / 3)
 
     @settings(max_examples=100, deadline=None)

@@ -13,7 +13,7 @@ from skpublicdp.accounting import (
     Pure,
     Sensitivity,
     gaussian_mu_squared,
-    noise_of,
+    noise_scale,
 )
 from skpublicdp.metrics import private_accuracy_score, private_roc_auc_score, private_scores
 from skpublicdp.metrics.estimates import roc_auc_kernel
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.once
 
 def noise_probabilities(event):
     """Integers with their probabilities under the noise of a count."""
-    spread, variance = noise_of(event, Sensitivity(1, 1))
+    spread, variance = noise_scale(event, Sensitivity(1, 1))
     reach = int(20 * variance**0.5) + 12
     at = np.arange(-reach, reach + 1)
     if isinstance(event, Pure):
@@ -72,7 +72,7 @@ def test_coverage_of_accuracy_by_enumeration(n, share, event):
 
 def ends_of(value, n, event, failure):
     """The interval of the accuracy for a noisy number of right predictions."""
-    noise = Measurement(np.array([value]), *noise_of(event, Sensitivity(1, 1)))
+    noise = Measurement(np.array([value]), *noise_scale(event, Sensitivity(1, 1)))
     count = NoisyCount(int(value), n, noise, isinstance(event, Pure))
     return share_interval(count, failure)
 
@@ -94,7 +94,7 @@ def values_that_hold(n, share, event, failure):
 def exact_coverage(n, share, epsilon, failure):
     """How often the interval of the accuracy holds."""
     event = Pure(epsilon)
-    ratio = np.exp(-1 / float(noise_of(event, Sensitivity(1, 1))[0]))
+    ratio = np.exp(-1 / float(noise_scale(event, Sensitivity(1, 1))[0]))
     low, high = values_that_hold(n, share, event, failure)
     right = np.arange(n + 1)
     missed = 0.0
@@ -259,7 +259,7 @@ class Quick:
         self.rng = rng
 
     def add_noise(self, table, sensitivity, event, **_):
-        spread, variance = noise_of(event, sensitivity)
+        spread, variance = noise_scale(event, sensitivity)
         if isinstance(event, Pure):
             stop = -np.expm1(-1 / float(spread))
             one, other = self.rng.geometric(stop, (2, *table.shape))

@@ -26,7 +26,7 @@ from skpublicdp.accounting import (
     plans,
     rho_price,
 )
-from skpublicdp.accounting.curves import Grid, _gaussian_delta
+from skpublicdp.accounting.hockey_stick import CurveGrid, _gaussian_delta
 from skpublicdp.mechanisms.families import Choice, Leaf, Product
 from skpublicdp.mechanisms.selection import probabilities
 from tests.helpers import best_delta
@@ -162,7 +162,7 @@ class TestReferences:
     def test_above_on_any_grid(self, name, epsilon, step, monkeypatch):
         plan, reference = REFERENCES[name]
         short = math.ldexp(round(step * 2**20), -20)
-        monkeypatch.setattr(plans, "_grid", lambda *_: Grid(short, -8, 40))
+        monkeypatch.setattr(plans, "_choose_grid", lambda *_: CurveGrid(short, -8, 40))
         delta = plans._plan_delta.__wrapped__(plan, Fraction(epsilon))
         assert delta >= reference(epsilon) * (1 - 1e-7)
 
@@ -445,7 +445,7 @@ class TestLargestScale:
 
 
 class TestGrid:
-    GRID = Grid(Fraction(1, 8).__float__(), -24, 24)
+    GRID = CurveGrid(Fraction(1, 8).__float__(), -24, 24)
 
     def test_a_broken_line_is_convex_and_above(self):
         rng = np.random.default_rng(2)
@@ -471,7 +471,7 @@ class TestGrid:
 
     def test_multiples_are_exact(self):
         step = round(0.124 * 2**24) / 2**24
-        grid = Grid(step, -8, 8)
+        grid = CurveGrid(step, -8, 8)
         for count in range(1, 2000):
             assert grid._multiple_below(count * step) == count
             assert grid._multiple_below(math.nextafter(count * step, 0)) == count - 1

@@ -38,7 +38,7 @@ from skpublicdp.guarantees import (
     sampling_error,
     uniform_error,
 )
-from skpublicdp.guarantees.sanitized import ODDS, _laplace_sums
+from skpublicdp.guarantees.sanitizer_bounds import UNBOUNDED_PRIOR_RATIO, _laplace_sums
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -416,12 +416,18 @@ class TestQuantiles:
 
     def test_the_odds_are_those_of_the_candidates(self):
         prior = candidates().prior
-        assert prior.sum() / prior.min() <= ODDS <= 1.0001 * prior.sum() / prior.min()
+        assert (
+            prior.sum() / prior.min() <= UNBOUNDED_PRIOR_RATIO <= 1.0001 * prior.sum() / prior.min()
+        )
 
     def test_spaces_are_no_smaller_than_levels_make_them(self):
         for epsilon, n_columns in itertools.product((0.5, 2.0), (1, 7)):
-            assert 2**-6 < quantile_error(10**9, BETA, epsilon, ODDS, n_columns) < 1.05 * 2**-6
-            assert quantile_error(20, BETA, epsilon, ODDS, n_columns) == 1
+            assert (
+                2**-6
+                < quantile_error(10**9, BETA, epsilon, UNBOUNDED_PRIOR_RATIO, n_columns)
+                < 1.05 * 2**-6
+            )
+            assert quantile_error(20, BETA, epsilon, UNBOUNDED_PRIOR_RATIO, n_columns) == 1
 
     @pytest.mark.parametrize("kind", ["spread", "atoms", "far"])
     def test_distribution_functions_are_as_near_as_promised(self, kind):
@@ -432,7 +438,7 @@ class TestQuantiles:
             "atoms": np.array([0.0, 1.0, 5.0, 70.0]),
             "far": np.append(np.arange(100.0), 2e12),
         }[kind]
-        promised = quantile_error(n, BETA, epsilon, ODDS)
+        promised = quantile_error(n, BETA, epsilon, UNBOUNDED_PRIOR_RATIO)
         assert promised < 0.3
         failures = 0
         for trial in range(trials):
@@ -450,7 +456,7 @@ class TestQuantiles:
         y = np.where(np.arange(len(rows)) < 5000, rows[:, 0] > 200, -1)
         settings = {"epsilon": 4.0, "classes": [0, 1], "random_state": 0}
         clf = GenericLearnerClassifier(Stumps(), **settings).fit(rows, y)
-        error = quantile_error(395_000, 0.025, 4.0, ODDS)
+        error = quantile_error(395_000, 0.025, 4.0, UNBOUNDED_PRIOR_RATIO)
         cover = 0.025 + 2 * (error + 1 / 1000)
         assert f"at most {cover:.3g} for the cover" in clf.guarantee_reason_
         assert clf.guarantee_ < 0.2

@@ -19,7 +19,7 @@ from skpublicdp import PPMHalfspaceClassifier
 from skpublicdp.data import describe_columns
 from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning
 from skpublicdp.guarantees import n_ppm, n_ppm_paper
-from skpublicdp.guarantees.mixed import cone_count, missed_share, mixed_promise
+from skpublicdp.guarantees.ppm import cone_count, ppm_guarantee, support_loss
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
@@ -270,7 +270,7 @@ class TestSupports:
     )
     def test_what_a_random_part_of_the_rows_loses(self, d, m, s, beta):
         """Over all subsets: the best cone errs as promised, for a given halfspace."""
-        bound = missed_share(s, beta, d)
+        bound = support_loss(s, beta, d)
         for seed in range(2):
             rng = np.random.default_rng(seed)
             public, private = rng.normal(size=(m, d)), 3 * rng.normal(size=(60, d))
@@ -288,9 +288,9 @@ class TestSupports:
 
     def test_the_share_is_what_the_union_bound_leaves(self):
         for s, beta, d in itertools.product((7, 30, 500), (0.3, 1e-3), (1, 2, 3)):
-            k, share = d * (d + 1) // 2, missed_share(s, beta, d)
+            k, share = d * (d + 1) // 2, support_loss(s, beta, d)
             assert math.comb(s, k) * (1 - share) ** (s - k) == pytest.approx(beta)
-        assert missed_share(6, 0.5, 3) == 1
+        assert support_loss(6, 0.5, 3) == 1
 
     @few_rows
     @pytest.mark.parametrize("d", [1, 2])
@@ -357,12 +357,12 @@ class TestGuarantee:
         part = clone(THEOREM).fit(X, y)
         assert part.guarantee_ > whole.guarantee_
         n_public = (y == 0).sum()
-        lost = missed_share(40, 0.05 / 4, 2) * n_public / 3000
-        promised = mixed_promise(
+        lost = support_loss(40, 0.05 / 4, 2) * n_public / 3000
+        promised = ppm_guarantee(
             3000, n_public, 40, 1.0, 0.05, 2, part.cover_size_, n_dimensions=2, cones=True
         )
         assert (part.guarantee_, part.guarantee_reason_) == promised
-        all_support = mixed_promise(
+        all_support = ppm_guarantee(
             3000, n_public, n_public, 1.0, 0.05 * 3 / 4, 2, part.cover_size_,
             n_dimensions=2, cones=True,
         )  # fmt: skip

@@ -199,7 +199,7 @@ def test_cells_end_at_the_numbers_at_or_below_their_edge(x_public, resolution):
     assert np.array_equal(
         np.cumsum(line.tabulate(SortedColumn(x_public, line.low, line.high)))[:-1], at_or_below
     )
-    for curve in (line.base, line.wide):
+    for curve in (line.public_cdf, line.tail_cdf):
         assert np.all(np.diff(curve.knots) > 0)
         assert np.all(np.diff(curve.heights) >= 0)
         assert (curve.heights[0], curve.heights[-1]) == (0, 1)
@@ -209,7 +209,7 @@ def test_the_guess_is_close_to_the_public_rows():
     x_public = np.repeat(NORMAL_PUBLIC, np.arange(len(NORMAL_PUBLIC)) % 3 + 1)
     line = build_grid(x_public, -6.0, 6.0, 100)
     ecdf = np.searchsorted(np.sort(x_public), NORMAL_PUBLIC, side="right") / len(x_public)
-    assert np.abs(line.base(NORMAL_PUBLIC) - ecdf).max() < 2 / len(x_public)
+    assert np.abs(line.public_cdf(NORMAL_PUBLIC) - ecdf).max() < 2 / len(x_public)
 
 
 @pytest.mark.parametrize("x_public", [[20.0, 25.0, 31.0], [20.0, 20.0, 25.0, 31.0, 31.0]])
@@ -217,7 +217,7 @@ def test_near_whole_public_rows_whole_numbers_are_expected(x_public):
     whole = np.arange(20.0, 32.0)
     line = build_grid(np.array(x_public), 0.0, 120.0, 20)
     aside = build_grid(np.array(x_public) + 0.5, 0.0, 120.0, 20)
-    for curve, smooth in ((line.base, aside.base), (line.wide, aside.wide)):
+    for curve, smooth in ((line.public_cdf, aside.public_cdf), (line.tail_cdf, aside.tail_cdf)):
         below = curve(np.nextafter(whole, 0))
         assert np.all(curve(whole) > below)
         # between them there is what is spread over the bounds
@@ -228,7 +228,7 @@ def test_near_whole_public_rows_whole_numbers_are_expected(x_public):
 
 def test_values_seen_twice_are_points_however_little_the_noise_has_room_for():
     x_public = np.concatenate([np.repeat([0.25, 1.75], 2), np.linspace(0.3, 2.9, 200)])
-    base = build_grid(x_public, 0.0, 3.0, 4).base
+    base = build_grid(x_public, 0.0, 3.0, 4).public_cdf
     for value in (0.25, 1.75):
         assert base(value) - base(np.nextafter(value, 0)) == pytest.approx(2 / 205)
 
@@ -237,7 +237,7 @@ def test_values_seen_twice_are_points_however_little_the_noise_has_room_for():
 def test_cells_end_where_public_rows_are_rare(n_public):
     x_public = np.sinh(4 * ndtri((np.arange(n_public) + 0.5) / n_public))
     line = build_grid(x_public, -1e6, 1e6, 16)
-    heights = line.base(line.edges)
+    heights = line.public_cdf(line.edges)
     for level in (heights, 1 - heights[::-1]):
         rare = level[(level > 1 / n_public) & (level < 1 / 16)]
         # from a public row on, the next cell ends before the mass below is four times as much
@@ -311,9 +311,9 @@ def test_answers_are_those_of_one_distribution(name, budget):
     middle = found.quantile(0.5)
     parts = found.interval(low, middle) + found.interval(np.nextafter(middle, np.inf), high)
     assert parts == pytest.approx(1)
-    bars = found.error(x)
+    bars = found.half_width(x)
     assert np.all((bars >= 0) & (bars <= 1))
-    assert found.error(0.5 * low + 0.5 * high).shape == ()
+    assert found.half_width(0.5 * low + 0.5 * high).shape == ()
     assert found.effective_public_size > 0
 
 
@@ -367,7 +367,7 @@ def test_error_bars_hold_the_population(shift, budget):
     for seed in range(12):
         x, x_public = normal_rows(2000, 200, shift, seed)
         found = release_cdf(x, x_public, bounds=(-9, 9), ledger=Ledger(*budget, seed))
-        covered.append(np.abs(found.cdf(at) - levels) <= found.error(at))
+        covered.append(np.abs(found.cdf(at) - levels) <= found.half_width(at))
     assert np.mean(covered) >= 0.88  # .92 over many seeds: answers of one release err together
 
 
@@ -383,9 +383,9 @@ def test_quantile_intervals_and_bands_hold_the_population(shift):
         assert interval.shape == (19, 2)
         at = ndtri(levels)
         covered.append((interval[:, 0] <= at) & (at <= interval[:, 1]))
-        band = found.error(grid, together=np.inf)
+        band = found.half_width(grid, together=np.inf)
         bands.append(np.all(np.abs(found.cdf(grid) - ndtr(grid)) <= band))
-        ratios.append(np.median(band / found.error(grid)))
+        ratios.append(np.median(band / found.half_width(grid)))
     assert np.mean(covered) >= 0.93  # .98 over many seeds
     assert np.mean(bands) >= 0.92
     assert max(ratios) < 2.1
@@ -403,13 +403,13 @@ def test_quantile_intervals_invert_the_intervals_of_fractions(name, budget):
     assert np.all(np.diff(high) >= 0)
     # outside, the interval of the fraction leaves p out
     x = found.edges
-    above, below = (found.cdf(x) + sign * found.error(x) for sign in (-1, 1))
+    above, below = (found.cdf(x) + sign * found.half_width(x) for sign in (-1, 1))
     for level, least, most in zip(p, low, high, strict=True):
         assert np.all(above[x < most] <= level + 1e-9)
         assert np.all(below[x < least] <= level + 1e-9)
     assert found.quantile_interval(0.5).shape == (2,)
     assert found.quantile_interval([[0.1, 0.5]]).shape == (1, 2, 2)
-    assert np.all(found.error(x, together=np.inf) >= found.error(x))
+    assert np.all(found.half_width(x, together=np.inf) >= found.half_width(x))
 
 
 def test_a_band_is_as_wide_as_paths_on_a_sphere_say():

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skpublicdp.guarantees.sanitized import n_levels
+from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.ledger import Ledger
 from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.candidates import Candidates, candidates

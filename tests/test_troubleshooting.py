@@ -24,11 +24,11 @@ GAP = "…"
 # section "Faults of the package" is the entry of all of them
 FAULTS = {"AssertionError", "TooManyOutcomesError", "IncomparableError"}
 INSIDE = {
-    "accounting/capacity.py",
+    "accounting/cap.py",
     "accounting/plans.py",
     "audit/sensitivity.py",
     "audit/event_loss.py",
-    "label_boost/halfplanes.py",
+    "label_boost/labelings_2d.py",
     "mechanisms/families.py",
     "mechanisms/selection.py",
     "model_selection/family.py",

@@ -1,4 +1,4 @@
-"""What events cost: receipts, plans, zCDP, Gaussian differential privacy, subsampling."""
+"""Privacy accounting: events and their prices in ε and δ, zCDP and GDP; plans; receipts."""
 
 from skpublicdp.accounting.amplification import (
     base_delta,
@@ -7,7 +7,6 @@ from skpublicdp.accounting.amplification import (
     subsampled_delta,
     subsampled_epsilon,
 )
-from skpublicdp.accounting.decimals import exact_fraction
 from skpublicdp.accounting.events import (
     Approximate,
     Draw,
@@ -27,9 +26,10 @@ from skpublicdp.accounting.gdp import (
     gaussian_mu_squared,
     pure_mu_squared,
 )
-from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_of
+from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_of, noise_scale
 from skpublicdp.accounting.plans import largest_scale, plan_delta
 from skpublicdp.accounting.receipts import REPLACE_ONE, Mechanism, PrivacyReceipt
+from skpublicdp.accounting.rounding import exact_fraction
 from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "largest_scale",
     "mu_squared_price",
     "noise_of",
+    "noise_scale",
     "plan_delta",
     "pure_mu_squared",
     "rho_price",

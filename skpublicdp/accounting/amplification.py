@@ -13,12 +13,12 @@ from __future__ import annotations
 from decimal import localcontext
 from fractions import Fraction
 
-from skpublicdp.accounting.decimals import (
+from skpublicdp.accounting.rounding import (
     exact_fraction,
     float_above,
     float_below,
     non_negative,
-    precise,
+    precise_context,
     relative_error,
     to_decimal,
 )
@@ -56,7 +56,7 @@ def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "rando
     """
     epsilon, rate = non_negative("epsilon", epsilon), _rate(rate)
     _check_roles(roles)
-    with localcontext(precise(epsilon, rate)):
+    with localcontext(precise_context(epsilon, rate)):
         q, x = to_decimal(rate), to_decimal(epsilon).exp()
         grown = q * (x - 1)
         if roles == "paper":
@@ -95,7 +95,7 @@ def base_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") ->
     """
     epsilon, rate = non_negative("epsilon", epsilon), _rate(rate)
     _check_roles(roles)
-    with localcontext(precise(epsilon, rate)):
+    with localcontext(precise_context(epsilon, rate)):
         q, whole = to_decimal(rate), to_decimal(epsilon).exp()
         grown = (whole - 1) / q
         if roles == "paper":
@@ -151,12 +151,12 @@ def base_delta(
     share = delta / rate
     if roles == "random" or base <= epsilon:
         share = min(share, Fraction(1))
-        with localcontext(precise(delta, rate)):
+        with localcontext(precise_context(delta, rate)):
             exact = to_decimal(share)
             if Fraction(exact) == share:
                 return float_below(exact)
             return float_below(exact * (1 - relative_error()))
-    with localcontext(precise(epsilon, base, delta, rate)):
+    with localcontext(precise_context(epsilon, base, delta, rate)):
         moved = (to_decimal(base).exp() - to_decimal(epsilon).exp()) * (1 + relative_error())
         slack = to_decimal(base).exp() * relative_error()  # of the difference
         least = to_decimal(share) / (1 + moved + slack) * (1 - relative_error())
@@ -197,7 +197,7 @@ def subsampled_delta(
     delta, rate = non_negative("delta_base", delta_base), _rate(rate)
     epsilon, base = non_negative("epsilon", epsilon), non_negative("epsilon_base", epsilon_base)
     _check_roles(roles)
-    with localcontext(precise(epsilon, base, delta, rate)):
+    with localcontext(precise_context(epsilon, base, delta, rate)):
         moved = to_decimal(Fraction(0))
         if roles == "paper" and base > epsilon:
             larger = to_decimal(base).exp()

@@ -14,17 +14,17 @@ from fractions import Fraction
 from typing import Any
 
 from skpublicdp.accounting.amplification import subsampled_delta, subsampled_epsilon
-from skpublicdp.accounting.decimals import exact_fraction, non_negative
 from skpublicdp.accounting.gdp import pure_mu_squared
+from skpublicdp.accounting.rounding import exact_fraction, non_negative
 
 Price = Fraction | float
 """An exact number, or infinity."""
 
-DRAW_RATE = Fraction(11, 28)
+DRAW_MU_SQUARED_RATE = Fraction(11, 28)
 """More than π/8, hardly: a draw of ε is μ-GDP for μ² = (π/8) ε² (docs/proofs/moments.md)."""
 
 
-class _Amounts:
+class _ExactAmounts:
     """Fields that are read exactly; a negative or an infinite one is refused."""
 
     def __post_init__(self) -> None:
@@ -33,7 +33,7 @@ class _Amounts:
 
 
 @dataclass(frozen=True)
-class Pure(_Amounts):
+class Pure(_ExactAmounts):
     """Any ε-differentially private mechanism, such as Laplace noise.
 
     Attributes
@@ -46,7 +46,7 @@ class Pure(_Amounts):
 
 
 @dataclass(frozen=True)
-class Gaussian(_Amounts):
+class Gaussian(_ExactAmounts):
     """Rounded Gaussian noise on integers that one row moves by Δ: μ² = Δ² / σ², or more.
 
     Attributes
@@ -59,7 +59,7 @@ class Gaussian(_Amounts):
 
 
 @dataclass(frozen=True)
-class Draw(_Amounts):
+class Draw(_ExactAmounts):
     """One draw by the exponential mechanism.
 
     Attributes
@@ -72,7 +72,7 @@ class Draw(_Amounts):
 
 
 @dataclass(frozen=True)
-class Approximate(_Amounts):
+class Approximate(_ExactAmounts):
     """Somebody else's (ε, δ)-differentially private mechanism.
 
     Attributes
@@ -169,7 +169,9 @@ def basic_price(event: Event) -> tuple[Price, Fraction]:
             return spent, exact_fraction(lost)
         case Steps(parts):
             prices = [basic_price(part) for part in parts]
-            return _sum(price for price, _ in prices), sum((d for _, d in prices), Fraction(0))
+            return _add_prices(price for price, _ in prices), sum(
+                (d for _, d in prices), Fraction(0)
+            )
         case Either(options):
             prices = [basic_price(option) for option in options]
             return max(price for price, _ in prices), max(delta for _, delta in prices)
@@ -189,7 +191,7 @@ def rho_price(event: Event) -> Price:
         case Gaussian(mu_squared):
             return mu_squared / 2
         case Steps(parts):
-            return _sum(map(rho_price, parts))
+            return _add_prices(map(rho_price, parts))
         case Either(options):
             return max(map(rho_price, options))
     spent, failure = basic_price(event)
@@ -206,13 +208,13 @@ def mu_squared_price(event: Event) -> Price:
     """
     match event:
         case Draw(epsilon):
-            ranged = DRAW_RATE * epsilon**2
+            ranged = DRAW_MU_SQUARED_RATE * epsilon**2
             # of large draws pure differential privacy says more than the bounded range
             return ranged if epsilon <= 16 else min(ranged, pure_mu_squared(epsilon))
         case Gaussian(mu_squared):
             return mu_squared
         case Steps(parts):
-            return _sum(map(mu_squared_price, parts))
+            return _add_prices(map(mu_squared_price, parts))
         case Either(options):
             return max(map(mu_squared_price, options))
     spent, failure = basic_price(event)
@@ -242,7 +244,7 @@ def without_failures(event: Event) -> Event:
     return event
 
 
-def remainders(plan: Event, event: Event) -> Iterator[Event]:
+def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
     """Yield what may be left of a plan after an event that it covers.
 
     What a plan still allows is never less than what is left of it (docs/proofs/budgets.md): steps
@@ -252,9 +254,9 @@ def remainders(plan: Event, event: Event) -> Iterator[Event]:
     Examples
     --------
     >>> plan = Steps((Gaussian(Fraction(3)), Either((Gaussian(Fraction(1)), Draw(Fraction(1))))))
-    >>> list(remainders(plan, Gaussian(Fraction(4))))
+    >>> list(remaining_plans(plan, Gaussian(Fraction(4))))
     [Steps(parts=())]
-    >>> list(remainders(plan, Draw(Fraction(2))))[0].parts[0]
+    >>> list(remaining_plans(plan, Draw(Fraction(2))))[0].parts[0]
     Gaussian(mu_squared=Fraction(10, 7))
     """
     match plan:
@@ -272,42 +274,42 @@ def remainders(plan: Event, event: Event) -> Iterator[Event]:
                 yield Gaussian(most - Fraction(price))
         case Draw(most):
             if isinstance(event, Draw) and event.epsilon <= most:
-                yield NOTHING
+                yield NO_EVENT
         case Subsampled():
             if event == plan:
-                yield NOTHING
+                yield NO_EVENT
         case Either(options):
             for option in options:
-                yield from remainders(option, event)
+                yield from remaining_plans(option, event)
         case Steps(parts):
-            yield from _remainders_of_steps(parts, event)
+            yield from _remaining_steps(parts, event)
 
 
-def _remainders_of_steps(parts: tuple[Event, ...], event: Event) -> Iterator[Event]:
+def _remaining_steps(parts: tuple[Event, ...], event: Event) -> Iterator[Event]:
     for place, part in enumerate(parts):
         later = parts[place + 1 :]
         covered = False
-        for left in remainders(part, event):
+        for left in remaining_plans(part, event):
             covered = True
-            kept = () if left in SPENT else (left,)
+            kept = () if left in USED_UP else (left,)
             yield kept[0] if kept and not later else Steps((*kept, *later))
         if covered and type(part) is type(event):
             return  # to skip what is meant for it gains nothing
         if isinstance(part, Gaussian) and not covered and isinstance(event, Gaussian | Draw):
             # noise, or a draw that counts as noise, goes on in the steps of noise that follow
             rest = Gaussian(Fraction(mu_squared_price(event)) - part.mu_squared)
-            yield from _remainders_of_steps(later, rest)
+            yield from _remaining_steps(later, rest)
         if isinstance(part, Gaussian) and isinstance(event, Gaussian):
             return
 
 
-NOTHING = Steps(())
-SPENT = (NOTHING, Gaussian(Fraction(0)), Pure(Fraction(0)))
+NO_EVENT = Steps(())
+USED_UP = (NO_EVENT, Gaussian(Fraction(0)), Pure(Fraction(0)))
 
 
 def to_text(event: Event) -> str:
     """Write an event down; `from_text` reads it."""
-    return json.dumps(_plain(event))
+    return json.dumps(_to_list(event))
 
 
 def from_text(text: str) -> Event:
@@ -318,27 +320,27 @@ def from_text(text: str) -> Event:
     >>> from_text(to_text(Steps((Draw(Fraction(1, 3)),))))
     Steps(parts=(Draw(epsilon=Fraction(1, 3)),))
     """
-    return _event(json.loads(text))
+    return _from_list(json.loads(text))
 
 
-def _plain(event: Event) -> list[Any]:
+def _to_list(event: Event) -> list[Any]:
     match event:
         case Steps(parts) | Either(parts):
-            return [type(event).__name__, *map(_plain, parts)]
+            return [type(event).__name__, *map(_to_list, parts)]
         case Subsampled(rate, base, roles):
-            return ["Subsampled", str(rate), _plain(base), roles]
+            return ["Subsampled", str(rate), _to_list(base), roles]
     return [type(event).__name__, *map(str, vars(event).values())]
 
 
-def _event(plain: list[Any]) -> Event:
+def _from_list(plain: list[Any]) -> Event:
     name, *rest = plain
     match name:
         case "Steps":
-            return Steps(tuple(map(_event, rest)))
+            return Steps(tuple(map(_from_list, rest)))
         case "Either":
-            return Either(tuple(map(_event, rest)))
+            return Either(tuple(map(_from_list, rest)))
         case "Subsampled":
-            return Subsampled(Fraction(rest[0]), _event(rest[1]), rest[2])
+            return Subsampled(Fraction(rest[0]), _from_list(rest[1]), rest[2])
         case "Approximate":
             return Approximate(*map(Fraction, rest))
     single: dict[str, type[Pure | Gaussian | Draw]] = {
@@ -349,7 +351,7 @@ def _event(plain: list[Any]) -> Event:
     return single[name](Fraction(rest[0]))
 
 
-def _sum(prices: Iterator[Price] | map[Price]) -> Price:
+def _add_prices(prices: Iterator[Price] | map[Price]) -> Price:
     total: Price = Fraction(0)
     for price in prices:
         total = math.inf if math.inf in (total, price) else Fraction(total) + Fraction(price)

@@ -1,4 +1,4 @@
-"""What may be admitted to a budget, whatever was chosen before: docs/proofs/budgets.md."""
+"""Privacy filters: which fits a budget admits under adaptive choices; docs/proofs/budgets.md."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from skpublicdp.accounting.decimals import (
-    exact_fraction,
-    fraction_above,
-    probability,
-    written_above,
-)
 from skpublicdp.accounting.events import (
     Approximate,
     Draw,
@@ -27,28 +21,34 @@ from skpublicdp.accounting.events import (
     without_failures,
 )
 from skpublicdp.accounting.gdp import gaussian_epsilon, gaussian_mu_squared, implies
+from skpublicdp.accounting.rounding import (
+    exact_fraction,
+    fraction_above,
+    probability,
+    written_above,
+)
 from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 
 ACCOUNTANTS = ("auto", "pure", "zcdp", "gdp")
 
-KINDS = ("pure", "draw", "gaussian", "approximate")
-"""Of fits: any with δ = 0, those that only draw, noise, and those with a δ for what may fail."""
+FIT_KINDS = ("pure", "draw", "gaussian", "approximate")
+"""Kinds of fits: any with δ = 0, draws only, Gaussian noise, any that may fail."""
 
-FAILURES, ALONE, MIXED = Fraction(1, 10), Fraction(1, 30), Fraction(1, 30)
-"""Shares of δ for fits that may fail, and for what `Filter.ways` lists after the first way."""
+FAILURE_SHARE, SINGLE_NOISE_SHARE, SPLIT_SHARE = Fraction(1, 10), Fraction(1, 30), Fraction(1, 30)
+"""Shares of δ: for events that may fail, and for the second and third rule of admission."""
 
-PARTS = 16
-"""Pure fits may have any number of these parts of ε, and noise the rest."""
+N_EPSILON_PARTS = 16
+"""The third rule gives k of these equal parts of ε to pure fits, and the others to noise."""
 
-LARGEST = 1 << 20
-"""No fit has a larger ε."""
+MAX_FIT_EPSILON = 1 << 20
+"""Upper bound of the ε of a fit."""
 
 
-NO = Fraction(0)
+ZERO = Fraction(0)
 
 
 class Spent(NamedTuple):
-    """An (ε, δ) that would have admitted all fits so far.
+    """The smallest (ε, δ) that would have admitted all fits so far.
 
     Attributes
     ----------
@@ -60,16 +60,27 @@ class Spent(NamedTuple):
     delta: float
 
 
-class Prices(NamedTuple):
-    """What events cost in each currency; None is infinite.
+class SpentTotals(NamedTuple):
+    """Total cost of some fits in each currency. None is infinite.
 
-    `delta` is the probability of those failures that are set aside in all other prices; `pure` the
-    ε of events that then have one, `noise` the μ² of the others, `noisy` their number, and `fits`
-    the number of all that cost something.
+    Attributes
+    ----------
+    delta : Fraction
+        Probability of a failure. All other fields are conditional on no failure.
+    rho, mu_squared : Fraction or None
+        ρ of zCDP and μ² of Gaussian differential privacy.
+    pure : Fraction
+        Sum of ε over fits without Gaussian noise.
+    noise : Fraction or None
+        Sum of μ² over fits with Gaussian noise.
+    noisy : int
+        Number of fits with Gaussian noise.
+    fits : int
+        Number of fits that cost anything.
 
     Examples
     --------
-    >>> once = Prices.of(Draw(Fraction(1, 2)))
+    >>> once = SpentTotals.of(Draw(Fraction(1, 2)))
     >>> (once + once).rho
     Fraction(1, 16)
     """
@@ -83,139 +94,159 @@ class Prices(NamedTuple):
     fits: int
 
     @classmethod
-    def of(cls, event: Event) -> Prices:
-        """Return the prices of an event, ρ and μ² rounded up to short numbers."""
+    def of(cls, event: Event) -> SpentTotals:
+        """Return the prices of an event, with ρ and μ² rounded up to 64 binary digits."""
         epsilon, delta = basic_price(event)
         event = without_failures(event)
         rho, mu_squared = (
             None if price == math.inf else fraction_above(Fraction(price))
             for price in (rho_price(event), mu_squared_price(event))
         )
-        if epsilon == math.inf:  # isinf overflows where a fraction is too large for a float
-            return cls(delta, rho, mu_squared, NO, mu_squared, 1, 1)
+        if epsilon == math.inf:  # math.isinf overflows for fractions too large for a float
+            return cls(delta, rho, mu_squared, ZERO, mu_squared, 1, 1)
         costs = int(epsilon > 0 or delta > 0)
-        return cls(delta, rho, mu_squared, Fraction(epsilon), NO, 0, costs)
+        return cls(delta, rho, mu_squared, Fraction(epsilon), ZERO, 0, costs)
 
-    def __add__(self, other: Any) -> Prices:
-        return Prices(
+    def __add__(self, other: Any) -> SpentTotals:
+        return SpentTotals(
             self.delta + other.delta,
-            _sum(self.rho, other.rho),
-            _sum(self.mu_squared, other.mu_squared),
+            _add_prices(self.rho, other.rho),
+            _add_prices(self.mu_squared, other.mu_squared),
             self.pure + other.pure,
-            _sum(self.noise, other.noise),
+            _add_prices(self.noise, other.noise),
             self.noisy + other.noisy,
             self.fits + other.fits,
         )
 
     def to_text(self) -> str:
-        """Write prices down exactly; `from_text` reads them."""
+        """Return the exact totals as JSON, for `from_text`."""
         fields = self._asdict().items()
         return json.dumps({name: None if price is None else str(price) for name, price in fields})
 
     @classmethod
-    def from_text(cls, text: str) -> Prices:
-        """Read what `to_text` wrote; others are an AttributeError, TypeError or ValueError."""
+    def from_text(cls, text: str) -> SpentTotals:
+        """Parse `to_text`; other text raises AttributeError, TypeError or ValueError."""
         fields = json.loads(text).items()
         prices: dict[str, Any] = {name: price and Fraction(price) for name, price in fields}
         return cls(**prices)
 
 
-FREE = Prices(NO, NO, NO, NO, NO, 0, 0)
+ZERO_SPENT = SpentTotals(ZERO, ZERO, ZERO, ZERO, ZERO, 0, 0)
 
 
-class Way(NamedTuple):
-    """One way to stay below a cap: an (ε, δ) that some μ² of noise has to hold."""
+class AdmissionRule(NamedTuple):
+    """A sufficient condition for admission: the μ² of the noise must imply (ε, δ).
+
+    Attributes
+    ----------
+    noise : Fraction or None
+        Total μ², None if it is infinite.
+    epsilon, delta : Fraction
+        The (ε, δ) that it must imply.
+    is_reused : bool
+        Whether the same (ε, δ) recurs for other totals, so that its largest μ² is worth caching.
+    """
 
     noise: Fraction | None
     epsilon: Fraction
     delta: Fraction
-    recurs: bool = True
+    is_reused: bool = True
 
-    def holds(self) -> bool:
-        """Tell whether it does."""
-        if self.recurs:
-            return self.left() >= 0  # the most is found once
+    def is_met(self) -> bool:
+        """Return whether the condition holds."""
+        if self.is_reused:
+            return self.remaining() >= 0  # the largest μ² is cached
         return self.noise is not None and implies(self.noise, self.epsilon, self.delta)
 
-    def left(self) -> Fraction:
-        """Return the μ² that may be added; negative where it is too much."""
-        most = gaussian_mu_squared(self.epsilon, self.delta)
-        return Fraction(-1) if self.noise is None else most - self.noise
+    def remaining(self) -> Fraction:
+        """Return the μ² that may be added, negative if the total is too large."""
+        max_mu_squared = gaussian_mu_squared(self.epsilon, self.delta)
+        return Fraction(-1) if self.noise is None else max_mu_squared - self.noise
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A cap, and what is added up to stay below it.
+    """Privacy filter: admits adaptively chosen events while their total stays below a cap.
 
     Attributes
     ----------
     epsilon, delta : Fraction
-        The cap.
+        The cap of all fits together.
     accountant : {"auto", "pure", "zcdp", "gdp"}
-        As in `PrivacyBudget`; ``"pure"`` where δ is 0.
+        As in `PrivacyBudget`, and ``"pure"`` if δ is 0.
     """
 
     epsilon: Fraction
     delta: Fraction
     accountant: str
 
-    def holds(self, total: Prices) -> bool:
-        """Tell whether a total may be reached."""
-        if total.delta > self.failures(total):
+    def admits(self, total: SpentTotals) -> bool:
+        """Return whether a total may be reached."""
+        if total.delta > self.failure_allowance(total):
             return False
         if self.accountant == "zcdp":
             return total.rho is not None and total.rho <= zcdp_rho(self.epsilon, self.delta)
         if self.accountant != "gdp" and not total.noisy and total.pure <= self.epsilon:
             return True
-        return any(way.holds() for way in self.ways(total))
+        return any(rule.is_met() for rule in self.admission_rules(total))
 
-    def failures(self, total: Prices) -> Fraction:
-        """Return the δ that a total may have for failures."""
+    def failure_allowance(self, total: SpentTotals) -> Fraction:
+        """Return the largest probability of failure that a total may have."""
         if self.accountant == "auto":
-            alone = total.fits <= 1 and not total.noisy
-            return self.delta if alone else self.delta * FAILURES
-        return self.delta if self.accountant == "pure" else NO
+            is_single = total.fits <= 1 and not total.noisy
+            return self.delta if is_single else self.delta * FAILURE_SHARE
+        return self.delta if self.accountant == "pure" else ZERO
 
-    def ways(self, total: Prices) -> list[Way]:
-        """List the ways of ``"auto"`` and ``"gdp"`` to admit noise among a total."""
+    def admission_rules(self, total: SpentTotals) -> list[AdmissionRule]:
+        """Return the rules of ``"auto"`` and ``"gdp"``, one of which must hold for a total.
+
+        In the first rule all fits count as Gaussian noise. In the second, the ε of pure fits and of
+        one fit of noise add up. In the third, pure fits have k of the equal parts of ε.
+        """
         if self.accountant == "pure":
             return []
-        found = [Way(total.mu_squared, self.epsilon, self.delta * self._whole(total))]
-        if self._whole(total) == 1:
-            return found
+        share = self._all_noise_share(total)
+        rules = [AdmissionRule(total.mu_squared, self.epsilon, self.delta * share)]
+        if share == 1:
+            return rules
         if total.noisy <= 1 and total.pure < self.epsilon:
-            rest = self.epsilon - total.pure
-            found.append(Way(total.noise, rest, self.delta * ALONE, recurs=False))
-        parts = math.ceil(PARTS * total.pure / self.epsilon)
-        if 0 < parts < PARTS:
-            left = self.epsilon * (PARTS - parts) / PARTS
-            found.append(Way(total.noise, left, self.delta * MIXED / (PARTS - 1)))
-        return found
+            epsilon, delta = self.epsilon - total.pure, self.delta * SINGLE_NOISE_SHARE
+            rules.append(AdmissionRule(total.noise, epsilon, delta, is_reused=False))
+        n_pure_parts = math.ceil(N_EPSILON_PARTS * total.pure / self.epsilon)
+        if 0 < n_pure_parts < N_EPSILON_PARTS:
+            epsilon = self.epsilon * (N_EPSILON_PARTS - n_pure_parts) / N_EPSILON_PARTS
+            delta = self.delta * SPLIT_SHARE / (N_EPSILON_PARTS - 1)
+            rules.append(AdmissionRule(total.noise, epsilon, delta))
+        return rules
 
-    def spent(self, total: Prices) -> Spent:
-        """Return the least ε, and δ, that would have admitted a total that holds."""
+    def spent(self, total: SpentTotals) -> Spent:
+        """Return the smallest (ε, δ) that would have admitted a total, which the filter admits."""
         if self.accountant == "zcdp":
-            return Spent(zcdp_epsilon(total.rho or NO, self.delta), written_above(self.delta))
-        found = []
+            return Spent(zcdp_epsilon(total.rho or ZERO, self.delta), written_above(self.delta))
+        candidates = []
         if self.accountant != "gdp" and not total.noisy:
-            found.append(Spent(written_above(total.pure), written_above(total.delta)))
+            candidates.append(Spent(written_above(total.pure), written_above(total.delta)))
         if self.accountant != "pure":
             delta = written_above(self.delta)
-            found += [Spent(written_above(needed), delta) for needed in self._needed(total)]
-        return min(found)
+            candidates += [
+                Spent(written_above(eps), delta) for eps in self._required_epsilons(total)
+            ]
+        return min(candidates)
 
-    def room(self, total: Prices, kind: str, delta: Fraction | None = None) -> float:
+    def largest_epsilon(
+        self, total: SpentTotals, kind: str, delta: Fraction | None = None
+    ) -> float:
         """Return the largest ε of one more fit.
 
         Parameters
         ----------
-        total : Prices
-            What is spent.
+        total : SpentTotals
+            Spending so far.
         kind : {"pure", "draw", "gaussian", "approximate"}
-            What is run.
+            Kind of the fit.
         delta : Fraction, optional
-            δ of the fit, for the last two kinds; by default that of the cap, or what is left of it
-            where δ's add up.
+            δ of the fit, for the last two kinds. The default is the δ of the cap, or its remainder
+            if the δ of fits are added up.
         """
         if kind == "draw":
             return self._largest(total, Draw)
@@ -223,99 +254,105 @@ class Filter:
             return self._largest(total, Pure)
         adds_up = kind == "approximate" or self.accountant == "pure"
         if delta is None:
-            one_more = total._replace(fits=total.fits + 1)
-            delta = self.failures(one_more) - total.delta if adds_up else self.delta
+            new_total = total._replace(fits=total.fits + 1)
+            delta = self.failure_allowance(new_total) - total.delta if adds_up else self.delta
             if delta <= 0:
                 return 0.0
-        found: Any
-        at = probability("delta", delta)
+        epsilon: Any
+        exact_delta = probability("delta", delta)
         if adds_up:
-            return self._largest(total, lambda epsilon: Approximate(epsilon, at))
+            return self._largest(total, lambda epsilon: Approximate(epsilon, exact_delta))
         if self.accountant == "zcdp":
-            left = zcdp_rho(self.epsilon, self.delta) - (total.rho or 0)
-            found, price = zcdp_epsilon(max(left, NO), at), zcdp_rho
+            remaining = zcdp_rho(self.epsilon, self.delta) - (total.rho or 0)
+            epsilon, price = zcdp_epsilon(max(remaining, ZERO), exact_delta), zcdp_rho
         else:
-            one_more = total._replace(fits=total.fits + 1, noisy=total.noisy + 1)
-            left = max(way.left() for way in self.ways(one_more))
-            found, price = gaussian_epsilon(max(left, NO), at), gaussian_mu_squared
-        while found and price(exact_fraction(found), at) > left:  # it was rounded up
-            found = math.nextafter(found, 0)
-        return float(found)
+            new_total = total._replace(fits=total.fits + 1, noisy=total.noisy + 1)
+            remaining = max(rule.remaining() for rule in self.admission_rules(new_total))
+            epsilon, price = (
+                gaussian_epsilon(max(remaining, ZERO), exact_delta),
+                gaussian_mu_squared,
+            )
+        while epsilon and price(exact_fraction(epsilon), exact_delta) > remaining:  # rounded up
+            epsilon = math.nextafter(epsilon, 0)
+        return float(epsilon)
 
-    def refusal(self, event: Event, total: Prices) -> str:
-        """Say why an event is not admitted after a total, and how to go on."""
-        price = Prices.of(event)
-        by = f"accountant={self.accountant!r}"
+    def refusal_message(self, event: Event, total: SpentTotals) -> str:
+        """Return why an event is not admitted after a total, and the remedy."""
+        price = SpentTotals.of(event)
+        accountant = f"accountant={self.accountant!r}"
         cap = f"of the budget of ε = {float(self.epsilon):g}, δ = {float(self.delta):g}"
         if price.mu_squared is None or (price.noisy and self.accountant == "pure"):
-            return f"{by} has no price for such noise; spend Approximate(epsilon, delta)."
+            return (
+                f"{accountant} has no price for this Gaussian noise; spend "
+                "Approximate(epsilon, delta)."
+            )
         if price.delta and self.accountant in ("zcdp", "gdp"):
             return (
-                f"{by} has no price for a fit of which only (ε, δ) is known; use a budget with "
-                "accountant='auto' or 'pure', or delta=0 in the fit."
+                f"{accountant} has no price for a fit of which only (ε, δ) is known; use a budget "
+                "with accountant='auto' or 'pure', or delta=0 in the fit."
             )
-        allowed = self.failures(total + price)
-        if total.delta + price.delta > allowed:
-            left = four_digits(max(allowed - total.delta, NO), ROUND_FLOOR)
-            such = " for fits of which only (ε, δ) is known," if self.accountant == "auto" else ""
+        allowance = self.failure_allowance(total + price)
+        if total.delta + price.delta > allowance:
+            remaining = four_digits(max(allowance - total.delta, ZERO), ROUND_FLOOR)
+            scope = " for fits of which only (ε, δ) is known," if self.accountant == "auto" else ""
             return (
-                f"This fit asks for δ = {four_digits(price.delta)}, and δ = {left} is left{such} "
-                f"{cap}; fit with delta=0 or a smaller one, or stop here."
+                f"This fit asks for δ = {four_digits(price.delta)}, and δ = {remaining} is left"
+                f"{scope} {cap}; fit with delta=0 or a smaller one, or stop here."
             )
         if price.noisy:
             epsilon = gaussian_epsilon(price.mu_squared, self.delta)
-            asked = f"as much as ε = {four_digits(epsilon)} at δ = {float(self.delta):g}"
-            room = self.room(total, "gaussian")
+            requested = f"as much as ε = {four_digits(epsilon)} at δ = {float(self.delta):g}"
+            largest = self.largest_epsilon(total, "gaussian")
         else:
-            asked = f"ε = {four_digits(price.pure)}"
+            requested = f"ε = {four_digits(price.pure)}"
             kind = "approximate" if price.delta else "draw" if isinstance(event, Draw) else "pure"
-            room = self.room(total, kind, price.delta or None)
-        left = f"ε = {four_digits(room, ROUND_FLOOR)}" if room else "nothing"
-        advice = "fit with a smaller epsilon, or stop here" if room else "stop here"
-        return f"This fit asks for {asked}, and {left} is left {cap}; {advice}."
+            largest = self.largest_epsilon(total, kind, price.delta or None)
+        remaining = f"ε = {four_digits(largest, ROUND_FLOOR)}" if largest else "nothing"
+        advice = "fit with a smaller epsilon, or stop here" if largest else "stop here"
+        return f"This fit asks for {requested}, and {remaining} is left {cap}; {advice}."
 
-    def _whole(self, total: Prices) -> Fraction:
-        """Return the share of δ of the way in which all fits count as noise."""
+    def _all_noise_share(self, total: SpentTotals) -> Fraction:
+        """Return the share of δ of the first rule, in which all fits count as noise."""
         if self.accountant == "gdp" or (total.fits <= 1 and not total.delta):
-            return Fraction(1)  # nobody chooses before the first answer
-        return 1 - FAILURES - ALONE - MIXED
+            return Fraction(1)  # the first fit is not chosen adaptively
+        return 1 - FAILURE_SHARE - SINGLE_NOISE_SHARE - SPLIT_SHARE
 
-    def _needed(self, total: Prices) -> Iterator[Fraction]:
-        """Yield the least ε for each of the ways to admit a total."""
+    def _required_epsilons(self, total: SpentTotals) -> Iterator[Fraction]:
+        """Yield the smallest ε with which each of the rules admits a total."""
 
-        def converted(noise: Fraction, share: Fraction) -> Fraction:
+        def to_epsilon(noise: Fraction, share: Fraction) -> Fraction:
             return exact_fraction(gaussian_epsilon(noise, self.delta * share))
 
         if total.mu_squared is not None:
-            yield converted(total.mu_squared, self._whole(total))
-        if self._whole(total) == 1 or not total.noise:
+            yield to_epsilon(total.mu_squared, self._all_noise_share(total))
+        if self._all_noise_share(total) == 1 or not total.noise:
             return
         if total.noisy == 1:
-            yield total.pure + converted(total.noise, ALONE)
-        noise = converted(total.noise, MIXED / (PARTS - 1))
-        for parts in range(1, PARTS):
-            yield PARTS * max(total.pure / parts, noise / (PARTS - parts))
+            yield total.pure + to_epsilon(total.noise, SINGLE_NOISE_SHARE)
+        noise = to_epsilon(total.noise, SPLIT_SHARE / (N_EPSILON_PARTS - 1))
+        for parts in range(1, N_EPSILON_PARTS):
+            yield N_EPSILON_PARTS * max(total.pure / parts, noise / (N_EPSILON_PARTS - parts))
 
-    def _largest(self, total: Prices, make_event: Callable[[Fraction], Event]) -> float:
-        """Find the largest ε, as it is read, at which an event is admitted after a total."""
+    def _largest(self, total: SpentTotals, make_event: Callable[[Fraction], Event]) -> float:
+        """Return the largest float ε at which an event is admitted after a total, by bisection."""
 
         def admitted(epsilon: Any) -> bool:
-            return self.holds(total + Prices.of(make_event(exact_fraction(epsilon))))
+            return self.admits(total + SpentTotals.of(make_event(exact_fraction(epsilon))))
 
         low, high = 0.0, float(self.epsilon)
-        while high < LARGEST and admitted(high):
+        while high < MAX_FIT_EPSILON and admitted(high):
             low, high = high, 2 * high
         while low < (middle := (low + high) / 2) < high and high > 2**-60 * self.epsilon:
             low, high = (middle, high) if admitted(middle) else (low, middle)
         return low
 
 
-def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
-    return None if one is None or other is None else one + other
+def _add_prices(first: Fraction | None, second: Fraction | None) -> Fraction | None:
+    return None if first is None or second is None else first + second
 
 
 def four_digits(number: Fraction | float, rounding: str = ROUND_CEILING) -> str:
-    """Write a number with four digits, on the safe side."""
+    """Return a number with four digits as text, rounded up unless `rounding` says otherwise."""
     if number == math.inf:
         return "inf"
     exact = exact_fraction(number)

@@ -17,8 +17,8 @@ from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from skpublicdp.accounting.decimals import (
-    arithmetic,
+from skpublicdp.accounting.rounding import (
+    decimal_context,
     float_above,
     fraction_above,
     fraction_below,
@@ -29,18 +29,18 @@ from skpublicdp.accounting.decimals import (
 )
 
 START_DIGITS = 80
-TOLERANCE = Decimal(1).scaleb(-28)
+ENCLOSURE_TOLERANCE = Decimal(1).scaleb(-28)
 """How closely δ is enclosed, and roots are found: floats cannot tell."""
 
-REACH = 1000
+MAX_TAIL_DEVIATIONS = 1000
 """Beyond so many standard deviations a normal tail is below e^-500000, and is not computed."""
 
-LEAST_TAIL = Decimal(1).scaleb(-200_000)
-SMALLEST_DELTA = Decimal(1).scaleb(-100_000)
+MIN_TAIL = Decimal(1).scaleb(-200_000)
+MIN_DELTA = Decimal(1).scaleb(-100_000)
 
-MOST_STEPS = 200
+MAX_ROOT_STEPS = 200
 
-SERIES_UP_TO = 5
+MAX_SERIES_ARGUMENT = 5
 """From there on a continued fraction converges faster than a series."""
 
 Enclosure = tuple[Decimal, Decimal]
@@ -73,7 +73,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> float:
     mu_squared, epsilon = non_negative("mu_squared", mu_squared), non_negative("epsilon", epsilon)
     if mu_squared == 0:
         return 0.0
-    _, upper = _curve(mu_squared, epsilon)
+    _, upper = _enclose_to_tolerance(mu_squared, epsilon)
     return min(float_above(upper), 1.0)
 
 
@@ -102,14 +102,14 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     >>> gaussian_epsilon(0.02, 1e-6)
     0.5750...
     """
-    mu_squared, delta = non_negative("mu_squared", mu_squared), _delta(delta)
+    mu_squared, delta = non_negative("mu_squared", mu_squared), _checked_delta(delta)
     if implies(mu_squared, Fraction(0), delta):
         return 0.0
-    with localcontext(arithmetic(START_DIGITS)):
+    with localcontext(decimal_context(START_DIGITS)):
         mu = to_decimal(mu_squared).sqrt()
         # δ < exp(-z²/2) for z = ε/μ - μ/2 >= 0
         highest = mu * (mu / 2 + (-2 * to_decimal(delta).ln()).sqrt())
-        found = _root(_gap_in_epsilon(mu_squared, delta), -highest, Decimal(0), -highest)
+        found = _find_root(_gap_in_epsilon(mu_squared, delta), -highest, Decimal(0), -highest)
         epsilon = float_above(-found)
     while epsilon < math.inf and not implies(mu_squared, Fraction(epsilon), delta):
         epsilon = math.nextafter(epsilon, math.inf)
@@ -149,8 +149,8 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> gaussian_epsilon(mu_squared, 1e-6)
     1.0
     """
-    epsilon, delta = non_negative("epsilon", epsilon), _delta(delta)
-    with localcontext(arithmetic(START_DIGITS)):
+    epsilon, delta = non_negative("epsilon", epsilon), _checked_delta(delta)
+    with localcontext(decimal_context(START_DIGITS)):
         decimal = to_decimal(epsilon)
         # δ < exp(-z²/2) for z = ε/μ - μ/2 >= 0, and δ < μ / sqrt(2π)
         z = (-2 * to_decimal(delta).ln()).sqrt()
@@ -159,7 +159,7 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
         # 1 - δ < exp(-z²/2) for z = μ/2 - ε/μ >= 0
         z = (4 * to_decimal(delta) if 2 * delta < 1 else -2 * to_decimal(1 - delta).ln()).sqrt()
         high = z + (z * z + 2 * decimal).sqrt()
-        found = _root(_gap_in_mu(epsilon, delta), low, high, low)
+        found = _find_root(_gap_in_mu(epsilon, delta), low, high, low)
         mu_squared = fraction_below(Fraction(found) ** 2)
     step = mu_squared / 2**62
     while not implies(mu_squared, epsilon, delta):
@@ -191,34 +191,34 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
     1.5179...
     """
     epsilon = non_negative("epsilon", epsilon)
-    with localcontext(arithmetic(START_DIGITS)):
-        exact = to_decimal(min(epsilon, Fraction(EXACT_UP_TO)))
+    with localcontext(decimal_context(START_DIGITS)):
+        exact = to_decimal(min(epsilon, Fraction(MAX_EXACT_EPSILON)))
         # Q(z) = 1 / (1 + e^ε) or less, from the bound Q(z) <= exp(-z²/2) / 2 down
         goal = 1 / (1 + exact.exp()) * (1 - relative_error())
         slack = 1 + relative_error()
         z = (2 * ((1 + exact.exp()) / 2).ln()).sqrt() * slack if exact else exact
-        if epsilon > EXACT_UP_TO:
+        if epsilon > MAX_EXACT_EPSILON:
             z = (2 * to_decimal(epsilon)).sqrt() * slack  # larger still: ln 2 is left out
         else:
-            for _ in range(MOST_STEPS):
-                mills, error = _mills(z)
-                gap = (goal / (_density(z) * (mills + error) * slack)).ln()
+            for _ in range(MAX_ROOT_STEPS):
+                mills, error = _mills_ratio(z)
+                gap = (goal / (_normal_density(z) * (mills + error) * slack)).ln()
                 # ln Q is concave: Newton's steps from above stay on the safe side
-                following = max(z - gap * mills * (1 - TOLERANCE), Decimal(0))
-                if gap <= TOLERANCE or following == z:
+                following = max(z - gap * mills * (1 - ENCLOSURE_TOLERANCE), Decimal(0))
+                if gap <= ENCLOSURE_TOLERANCE or following == z:
                     break
                 z = following
         return fraction_above(4 * Fraction(z * z) * (1 + Fraction(1, 2**80)))
 
 
-EXACT_UP_TO = 100_000
+MAX_EXACT_EPSILON = 100_000
 """A larger ε is converted by a bound, whose relative error is below 1e-4."""
 
 
-def _delta(delta: Fraction) -> Fraction:
+def _checked_delta(delta: Fraction) -> Fraction:
     delta = probability("delta", delta)
-    with localcontext(arithmetic(START_DIGITS)):
-        if to_decimal(min(delta, 1 - delta)) < SMALLEST_DELTA:
+    with localcontext(decimal_context(START_DIGITS)):
+        if to_decimal(min(delta, 1 - delta)) < MIN_DELTA:
             raise ValueError(f"delta is too close to 0 or 1: {float(delta):g}.")
     return delta
 
@@ -227,23 +227,25 @@ def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     """Tell whether μ-GDP is proved to imply (ε, δ)-differential privacy, for δ in (0, 1)."""
     if mu_squared == 0:
         return True
-    _, upper = _curve(mu_squared, epsilon, 1 - delta)
+    _, upper = _enclose_to_tolerance(mu_squared, epsilon, 1 - delta)
     return Fraction(upper) <= delta
 
 
-def _curve(mu_squared: Fraction, epsilon: Fraction, room: Fraction = Fraction(1)) -> Enclosure:
+def _enclose_to_tolerance(
+    mu_squared: Fraction, epsilon: Fraction, room: Fraction = Fraction(1)
+) -> Enclosure:
     """Enclose δ up to `TOLERANCE` times itself, and times `room`, what is left of it to 1."""
     digits = START_DIGITS
     while True:
-        with localcontext(arithmetic(digits)):
-            lower, upper = _enclose(mu_squared, epsilon)
-            wanted = TOLERANCE * min(to_decimal(room), Decimal(1))
-            if upper - lower <= max(wanted * lower, LEAST_TAIL):
+        with localcontext(decimal_context(digits)):
+            lower, upper = _enclose_delta(mu_squared, epsilon)
+            wanted = ENCLOSURE_TOLERANCE * min(to_decimal(room), Decimal(1))
+            if upper - lower <= max(wanted * lower, MIN_TAIL):
                 return lower, upper
         digits *= 2
 
 
-def _enclose(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
+def _enclose_delta(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
     """Enclose δ = Q(a) - φ(a) M(b), a, b = ε/μ ∓ μ/2, in the arithmetic of the context.
 
     Q is the upper tail of the normal distribution, φ its density, M = Q / φ, and e^ε φ(b) = φ(a).
@@ -254,11 +256,11 @@ def _enclose(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
     moved = b * relative_error()  # a and b are off by less
     if moved * (1 + abs(a)) > Decimal("0.5"):
         return Decimal(0), Decimal(1)
-    if abs(a) > REACH:
-        return (Decimal(0), LEAST_TAIL) if a > 0 else (1 - relative_error(), Decimal(1))
-    density = _density(a)
-    inner, inner_error = _mills(abs(a))
-    outer, outer_error = _mills(b)
+    if abs(a) > MAX_TAIL_DEVIATIONS:
+        return (Decimal(0), MIN_TAIL) if a > 0 else (1 - relative_error(), Decimal(1))
+    density = _normal_density(a)
+    inner, inner_error = _mills_ratio(abs(a))
+    outer, outer_error = _mills_ratio(b)
     tail = density * inner if a > 0 else 1 - density * inner
     delta = tail - density * outer
     error = density * (inner_error + outer_error + moved * (5 + 3 * abs(a)))
@@ -266,10 +268,10 @@ def _enclose(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
     return max(delta - error, Decimal(0)), delta + error
 
 
-def _mills(z: Decimal) -> tuple[Decimal, Decimal]:
+def _mills_ratio(z: Decimal) -> tuple[Decimal, Decimal]:
     """Return M(z) = Q(z) / φ(z) for z >= 0 and a bound of the error."""
     tiny = relative_error()
-    if z < SERIES_UP_TO:
+    if z < MAX_SERIES_ARGUMENT:
         # Q(z) = 1/2 - φ(z) (z + z^3/3 + z^5/(3 5) + ...)
         square = z * z
         term = total = z
@@ -311,37 +313,39 @@ def _pi_to(digits: int) -> Decimal:
             total += sign * (power // odd)
         return total
 
-    with localcontext(arithmetic(digits + 20)):
+    with localcontext(decimal_context(digits + 20)):
         return Decimal(16 * arctan(5) - 4 * arctan(239)).scaleb(-digits - 10)
 
 
-Gap = Callable[[Decimal], tuple[Decimal, Decimal]]
+GapFunction = Callable[[Decimal], tuple[Decimal, Decimal]]
 """How far an increasing function is from its goal, and its slope."""
 
 
-def _gap_in_mu(epsilon: Fraction, delta: Fraction) -> Gap:
+def _gap_in_mu(epsilon: Fraction, delta: Fraction) -> GapFunction:
     def gap(mu: Decimal) -> tuple[Decimal, Decimal]:
         ratio, half = to_decimal(epsilon) / mu, mu / 2
-        slope = _density(ratio - half)  # of δ
-        return _gap_of_logits(_curve(Fraction(mu) ** 2, epsilon, 1 - delta)[0], slope, delta)
+        slope = _normal_density(ratio - half)  # of δ
+        return _logit_gap(
+            _enclose_to_tolerance(Fraction(mu) ** 2, epsilon, 1 - delta)[0], slope, delta
+        )
 
     return gap
 
 
-def _gap_in_epsilon(mu_squared: Fraction, delta: Fraction) -> Gap:
+def _gap_in_epsilon(mu_squared: Fraction, delta: Fraction) -> GapFunction:
     """Return the gap as a function of -ε."""
 
     def gap(minus_epsilon: Decimal) -> tuple[Decimal, Decimal]:
         mu = to_decimal(mu_squared).sqrt()
         ratio, half = -minus_epsilon / mu, mu / 2
-        slope = _density(ratio - half) * _mills(ratio + half)[0]
-        value, _ = _curve(mu_squared, Fraction(-minus_epsilon), 1 - delta)
-        return _gap_of_logits(value, slope, delta)
+        slope = _normal_density(ratio - half) * _mills_ratio(ratio + half)[0]
+        value, _ = _enclose_to_tolerance(mu_squared, Fraction(-minus_epsilon), 1 - delta)
+        return _logit_gap(value, slope, delta)
 
     return gap
 
 
-def _gap_of_logits(value: Decimal, slope: Decimal, delta: Fraction) -> tuple[Decimal, Decimal]:
+def _logit_gap(value: Decimal, slope: Decimal, delta: Fraction) -> tuple[Decimal, Decimal]:
     """Compare log(δ / (1 - δ)), which is nearly straight at both ends."""
     if not 0 < value < 1:  # beyond what is computed
         return value - Decimal("0.5"), Decimal(0)
@@ -349,18 +353,18 @@ def _gap_of_logits(value: Decimal, slope: Decimal, delta: Fraction) -> tuple[Dec
     return (value / (1 - value)).ln() - goal, slope / (value * (1 - value))
 
 
-def _density(z: Decimal) -> Decimal:
+def _normal_density(z: Decimal) -> Decimal:
     return (-z * z / 2).exp() / (2 * _pi()).sqrt()
 
 
-def _root(gap: Gap, low: Decimal, high: Decimal, x: Decimal) -> Decimal:
+def _find_root(gap: GapFunction, low: Decimal, high: Decimal, x: Decimal) -> Decimal:
     """Find roughly where an increasing gap is 0, by Newton's steps and halving."""
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_ROOT_STEPS):
         value, slope = gap(x)
         low, high = (x, high) if value < 0 else (low, x)
         step = -value / slope if slope else high - low
         following = x + step if low < x + step < high else (low + high) / 2
-        if abs(following - x) <= 1000 * TOLERANCE * abs(following):
+        if abs(following - x) <= 1000 * ENCLOSURE_TOLERANCE * abs(following):
             return following
         x = following
     return x

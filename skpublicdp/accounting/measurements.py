@@ -1,4 +1,4 @@
-"""Noise that an event pays for, and what comes of it."""
+"""Calibrated noise: the noise scale that an event pays for, and noisy measurements."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfc
 
-from skpublicdp.accounting.decimals import fraction_above
 from skpublicdp.accounting.events import Event, Gaussian, Pure
+from skpublicdp.accounting.rounding import fraction_above
+from skpublicdp.typing import Integers
 
-Integers = NDArray[np.int64]
-
-
-LEAST_VARIANCE = 2.0**-40
-"""Noise that is hardly ever there is no divisor otherwise."""
+MIN_NOISE_VARIANCE = 2.0**-40
+"""Lower bound of a noise variance, so that it can be a divisor."""
 
 
 class Sensitivity(NamedTuple):
-    """The most that replacing one row changes integers, in both norms.
+    """Largest change of integers when one row is replaced, in the ℓ1 and squared ℓ2 norms.
 
     Attributes
     ----------
@@ -38,21 +35,26 @@ class Sensitivity(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Noisy integers: all that is ever learned of the private rows they count.
+    """Noisy counts or sums: the released values and the size of their noise.
 
     Attributes
     ----------
     values : ndarray of int64
         Exact integers plus exact noise.
-    spread : Fraction
-        σ² of Gaussian noise before it is rounded, or the scale of Laplace noise.
+    scale : Fraction
+        σ² of Gaussian noise before rounding, or the scale b of discrete Laplace noise.
     variance : float
-        The variance of the noise on each value, or very nearly.
+        Variance of the noise on each value, approximated closely.
     """
 
     values: Integers
-    spread: Fraction
+    scale: Fraction
     variance: float
+
+    @property
+    def spread(self) -> Fraction:
+        """Former name of `scale`."""
+        return self.scale
 
 
 def _rounded_variance(sigma2: float) -> float:
@@ -60,34 +62,38 @@ def _rounded_variance(sigma2: float) -> float:
     if sigma2 > 1:
         return sigma2 + 1 / 12  # Sheppard's correction errs by less than 1e-7 here
     half_integers = np.arange(1, 20) - 0.5
-    beyond = erfc(half_integers / math.sqrt(2 * sigma2))  # of both signs
-    return float((2 * half_integers) @ beyond)
+    tail_probabilities = erfc(half_integers / math.sqrt(2 * sigma2))  # both tails
+    return float((2 * half_integers) @ tail_probabilities)
 
 
-def noise_of(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float]:
-    """Return the spread and the variance of the noise that an event pays for.
+def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float]:
+    """Return the scale and the variance of the noise that an event pays for.
 
     Parameters
     ----------
     event : Gaussian or Pure
-        Which of the two decides between Gaussian and Laplace noise.
+        Its price. `Gaussian` pays for rounded Gaussian noise, `Pure` for discrete Laplace noise.
     sensitivity : Sensitivity
-        Of the integers.
+        Sensitivity of the integers.
 
     Returns
     -------
-    spread : Fraction
-        σ² or scale, rounded up to 24 binary digits: short numbers make for fast draws.
+    scale : Fraction
+        σ² or b, rounded up to 24 binary digits, since short numbers are faster to sample with.
     variance : float
-        Of the noise.
+        Variance of the noise.
     """
     match event:
         case Gaussian(mu_squared):
-            spread = fraction_above(Fraction(sensitivity.squared) / mu_squared, 24)
-            return spread, max(_rounded_variance(float(spread)), LEAST_VARIANCE)
+            scale = fraction_above(Fraction(sensitivity.squared) / mu_squared, 24)
+            return scale, max(_rounded_variance(float(scale)), MIN_NOISE_VARIANCE)
         case Pure(epsilon):
-            spread = fraction_above(Fraction(sensitivity.absolute) / epsilon, 24)
-            half = 0.5 / float(spread)
-            exact = 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
-            return spread, max(exact, LEAST_VARIANCE)
+            scale = fraction_above(Fraction(sensitivity.absolute) / epsilon, 24)
+            half = 0.5 / float(scale)
+            variance = 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
+            return scale, max(variance, MIN_NOISE_VARIANCE)
     raise TypeError(f"noise is paid for by Gaussian or Pure, not by {type(event).__name__}.")
+
+
+noise_of = noise_scale
+"""Former name of `noise_scale`."""

@@ -17,8 +17,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from skpublicdp.accounting.curves import Grid, Values, float_down, float_up
-from skpublicdp.accounting.decimals import non_negative, probability, root_below
 from skpublicdp.accounting.events import (
     Approximate,
     Draw,
@@ -30,6 +28,8 @@ from skpublicdp.accounting.events import (
     Subsampled,
     basic_price,
 )
+from skpublicdp.accounting.hockey_stick import CurveGrid, Floats, float_down, float_up
+from skpublicdp.accounting.rounding import non_negative, probability, root_below
 from skpublicdp.accounting.zcdp import zcdp_rho
 
 
@@ -105,39 +105,41 @@ def largest_scale(
     def excess(scale: float) -> float:
         spent = _plan_delta(make_plan(Fraction(scale)), epsilon)
         if Fraction(spent) <= delta:  # the sign is exact, the rest only says where to look
-            return min(size(spent) - aim, -TINY)
-        return max(size(spent) - aim, TINY)
+            return min(size(spent) - aim, -MIN_EXCESS)
+        return max(size(spent) - aim, MIN_EXCESS)
 
     # low fits and high does not, as soon as both are found
     low = high = 1.0
     at_low = at_high = excess(1.0)
     step = math.sqrt(2)
     while (at_low > 0) == (at_high > 0):
-        if step > FURTHEST:
+        if step > MAX_SCALE_RATIO:
             fate = "exceeds" if at_low > 0 else "fits"
             raise ValueError(f"the plan {fate} the budget at every scale.")
         least = max(step, 2.0)
         if at_low > 0:
             high, at_high = low, at_low
-            low = _short(low / max(least, min(1.5 * (at_low + aim) / aim, FURTHEST)))
+            low = _round_mantissa(
+                low / max(least, min(1.5 * (at_low + aim) / aim, MAX_SCALE_RATIO))
+            )
             at_low = excess(low)
         else:
             low, at_low = high, at_high
-            high = _short(high * least)
+            high = _round_mantissa(high * least)
             at_high = excess(high)
         step *= step
     slow = False
-    while high > low * (1 + TOLERANCE):
+    while high > low * (1 + SCALE_TOLERANCE):
         ratio = high / low
         root = math.sqrt(low * high) if slow else low - at_low * (high - low) / (at_high - at_low)
         # not at the root but behind it, seen from the nearer end, so that both ends close in
-        behind = 1 + TOLERANCE / 3
+        behind = 1 + SCALE_TOLERANCE / 3
         share = min(0.3, ratio - 1)
         guess = root * behind * (root / low) ** share
         if high - root < root - low:
             guess = root / behind / (high / root) ** share
-        narrow = 1 + 0.9 * TOLERANCE
-        guess = _short(min(max(guess, low * narrow), high / narrow))
+        narrow = 1 + 0.9 * SCALE_TOLERANCE
+        guess = _round_mantissa(min(max(guess, low * narrow), high / narrow))
         at_guess = excess(guess)
         if at_guess > 0:
             high, at_high = guess, at_guess
@@ -156,26 +158,26 @@ def equal_draws(epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
     >>> float(equal_draws(Fraction(1), Fraction(1, 10**6), 32))
     0.0839...
     """
-    if count <= PLANNED_DRAWS:
+    if count <= MAX_PLANNED_DRAWS:
         return largest_scale(lambda scale: Steps((Draw(scale),) * count), epsilon, delta)
     return root_below(8 * zcdp_rho(epsilon, delta) / count)
 
 
-PLANNED_DRAWS = 128
+MAX_PLANNED_DRAWS = 128
 """More equal draws are composed by zCDP: the plan calculus takes seconds and gains 7% at most."""
 
 
-FURTHEST = 2.0**64
+MAX_SCALE_RATIO = 2.0**64
 """Scales are searched for between 2^-127 and 2^127."""
 
-TOLERANCE = 2.0**-12
+SCALE_TOLERANCE = 2.0**-12
 """Relative error of a scale."""
 
-TINY = 1e-12
+MIN_EXCESS = 1e-12
 """Least distance from the budget that the search assumes."""
 
 
-def _short(scale: float) -> float:
+def _round_mantissa(scale: float) -> float:
     """Round a scale to few digits, so that fractions made of it stay short."""
     mantissa, exponent = math.frexp(scale)
     return math.ldexp(round(mantissa * 2**20), exponent - 20)
@@ -183,56 +185,58 @@ def _short(scale: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _plan_delta(plan: Event, epsilon: Fraction) -> float:
-    if _pure(plan) <= epsilon:
+    if _pure_epsilon(plan) <= epsilon:
         return 0.0
-    logarithm = float_down(min(epsilon, LARGEST))
-    grid = _grid(plan, logarithm)
-    delta = grid.at(logarithm, _backwards(plan, grid.start(), grid))
-    return min(1.0, delta + UNDERFLOW)
+    logarithm = float_down(min(epsilon, PLAN_EPSILON_CAP))
+    grid = _choose_grid(plan, logarithm)
+    delta = grid.at(logarithm, _curve_before(plan, grid.start(), grid))
+    return min(1.0, delta + UNDERFLOW_BOUND)
 
 
-LARGEST = Fraction(128)
+PLAN_EPSILON_CAP = Fraction(128)
 """A larger ε is taken for this one: δ is no smaller there, and exponentials stay floats."""
 
-LEAST = 2.0**-40
+MIN_PLAN_PARAMETER = 2.0**-40
 """Smaller μ, and budgets of draws, are taken for this one: δ is no smaller there."""
 
-UNDERFLOW = 2.0**-900
+UNDERFLOW_BOUND = 2.0**-900
 """More than all numbers together that were too small for floats."""
 
 
-def _backwards(plan: Event, values: Values, grid: Grid) -> Values:
+def _curve_before(plan: Event, values: Floats, grid: CurveGrid) -> Floats:
     """Return the curve before a plan from the curve after it."""
     match plan:
         case Gaussian(mu_squared):
-            if mu_squared > LARGEST**2:
+            if mu_squared > PLAN_EPSILON_CAP**2:
                 return np.ones_like(values)
             mu = math.nextafter(math.sqrt(float_up(mu_squared)), math.inf)
-            return grid.gaussian(max(mu, LEAST), values) if mu_squared else values
+            return grid.gaussian(max(mu, MIN_PLAN_PARAMETER), values) if mu_squared else values
         case Draw(epsilon):
-            if epsilon > LARGEST:
+            if epsilon > PLAN_EPSILON_CAP:
                 return np.ones_like(values)
-            return grid.draw(max(float_up(epsilon), LEAST), values) if epsilon else values
+            return (
+                grid.draw(max(float_up(epsilon), MIN_PLAN_PARAMETER), values) if epsilon else values
+            )
         case Pure(epsilon):
-            if epsilon > LARGEST:
+            if epsilon > PLAN_EPSILON_CAP:
                 return np.ones_like(values)
             return grid.pure(float_up(epsilon), values) if epsilon else values
         case Approximate(epsilon, delta):
             # all is lost with probability δ, and the loss is ±ε otherwise (Kairouz et al. 2017)
             lost = min(float_up(delta), 1.0)
-            return np.minimum(1.0, _backwards(Pure(epsilon), values, grid) + lost)
+            return np.minimum(1.0, _curve_before(Pure(epsilon), values, grid) + lost)
         case Subsampled():
-            return _backwards(_whole(plan), values, grid)
+            return _curve_before(_as_approximate(plan), values, grid)
         case Either(options):
-            curves = [_backwards(option, values, grid) for option in dict.fromkeys(options)]
-            highest: Values = np.maximum.reduce(curves)
+            curves = [_curve_before(option, values, grid) for option in dict.fromkeys(options)]
+            highest: Floats = np.maximum.reduce(curves)
             return highest
-    for step in reversed(_flat(plan)):
-        values = _backwards(step, values, grid)
+    for step in reversed(_merge_gaussian_steps(plan)):
+        values = _curve_before(step, values, grid)
     return values
 
 
-def _whole(plan: Subsampled) -> Event:
+def _as_approximate(plan: Subsampled) -> Event:
     """Return an event of which all is known."""
     epsilon, delta = basic_price(plan)
     if not isinstance(epsilon, Fraction):
@@ -240,13 +244,13 @@ def _whole(plan: Subsampled) -> Event:
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
 
-def _grid(plan: Event, epsilon: float) -> Grid:
+def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
     """Choose a grid; any one gives a bound, and a good one a tight bound.
 
     δ falls about as e^(-r ε) for the r at which the tilted loss is ε on average. A broken line is
     above such a curve by (r h)² / 8 of it, in every step.
     """
-    mu_squared, draws = _heaviest(plan)
+    mu_squared, draws = _max_variance_path(plan)
     spread = math.sqrt(max(_variance(mu_squared, draws), 1e-200))
     low, high = 0.0, 1.0
     while high < 1e6 and _mean_loss(mu_squared, draws, high) < epsilon:
@@ -256,45 +260,48 @@ def _grid(plan: Event, epsilon: float) -> Grid:
         below = _mean_loss(mu_squared, draws, middle) < epsilon
         low, high = (middle, high) if below else (low, middle)
     # where a path from ε to its end may stray without being e^-MARGIN less likely for it
-    stray = spread * (math.sqrt((low * spread) ** 2 + 4 * MARGIN) - low * spread) / 2
-    pure, stray = float(min(_pure(plan), 2 * LARGEST)), min(stray, float(LARGEST))
+    stray = spread * (math.sqrt((low * spread) ** 2 + 4 * LOG_TAIL_MARGIN) - low * spread) / 2
+    pure, stray = (
+        float(min(_pure_epsilon(plan), 2 * PLAN_EPSILON_CAP)),
+        min(stray, float(PLAN_EPSILON_CAP)),
+    )
     bottom, top = max(-stray, -pure), min(epsilon + stray, pure)
     steps = 1 + 2 * sum(draws.values())
-    step = math.sqrt(EXCESS / steps) / (low + 1 / spread)
-    step = min(max(step, (top - bottom) / MOST_POINTS), 0.5)
+    step = math.sqrt(INTERPOLATION_LOSS / steps) / (low + 1 / spread)
+    step = min(max(step, (top - bottom) / MAX_GRID_POINTS), 0.5)
     if epsilon > step:
         step = epsilon / math.ceil(epsilon / step)
     mantissa, exponent = math.frexp(step)
     step = math.ldexp(math.floor(mantissa * 2**24), exponent - 24)
-    return Grid(step, math.floor(bottom / step) - 1, max(math.ceil(top / step), 1) + 1)
+    return CurveGrid(step, math.floor(bottom / step) - 1, max(math.ceil(top / step), 1) + 1)
 
 
-MARGIN = 9.0
+LOG_TAIL_MARGIN = 9.0
 """What lies beyond the grid counts e^-9 of δ or less, about."""
 
-EXCESS = 0.04
+INTERPOLATION_LOSS = 0.04
 """Eight times the share of δ that is lost to broken lines, about."""
 
-MOST_POINTS = 4000
+MAX_GRID_POINTS = 4000
 """Of a grid; also what the bounds of roundings are made for."""
 
 
-def _heaviest(plan: Event) -> tuple[float, Counter[float]]:
+def _max_variance_path(plan: Event) -> tuple[float, Counter[float]]:
     """Return μ² and the budgets of the draws on the path on which the loss varies most."""
     match plan:
         case Gaussian(mu_squared):
-            return float(min(mu_squared, LARGEST**2)), Counter()
+            return float(min(mu_squared, PLAN_EPSILON_CAP**2)), Counter()
         case Draw(epsilon):
-            return 0.0, Counter([float(min(epsilon, LARGEST))])
+            return 0.0, Counter([float(min(epsilon, PLAN_EPSILON_CAP))])
         case Pure(epsilon) | Approximate(epsilon, _):
-            return 0.0, Counter([float(min(2 * epsilon, LARGEST))])
+            return 0.0, Counter([float(min(2 * epsilon, PLAN_EPSILON_CAP))])
         case Subsampled():
-            return _heaviest(_whole(plan))
+            return _max_variance_path(_as_approximate(plan))
         case Steps(parts):
-            totals = list(map(_heaviest, parts))
+            totals = list(map(_max_variance_path, parts))
             return sum(t[0] for t in totals), sum((t[1] for t in totals), Counter[float]())
         case Either(options):
-            return max(map(_heaviest, options), key=lambda total: _variance(*total))
+            return max(map(_max_variance_path, options), key=lambda total: _variance(*total))
 
 
 def _variance(mu_squared: float, draws: Counter[float]) -> float:
@@ -320,12 +327,12 @@ def _mean_loss(mu_squared: float, draws: Counter[float], tilt: float) -> float:
     return mu_squared * (tilt + 0.5) + sum(count * draw(e) for e, count in draws.items())
 
 
-def _flat(plan: Event) -> list[Event]:
+def _merge_gaussian_steps(plan: Event) -> list[Event]:
     """Return the steps of a plan, with Gaussian mechanisms in a row made one."""
     if not isinstance(plan, Steps):
         return [plan]
     steps: list[Event] = []
-    for step in (step for part in plan.parts for step in _flat(part)):
+    for step in (step for part in plan.parts for step in _merge_gaussian_steps(part)):
         match step, steps:
             case Gaussian(more), [*_, Gaussian(mu_squared)]:
                 steps[-1] = Gaussian(mu_squared + more)
@@ -334,7 +341,7 @@ def _flat(plan: Event) -> list[Event]:
     return steps
 
 
-def _pure(plan: Event) -> Fraction | float:
+def _pure_epsilon(plan: Event) -> Fraction | float:
     """Return the ε at which δ is 0."""
     epsilon, delta = basic_price(plan)
     return math.inf if delta else epsilon

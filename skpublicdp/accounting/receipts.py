@@ -233,7 +233,8 @@ class PrivacyReceipt:
 
     def __repr__(self) -> str:
         spent = [
-            f"{_times(k)}{m.name} (ε = {m.epsilon:g}, δ = {m.delta:g})" for m, k in self._alike()
+            f"{_times_prefix(k)}{m.name} (ε = {m.epsilon:g}, δ = {m.delta:g})"
+            for m, k in self._alike()
         ]
         return "\n".join(
             [
@@ -246,7 +247,7 @@ class PrivacyReceipt:
         table = [
             "<tr><th>mechanism</th><th>ε</th><th>δ</th><th>proof</th></tr>",
             *(
-                f"<tr><td>{_times(k)}{escape(m.name)}</td><td>{m.epsilon:g}</td>"
+                f"<tr><td>{_times_prefix(k)}{escape(m.name)}</td><td>{m.epsilon:g}</td>"
                 f"<td>{m.delta:g}</td><td>{reference_html(m.reference)}</td></tr>"
                 for m, k in self._alike()
             ),
@@ -290,5 +291,5 @@ class PrivacyReceipt:
         ]
 
 
-def _times(count: int) -> str:
+def _times_prefix(count: int) -> str:
     return f"{count} × " if count > 1 else ""

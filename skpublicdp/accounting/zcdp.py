@@ -11,15 +11,15 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from skpublicdp.accounting.decimals import (
+from skpublicdp.accounting.rounding import (
+    approximate_root,
     float_above,
     fraction_below,
-    log_ratio,
+    log_one_plus_inverse,
     non_negative,
-    precise,
+    precise_context,
     probability,
     relative_error,
-    root,
     sum_with_slack,
     to_decimal,
 )
@@ -53,9 +53,9 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
     rho, delta = non_negative("rho", rho), probability("delta", delta)
     if rho == 0:
         return 0.0
-    with localcontext(precise(rho, delta, 1 - delta)):
+    with localcontext(precise_context(rho, delta, 1 - delta)):
         rho_decimal, log_delta = to_decimal(rho), to_decimal(delta).ln()
-        beta = root(lambda b: b * b * rho_decimal + (b + 1).ln() + log_delta)
+        beta = approximate_root(lambda b: b * b * rho_decimal + (b + 1).ln() + log_delta)
         alpha = beta + 1
         epsilon, slack = sum_with_slack(
             alpha * rho_decimal, beta.ln(), -alpha.ln(), -alpha.ln() / beta, -log_delta / beta
@@ -93,12 +93,14 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     1.0
     """
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
-    with localcontext(precise(epsilon, delta, 1 - delta)):
+    with localcontext(precise_context(epsilon, delta, 1 - delta)):
         epsilon_decimal, log_delta = to_decimal(epsilon), to_decimal(delta).ln()
         # where δ is the one that is asked for, and its derivative in α vanishes
-        beta = root(
+        beta = approximate_root(
             lambda b: (
-                (epsilon_decimal + log_ratio(b)) * b * b / (2 * b + 1) + (b + 1).ln() + log_delta
+                (epsilon_decimal + log_one_plus_inverse(b)) * b * b / (2 * b + 1)
+                + (b + 1).ln()
+                + log_delta
             )
         )
         alpha = beta + 1

@@ -24,8 +24,13 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.active.plan import Plan, make_plan
-from skpublicdp.active.receipts import PROOF, assumptions_of, stage_of
+from skpublicdp.active.subsampling_plan import (
+    SUBSAMPLING_PROOF,
+    SubsamplingPlan,
+    make_plan,
+    receipt_assumptions,
+    stage_name,
+)
 from skpublicdp.base_learner import (
     BaseDelegatingClassifier,
     add_row_per_label,
@@ -45,7 +50,7 @@ from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.ledger import Ledger
+from skpublicdp.ledger import Ledger, new_ticket
 from skpublicdp.population_guarantee import (
     ADDED_ROWS,
     guarantee_of_base_learner,
@@ -54,7 +59,6 @@ from skpublicdp.population_guarantee import (
     why_no_guarantee,
 )
 from skpublicdp.semi_private import SemiPrivateClassifier
-from skpublicdp.tickets import new_ticket
 from skpublicdp.typing import Codes, Floats
 
 
@@ -267,7 +271,7 @@ class SubsamplingActiveLearner(
         check_parameters(self)
         plan, kept, ledger = self._open(X, groups)
         check_rows(self, X, reset=True)
-        self.queried_indices_ = np.flatnonzero(kept)[plan.ask(ledger)]
+        self.queried_indices_ = np.flatnonzero(kept)[plan.draw_queries(ledger)]
         self._pending = (plan, kept.tobytes(), self.budget)
         self._ticket = new_ticket()
         return self.queried_indices_.copy()
@@ -312,50 +316,54 @@ class SubsamplingActiveLearner(
         ticket = None if pending is None else self._ticket
         plan, kept, ledger = self._open(X, groups, ticket)
         table = read_table(self, X, reset=True, numeric=True)
-        apart = read_public_numbers(self, table, X_public)
-        public = apart if len(apart) else None
+        X_public_checked = read_public_numbers(self, table, X_public)
+        public = X_public_checked if len(X_public_checked) else None
         X = as_numbers(table)
         check_length(y, len(X))
-        marked = public_labels(X_public, y_public, label_column)
+        public_label_columns = public_labels(X_public, y_public, label_column)
         # drawn anyhow: with a seed, the same rows as in query, and what follows does not repeat it
-        asked, pool = plan.ask(ledger), np.flatnonzero(kept)
+        queried, pool = plan.draw_queries(ledger), np.flatnonzero(kept)
         if pending is not None:
             if pending != (plan, kept.tobytes(), self.budget):
                 raise ValueError(
-                    f"fit must get the {pending[0].pool} rows, the groups and the parameters that "
-                    f"query had; got {plan.pool} rows and perhaps other parameters: call query "
-                    "again."
+                    f"fit must get the {pending[0].n_pool} rows, the groups and the parameters "
+                    f"that query had; got {plan.n_pool} rows and perhaps other parameters: call "
+                    "query again."
                 )
-            asked = np.searchsorted(pool, self.queried_indices_)
+            queried = np.searchsorted(pool, self.queried_indices_)
             # a label that was not asked for must not even choose the type of the others
-            codes, classes = self._read_labels(label_column(take_rows(y, pool[asked])))
+            codes, classes = self._read_labels(label_column(take_rows(y, pool[queried])))
         else:
             codes, classes = self._read_labels(label_column(y)[kept])
-            codes = codes[asked]
+            codes = codes[queried]
 
-        encode_labels(classes, [*marked, classes[:0]], classes)
+        encode_labels(classes, [*public_label_columns, classes[:0]], classes)
         base = self._base()
         check_classes(base, classes)
-        others = np.delete(np.arange(plan.pool), asked)[plan.rest(asked, ledger)]
-        order, others = ledger.order(len(asked)), others[ledger.order(len(others))]
-        rows = X[pool[asked[order]]], classes[codes[order]], X[pool[others]]
-        ledger.read(plan.pool, 0 if public is None else len(public))
-        stage = stage_of(plan, base)
-        whole = ledger.child(ledger.event, name=stage, proof=PROOF, by_theorem=True)
-        whole.note(stage, plan.base, PROOF)
+        unlabelled = np.delete(np.arange(plan.n_pool), queried)[
+            plan.draw_unlabelled(queried, ledger)
+        ]
+        order, unlabelled = ledger.order(len(queried)), unlabelled[ledger.order(len(unlabelled))]
+        rows = X[pool[queried[order]]], classes[codes[order]], X[pool[unlabelled]]
+        ledger.read(plan.n_pool, 0 if public is None else len(public))
+        stage = stage_name(plan, base)
+        child = ledger.sub_ledger(
+            ledger.event, name=stage, proof=SUBSAMPLING_PROOF, by_theorem=True
+        )
+        child.annotate(stage, plan.base, SUBSAMPLING_PROOF)
         fitted = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
-        doubt = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
-        if not doubt and "classes" not in fitted.get_params(deep=False):
-            doubt = ADDED_ROWS
+        reason = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
+        if not reason and "classes" not in fitted.get_params(deep=False):
+            reason = ADDED_ROWS
         # rows drawn anyhow from independent ones are independent
-        guarantee = no_guarantee(doubt) if doubt else guarantee_of_base_learner(fitted)
+        guarantee = no_guarantee(reason) if reason else guarantee_of_base_learner(fitted)
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
         self.classes_ = classes
         self.privacy_ = ledger.receipt(
             assumptions=(
-                *assumptions_of(self, plan, queried=pending is not None),
+                *receipt_assumptions(self, plan, queried=pending is not None),
                 *assumed_of(X_public),
             ),
             secure=not is_repeatable(self.estimator_),
@@ -364,7 +372,7 @@ class SubsamplingActiveLearner(
         for name in ("_pending", "_ticket", "queried_indices_"):
             self.__dict__.pop(name, None)
         if self.transcript_private:
-            self.queried_indices_ = pool[asked]
+            self.queried_indices_ = pool[queried]
         return self
 
     def __getstate__(self) -> Any:
@@ -382,7 +390,7 @@ class SubsamplingActiveLearner(
 
     def _open(
         self, X: Any, groups: Any, ticket: str | None = None
-    ) -> tuple[Plan, NDArray[np.bool_], Ledger]:
+    ) -> tuple[SubsamplingPlan, NDArray[np.bool_], Ledger]:
         """Return sizes and budgets, which rows count, and the ledger; no row is looked at."""
         base, k = self._base(), self.max_rows_per_group or 1
         check_base(base)
@@ -420,7 +428,7 @@ class SubsamplingActiveLearner(
 
     def _fit_base(
         self,
-        plan: Plan,
+        plan: SubsamplingPlan,
         rows: tuple[Floats, NDArray[Any], Floats],
         classes: NDArray[Any],
         public: Floats | None,

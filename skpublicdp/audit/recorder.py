@@ -145,7 +145,7 @@ class Recorder:
             path = tape.member(family, epsilon, sensitivity, true["_sample_member"], self)
             tape._asked |= {"sensitivity": sensitivity, "epsilon": epsilon}
             # one event pays for the whole fit: its draws are not released
-            whole = self._left is None and self._plan == self._root._plan
+            whole = self._remaining is None and self._plan == self._root._plan
             tape._asked |= {"rows_per_person": self.rows_per_person, "secret": whole}
             tape.note("draw", family, path)
             return path

@@ -200,7 +200,8 @@ def _bits() -> Iterator[str]:
             yield "seeded randomness is said to be secure"
     parts = Ledger(PLENTY, random_state=4).split(2)
     drawn = [
-        part.uniform_below(1 << 60) for part in (*parts, parts[0].child(Pure(Fraction(1)), **SAID))
+        part.uniform_below(1 << 60)
+        for part in (*parts, parts[0].sub_ledger(Pure(Fraction(1)), **SAID))
     ]
     if len(set(drawn)) < 3:
         yield "parts of a ledger share their randomness"

@@ -105,7 +105,7 @@ class BinSplitter:
                 self._half_sums(cuts, margins),
                 self._sensitivity,
                 self._level_budget.event,
-                name="noisy sums of residuals and slopes over halves of cells",
+                name="noisy gradient and hessian histogram of half bins",
                 proof=PROOF,
             )
             noise = measured.variance / (2 * MAX_GRADIENT) ** 2

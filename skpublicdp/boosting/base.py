@@ -1,4 +1,4 @@
-"""What boosting of labels and of outcomes have in common: parameters, stages, explanations."""
+"""Base class of the boosting classifier and regressor: parameters, fit, explanations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from skpublicdp.typing import Integers
 
 
 class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
-    """Reads rows, runs the stages and keeps what was released."""
+    """Reads the inputs of `fit`, runs a `BoostingFit`, and stores released values only."""
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "delta": DELTA,
@@ -54,7 +54,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         **GROUP_PARAMETERS,
     }
 
-    # public rows are routed without being asked for: there is nothing else they could be meant for
+    # routed by default: no other step could use public rows
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "y_public": True,
@@ -63,117 +63,111 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     }
 
     protects_all_rows = True
-    """Every row of `X` is private unless a mask says otherwise: it may be a base learner."""
+    """Every row of `X` is private unless `is_public` marks it, so this may be a base learner."""
 
     intercept_: float | NDArray[np.float64]
 
-    def _learn(
+    def _fit(
         self,
         kind: TargetReader,
-        stages: Callable[[BoostingFit], FittedModel],
+        run_fit: Callable[[BoostingFit], FittedModel],
         X: Any,
         y: Any,
         *,
-        assumption: str = "",
+        label_assumption: str = "",
         learning_rate: float | None = None,
-        **given: Any,
+        **inputs: Any,
     ) -> tuple[TrainingData, FittedModel]:
-        """Spend the budget on the stages, and set all attributes but those of a kind of target.
+        """Read the inputs, fit, and set all attributes that do not depend on the type of target.
 
         Parameters
         ----------
-        kind : Kind
-            How `y` is read.
-        stages : callable
-            Has a learner spend.
+        kind : TargetReader
+            Type of the target, which reads `y`.
+        run_fit : callable
+            Calls one of the fitting methods of a `BoostingFit`.
         X, y
-            Rows.
-        assumption : str
-            What else may be known.
+            As in `fit`.
+        label_assumption : str
+            Assumption about the labels, for the receipt.
         learning_rate : float, optional
-            Of votes.
-        **given
-            Public rows and persons.
-
-        Returns
-        -------
-        rows : TrainingData
-            What was read.
-        learned : FittedModel
-            What was learned.
+            Learning rate of voting trees.
+        **inputs
+            Public rows and groups, as in `fit`.
         """
         check_parameters(self)
         ledger = Ledger.of(self)
-        # votes, for two labels, know no other use of public ones
-        rows = read_training_data(self, X, y, kind, together=self.method == "votes", **given)
-        directions = validate_monotonic_cst(self.monotonic_cst, rows.schema)
-        if directions is not None and rows.classes is not None and len(rows.classes) > 2:
+        # voting trees have no other use for labelled public rows
+        training = read_training_data(self, X, y, kind, together=self.method == "votes", **inputs)
+        directions = validate_monotonic_cst(self.monotonic_cst, training.schema)
+        if directions is not None and training.classes is not None and len(training.classes) > 2:
             raise ValueError(
-                f"monotonic_cst is for two labels and for outcomes; there are {len(rows.classes)} "
-                "labels."
+                "monotonic_cst is for two labels and for outcomes; there are "
+                f"{len(training.classes)} labels."
             )
-        ledger.read(rows.n_private, rows.n_public)
-        learner = BoostingFit(
-            rows,
+        ledger.read(training.n_private, training.n_public)
+        boosting = BoostingFit(
+            training,
             ledger,
             max_rounds=self.max_rounds,
             learning_rate=learning_rate,
             directions=directions,
         )
-        if learner.too_few_rows(self.method):
+        if boosting.too_few_rows(self.method):
             expected = (
                 "predictions close to chance"
-                if rows.public_labels is None
+                if training.public_labels is None
                 else "predictions no better than those of a model of the labelled public rows"
             )
             warn(
-                f"For {rows.n_private} private rows at epsilon = {float(ledger.epsilon):g} the "
+                f"For {training.n_private} private rows at epsilon = {float(ledger.epsilon):g} the "
                 "noise is larger than the strongest effect that a column can have, so expect "
                 f"{expected} (privacy is unaffected); use more rows or fewer columns.",
                 TooFewRowsWarning,
             )
-        learned = stages(learner)
-        unit, labels = 1.0, rows.classes
-        if rows.outcome_bounds is not None:
-            low, high = rows.outcome_bounds
+        fitted = run_fit(boosting)
+        unit, labels = 1.0, training.classes
+        if training.outcome_bounds is not None:
+            low, high = training.outcome_bounds
             unit, labels = (high - low) / 4, np.array(["lower", "higher"])
         assert labels is not None
-        model, self._binner = learned.model, learned.data.binner
-        self._model, self._loss = model, learned.loss
-        self.shapes_, self.intercept_ = shape_functions(learned, unit)
-        self.trees_ = explained_trees(learned, labels, unit)
-        self.pairs_ = explained_pairs(learned, self.trees_)
-        self.feature_importances_ = unit * feature_importances(model, learned.data.public_codes)
-        # a mere reference is unlike any rows
-        self.drift_ = learned.drift if rows.n_public else None
+        model, self._binner = fitted.model, fitted.data.binner
+        self._model, self._loss = model, fitted.loss
+        self.shapes_, self.intercept_ = shape_functions(fitted, unit)
+        self.trees_ = explained_trees(fitted, labels, unit)
+        self.pairs_ = explained_pairs(fitted, self.trees_)
+        self.feature_importances_ = unit * feature_importances(model, fitted.data.public_codes)
+        # without public rows the drift is that of a reference grid, which means nothing
+        self.drift_ = fitted.drift if training.n_public else None
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
         self.privacy_ = ledger.receipt(
             assumptions=(
-                f"the number of private rows, the types of the columns{assumption} may be known",
-                *rows.assumptions,
+                f"the number of private rows, the types of the columns{label_assumption} may be "
+                "known",
+                *training.assumptions,
             )
         )
-        if learned.drifted and rows.n_public:
+        if fitted.drifted and training.n_public:
             warn(
                 f"The public rows look unlike the private ones (drift_ is {self.drift_:.1f}, about "
                 "1 is expected), so they are reweighed or trusted less; public rows of the same "
                 "population give better models.",
                 DriftWarning,
             )
-        return rows, learned
+        return training, fitted
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        return tuple(feature.column for feature in self._binner.columns)
+        return tuple(bins.column for bins in self._binner.columns)
 
     def _of_margins(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
-        """Return the rule that makes predictions of margins."""
+        """Return the prediction rule that applies `f` to the integer margins of a table."""
         check_is_fitted(self)
-        model, features = self._model, self._binner
-        return lambda table: f(model.raw_predict(features.codes(table)))
+        model, binner = self._model, self._binner
+        return lambda table: f(model.raw_predict(binner.codes(table)))
 
     def explain_local(self, X: Any) -> LocalExplanation:
-        """Say what each column, pair of columns and tree adds to what is predicted of rows.
+        """Explain the prediction of each row as a sum over columns, pairs of columns and trees.
 
         Parameters
         ----------
@@ -183,10 +177,10 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         LocalExplanation
-            With `contributions` to `intercept`, which add up: to what `decision_function` returns,
-            exactly; or to what `predict` of a regressor returns before it is clipped to
-            `outcome_bounds_`. Printed, it lists the strongest first. It tells nothing of private
-            rows that predictions do not; but the rows that are given are in it.
+            `intercept` and `contributions` add up exactly to `decision_function`, or, for a
+            regressor, to `predict` before it is clipped to `outcome_bounds_`. Its text lists the
+            strongest contributions first. It reveals no more about the private rows than the
+            predictions do, but it contains the rows of `X`.
         """
         check_is_fitted(self)
         return explain_rows(
@@ -216,7 +210,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that missing values and categories are welcome."""
+        """Declare that missing values, categories and strings are supported."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingClassifier: an additive model and trees from noisy sums and exact draws."""
+"""SemiPrivateBoostingClassifier: additive models and trees, from noisy histograms and draws."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Floats = NDArray[np.float64]
 class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPrivateBoosting):
     """Private boosting on tables of numbers and categories, with scores for each label.
 
-    Public rows, labelled or not, cut the columns into cells. A first look compares each column with
-    the private rows and reweighs public rows that look unlike. Noisy sums of what the model so far
-    leaves unexplained are released, cell by cell and round by round; an additive logistic model is
-    fitted to them on the public rows, which costs no privacy. A small tree is then drawn exactly to
-    see if columns act together; if so, more follow.
+    Public rows, labelled or not, choose the bins of each column. Noisy counts compare the columns
+    of public and private rows, and public rows are reweighted if they differ. Noisy histograms of
+    the gradients are then released in rounds, and an additive logistic model is fitted to them on
+    the public rows, which costs no privacy. Finally a small tree is drawn by the exponential
+    mechanism. If it finds an interaction of columns, more trees follow.
 
     Parameters
     ----------
@@ -40,63 +40,64 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     delta : float, default=1e-6
         Privacy budget δ in [0, 1); 0 gives pure ε-differential privacy, with Laplace noise.
     method : {"auto", "moments", "votes"}, default="auto"
-        ``"moments"`` is sums only and never draws a tree; ``"votes"`` is trees only, which do
-        without public rows: for two labels they vote, for more their leaves are measured.
-        ``"auto"`` is both, and ``"votes"`` where there are no public rows, where the noise of sums
-        would be too large to be drawn, and for more than two labels with a small budget and
-        ``delta=0``.
+        ``"moments"`` fits noisy histograms only and draws no tree. ``"votes"`` fits trees only,
+        which need no public rows: voting trees for two labels, trees with noisy leaves for more.
+        ``"auto"`` uses both. It falls back to ``"votes"`` without public rows, if the noise of
+        histograms would be too large to be drawn, and for more than two labels with a small budget
+        and ``delta=0``.
     max_rounds : int, default=None
-        Most rounds of sums, or trees with measured leaves, or number of trees that vote. By default
-        rules of the numbers of rows and of the budget choose it.
+        Maximum number of rounds of histograms or of trees with noisy leaves, or number of voting
+        trees. By default it is chosen by the number of rows and the budget.
     learning_rate : float, default=None
         What the vote of a tree adds to the log-odds of its label, half of it on either side; by
-        default a rule of the number of trees. Only trees that vote have it.
+        default chosen by the number of trees. It applies to voting trees only.
     classes : array-like, default=None
-        All possible labels. By default those that occur in `y` and among the public labels, whose
-        set is then taken to be public knowledge.
+        All possible labels. By default those that occur in `y` and among the public labels. Their
+        set is then an unprotected quantity.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of numeric columns, known without looking at private rows. Used
-        where there are fewer than twelve public rows or these are all alike in a column; if there
-        are none, the columns are taken to be standard normal without it.
+        if there are fewer than twelve public rows, or if a column is constant in them. Without
+        public rows and bounds, columns are assumed to be standard normal.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
         1 for columns of numbers in which the probability of the second label may not fall, -1
         for those in which it may not rise, and 0. Missing values are free. Scores are projected
         onto the constraints, which costs no privacy: predictions keep them exactly.
     n_jobs : int, default=None
-        Number of threads that tabulate rows; results do not depend on it.
+        Number of threads. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count.
+        Protects persons instead of rows: `fit` then takes `groups`, and uses at most the first
+        `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read.
+        Budget that the fit is charged to. If it cannot pay, `fit` raises before it reads a private
+        row.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     shapes_ : tuple of Shape
-        What each cell of each column adds to the log-odds, and how sure that is.
+        Contribution of each bin of each column to the log-odds, with standard deviations.
     trees_ : tuple of Tree
-        The trees in words, and what each leaf adds.
+        Rules of the trees, and the score of each leaf.
     pairs_ : tuple of Pair
-        What the trees that ask about the same two columns add together.
+        Sum of the trees that split on the same two columns.
     intercept_ : ndarray of float64, shape (n_targets,)
         Log-odds of an average public row before trees: of the second label, or of each where there
         are more than two.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
-        Mean distance of a column's contribution from its mean, over the public rows.
+        Mean absolute deviation of a column's contribution, over the public rows.
     drift_ : float or None
-        How unlike the public rows are: about 1 if they are of the private rows' population.
-        ``None`` where nothing was counted.
+        Drift statistic of the public rows: about 1 if they are of the private rows' population.
+        ``None`` if no counts were released.
     guarantee_ : None
         No theorem bounds the error in the population.
     guarantee_reason_ : str
         The same, in one sentence.
     privacy_ : PrivacyReceipt
-        What was spent, stage by stage.
+        What was spent, step by step.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -205,7 +206,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Spend (ε, δ).
+        """Fit the model, and spend (ε, δ).
 
         Parameters
         ----------
@@ -218,12 +219,12 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
             Labels of `X_public`, -1 as above; without it `X_public` has no labels. Labels of
-            public rows are known without noise; they are believed as far as released sums agree
-            with them. Where trees vote such a row is like a private one.
+            public rows have no noise. They are weighted by how well they agree with released
+            histograms. Voting trees are trained on such rows as on private ones.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
+            Person of each row, for `max_rows_per_group`; ignored for public rows.
 
         Returns
         -------
@@ -238,30 +239,30 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         PrivacyBudgetError
             If `budget` cannot pay.
         """
-        known = "" if self.classes is not None else " and the set of labels in y"
-        rows, _ = self._learn(
+        assumption = "" if self.classes is not None else " and the set of labels in y"
+        training, _ = self._fit(
             LabelReader(self.classes, least=2),
-            self._stages,
+            self._run_fit,
             X,
             y,
-            assumption=known,
+            label_assumption=assumption,
             learning_rate=self.learning_rate,
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
             groups=groups,
         )
-        assert rows.classes is not None
-        self.classes_ = rows.classes
+        assert training.classes is not None
+        self.classes_ = training.classes
         return self
 
-    def _stages(self, learner: BoostingFit) -> FittedModel:
+    def _run_fit(self, boosting: BoostingFit) -> FittedModel:
         if self.method == "auto":
-            return learner.fit_auto()
+            return boosting.fit_auto()
         return (
-            learner.fit_tree_ensemble()
+            boosting.fit_tree_ensemble()
             if self.method == "votes"
-            else learner.fit_additive(trees=False)
+            else boosting.fit_additive(trees=False)
         )
 
     def decision_function(self, X: Any) -> Floats:
@@ -310,25 +311,24 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         ndarray, shape (n,)
-            The likeliest of `classes_` for each row.
+            Most probable label of each row.
         """
         return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
         check_is_fitted(self)
         classes = self.classes_
-        return self._of_margins(lambda margins: classes[_likeliest(margins)])
+        return self._of_margins(lambda margins: classes[_most_probable(margins)])
 
     def explain(self) -> str:
-        """Put the model into words.
+        """Describe the model as text.
 
         Returns
         -------
         str
-            What the ten strongest of columns, pairs and trees add to the log-odds, with twice the
-            standard deviation of what is believed of it, and the names of the others. Neighbouring
-            cells of a column are joined where there are more than twelve. All of it may be shown to
-            anybody.
+            Contributions to the log-odds of the ten most important columns, pairs and trees, with
+            two posterior standard deviations, and the names of the others. Neighbouring bins of a
+            column are merged if there are more than twelve. The text may be published.
         """
         check_is_fitted(self)
         labels = [str(label) for label in self.classes_]
@@ -342,14 +342,14 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         str
-            An object; the user guide on boosting describes its fields. Everything in it is public:
-            released numbers, what public rows told, and the receipt.
+            A JSON object; the user guide on boosting describes its fields. It holds released
+            numbers, functions of public rows, and the receipt, and may be published.
         """
         check_is_fitted(self)
         return model_to_json(self, classes=self.classes_.tolist())
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn how good to expect it to be."""
+        """Declare that a low score on the small data of estimator checks is expected."""
         tags = super().__sklearn_tags__()
         # a check asks for 83% on 300 rows of three labels without public ones
         tags.classifier_tags.poor_score = True
@@ -366,7 +366,9 @@ def _probabilities(means: Floats) -> Floats:
     return np.hstack([1 - each, each]) if each.shape[1] == 1 else each
 
 
-def _likeliest(margins: Integers) -> NDArray[np.intp]:
-    likeliest: NDArray[np.intp]
-    likeliest = (margins[0] > 0).astype(np.intp) if len(margins) == 1 else margins.argmax(axis=0)
-    return likeliest
+def _most_probable(margins: Integers) -> NDArray[np.intp]:
+    most_probable: NDArray[np.intp]
+    most_probable = (
+        (margins[0] > 0).astype(np.intp) if len(margins) == 1 else margins.argmax(axis=0)
+    )
+    return most_probable

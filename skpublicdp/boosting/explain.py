@@ -1,4 +1,4 @@
-"""What a fitted model says, in public numbers."""
+"""Shape functions, trees and pairs of a fitted model, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What one column adds to the log-odds, or to the mean outcome.
+    """Shape function: contribution of one column to the log-odds or the mean outcome.
 
     Attributes
     ----------
     name : str
         Name of the column.
     cells : tuple of str
-        Its cells in words; the last one is for missing values.
+        Texts of its bins; the last one is for missing values.
     cuts : ndarray of float64
-        Where numbers are cut, empty for a categorical column.
-    shares : ndarray of float64, shape (n_cells,)
-        Share of the public rows in each cell; where it is 0 nothing but the prior is known.
+        Cut points of a number; empty for a categorical column.
+    shares : ndarray of float64, shape (n_bins,)
+        Fraction of the public rows in each bin; where it is 0, the score comes from the prior.
     scores : ndarray of float64, shape (n_targets, n_cells)
-        What a row in each cell adds to that of an average public row.
+        Contribution of each bin, relative to an average public row.
     deviations : ndarray of float64, shape (n_targets, n_cells)
-        Standard deviation of what is believed of each: of the noise, of the private sample and of
-        the public one. Zero where trees only vote.
+        Posterior standard deviation of each score: noise, private and public sampling error. Zero
+        for voting trees.
     """
 
     name: str
@@ -104,29 +104,29 @@ class Pair:
     deviations: Floats
 
 
-def shape_functions(learned: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
-    """Return the shape of each column, and the intercepts that go with them.
+def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
+    """Return the shape function of each column, centred on the public rows, and the intercepts.
 
     Parameters
     ----------
-    learned : FittedModel
-        What was learned.
+    fitted : FittedModel
+        Fitted model.
     unit : float, default=1.0
-        What a margin of 1 is called.
+        Size of one margin unit on the output scale.
     """
-    model, features = learned.model, learned.data.binner
+    model, features = fitted.model, fitted.data.binner
     intercepts = model.intercepts.copy()
     columns = []
     for position, (start, feature, line) in enumerate(
-        zip(features.offsets, features.columns, learned.data.public_codes, strict=False)
+        zip(features.offsets, features.columns, fitted.data.public_codes, strict=False)
     ):
         shares = np.bincount(line, minlength=feature.size) / len(line)
         scores = model.scores[:, start : start + feature.size]
         # an integer, so that sums over columns stay exact
         level = np.rint(scores @ shares).astype(np.int64)
         deviations = np.zeros(scores.shape)
-        if learned.covariances:
-            deviations = unit * centred_deviations(learned.covariances[position], shares)
+        if fitted.covariances:
+            deviations = unit * centred_deviations(fitted.covariances[position], shares)
         name, labels = feature.column.name, tuple(feature.labels)
         centred: Floats = (scores - level[:, None]) * np.float64(unit / MARGIN_UNIT)
         columns.append(Shape(name, labels, feature.cuts, shares, centred, deviations))
@@ -135,7 +135,7 @@ def shape_functions(learned: FittedModel, unit: float = 1.0) -> tuple[tuple[Shap
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
-    """Return standard deviations of scores beside their mean, shape (n_targets, n_cells)."""
+    """Return the standard deviations of centred scores, shape (n_targets, n_bins)."""
     centring = np.eye(len(shares)) - shares
     variances = np.einsum("ij,tjk,ik->ti", centring, covariances, centring)
     deviations: Floats = np.sqrt(np.maximum(variances, 0.0))
@@ -143,12 +143,12 @@ def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
 
 
 def explained_trees(
-    learned: FittedModel, labels: NDArray[Any], unit: float = 1.0
+    fitted: FittedModel, labels: NDArray[Any], unit: float = 1.0
 ) -> tuple[Tree, ...]:
-    """Return the trees in words, those of given labels."""
-    model, features = learned.model, learned.data.binner
+    """Return the trees of a model, with their rules as text."""
+    model, features = fitted.model, fitted.data.binner
     public = PublicSample(np.empty((0, len(features.names))), labels, features.names)
-    known = learned.covariances[len(features.columns) :]
+    known = fitted.covariances[len(features.columns) :]
     found = []
     trees_ = zip(model.trees, model.leaf_scores, columns_of_trees(model), strict=True)
     for position, (tree, scores, columns) in enumerate(trees_):
@@ -158,7 +158,7 @@ def explained_trees(
             deviations = unit * np.sqrt(np.maximum(variances, 0.0))
         rule = DecisionTree(tree.splits, tree.leaves, public).rule()
         names = tuple(features.names[column] for column in columns)
-        line = apply_tree(tree.splits, learned.data.public_codes)
+        line = apply_tree(tree.splits, fitted.data.public_codes)
         shares = np.bincount(line, minlength=scores.shape[1]) / len(line)
         added: Floats = scores * np.float64(unit / MARGIN_UNIT)
         found.append(Tree(rule, names, shares, added, deviations))
@@ -166,14 +166,14 @@ def explained_trees(
 
 
 def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
-    """Return the columns that each tree depends on, of all that it asks about."""
+    """Return the columns that the value of each tree depends on."""
     pairs = zip(model.trees, model.leaf_scores, strict=True)
     return [tree.depends_on([*map(str, scores.T.tolist())]) for tree, scores in pairs]
 
 
-def explained_pairs(learned: FittedModel, described: Sequence[Tree]) -> tuple[Pair, ...]:
-    """Return what pairs of columns add, given all trees in words."""
-    model, features, codes = learned.model, learned.data.binner, learned.data.public_codes
+def explained_pairs(fitted: FittedModel, described: Sequence[Tree]) -> tuple[Pair, ...]:
+    """Return the joint contribution of each pair of columns that trees depend on."""
+    model, features, codes = fitted.model, fitted.data.binner, fitted.data.public_codes
     found: dict[tuple[int, ...], list[int]] = {}
     for position, columns in enumerate(columns_of_trees(model)):
         if len(columns) == 2:
@@ -205,16 +205,16 @@ def explained_pairs(learned: FittedModel, described: Sequence[Tree]) -> tuple[Pa
 
 
 def _sum_of_trees(of_leaves: Sequence[Floats], asked: Sequence[Codes]) -> Floats:
-    """Add up what several trees have at the leaves that rows end in."""
+    """Return the sum of the leaf values of several trees."""
     parts = [values[:, leaf] for values, leaf in zip(of_leaves, asked, strict=True)]
     total: Floats = np.sum(parts, axis=0)
     return total
 
 
 def feature_importances(model: AdditiveModel, public_codes: Codes) -> Floats:
-    """Return each column's mean distance from its mean contribution over the public rows.
+    """Return each column's mean absolute deviation of its contribution over the public rows.
 
-    What a tree adds is parted equally among the columns it depends on.
+    The deviation of a tree is divided equally among the columns it depends on.
     """
     edges = zip(model.offsets[:-1], model.offsets[1:], strict=True)
     found = np.array(
@@ -226,7 +226,7 @@ def feature_importances(model: AdditiveModel, public_codes: Codes) -> Floats:
     for tree, scores, asked in zip(
         model.trees, model.leaf_scores, columns_of_trees(model), strict=True
     ):
-        if not asked:  # all rows are alike to it
+        if not asked:  # a constant tree
             continue
         found[list(asked)] += _mean_absolute_deviation(
             scores[:, tree.apply(public_codes.T)] / MARGIN_UNIT

@@ -1,4 +1,4 @@
-"""A fitted model as JSON: all that a program in another language needs to predict."""
+"""JSON export of a fitted model, complete enough to predict in another language."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.boosting.model import MARGIN_UNIT
 
 SCHEMA_VERSION = 1
-"""Of the schema, which docs/user_guide/boosting.md describes."""
+"""Version of the JSON schema, which docs/user_guide/boosting.md describes."""
 
 
 def model_to_json(estimator: Any, **of_target: Any) -> str:
@@ -19,9 +19,9 @@ def model_to_json(estimator: Any, **of_target: Any) -> str:
     Parameters
     ----------
     estimator : SemiPrivateBoosting
-        Fitted.
+        Fitted estimator.
     **of_target
-        What goes with its kind of target.
+        Fields of its kind of target: classes or outcome bounds.
     """
     model, features = estimator._model, estimator._binner
     edges = zip(features.offsets, features.offsets[1:], strict=False)

@@ -57,7 +57,7 @@ from skpublicdp.boosting.residual_histogram import (
     residual_variance,
 )
 from skpublicdp.boosting.strategy import HistogramStrategy
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 
@@ -176,7 +176,7 @@ class BoostingFit(FitSteps):
 
     def _check_leaf_noise(self, budget: StageBudget) -> None:
         """Raise if the sampler cannot draw the noise of one tree's leaves."""
-        if not drawable(budget.event, self._ledger.for_person(LEAF_SENSITIVITY)):
+        if not noise_is_representable(budget.event, self._ledger.for_person(LEAF_SENSITIVITY)):
             raise ValueError(
                 f"epsilon = {float(self._ledger.epsilon):g} is so small that the noise of sums "
                 "over leaves is too large to be drawn; use a larger one."
@@ -225,7 +225,7 @@ class BoostingFit(FitSteps):
         # a tree is harder to find among rare labels than the number of rows suggests
         trial = trial and self._choose_trial(self._n_persons * class_balance**2)
         if plan_has_trial:  # without a trial there is only noise, which any branch covers
-            self._ledger.choose(trial_event(self._budget, trial or TREE_TRIALS[0]))
+            self._ledger.take_option(trial_event(self._budget, trial or TREE_TRIALS[0]))
         trial_share = trial.first + trial.second if trial else Fraction(0)
         stop = trees and not is_regression  # only labels have trees to fall back to
         fit, strategy, shift, share = self._fit_rounds(
@@ -396,13 +396,14 @@ class BoostingFit(FitSteps):
         if self._n_targets > 1:
             name = "exponential mechanism, exact draws of trees, and noisy sums over their leaves"
             booster = self._tree_booster(
-                [WarmStart(model, [])], self._ledger.child(budget.event, name=name, proof=PROOF)
+                [WarmStart(model, [])],
+                self._ledger.sub_ledger(budget.event, name=name, proof=PROOF),
             )
             self._add_measured_trees(booster, budget, self._n_measured_trees(budget), design)
             return booster.model, booster.tree_covariances
         n_trees = n_voting_trees(self._budget, self._n_persons, self._log_n_trees, share)
         name = f"exponential mechanism, exact draws of {n_trees} trees"
-        ledger = self._ledger.child(budget.event, name=name, proof=PROOF)
+        ledger = self._ledger.sub_ledger(budget.event, name=name, proof=PROOF)
         draw = budget.fraction(Fraction(1, n_trees)).draw_as_gaussian
         return self._add_voting_trees(model, draw, n_trees, ledger, pure=budget.pure), []
 

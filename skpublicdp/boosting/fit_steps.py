@@ -48,7 +48,7 @@ from skpublicdp.boosting.strategy import (
     optimised_strategy,
 )
 from skpublicdp.boosting.training_data import TrainingData
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 
@@ -64,7 +64,7 @@ class FitSteps:
     max_rounds : int, optional
         Maximum number of boosting rounds, or number of voting trees; a rule chooses it otherwise.
     learning_rate : float, optional
-        Margin that a voting tree adds or subtracts, times two; a rule chooses it otherwise.
+        Half of the absolute score of a voting tree's leaves; a rule chooses it otherwise.
     directions : ndarray of int8, shape (n_columns,), optional
         Monotone constraints. Only models of one target can have them.
 
@@ -249,7 +249,7 @@ class FitSteps:
             indicators @ bin_counts,
             count_sensitivity(len(indicators)),
             self._budget.fraction(share).event,
-            name="noisy counts of halves of columns",
+            name="noisy counts of lower halves of columns",
             proof=PROOF,
         )
         features = shift_features(data.binner, design.X, self._training.X_public)
@@ -265,7 +265,7 @@ class FitSteps:
         sensitivity = self._ledger.for_person(
             Sensitivity(n_columns * max_change, n_columns * max_change**2)
         )
-        return drawable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, sensitivity)
+        return noise_is_representable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, sensitivity)
 
     def _noise_variance(self, strategy: HistogramStrategy) -> float:
         """Return the noise variance of one histogram that takes the whole budget, in rows²."""

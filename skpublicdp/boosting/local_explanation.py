@@ -1,4 +1,4 @@
-"""What each part of a model adds to the predictions of single rows."""
+"""Local explanations: contribution of each term to the prediction of a row."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalExplanation:
-    """Predictions of rows as sums.
+    """Predictions of rows as sums of contributions.
 
     Attributes
     ----------
     terms : tuple of str
         Columns, pairs of columns that trees ask about, and other trees.
     cells : ndarray of object, shape (n, n_terms)
-        Where each row is, in words.
+        Texts of the bins of each row.
     contributions : ndarray of float64, shape (n, n_terms) or (n, n_terms, n_classes)
         What each term adds to the log-odds of the second label, or of each where there are more
         than two, or to the mean outcome.
     intercept : float or ndarray of float64, shape (n_classes,)
-        What every row has.
+        Intercept of the sum.
     """
 
     terms: tuple[str, ...]
@@ -41,7 +41,7 @@ class LocalExplanation:
 
     @property
     def total(self) -> Floats:
-        """What all of it adds up to, shape (n,) or (n, n_classes)."""
+        """Sum of the intercept and all contributions, shape (n,) or (n, n_classes)."""
         total: Floats = self.intercept + self.contributions.sum(axis=1)
         return total
 
@@ -78,7 +78,7 @@ def explain_rows(
     trees: Sequence[Tree],
     intercepts: Floats,
 ) -> LocalExplanation:
-    """Return what each term adds to rows.
+    """Return the contribution of each term to each row.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ from skpublicdp.boosting.term_posterior import (
     smoothing_prior,
 )
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 MAX_INTERACTION_TREES = 30
@@ -185,7 +185,9 @@ class NewtonBooster:
         """Return each term's share of a pass, by Neyman allocation over equal passes."""
         sensitivity = self._ledger.for_person(self._loss.sensitivity)
         steps, equal = ALLOCATION_STEPS, budget.fraction(Fraction(1, n_passes * len(self._terms)))
-        while steps > 1 and not drawable(equal.fraction(Fraction(1, steps)).event, sensitivity):
+        while steps > 1 and not noise_is_representable(
+            equal.fraction(Fraction(1, steps)).event, sensitivity
+        ):
             steps //= 2
         units = allocation_grid(len(self._terms), steps)
         shares = units / units[-1] / n_passes
@@ -221,7 +223,7 @@ class NewtonBooster:
             rows.sum_over_chunks(sum_chunk),
             self._loss.sensitivity,
             budget.event,
-            name="noisy sums of residuals and slopes over cells",
+            name="noisy gradient and hessian histogram",
             proof=PROOF,
         )
         gradients, hessians = measured.values / (2 * MAX_GRADIENT)

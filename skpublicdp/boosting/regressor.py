@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingRegressor: mean outcomes and intervals from noisy sums and drawn trees."""
+"""SemiPrivateBoostingRegressor: mean outcomes and intervals from noisy histograms and trees."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _checked: Callable[[_Method], _Method] = validate_params(
 class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPrivateBoosting):
     """Private boosting of a numeric outcome on tables of numbers and categories.
 
-    Outcomes are clipped to public bounds. Public rows, with or without outcomes, cut the columns
-    into cells. Noisy sums of what the model so far leaves unexplained are released, cell by cell
-    and round by round, and where there is enough budget small trees are drawn exactly. In the end
-    noisy counts tell how far outcomes are from what is predicted, which gives intervals.
+    Outcomes are clipped to public bounds. Public rows, with or without outcomes, choose the bins of
+    each column. Noisy histograms of the gradients are released in rounds. If the budget suffices,
+    small trees are drawn by the exponential mechanism. Finally a noisy histogram of the residuals
+    is released, for prediction intervals.
 
     Parameters
     ----------
@@ -50,56 +50,58 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     delta : float, default=1e-6
         Privacy budget δ in [0, 1); 0 gives pure ε-differential privacy, with Laplace noise.
     method : {"auto", "moments"}, default="auto"
-        ``"moments"`` is sums only and never draws a tree; ``"auto"`` draws trees where there is
-        enough budget.
+        ``"moments"`` fits noisy histograms only and draws no tree. ``"auto"`` draws trees if the
+        budget suffices.
     max_rounds : int, default=None
-        Most rounds of sums. By default rules of the numbers of rows and of the budget choose it.
+        Maximum number of rounds of histograms. By default it is chosen by the number of rows and
+        the budget.
     outcome_bounds : pair of float, default=None
         Lowest and highest outcome, known without looking at private rows; others are clipped.
         By default the quantiles 0.005 and 0.995 of the outcomes of public rows, or, of fewer than
         200, their ends moved out by a tenth of their range.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of numeric columns, known without looking at private rows. Used
-        where there are fewer than twelve public rows or these are all alike in a column; if there
-        are none, the columns are taken to be standard normal without it.
+        if there are fewer than twelve public rows, or if a column is constant in them. Without
+        public rows and bounds, columns are assumed to be standard normal.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
         1 for columns of numbers in which the predicted outcome may not fall, -1
         for those in which it may not rise, and 0. Missing values are free. Scores are projected
         onto the constraints, which costs no privacy: predictions keep them exactly.
     n_jobs : int, default=None
-        Number of threads that tabulate rows; results do not depend on it.
+        Number of threads. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
         for tests and papers; the receipt then says so.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count.
+        Protects persons instead of rows: `fit` then takes `groups`, and uses at most the first
+        `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read.
+        Budget that the fit is charged to. If it cannot pay, `fit` raises before it reads a private
+        row.
 
     Attributes
     ----------
     outcome_bounds_ : tuple of float
-        What outcomes were clipped to. No prediction is beyond.
+        Bounds to which outcomes were clipped. All predictions are within them.
     shapes_ : tuple of Shape
-        What each cell of each column adds to the mean outcome, and how sure that is.
+        Contribution of each bin of each column to the mean outcome, with standard deviations.
     trees_ : tuple of Tree
-        The trees in words, and what each leaf adds.
+        Rules of the trees, and the score of each leaf.
     pairs_ : tuple of Pair
-        What the trees that ask about the same two columns add together.
+        Sum of the trees that split on the same two columns.
     intercept_ : float
         Mean outcome of an average public row before trees.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
-        Mean distance of a column's contribution from its mean, over the public rows.
+        Mean absolute deviation of a column's contribution, over the public rows.
     drift_ : float or None
-        How unlike the public rows are: about 1 if they are of the private rows' population.
-        ``None`` where nothing was counted.
+        Drift statistic of the public rows: about 1 if they are of the private rows' population.
+        ``None`` if no counts were released.
     guarantee_ : None
         No theorem bounds the error in the population.
     guarantee_reason_ : str
         The same, in one sentence.
     privacy_ : PrivacyReceipt
-        What was spent, stage by stage.
+        What was spent, step by step.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -200,7 +202,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Spend (ε, δ).
+        """Fit the model, and spend (ε, δ).
 
         Parameters
         ----------
@@ -211,13 +213,12 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         X_public : DataFrame or array-like, shape (m, n_features), optional
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Outcomes of `X_public`, NaN as above; without it there are none. Outcomes of
-            public rows are known without noise; they are believed as far as released sums agree
-            with them.
+            Outcomes of `X_public`, NaN as above; without it there are none. Outcomes of public rows
+            have no noise. They are weighted by how well they agree with released histograms.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
+            Person of each row, for `max_rows_per_group`; ignored for public rows.
 
         Returns
         -------
@@ -228,13 +229,13 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         ------
         ValueError
             If a parameter or an input is not as described, no private value being quoted; if
-            nothing public tells bounds of outcomes; or if `epsilon` is too small for sums.
+            there are no bounds of outcomes; or if `epsilon` is too small for sums.
         PrivacyBudgetError
             If `budget` cannot pay.
         """
-        rows, learned = self._learn(
+        training, fitted = self._fit(
             RegressionTarget(self.outcome_bounds),
-            lambda learner: learner.fit_additive(trees=self.method == "auto"),
+            lambda boosting: boosting.fit_additive(trees=self.method == "auto"),
             X,
             y,
             X_public=X_public,
@@ -242,14 +243,14 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             is_public=is_public,
             groups=groups,
         )
-        assert rows.outcome_bounds is not None
-        assert learned.residual_counts is not None
-        low, high = self.outcome_bounds_ = rows.outcome_bounds
-        # a margin of 0 is in the middle
+        assert training.outcome_bounds is not None
+        assert fitted.residual_counts is not None
+        low, high = self.outcome_bounds_ = training.outcome_bounds
+        # margin 0 stands for the centre of the bounds
         self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
-        self._shares = residual_fractions(learned.residual_counts, rows.rows.n)
-        self._spread = PredictionVariance(learned, (high - low) / 4)
-        public = self._spread.variances(learned.data.public_codes, rows.X_public)
+        self._shares = residual_fractions(fitted.residual_counts, training.rows.n)
+        self._spread = PredictionVariance(fitted, (high - low) / 4)
+        public = self._spread.variances(fitted.data.public_codes, training.X_public)
         self._average_variance = float(public.mean())
         return self
 
@@ -278,17 +279,17 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     def interval(
         self, X: Any, level: float = 0.9, of: Literal["outcome", "mean"] = "outcome"
     ) -> NDArray[np.float64]:
-        """Return where outcomes are expected.
+        """Return prediction intervals of outcomes, or credible intervals of their means.
 
-        Intervals are made of released numbers, so they cost nothing. They are beliefs, whose
-        coverage was measured, and promise nothing of rows of another population.
+        Intervals are functions of released numbers, so they cost no privacy. Their coverage was
+        measured; no theorem guarantees it, and least of all for rows of another population.
 
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
             Rows.
         level : float, default=0.9
-            Share of the rows whose outcomes are to be inside.
+            Nominal coverage: fraction of the rows whose outcomes are inside.
         of : {"outcome", "mean"}, default="outcome"
             The outcome of a new row, clipped like others, or the mean outcome of rows like it.
 
@@ -327,15 +328,14 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         return predict_batches(self, X, around)
 
     def explain(self) -> str:
-        """Put the model into words.
+        """Describe the model as text.
 
         Returns
         -------
         str
-            What the ten strongest of columns, pairs and trees add to the mean outcome, with twice
-            the standard deviation of what is believed of it, and the names of the others.
-            Neighbouring cells of a column are joined where there are more than twelve. All of it
-            may be shown to anybody.
+            Contributions to the mean outcome of the ten most important columns, pairs and trees,
+            with two posterior standard deviations, and the names of the others. Neighbouring bins
+            of a column are merged if there are more than twelve. The text may be published.
         """
         check_is_fitted(self)
         low, high = self.outcome_bounds_
@@ -348,14 +348,14 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Returns
         -------
         str
-            An object; the user guide on boosting describes its fields. Everything in it is public:
-            released numbers, what public rows told, and the receipt.
+            A JSON object; the user guide on boosting describes its fields. It holds released
+            numbers, functions of public rows, and the receipt, and may be published.
         """
         check_is_fitted(self)
         return model_to_json(self, outcome_bounds=self.outcome_bounds_)
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn how good to expect it to be."""
+        """Declare that a low score on the small data of estimator checks is expected."""
         tags = super().__sklearn_tags__()
         # a check asks for an R² of 0.5 on 200 rows without public ones
         tags.regressor_tags.poor_score = True

@@ -1,4 +1,4 @@
-"""A fitted model in words: the strongest of its columns, pairs and trees first."""
+"""Terms of a fitted model, ranked by importance and rendered as text."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.typing import Floats
 
 N_TERMS_SHOWN = 10
-"""So many columns, pairs and trees are explained in full; the others are named."""
+"""Number of terms that are shown in full; the others are only named."""
 
 MAX_LINES_PER_COLUMN = 12
-"""A column has so many lines at most: neighbouring cells are joined, rare categories left out."""
+"""Maximum number of lines of a column: neighbouring bins are merged, rare categories left out."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """What is explained at a time: a column, a pair of columns, or another tree.
+    """Unit of explanation: a column, a pair of columns, or another tree.
 
     Attributes
     ----------
     name : str
-        What it is called.
+        Name of the term.
     columns : tuple of int
         Positions of its columns.
     trees : tuple of int
         Positions of its trees; none if it is the column itself.
     importance : float
-        Mean distance of what it adds from its mean, over the public rows and the targets.
+        Mean absolute deviation of its contribution, over the public rows and the targets.
     """
 
     name: str
@@ -47,7 +47,7 @@ def list_terms(
     trees: Sequence[Tree],
     asked: Sequence[tuple[int, ...]],
 ) -> tuple[Term, ...]:
-    """Return the columns, then the pairs, then the other trees: each part of the model once.
+    """Return the terms: columns, then pairs, then the other trees.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def list_terms(
 
 
 def term_importance(part: Shape | Pair | Tree) -> float:
-    """Return the mean distance of what a part adds from its mean, over the public rows."""
+    """Return the mean absolute deviation of a contribution over the public rows."""
     scores, shares = part.scores.reshape(len(part.scores), -1), part.shares.ravel()
     centred = scores - (scores @ shares)[:, None]
     return float((np.abs(centred) @ shares).mean())
@@ -87,7 +87,7 @@ def describe_terms(
     labels: Sequence[str],
     decimals: int,
 ) -> str:
-    """Return the strongest terms as lines of text, and the names of the others.
+    """Return the text of the most important terms, and the names of the others.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def describe_terms(
 
 
 def _describe_column(shape: Shape, number: Callable[[Floats, Floats], str]) -> list[str]:
-    """Return what the cells of a column add, a line for each cell that public rows have."""
+    """Return one line for each bin of a column that public rows have."""
     seen = np.flatnonzero(shape.shares).tolist()
     groups = [[cell] for cell in seen]
     left = ""
@@ -157,9 +157,9 @@ def _describe_column(shape: Shape, number: Callable[[Floats, Floats], str]) -> l
 
 
 def merge_bins(groups: list[list[int]], shape: Shape, most: int) -> list[list[int]]:
-    """Join neighbouring cells of numbers, those first whose scores differ least.
+    """Merge neighbouring bins greedily, those with the smallest loss of squared error first.
 
-    The cell of missing values stays alone.
+    The bin of missing values stays separate.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def merge_bins(groups: list[list[int]], shape: Shape, most: int) -> list[list[in
 
 
 def range_text(cells: Sequence[str], first: int, last: int) -> str:
-    """Return one cell, or all from one cell of numbers to another, in words.
+    """Return the text of one bin, or of a range of bins.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rows: where they are, which are public, and what their columns are."""
+"""Read rows: containers and sources, roles of rows, schema of columns, labels."""
 
 from skpublicdp.data.description import describe_columns
 from skpublicdp.data.streaming import RowSource, open_rows

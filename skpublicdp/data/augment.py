@@ -1,4 +1,4 @@
-"""Public rows that say too little of a column, filled up from bounds and declared categories."""
+"""Augment public rows that show too few values, from bounds and declared categories."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from skpublicdp.exceptions import NoPublicDataWarning, warn
 
 Mask = NDArray[np.bool_]
 
-SIZE = 300
-"""As many rows as a description has by default."""
+N_ADDED_ROWS = 300
+"""Number of added rows, the default of `describe_columns`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AugmentedSample:
-    """Public rows, of which some may be made up.
+    """Public rows, of which some may be synthetic.
 
     Attributes
     ----------
     rows : ndarray of float64, shape (m, n_features)
         Encoded rows: the given ones in their order, then others.
-    made_up : ndarray of bool, shape (m,)
-        Which rows hold a value that no public row gave.
+    is_synthetic : ndarray of bool, shape (m,)
+        Which rows contain a value that no given public row has.
     """
 
     rows: Rows
@@ -37,7 +37,7 @@ class AugmentedSample:
 
 
 def not_augmented(rows: Rows) -> AugmentedSample:
-    """Return rows as they are."""
+    """Return the rows as given, none of them synthetic."""
     return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
@@ -49,7 +49,7 @@ def augment_public(
     labelled: Mask,
     least: int,
 ) -> AugmentedSample:
-    """Spread public rows over bounds and declared categories where they say too little.
+    """Add values spread over bounds and declared categories where public rows show too few.
 
     If there are too few, others are added. If they show fewer than two values of a column, half of
     them get values that are spread evenly. Where nothing else is known of a column, a warning says
@@ -102,8 +102,8 @@ def augment_public(
             )
         if not known.any():
             return not_augmented(X_public)
-        others = _spread(schema, X_public[np.arange(SIZE) % m], known)
-        return AugmentedSample(np.concatenate([X_public, others]), np.arange(m + SIZE) >= m)
+        others = _spread(schema, X_public[np.arange(N_ADDED_ROWS) % m], known)
+        return AugmentedSample(np.concatenate([X_public, others]), np.arange(m + N_ADDED_ROWS) >= m)
     values = zip(schema.columns, X_public.T, strict=True)
     silent = np.array([_n_values(column, line) < 2 for column, line in values])
     unknown = _names(schema, silent & ~known)
@@ -124,7 +124,7 @@ def augment_public(
 def _is_known(
     column: Column, position: int, tables: Sequence[Table], bounded: Collection[int]
 ) -> bool:
-    """Tell whether anything but public rows says what values there may be."""
+    """Indicate whether bounds or a declared type determine the possible values."""
     if not column.categorical:
         return position in bounded
     declared = any(table.types[position].categories for table in tables)
@@ -132,7 +132,7 @@ def _is_known(
 
 
 def _n_values(column: Column, line: Rows) -> int:
-    """Return how many values rows show, missing ones and infinities aside."""
+    """Return the number of distinct finite values in a column."""
     shown = line < len(column.values) if column.categorical else np.isfinite(line)
     return len(np.unique(line[shown]))
 
@@ -152,7 +152,7 @@ def _names(schema: Schema, which: Mask) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    """List columns of which too little is known, and say what that does and what helps."""
+    """Return the end of a warning: the columns, the consequence and the remedies."""
     more = f" and {len(names) - 5} others" if len(names) > 5 else ""
     return (
         f"{', '.join(names[:5])}{more}, so private rows that differ there may be taken for alike; "

@@ -1,4 +1,4 @@
-"""Predictions of rows that need not fit in memory: one value for each, chunk by chunk."""
+"""Predict rows in chunks, in memory or streamed, with one value per row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
-    """Return what a rule says of each row, in the order of rows.
+    """Return the predictions of a rule, in the order of rows.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool
 
 
 class StreamedScoreMixin:
-    """Adds to `score` of a classifier or regressor that rows may be streamed.
+    """Mixin whose `score` accepts streamed rows, for classifiers and regressors.
 
     A subclass has `_rule()`, which returns the rule of `predict` without the estimator around it,
     and says whether its columns must be `numeric`.

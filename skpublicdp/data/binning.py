@@ -1,4 +1,4 @@
-"""Columns cut into cells, at places that only public rows choose."""
+"""Bin numeric columns at edges that only public rows determine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from skpublicdp.data.schema import Codes, Rows, Schema
 
 def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
     """Return increasing cuts (a value is in the bin of cuts below it), from public values only."""
-    distinct, which = np.unique(values, return_inverse=True)
-    mass = np.bincount(which, np.ones(len(values)) if weights is None else weights)
+    distinct, inverse = np.unique(values, return_inverse=True)
+    mass = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
     halfway = (distinct[:-1] + distinct[1:]) / 2  # no public value is on a cut
     if len(distinct) <= n_bins:
         return halfway
@@ -25,11 +25,11 @@ def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
     return cuts
 
 
-MOST_EDGES = 65_000
-"""Most edges of a fine grid: its codes, that of missing values included, have 16 bits."""
+MAX_FINE_EDGES = 65_000
+"""Maximum number of edges of a fine grid, so that its codes fit in 16 bits."""
 
-PLACES = 8192
-"""Between fewer public values more edges are put, so that there are about so many."""
+N_FINE_EDGES = 8192
+"""Approximate number of edges of a fine grid when there are fewer distinct public values."""
 
 
 def fine_edges(values: Rows, *, integral: bool, few: int) -> Rows:
@@ -52,15 +52,15 @@ def fine_edges(values: Rows, *, integral: bool, few: int) -> Rows:
     """
     distinct = np.unique(values)
     with np.errstate(over="ignore", invalid="ignore"):
-        edges = cut_points(values, MOST_EDGES)
+        edges = cut_points(values, MAX_FINE_EDGES)
         known = distinct[np.isfinite(distinct)]
-        parts = min(64, PLACES // max(len(known), 1))
+        parts = min(64, N_FINE_EDGES // max(len(known), 1))
         if len(distinct) > few and parts > 1:
             inside = known[:-1, None] + np.diff(known)[:, None] * (np.arange(parts) + 0.5) / parts
             places = np.floor(inside) + 0.5 if integral else inside
             edges = np.union1d(edges, places[np.isfinite(places)])
-    found: Rows = edges[~np.isnan(edges)]
-    return found
+    finite_edges: Rows = edges[~np.isnan(edges)]
+    return finite_edges
 
 
 def snapped(edges: Rows, places: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""One column as public rows describe it: numbers or dates within bounds, or categories."""
+"""One column of a schema: numbers or dates within bounds, or categories."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Codes = NDArray[np.int64]
 OTHER, MISSING = "(other)", "(missing)"
 """How a category that no public row has, and a missing value, are written out."""
 
-EXACT = 2**53
-"""Floats hold all whole numbers up to this."""
+MAX_EXACT_INTEGER = 2**53
+"""All integers up to this are exact in double precision."""
 
 DAY = 86_400 * 10**6
 """In microseconds."""
 
-ENOUGH = 12
-"""So many different public values, all of them whole days, say that all values are."""
+MIN_WHOLE_DAYS = 12
+"""Minimum number of distinct public values, all whole days, to print dates without a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class Column:
 
     @property
     def has_offset(self) -> bool:
-        """Whether encoded numbers are counted from somewhere, and not what they mean."""
+        """Whether encoded numbers differ from the user's values by an offset or a unit."""
         return self.is_datetime or self.offset != 0
 
     def format(self, number: float) -> str:
@@ -157,12 +157,12 @@ class Column:
         halfway = len(around) == 2 and around.mean() == number
         # where all values are whole days the time means nothing: a few values do not say that of
         # all, but cuts half-way between them are on different days
-        sure = halfway or len(self.values) >= ENOUGH
+        sure = halfway or len(self.values) >= MIN_WHOLE_DAYS
         daily = time == "00:00:00.000000" or (sure and not (self.values % DAY).any())
         return day if daily else f"{day} {time.partition('.')[0]}"
 
     def from_user(self, values: Any) -> Rows:
-        """Return numbers or dates that somebody asks about as encoded ones."""
+        """Convert a user's numbers or dates to encoded numbers."""
         if not self.has_offset:
             return np.asarray(values, dtype=np.float64)
         try:
@@ -177,7 +177,7 @@ class Column:
             ) from None
 
     def to_user(self, numbers: Rows) -> NDArray[Any]:
-        """Return encoded numbers as what they mean, not rounded to what public values are."""
+        """Convert encoded numbers to the user's numbers or dates, without rounding."""
         if not self.has_offset:
             return numbers
         numbers = np.asarray(numbers, dtype=np.float64)
@@ -213,7 +213,7 @@ def printed(value: Any) -> tuple[str, ...]:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell None, NaN, numpy's masked value and pandas' NA from all other values."""
+    """Indicate whether a value is None, NaN, numpy's masked value or pandas' NA."""
     if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return bool(value != value)
@@ -255,10 +255,7 @@ def _kind(values: Any) -> str:
 
 
 def not_numbers(names: Sequence[str], nullable: bool = False) -> str:
-    """Return what is said of private values of some columns, whichever of them will not do.
-
-    Which of them it is, is withheld.
-    """
+    """Return the error text for invalid values, which does not reveal the column or the row."""
     listed = ", ".join(names[:5]) + (f" and {len(names) - 5} others" if len(names) > 5 else "")
     columns = f"Column {listed}" if len(names) == 1 else f"Columns {listed}"
     if nullable:

@@ -1,4 +1,4 @@
-"""What is no table in memory: told by the container alone, before anything of it is read."""
+"""Reject unsupported containers (sparse, masked, structured, streamed) by type, before reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESHAPE = (
 def check_container(
     estimator: Any, X: Any, name: str = "X", *, accept_sparse: bool = False
 ) -> None:
-    """Refuse what is no table in memory.
+    """Raise unless X is a table in memory.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def check_container(
 
 
 def count_given_rows(X: Any) -> int:
-    """Return how many rows something has that has rows, which is public."""
+    """Return the number of rows, which is public; 0 without a shape."""
     return int((_shape(X) or (0,))[0])
 
 
@@ -101,7 +101,7 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
 
 
 def _calls(X: Any) -> bool:
-    """Tell functions from the sources of rows that they might make."""
+    """Indicate whether X is a plain callable, such as a factory of record batches."""
     return callable(X) and not hasattr(X, "shape")
 
 

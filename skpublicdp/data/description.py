@@ -1,4 +1,4 @@
-"""Public rows written from what anybody knows of the columns."""
+"""Public rows written from a description of the columns."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def _column(name: str, of: Any, places: NDArray[np.float64]) -> NDArray[Any]:
     shares = np.cumsum(list(of.values())) / sum(of.values())
     values = np.empty(len(of), dtype=object)
     values[:] = list(of)
-    found: NDArray[Any] = values[np.searchsorted(shares, places).clip(max=len(of) - 1)]
-    return found
+    column: NDArray[Any] = values[np.searchsorted(shares, places).clip(max=len(of) - 1)]
+    return column
 
 
 def _numbers(name: str, ends: tuple[Any, ...], places: NDArray[np.float64]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The door: one reading of what `fit` gets, for every estimator whose rows may be many."""
+"""Read the inputs of `fit`: split public and private rows, build the schema, encode y."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Dataset:
     X_public : ndarray of float64, shape (m, n_features)
         Encoded public rows: those that the mask marks, then the separate ones, filled up where they
         say too little; or a reference.
-    made_up : ndarray of bool, shape (m,)
-        Which of them hold a value that no public row gave.
+    is_synthetic : ndarray of bool, shape (m,)
+        Which public rows contain a value that no given public row has.
     bounded : frozenset of int
         Positions of the columns of numbers that have bounds.
     targets : Targets or None
@@ -70,13 +70,13 @@ class Dataset:
 
     @property
     def targets(self) -> Targets:
-        """What is to be learned, by an estimator that read it."""
+        """Encoded targets. Only for estimators that read y."""
         assert self._targets is not None
         return self._targets
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The sorted labels, where these are learned."""
+        """The sorted labels of a classifier."""
         assert self.targets.classes is not None
         return self.targets.classes
 
@@ -107,11 +107,11 @@ class Dataset:
         return total
 
     def check(self, n_jobs: int | None = None) -> None:
-        """Read all rows once, so that what will not do is said before anything is spent."""
+        """Read all rows once, so that invalid rows raise before any budget is spent."""
         self.fold(lambda X, _: np.zeros(1, dtype=np.int64), n_jobs)
 
     def column(self, position: int) -> Dataset:
-        """Return one column; the others are then not read."""
+        """Return the rows with a single column. Other columns are then not read."""
         container = self.schema.container
         container = replace(container, labels=(container.labels[position],))
         return replace(
@@ -149,17 +149,17 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateColumnCounts:
-    """The private values of one numeric column, which are only counted."""
+    """Counts of the private values of one numeric column."""
 
     column: Dataset
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of private values."""
         return self.column.n_private
 
     def at_or_below(self, ends: Rows) -> NDArray[np.int64]:
-        """Return how many are at or below each end."""
+        """Return the number of values at or below each end."""
 
         def count(X: Rows, _: NDArray[Any]) -> NDArray[np.int64]:
             return np.searchsorted(np.sort(X[:, 0]), ends, side="right").astype(np.int64)
@@ -183,7 +183,7 @@ def read_fit_inputs(
     stand_in: bool = False,
     least: int | None = 2,
 ) -> Dataset:
-    """Check what `fit` was given, part private from public rows and describe the columns.
+    """Validate the inputs of `fit`, split public and private rows, and build the schema.
 
     Parameters
     ----------

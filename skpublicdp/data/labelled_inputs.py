@@ -1,4 +1,4 @@
-"""The door of learners whose private rows are numbers and only partly labelled."""
+"""Read the inputs of `fit` for numeric rows in memory, labelled partly or by two populations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class LabelledRows:
-    """Rows as they come through the door; which of them are labelled is public.
+    """Validated rows. Which of them are labelled is public.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def read_partially_labelled(
     groups: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> LabelledRows:
-    """Check rows of which some are labelled, and part these from the others and from public ones.
+    """Validate partly labelled rows, and split labelled, unlabelled and public rows.
 
     Labels of public rows are not looked at. With `is_labelled`, `y` is looked at where it says so
     and nowhere else. Without it, -1 (or ``"-1"`` among text labels) marks an unlabelled row unless
@@ -120,7 +120,7 @@ def read_partially_labelled(
 
 
 def _marks(y: NDArray[Any], classes: ArrayLike | None) -> NDArray[np.bool_]:
-    """Tell which rows are marked as unlabelled, by the set of labels alone."""
+    """Return a mask of rows marked as unlabelled, which depends on the set of labels alone."""
     marked = is_unlabelled(y)
     if classes is not None:
         return marked & (not is_unlabelled(np.asarray(classes)).any())
@@ -139,7 +139,7 @@ def _marks(y: NDArray[Any], classes: ArrayLike | None) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class MixedRows:
-    """Rows of two populations as they come through the door.
+    """Validated rows of two populations.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ def read_label_status(
     groups: ArrayLike | None = None,
     private_label: Any = None,
 ) -> MixedRows:
-    """Check labelled rows and part private from public ones.
+    """Validate labelled rows, and split private and public rows by their label status.
 
     A mask decides. Without one all rows are private where the public ones come apart, and labels
     decide where they do not.

@@ -1,4 +1,4 @@
-"""Labels of any container as plain ones, and as codes."""
+"""Read labels of any container, and encode them as class indices."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def encode_labels(
     All labels are read by `label_column` before.
     """
     declared = None if classes is None else _declared(classes)
-    # parts without a single label keep their kind out of it
+    # an array of marks alone does not decide whether labels are text or numbers
     marks = [is_unlabelled(labels) for labels in public]
     if is_unlabelled(private if declared is None else declared).any():
         marks = [np.zeros(len(mark), dtype=bool) for mark in marks]
@@ -207,7 +207,7 @@ def _check_kinds(y: Any, classes: Any) -> None:
 
 
 def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which labels are the mark of a row without one."""
+    """Return a mask of the labels that mark an unlabelled row."""
     if labels.dtype.kind in "OUS":
         # np.where(mask, -1, strings) turns the mark into text
         return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
@@ -216,7 +216,7 @@ def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
 class Targets:
-    """What is to be learned of rows.
+    """Encoded targets.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class Targets:
 
 
 class TargetReader(ABC):
-    """Reads `y` as one kind of thing."""
+    """Reads and encodes the target `y`: labels or numbers."""
 
     @abstractmethod
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
@@ -246,11 +246,11 @@ class TargetReader(ABC):
 
     @abstractmethod
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return what is to be learned, from parts that `column` read."""
+        """Return encoded targets, from arrays that `column` returned."""
 
     @abstractmethod
     def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return those of a chunk that `targets` has to see before it can read all."""
+        """Return the distinct values of a chunk, which `targets` needs in advance."""
 
     @abstractmethod
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
@@ -303,13 +303,13 @@ class LabelReader(TargetReader):
 
 
 def distinct_targets(kind: TargetReader, y: Any) -> NDArray[Any]:
-    """Return what `kind` has to see of a chunk of `y` before it can read all."""
+    """Return the distinct values of a chunk of `y`."""
     series = _countable(y)
     return kind.distinct(kind.column(y if series is None else series.unique().to_native()))
 
 
 def encode_targets(kind: TargetReader, y: Any, targets: Targets) -> NDArray[Any]:
-    """Return a chunk of `y` as `targets` has its private part."""
+    """Return the encoded targets of a chunk of `y`."""
     if targets.classes is not None and not len(y):
         return np.empty(0, dtype=np.intp)  # no labels are of no kind
     series = None if targets.classes is None else _countable(y)
@@ -333,12 +333,12 @@ def _codes_of_integers(kind: TargetReader, y: NDArray[Any], targets: Targets) ->
     occur = np.flatnonzero(np.bincount(places))
     codes = np.zeros(high - low + 1, dtype=np.intp)
     codes[occur] = kind.encode(kind.column((occur + low).astype(y.dtype)), targets)
-    found: NDArray[np.intp] = np.take(codes, places)
-    return found
+    encoded: NDArray[np.intp] = np.take(codes, places)
+    return encoded
 
 
 def _countable(y: Any) -> Any:
-    """Return a series whose library finds equal values much faster than Python does."""
+    """Return y as a series with fast `unique`, or None."""
     series = nw.from_native(y, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series) or not len(series):
         return None

@@ -1,4 +1,4 @@
-"""Rows that stand in for public ones, and look at no data."""
+"""Reference samples that replace missing public rows and depend on no data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skpublicdp.exceptions import NoPublicDataWarning, warn
 def reference_sample(
     n_features: int, bounds: ArrayLike | Mapping[Any, Any] | None = None, size: int = 1000
 ) -> NDArray[np.float64]:
-    """Rows that stand in for public ones, and look at no data.
+    """Return rows that replace missing public rows and depend on no data.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def reference_sample(
 
 
 def warn_no_public(remedy: str) -> None:
-    """Say that a data-independent structure stands in for the missing public rows."""
+    """Warn that a data-independent structure replaces the missing public rows."""
     warn(
         f"No public rows were given, so {remedy}; pass X_public or is_public (folds of a "
         "cross-validation keep them with model_selection.PublicKFold), or rows written by "

@@ -1,4 +1,4 @@
-"""Which rows are public, and whose each row is: what is known of rows without a look at them."""
+"""Validate the roles of rows: masks of public rows and groups of one person."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _is_yes_or_no(status: Any) -> bool:
 
 
 def is_missing_person(person: Any) -> bool:
-    """Tell whether a group is None, NaN or another mark that does not equal itself."""
+    """Indicate whether a group is None, NaN or another value that does not equal itself."""
     try:
         return person is None or bool(person != person)
     except TypeError:  # pandas.NA does not say
@@ -74,7 +74,7 @@ def is_missing_person(person: Any) -> bool:
 def cap_rows_per_group(
     estimator: Any, groups: Any, private: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return which private rows count: the first few of each person.
+    """Return a mask of the private rows that count: the first `max_rows_per_group` of each person.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def cap_rows_per_group(
 
 
 def warn_if_sliced(n: int, n_public: int) -> None:
-    """Make it loud that a cross-validation may have cut `X_public` together with `X`."""
+    """Warn that a cross-validation may have sliced `X_public` together with `X`."""
     if n == n_public:
         warn(
             f"X_public has exactly as many rows as X ({n}): scikit-learn's cross-validation slices "

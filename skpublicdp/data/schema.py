@@ -1,4 +1,4 @@
-"""All columns together, as public rows and the types of the columns describe them."""
+"""Schema of a table, from public rows, declared column types and bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
 from skpublicdp.data.bounds import limits_of, position_of
 from skpublicdp.data.column import (
-    EXACT,
+    MAX_EXACT_INTEGER,
     MISSING,
     OTHER,
     Codes,
@@ -113,7 +113,7 @@ class Schema:
             raise refusal
 
     def check(self, table: Table) -> int:
-        """Refuse numbers that are none, where none may be missing; nothing else comes of it."""
+        """Raise if a numeric column holds invalid values. Returns 0, as a table to add up."""
         failed = False
         for position, column in enumerate(self.columns):
             if not column.categorical and (table.types[position].nullable or not table.is_frame):
@@ -129,7 +129,7 @@ class Schema:
         return 0
 
     def _nullable_names(self, types: Sequence[ColumnType]) -> tuple[list[str], bool]:
-        """Return the columns of numbers whose type allows for values that will not do."""
+        """Return numeric columns whose type allows invalid values, and whether any is nullable."""
         numeric = [
             (column, type_)
             for column, type_ in zip(self.columns, types, strict=True)
@@ -282,7 +282,11 @@ def _numeric(
         low, high = float(distinct[0] - width), float(distinct[-1] + width)
     # not by the type of the column, which one missing private number makes another
     ends = np.array([low, high])
-    whole = (distinct % 1 == 0).all() and (ends % 1 == 0).all() and np.abs(ends).max() < EXACT
+    whole = (
+        (distinct % 1 == 0).all()
+        and (ends % 1 == 0).all()
+        and np.abs(ends).max() < MAX_EXACT_INTEGER
+    )
     return Column(
         name,
         distinct,
@@ -312,4 +316,4 @@ def _origin(public: Sequence[Any]) -> int:
     if not kept or len(whole) != len(public):
         return 0
     low, high = min(int(part.min()) for part in kept), max(int(part.max()) for part in kept)
-    return 0 if -EXACT < low <= high < EXACT else (low + high) // 2
+    return 0 if -MAX_EXACT_INTEGER < low <= high < MAX_EXACT_INTEGER else (low + high) // 2

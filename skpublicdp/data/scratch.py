@@ -1,4 +1,4 @@
-"""Arrays that live in memory while they are small, and in a file that is already deleted beyond."""
+"""Scratch arrays: in memory if small, otherwise mapped from an anonymous temporary file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in chunks, wherever they are: the one way to pass over private rows."""
+"""Open rows of any container for reading in chunks, the only way to pass over private rows."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
 
 
 def is_streamed(X: Any) -> bool:
-    """Tell whether something is read in chunks, other than an array or frame in memory."""
+    """Indicate whether X is read in chunks, in contrast to arrays and frames in memory."""
     return isinstance(X, RowSource | SourceColumn) or _reader_class(X) is not None
 
 
@@ -150,7 +150,7 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
 
 
 def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
-    """Return what reads a container that is not in memory."""
+    """Return the reader class of a container that is not in memory, or None."""
     if is_instance(X, "pyarrow.dataset", "Dataset"):
         return DatasetReader
     if is_instance(X, "duckdb", "DuckDBPyRelation"):

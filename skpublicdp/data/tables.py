@@ -1,4 +1,4 @@
-"""Tables in memory: arrays and frames of any library, read column by column."""
+"""Tables in memory: arrays and frames of any library behind one interface (narwhals)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Column = NDArray[Any]
 
 NUMBER, BOOLEAN, TEXT, CATEGORY, DATE = "numbers", "booleans", "text", "categories", "dates"
 ANYTHING = "anything"
-"""Kinds of columns by their declared types; values of the last one may be of any kind."""
+"""Column kinds by declared type; ANYTHING is dtype object."""
 
 
 UNUSABLE: dict[type, str] = {
@@ -33,7 +33,7 @@ UNUSABLE: dict[type, str] = {
 
 @dataclass(frozen=True)
 class ColumnType:
-    """What the type of a column says, without a look at its values.
+    """Declared type of a column. It does not depend on values.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class ColumnType:
 
 
 def is_frame(X: Any) -> bool:
-    """Tell whether something is a data frame in memory."""
+    """Indicate whether X is a data frame in memory."""
     return _eager(X) is not None
 
 
@@ -71,7 +71,7 @@ def _eager(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class Container:
-    """Where rows came in, to give others back alike.
+    """Library and labels of a table, to build tables of the same kind.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class Table:
         return _values(self._series(position), self.types[position])
 
     def map_distinct(self, position: int, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:
-        """Return what a function of single values makes of a column, of text by distinct values."""
+        """Apply an elementwise function to a column; to text, once per distinct value."""
         if not self.is_frame or self.types[position].kind not in (TEXT, CATEGORY):
             return code(self.column(position))
         native = self._series(position).to_native()
@@ -313,9 +313,9 @@ def _objects(series: Any) -> Column:
 
 
 def _and_none(values: list[Any]) -> Column:
-    found = np.empty(len(values) + 1, dtype=object)  # None at the end
-    found[:-1] = values
-    return found
+    objects = np.empty(len(values) + 1, dtype=object)  # None at the end
+    objects[:-1] = values
+    return objects
 
 
 def _of_dictionaries(column: Any, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:

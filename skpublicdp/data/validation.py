@@ -1,4 +1,4 @@
-"""What users hand over as rows, checked: tables with named columns of kinds that can be used."""
+"""Validate tables: shape, column names and column types; values only where errors quote none."""
 
 from __future__ import annotations
 

@@ -9,13 +9,12 @@ from skpublicdp.guarantees.growth import (
     vc_dimension,
 )
 from skpublicdp.guarantees.label_boost import n_label_boost, n_subsampling
-from skpublicdp.guarantees.lower import (
+from skpublicdp.guarantees.lower_bounds import (
     n_active_lower,
     n_labelled_lower,
     n_public_lower,
     n_query_release_lower,
 )
-from skpublicdp.guarantees.mixed import n_ppm, n_ppm_paper
 from skpublicdp.guarantees.population import (
     Cuts,
     Promise,
@@ -25,19 +24,20 @@ from skpublicdp.guarantees.population import (
     sampling_error,
     uniform_error,
 )
-from skpublicdp.guarantees.release import n_query_release
-from skpublicdp.guarantees.sanitized import (
+from skpublicdp.guarantees.ppm import n_ppm, n_ppm_paper
+from skpublicdp.guarantees.query_release import n_query_release
+from skpublicdp.guarantees.sample_size import (
+    SampleSize,
+    n_finite,
+    n_generic_learner,
+    n_private,
+)
+from skpublicdp.guarantees.sanitizer_bounds import (
     BLRSize,
     blr_error,
     n_blr_learner,
     n_quantile_learner,
     quantile_error,
-)
-from skpublicdp.guarantees.sizes import (
-    SampleSize,
-    n_finite,
-    n_generic_learner,
-    n_private,
 )
 
 __all__ = [

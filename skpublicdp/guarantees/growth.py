@@ -95,7 +95,7 @@ def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
             raise ValueError(f"{hypotheses!r} has no finite VC dimension, or a very large one.")
         return hypotheses.growth(v, n_features) < 1 << v
 
-    return least(too_few) - 1
+    return smallest_integer(too_few) - 1
 
 
 def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> int:
@@ -131,15 +131,17 @@ def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> 
     >>> n_public(alpha=0.1, beta=0.05, d=1, constants="tight")
     231
     """
-    check(alpha=alpha, beta=beta, d=d)
+    check_ranges(alpha=alpha, beta=beta, d=d)
     if constants not in ("paper", "tight"):
         raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
     if constants == "tight":
         # concave in m, and above alpha m at 1: it crosses once
         ways = math.log(2 / beta)
-        return least(lambda m: 2 * log_growth(2 * m, d) + ways <= alpha * m * math.log(2))
+        return smallest_integer(
+            lambda m: 2 * log_growth(2 * m, d) + ways <= alpha * m * math.log(2)
+        )
     # the left side rises up to m = 8d / alpha, where it exceeds 1, and falls from there on
-    return least(lambda m: _radius(m, beta, d) <= alpha, start=math.ceil(8 * d / alpha))
+    return smallest_integer(lambda m: _radius(m, beta, d) <= alpha, start=math.ceil(8 * d / alpha))
 
 
 def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
@@ -174,7 +176,7 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
     >>> round(cover_radius(m=1000, d=1, beta=0.05), 4)
     0.0836
     """
-    check(beta=beta, d=d, m=m)
+    check_ranges(beta=beta, d=d, m=m)
     if 2 * m < d:
         return 1.0
     radius = _radius(m, beta / 2 if missed else beta, d)
@@ -185,14 +187,14 @@ def _radius(m: int, beta: float, d: int) -> float:
     return 4 * (math.log(2 / beta) + 2 * d * (1 + math.log(2 * m / d))) / m
 
 
-def share_bound(share: float, m: int, beta: float) -> float:
+def population_share_bound(share: float, m: int, beta: float) -> float:
     """Bound a share of the population by the share of m rows, with probability 1 - beta.
 
     Chernoff's bound: shares below p by t are no likelier than exp(-m t^2 / 2p).
 
     Examples
     --------
-    >>> round(share_bound(0.02, m=1000, beta=0.05), 4)
+    >>> round(population_share_bound(0.02, m=1000, beta=0.05), 4)
     0.0369
     """
     if not m:
@@ -229,12 +231,12 @@ def n_uniform(alpha: float, beta: float, d: int) -> int:
     >>> n_uniform(alpha=0.1, beta=0.05, d=1)
     11544
     """
-    check(alpha=alpha, beta=beta, d=d)
+    check_ranges(alpha=alpha, beta=beta, d=d)
     # concave in m, and above ln(beta) at 0: it crosses once
-    return least(lambda m: math.log(4 / beta) + log_growth(2 * m, d) <= alpha**2 * m / 8)
+    return smallest_integer(lambda m: math.log(4 / beta) + log_growth(2 * m, d) <= alpha**2 * m / 8)
 
 
-def least(holds: Callable[[int], bool], start: int = 1) -> int:
+def smallest_integer(holds: Callable[[int], bool], start: int = 1) -> int:
     """Return the least integer from `start` on that satisfies a condition which then stays true."""
     low, high = int(start) - 1, int(start)
     while not holds(high):
@@ -255,7 +257,7 @@ def log_growth(m: int, d: int) -> float:
     return bound if m > 4 * d else min(bound, m * math.log(2))
 
 
-def check(**arguments: float) -> None:
+def check_ranges(**arguments: float) -> None:
     """Refuse shares outside (0, 1), and anything else that is not positive."""
     for name, value in arguments.items():
         share = name in ("alpha", "beta", "delta")

@@ -1,4 +1,4 @@
-"""What LabelBoost and active learning by subsampling promise, and how many rows they need.
+"""Error bounds and sample sizes of LabelBoost and of active learning by subsampling.
 
 The proofs are in docs/proofs/label_boost.md.
 """
@@ -9,40 +9,42 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from skpublicdp.guarantees.growth import check, least, log_growth, n_uniform
-from skpublicdp.guarantees.sizes import SampleSize
+from skpublicdp.guarantees.growth import check_ranges, log_growth, n_uniform, smallest_integer
+from skpublicdp.guarantees.sample_size import SampleSize
 
-LogSize = Callable[[int], float]
+LogCount = Callable[[int], float]
 """Bounds the logarithm of the number of labelings of so many rows."""
 
 
-class Labeller(NamedTuple):
-    """A rule that a round draws.
+class LabellerDraw(NamedTuple):
+    """The draw by which a round relabels rows.
 
     Attributes
     ----------
-    deciding : int
-        Rows whose labels decide.
-    listed : int
-        Rows of which all labelings are listed, these included.
+    n_scored : int
+        Labelled rows whose errors are the scores of the draw.
+    n_listed : int
+        Rows of which all labelings are listed; the scored ones are among them.
     epsilon : float
-        Parameter of the draw.
+        Parameter of the exponential mechanism.
     """
 
-    deciding: int
-    listed: int
+    n_scored: int
+    n_listed: int
     epsilon: float
 
 
-def labeller_error(labellers: Sequence[Labeller], log_size: LogSize, beta: float) -> float:
-    """Bound the error of the last of some labellers over that of the best member of the class.
+def labeller_error(
+    labellers: Sequence[LabellerDraw], log_n_labelings: LogCount, beta: float
+) -> float:
+    """Bound the excess error of the last labeller over the best member of the class.
 
     Parameters
     ----------
-    labellers : sequence of Labeller
-        First to last, at least one: each decides by labels of the one before, the first by true
-        ones.
-    log_size : callable
+    labellers : sequence of LabellerDraw
+        First to last, at least one. The first is scored by true labels, each later one by the
+        labels that its predecessor gave.
+    log_n_labelings : callable
         Bounds the logarithm of the number of labelings of so many rows.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
@@ -50,11 +52,12 @@ def labeller_error(labellers: Sequence[Labeller], log_size: LogSize, beta: float
     Returns
     -------
     float
-        With r labellers and b = beta / (2 r + 1): for the first one with s deciding of N listed
-        rows, ``2 (log_size(N) + ln(1 / b)) / (epsilon s)`` for the draw (Proposition A.1), `1 / s +
-        sqrt((s + 1) (log_size(2 s) + ln(2 / b))) / s` and ``sqrt(ln(1 / b) / (2 s))`` for sampling;
-        for each later one, which could make no error, the same for the draw, t, and with `copied`
-        what that may be in the population, for pairs of members.
+        A sum of bounds, each failing with probability b = beta / (2 r + 1) for r labellers. Of
+        the first one, with s scored of N listed rows: ``2 (L(N) + ln(1 / b)) / (epsilon s)`` for
+        the draw (Proposition A.1), and ``1 / s + sqrt((s + 1) (L(2 s) + ln(2 / b))) / s`` and
+        ``sqrt(ln(1 / b) / (2 s))`` for sampling, L being `log_n_labelings`. Of each later one,
+        for which some labeling has no error: the same bound t for the draw, carried over to the
+        population by `relative_deviation_bound` for pairs of members.
 
     References
     ----------
@@ -62,27 +65,35 @@ def labeller_error(labellers: Sequence[Labeller], log_size: LogSize, beta: float
 
     Examples
     --------
-    >>> first = Labeller(deciding=30_000, listed=300_000, epsilon=0.5)
+    >>> first = LabellerDraw(n_scored=30_000, n_listed=300_000, epsilon=0.5)
     >>> round(labeller_error([first], lambda n: math.log(n + 1), beta=0.05), 4)
     0.0335
     """
-    share = beta / (2 * len(labellers) + 1)
+    beta_share = beta / (2 * len(labellers) + 1)
     (s, _, _), *_ = labellers
-    total = (1 + math.sqrt((s + 1) * (log_size(2 * s) + math.log(2 / share)))) / s
-    total += math.sqrt(math.log(1 / share) / (2 * s))
-    for place, (deciding, listed, epsilon) in enumerate(labellers):
-        drawn = 2 * (log_size(listed) + math.log(1 / share)) / (epsilon * deciding)
-        total += copied(drawn, deciding, 2 * log_size(2 * deciding), share) if place else drawn
+    total = (1 + math.sqrt((s + 1) * (log_n_labelings(2 * s) + math.log(2 / beta_share)))) / s
+    total += math.sqrt(math.log(1 / beta_share) / (2 * s))
+    for position, (n_scored, n_listed, epsilon) in enumerate(labellers):
+        draw_error = (
+            2 * (log_n_labelings(n_listed) + math.log(1 / beta_share)) / (epsilon * n_scored)
+        )
+        total += (
+            relative_deviation_bound(
+                draw_error, n_scored, 2 * log_n_labelings(2 * n_scored), beta_share
+            )
+            if position
+            else draw_error
+        )
     return total
 
 
-def copied(error: float, n: int, log_pairs: float, beta: float) -> float:
-    """Bound the share of a population on which two rules disagree, by that of n of its rows.
+def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float) -> float:
+    """Bound the disagreement of two rules in a population by their disagreement on n rows.
 
     Parameters
     ----------
     error : float
-        The share of the rows.
+        Share of the n rows on which the rules disagree.
     n : int
         Number of rows.
     log_pairs : float
@@ -93,8 +104,8 @@ def copied(error: float, n: int, log_pairs: float, beta: float) -> float:
     Returns
     -------
     float
-        ``x + L / 2 + sqrt(x L + L^2 / 4)`` with ``L = 4 (log_pairs + ln(4 / beta)) / n``: relative
-        deviations, which hold the other way round as well.
+        ``x + L / 2 + sqrt(x L + L^2 / 4)`` with ``L = 4 (log_pairs + ln(4 / beta)) / n``, by
+        relative deviations. The same bound holds with population and rows exchanged.
 
     References
     ----------
@@ -102,7 +113,7 @@ def copied(error: float, n: int, log_pairs: float, beta: float) -> float:
 
     Examples
     --------
-    >>> round(copied(0.01, 100_000, 20.0, 0.05), 4)
+    >>> round(relative_deviation_bound(0.01, 100_000, 20.0, 0.05), 4)
     0.0136
     """
     half = 2 * (log_pairs + math.log(4 / beta)) / n
@@ -171,10 +182,11 @@ def n_label_boost(
 
     *Tight.* One round, with half of epsilon for the base learner and as the parameter of the draw.
     The base learner gets N rows, as many as n_base at its budget and as make alpha/4 of them
-    alpha/2 in the population (`copied`). Enough of them are labelled for `labeller_error` of at
-    most alpha/2 (for a realizable class, or a draw that `copied` puts at that). Of the labelled
-    and unlabelled rows shares q and q' are kept, q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) =
-    e^epsilon - 1 and q' (4 e^(epsilon/2) - 1) = e^epsilon - 1.
+    alpha/2 in the population (`relative_deviation_bound`). Enough of them are labelled for
+    `labeller_error` of at most alpha/2; for a realizable class `relative_deviation_bound` of the
+    draw's error may be at most alpha/2 instead. Of the labelled and unlabelled rows shares q and q'
+    are kept, q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) = e^epsilon - 1 and q' (4 e^(epsilon/2) -
+    1) = e^epsilon - 1.
 
     References
     ----------
@@ -188,11 +200,11 @@ def n_label_boost(
     >>> n_label_boost(alpha=0.1, beta=0.05, epsilon=1.0, d=1, n_base=100_000, constants="tight")
     SampleSize(labelled=70057, unlabelled=599652)
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d, n_base=n_base)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, n_base=n_base)
     if constants not in ("paper", "tight"):
         raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
     if most_rows is not None:
-        check(most_rows=most_rows)
+        check_ranges(most_rows=most_rows)
     if constants == "tight":
         return _tight_sizes(alpha, beta, epsilon, d, n_base, realizable, most_rows)
     if epsilon > 1:
@@ -201,7 +213,7 @@ def n_label_boost(
             f"Nissim and Stemmer (2015) stop; got {epsilon!r}."
         )
     a, b = alpha / 11, beta / 2
-    labelled = n_claimed(a, b, d)
+    labelled = n_labelled_paper(a, b, d)
     if not realizable:
         labelled = max(labelled, 100 * n_uniform(a / 20, b / 8, d))
     if not realizable or labelled < 300 * n_base:  # else there is no round
@@ -209,7 +221,7 @@ def n_label_boost(
     return SampleSize(n_subsampling(labelled, epsilon), n_subsampling(90000 * n_base, epsilon))
 
 
-def n_claimed(alpha: float, beta: float, d: int) -> int:
+def n_labelled_paper(alpha: float, beta: float, d: int) -> int:
     """Count the labelled rows from which each round of Algorithm 3 has enough.
 
     Parameters
@@ -230,7 +242,7 @@ def n_claimed(alpha: float, beta: float, d: int) -> int:
 
     Examples
     --------
-    >>> n_claimed(0.99, 0.05, 1)
+    >>> n_labelled_paper(0.99, 0.05, 1)
     1039517
     """
     return math.ceil(96000 * d / alpha * math.log(2240 / (alpha * beta)))
@@ -245,32 +257,44 @@ def _tight_sizes(
     realizable: bool,
     most_rows: int | None,
 ) -> SampleSize:
-    def log_size(n: int) -> float:
+    def log_n_labelings(n: int) -> float:
         return log_growth(n, d)
 
-    def enough(n: int) -> bool:
-        return copied(alpha / 4, n, 2 * log_size(2 * n), beta / 4) <= alpha / 2
+    def base_error_transfers(n: int) -> bool:
+        return (
+            relative_deviation_bound(alpha / 4, n, 2 * log_n_labelings(2 * n), beta / 4)
+            <= alpha / 2
+        )
 
     half = epsilon / 2
-    kept = max(least(enough), math.ceil(n_base / half))
+    n_base_kept = max(smallest_integer(base_error_transfers), math.ceil(n_base / half))
 
-    def decides(s: int) -> bool:
-        listed = max(s, kept)
-        if labeller_error([Labeller(s, listed, half)], log_size, beta / 4) <= alpha / 2:
+    def draw_is_accurate(s: int) -> bool:
+        n_listed = max(s, n_base_kept)
+        if (
+            labeller_error([LabellerDraw(s, n_listed, half)], log_n_labelings, beta / 4)
+            <= alpha / 2
+        ):
             return True
-        drawn = 2 * (log_size(listed) + math.log(8 / beta)) / (half * s)
-        return realizable and copied(drawn, s, 2 * log_size(2 * s), beta / 8) <= alpha / 2
+        draw_error = 2 * (log_n_labelings(n_listed) + math.log(8 / beta)) / (half * s)
+        return (
+            realizable
+            and relative_deviation_bound(draw_error, s, 2 * log_n_labelings(2 * s), beta / 8)
+            <= alpha / 2
+        )
 
-    labelled = least(decides)
-    _check_relabelled(max(kept, 2 * labelled), most_rows)  # at most half of them are labelled
-    spent = math.expm1(epsilon)
+    labelled = smallest_integer(draw_is_accurate)
+    _check_relabelled(
+        max(n_base_kept, 2 * labelled), most_rows
+    )  # at most half of them are labelled
+    privacy_loss = math.expm1(epsilon)
     rates = (
-        spent / (math.exp(half) * (1 + math.exp(half / 2)) ** 2 - 1),
-        spent / (4 * math.exp(half) - 1),
+        privacy_loss / (math.exp(half) * (1 + math.exp(half / 2)) ** 2 - 1),
+        privacy_loss / (4 * math.exp(half) - 1),
     )
-    new = max(kept - labelled, 0)
+    unlabelled = max(n_base_kept - labelled, 0)
     return SampleSize(
-        *(math.ceil(n / min(q, 1)) for n, q in zip((labelled, new), rates, strict=True))
+        *(math.ceil(n / min(q, 1)) for n, q in zip((labelled, unlabelled), rates, strict=True))
     )
 
 
@@ -319,7 +343,7 @@ def n_subsampling(
     >>> n_subsampling(1000, epsilon=0.1, roles="paper")
     103891
     """
-    check(n=n, epsilon=epsilon, epsilon_base=epsilon_base)
+    check_ranges(n=n, epsilon=epsilon, epsilon_base=epsilon_base)
     if roles not in ("random", "paper"):
         raise ValueError(f"roles must be 'random' or 'paper'; got {roles!r}.")
     if roles == "paper":

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scipy.special import betainccinv
 
 from skpublicdp.guarantees.certificates import excess_error
-from skpublicdp.guarantees.growth import check
+from skpublicdp.guarantees.growth import check_ranges
 
 
 class Cuts(NamedTuple):
@@ -93,7 +93,7 @@ def dichotomies_radius(m: int, beta: float, growth: int) -> float:
     >>> dichotomies_radius(1000, beta=0.05, growth=2001)  # thresholds
     0.027
     """
-    check(m=m, beta=beta, growth=growth)
+    check_ranges(m=m, beta=beta, growth=growth)
     return min(1.0, math.ceil((2 * math.log(growth) - math.log(beta)) / math.log(2)) / m)
 
 
@@ -133,7 +133,7 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
     >>> round(cuts_radius(1000, beta=0.05, cuts=3, columns=10, missed=25), 4)
     0.1622
     """
-    check(m=m, beta=beta, columns=columns)
+    check_ranges(m=m, beta=beta, columns=columns)
     if missed >= m:
         return 1.0
     share = beta / (columns * (m - missed + 1))
@@ -166,7 +166,7 @@ def uniform_error(m: int, beta: float, growth: int) -> float:
     >>> round(uniform_error(1000, beta=0.05, growth=2001), 3)
     0.107
     """
-    check(m=m, beta=beta, growth=growth)
+    check_ranges(m=m, beta=beta, growth=growth)
     return min(1.0, (1 + math.sqrt((m + 1) * (math.log(2 * growth) - math.log(beta)))) / m)
 
 
@@ -198,7 +198,7 @@ def sampling_error(n: int, beta: float, size: int) -> float:
     >>> round(sampling_error(10_000, beta=0.05, size=1000), 4)
     0.0365
     """
-    check(n=n, beta=beta, size=size)
+    check_ranges(n=n, beta=beta, size=size)
     every, best = math.log(3 * size) - math.log(beta), math.log(1.5) - math.log(beta)
     return (math.sqrt(every) + math.sqrt(best)) / math.sqrt(2 * n)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.guarantees.mixed import SUPPORTS
+from skpublicdp.guarantees.ppm import MAX_SUPPORT_POINTS
 from skpublicdp.hypotheses.base import (
     Cover,
     Hypothesis,
@@ -295,8 +295,8 @@ class HalfspaceIntersections(HypothesisClass):
         m, d = hull.coordinates.shape
         if not max_support_points(d):
             raise CoverSizeError(
-                f'pool="paper" needs public rows of at most {max(SUPPORTS)} dimensions, as they '
-                f'support too many polytopes otherwise; got {d}: use pool="auto".'
+                f'pool="paper" needs public rows of at most {max(MAX_SUPPORT_POINTS)} dimensions, '
+                f'as they support too many polytopes otherwise; got {d}: use pool="auto".'
             )
         if m > max_support_points(d):
             raise CoverSizeError(
@@ -337,4 +337,4 @@ def max_support_points(d: int) -> int:
     >>> [max_support_points(d) for d in (1, 2, 3, 4, 5, 6, 7)]
     [1000, 320, 19, 7, 6, 7, 0]
     """
-    return SUPPORTS.get(d, 0) if d else 1
+    return MAX_SUPPORT_POINTS.get(d, 0) if d else 1

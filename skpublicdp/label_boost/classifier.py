@@ -38,20 +38,18 @@ from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
-from skpublicdp.label_boost.plan import Plan
-from skpublicdp.label_boost.procedure import boosted_rows
-from skpublicdp.label_boost.promise import boosted_promise, released_promise
-from skpublicdp.label_boost.receipts import (
+from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee
+from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, make_plan
+from skpublicdp.label_boost.procedure import (
     BASE_PROOF,
     DRAW_PROOF,
-    LABELER,
-    PROOF,
-    assumptions_of,
-    base_stage,
-    note_stages,
+    LABELER_STAGE,
+    base_stage_name,
+    receipt_assumptions,
+    record_stages,
+    rows_for_base_learner,
 )
-from skpublicdp.label_boost.relabel import check_relabelling, log_size
-from skpublicdp.label_boost.schedules import make_plan
+from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, check_relabelling, log_n_labelings
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.semi_private import SemiPrivateClassifier
@@ -328,17 +326,19 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             if not len(rows.X_unlabelled):
                 raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
             labelled, others = ledger.split(2)  # no row is seen by both
-            labelled.child(Pure(ledger.epsilon), name=LABELER, proof=DRAW_PROOF)
+            labelled.sub_ledger(Pure(ledger.epsilon), name=LABELER_STAGE, proof=DRAW_PROOF)
             budget, n_rounds = epsilon_delta(mechanism_event(epsilon, delta)), 1
             labeler = self._fit_labeler(rows, public, bounds, budget[0], seeds[0])
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
-            others.child(ledger.event, name=base_stage(base), proof=BASE_PROOF)
+            others.sub_ledger(ledger.event, name=base_stage_name(base), proof=BASE_PROOF)
         else:
             plan, hypotheses = self._plan(rows, epsilon, delta)
-            whole = ledger.child(ledger.event, name="LabelBoost", proof=PROOF, by_theorem=True)
+            whole = ledger.sub_ledger(
+                ledger.event, name="LabelBoost", proof=RELABELLING_PROOF, by_theorem=True
+            )
             whole.rows_per_person = 1  # the theorem is about one row
-            note_stages(whole, plan, len(rows.classes), base)
-            X_base, codes = boosted_rows(plan, hypotheses, rows, whole)
+            record_stages(whole, plan, len(rows.classes), base)
+            X_base, codes = rows_for_base_learner(plan, hypotheses, rows, whole)
             y_base = rows.classes[codes]
             budget, n_rounds = (plan.base_epsilon, plan.base_delta), len(plan.rounds)
 
@@ -359,12 +359,12 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         if doubt := why_no_guarantee(X_public, several=ledger.rows_per_person > 1):
             guarantee = no_guarantee(doubt)
         elif self.release_labeler:
-            guarantee = released_promise(labeler, fitted, float(self.beta))
+            guarantee = released_labeler_guarantee(labeler, fitted, float(self.beta))
         else:
             shape = self.n_features_in_, len(rows.classes)
-            guarantee = boosted_promise(
+            guarantee = label_boost_guarantee(
                 plan, hypotheses, fitted, float(self.beta), len(X_base),
-                lambda n: log_size(hypotheses, n, *shape),
+                lambda n: log_n_labelings(hypotheses, n, *shape),
             )  # fmt: skip
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
@@ -376,7 +376,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         elif hasattr(self, "labeler_"):
             del self.labeler_
         self.privacy_ = ledger.receipt(
-            assumptions=(*assumptions_of(self), *assumed_of(X_public)),
+            assumptions=(*receipt_assumptions(self), *assumed_of(X_public)),
             secure=not is_repeatable(self.estimator_),
         )
         return self
@@ -400,7 +400,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
 
     def _plan(
         self, rows: LabelledRows, epsilon: Fraction, delta: Fraction
-    ) -> tuple[Plan, HypothesisClass]:
+    ) -> tuple[LabelBoostPlan, HypothesisClass]:
         """Return sizes and budgets, and what relabels, from public numbers."""
         shape = self.n_features_in_, len(rows.classes)
         hypotheses = self.hypotheses

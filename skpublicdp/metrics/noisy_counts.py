@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Measurement, Pure, Sensitivity
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 
 Floats = NDArray[np.float64]
@@ -158,7 +158,7 @@ def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
 
 def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
     """Raise ValueError if the noise is too large to be sampled, before the budget is charged."""
-    if not drawable(noise, sensitivity):
+    if not noise_is_representable(noise, sensitivity):
         raise ValueError("epsilon must be larger: its noise is too large to be drawn.")
 
 

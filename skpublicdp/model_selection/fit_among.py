@@ -155,6 +155,6 @@ def fit_among(
 
 def ledger_share(ledger: Ledger, price: tuple[Fraction, Fraction], name: str) -> Ledger:
     """Return a sub-ledger with a part of (ε, δ)."""
-    sub_ledger = ledger.child(mechanism_event(*price), name=name, proof=PROOF)
+    sub_ledger = ledger.sub_ledger(mechanism_event(*price), name=name, proof=PROOF)
     sub_ledger.epsilon, sub_ledger.delta = price
     return sub_ledger

@@ -31,7 +31,7 @@ class TableAnswers:
     ----------
     release : MarginalRelease
         The tables.
-    derived : Derived
+    derived : Discretizer
         How rows become codes.
     codes_public : ndarray of int, shape (m, n_columns)
         Public rows in codes, or those of a reference.

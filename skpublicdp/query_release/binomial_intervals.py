@@ -42,7 +42,7 @@ def binomial_bounds(
 
     Examples
     --------
-    >>> low, high = share_bounds([0.3], [1e-4], 1000, 0.025, gaussian=True)
+    >>> low, high = binomial_bounds([0.3], [1e-4], 1000, 0.025, gaussian=True)
     >>> low.round(3), high.round(3)
     (array([0.266]), array([0.336]))
     """

@@ -1,4 +1,4 @@
-"""Columns that public rows do not show: what they may hold is declared, by types or bounds."""
+"""Complete public rows by the declared values of the columns they lack."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, is_frame
 
 N_GRID_VALUES = 16
-"""Numbers that stand for all between two bounds."""
+"""Number of grid values that represent a numeric column between its bounds."""
 
 MAX_COMPLETIONS = 64
-"""Completions of each public row; more only if a column has more values."""
+"""Maximum number of completions of a public row, unless one column has more values."""
 
 
 def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ...]]:

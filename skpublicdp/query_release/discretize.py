@@ -95,7 +95,7 @@ class ReleasedBins(PublicBins):
     ----------
     schema : Schema
         The columns.
-    lines : dict of int to LineRelease
+    lines : dict of int to ReleasedCDF
         Those of the numeric columns.
     n_bins : int
         How many bins a column has, about.
@@ -191,7 +191,7 @@ def choose_discretizer(
         The columns.
     X_public : ndarray of float64
         Encoded public rows.
-    lines : dict of int to LineRelease
+    lines : dict of int to ReleasedCDF
         The numeric columns, if `releases_columns_first`.
     room : float
         n √(2ρ): how many equal parts of the private rows stand out of the noise of one count.

@@ -125,7 +125,7 @@ def effective_size_posterior(
 
     Examples
     --------
-    >>> hidden = effective_sizes(np.full(9, 0.2), np.ones(9), 1e4, base_variance=1e-3)
+    >>> hidden = effective_size_posterior(np.full(9, 0.2), np.ones(9), 1e4, base_variance=1e-3)
     >>> hidden.rows.round(1)
     array([90.9,  3.2,  0.3,  0.2,  0.1])
     """

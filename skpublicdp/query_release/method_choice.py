@@ -132,7 +132,7 @@ def _release_over_tables(
         share = Fraction(1, n_features + len(tables))  # lines and tables share alike
         check_noise_scale(scaled_noise(noise, share), ledger)
         for position in np.flatnonzero(rows.schema.numeric).tolist():
-            paid = ledger.child(
+            paid = ledger.sub_ledger(
                 scaled_noise(noise, share),
                 name=mechanism_name(f"one column, {rows.schema.names[position]}", noise),
                 proof="docs/proofs/prefix_sums.md",
@@ -155,7 +155,9 @@ def _release_over_tables(
             workload,
             rows,
             codes_public[: rows.n_public],  # a reference only says what rows may look like
-            ledger=ledger.child(noise, name=mechanism_name("tables", noise), proof=MARGINALS_PROOF)
+            ledger=ledger.sub_ledger(
+                noise, name=mechanism_name("tables", noise), proof=MARGINALS_PROOF
+            )
             if lines
             else ledger,
             trust=trust if trust == "auto" else float(trust) * max(rows.n_public, 1),

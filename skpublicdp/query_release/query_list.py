@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.effective_sizes import effective_sample_size
 from skpublicdp.query_release.marginals.release import MarginalRelease, TableMeasurement
 from skpublicdp.query_release.spending import all_noise, mechanism_name
@@ -67,13 +67,14 @@ def release_linear_queries(
     Examples
     --------
     >>> half = np.array([[[0, 1], [1, 1], [0, 0], [1, 0]] * 25])
-    >>> release = release_answers(np.array([500, 400]), 1000, half, ledger=Ledger(1, 1e-6, 0))
+    >>> counts, ledger = np.array([500, 400]), Ledger(1, 1e-6, 0)
+    >>> release = release_linear_queries(counts, 1000, half, ledger=ledger)
     >>> release.fractions[1,].round(1)
     array([0.6, 0.4])
     """
     n_queries, m = len(counts), public.shape[1]
     noise, moved = all_noise(ledger), Sensitivity(n_queries, n_queries)
-    if not drawable(noise, ledger.for_person(moved)):
+    if not noise_is_representable(noise, ledger.for_person(moved)):
         raise ValueError(
             f"The noise of {n_queries} answers is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; ask fewer queries."

@@ -1,4 +1,4 @@
-"""What a release may spend: its ledger, its noise, and the words of both in the receipt."""
+"""Budget of a release: its ledger, its noise, and their names in the receipt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from skpublicdp.accounting import Gaussian, Pure, Steps
-from skpublicdp.accounting.decimals import written_below
+from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.roles import check_mask
 from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.ledger import Ledger
@@ -15,10 +15,10 @@ from skpublicdp.ledger import Ledger
 Noise = Gaussian | Pure
 
 LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
-"""``delta=None`` is no more than this: 1/n² of a few rows would promise nothing."""
+"""Upper bound of δ for ``delta=None``. For few rows, 1/n² would be too large."""
 
 MIN_CELL_SNR = 4
-"""Cells are so fine that their rows are this many deviations of the noise of a count."""
+"""Target signal-to-noise ratio of a cell: rows per standard deviation of the noise."""
 
 
 def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
@@ -66,7 +66,7 @@ def scaled_noise(noise: Noise, share: Fraction) -> Noise:
 
     Examples
     --------
-    >>> part_of(Pure(Fraction(1)), Fraction(1, 20))
+    >>> scaled_noise(Pure(Fraction(1)), Fraction(1, 20))
     Pure(epsilon=Fraction(1, 20))
     """
     if isinstance(noise, Gaussian):
@@ -75,13 +75,13 @@ def scaled_noise(noise: Noise, share: Fraction) -> Noise:
 
 
 def signal_to_noise(noise: Noise, persons: float) -> float:
-    """Return in how many equal parts rows stand out of the noise of one count: n μ, or n ε / 2."""
+    """Return the signal-to-noise ratio of the count of all rows: n μ, or n ε / 2."""
     root = math.sqrt(noise.mu_squared) if isinstance(noise, Gaussian) else float(noise.epsilon) / 2
     return persons * root
 
 
 def mechanism_name(what: str, noise: Noise) -> str:
-    """Name a measurement in a receipt."""
+    """Return the name of a noise mechanism for the receipt."""
     if isinstance(noise, Gaussian):
         return f"Gaussian noise, rounded (analytic Gaussian mechanism) on {what}"
     return f"discrete Laplace noise on {what}"

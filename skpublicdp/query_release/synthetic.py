@@ -1,6 +1,6 @@
-"""Rows with weights that have the released tables: for synthetic rows, and for other questions.
+"""Synthetic data: a Chow-Liu tree sample and public rows, raked to the released tables.
 
-Everything here sees public rows or released numbers. Its randomness is fixed: it protects nobody.
+Only public rows and released numbers enter. The random seed is fixed, since it protects nobody.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from skpublicdp.query_release.marginals.count import Attributes, Integers, ravel
 from skpublicdp.query_release.marginals.ipf import Floats
 
 N_TREE_ROWS = 50_000
-"""Rows that are drawn; weights make up for what so few cannot show."""
+"""Number of rows drawn from the tree. Raking corrects their sampling error."""
 
 MIN_SYNTHETIC_MASS = 1e-6
-"""Cells of less need no row."""
+"""Cells of smaller released mass get no synthetic row."""
 
 SWEEP_RANGE = 3, 60
 MAX_CELL_VISITS = 400_000_000
-"""Sweeps over the tables end after about so many visits of a row."""
+"""Minimum and maximum number of raking sweeps, and the budget of row visits between them."""
 
 MAX_CACHED_CELLS = 1 << 24
-"""Cells of rows are told once if they are no more; else memory matters more."""
+"""Row-to-cell indices are cached if rows times tables is at most this."""
 
 UNDAMPED_SWEEPS = 10
-"""Tables with noise need not go together: later steps are shorter, and settle between them."""
+"""Raking is damped after this many sweeps (step ∝ 1/sweep), since noisy tables may disagree."""
 
 
 def synthesize(
@@ -92,7 +92,7 @@ def rake_weights(
     workload: Sequence[Attributes],
     sizes: Attributes,
 ) -> Floats:
-    """Scale weights to each table in turn."""
+    """Rake the weights to each table in turn, with damped steps."""
     fewest, most = SWEEP_RANGE
     visits = len(rows) * len(workload)
     kept = visits <= MAX_CACHED_CELLS

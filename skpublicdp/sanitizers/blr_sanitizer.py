@@ -27,7 +27,12 @@ from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import blr_error
-from skpublicdp.guarantees.sanitized import MULTISETS, inexpressible, n_blr_points, n_multisets
+from skpublicdp.guarantees.sanitizer_bounds import (
+    MAX_MULTISETS,
+    approximation_error,
+    n_blr_points,
+    n_multisets,
+)
 from skpublicdp.hypotheses import Cover, HypothesisClass, PublicSample, Thresholds
 from skpublicdp.hypotheses.base import (
     tabulate,
@@ -182,7 +187,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         sizes = {"domain_size": len(domain), "n_queries": max(len(queries), 1)}
         epsilon = float(ledger.epsilon) / ledger.rows_per_person
         points = self.n_points or n_blr_points(n, epsilon, **sizes)
-        if self.n_points is None and inexpressible(int(points), **sizes) >= 1 / 2:
+        if self.n_points is None and approximation_error(int(points), **sizes) >= 1 / 2:
             raise CoverSizeError(too_large(len(domain), points))
         sets = _data_sets(int(points), len(domain))
 
@@ -270,7 +275,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         if not np.isfinite(domain).all():
             raise ValueError("domain must hold finite numbers.")
         domain = np.unique(domain + 0.0, axis=0)
-        if n_multisets(int(self.n_points or 1), len(domain)) > MULTISETS:
+        if n_multisets(int(self.n_points or 1), len(domain)) > MAX_MULTISETS:
             raise CoverSizeError(too_large(len(domain), self.n_points or 1))
         return domain
 
@@ -304,7 +309,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 def too_large(n_domain: int, n_points: int) -> str:
     """Return what is wrong with a domain."""
     return (
-        f"A domain of {n_domain} points has too many data sets: {MULTISETS} are allowed and "
+        f"A domain of {n_domain} points has too many data sets: {MAX_MULTISETS} are allowed and "
         f"{n_points} points are too many or too few to stand for it; give a smaller domain, or use "
         "QuantileSanitizer()."
     )

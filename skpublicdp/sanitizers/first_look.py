@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Pure, Sensitivity
-from skpublicdp.guarantees.sanitized import least_mass
+from skpublicdp.guarantees.sanitizer_bounds import max_spurious_mass
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.sanitizers.candidates import Candidates
@@ -128,7 +128,7 @@ def release_cut(
     below = np.searchsorted(np.sort(column), lower / 2 + upper / 2, side="right")
     errors = np.maximum(below, n - below).astype(np.int64)
     family = Choice(Leaf(errors[:, None]), prior)
-    cut = ledger.child(Pure(epsilon), name=CUT, proof=PROOF)
+    cut = ledger.sub_ledger(Pure(epsilon), name=CUT, proof=PROOF)
     option, _ = cut.draw(family, Draw(epsilon * CUTTING), 1, name=CUT, proof=PROOF)
     # n is public and a replaced row moves the cut's count by at most 1: it tells both masses
     count = np.array([below[option]], dtype=np.int64)
@@ -158,7 +158,7 @@ def two_sided(lower: float, upper: float, below: int, n: int, scale: float) -> C
         Both values; without the rarer one if its mass is no more than noise.
     """
     masses = np.array([below, n - below], dtype=np.float64)
-    least = least_mass(1, scale)
+    least = max_spurious_mass(1, scale)
     kept = masses > min(least, n / 2 - 1)  # the larger one always is
     values = np.array([lower, upper])[kept]
     return Column(values, values, masses[kept] / masses[kept].sum())

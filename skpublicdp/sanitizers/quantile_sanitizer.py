@@ -27,7 +27,7 @@ from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error
-from skpublicdp.guarantees.sanitized import n_levels
+from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.hypotheses import Cover, HypothesisClass
 from skpublicdp.ledger import Ledger
 from skpublicdp.sanitizers.candidates import candidates

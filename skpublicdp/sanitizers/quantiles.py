@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Pure, Sensitivity
-from skpublicdp.guarantees.sanitized import COUNTING, least_mass
+from skpublicdp.guarantees.sanitizer_bounds import COUNT_SHARE, max_spurious_mass
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.sanitizers.candidates import Candidates
@@ -28,7 +28,7 @@ MEDIANS = "medians by exact draws and discrete Laplace noise on masses, of a fea
 
 def split_budget(epsilon: Fraction, levels: int) -> tuple[Fraction, Fraction]:
     """Return the budgets of each level and of the masses."""
-    counting = epsilon * COUNTING
+    counting = epsilon * COUNT_SHARE
     return (epsilon - counting) / levels, counting
 
 
@@ -82,7 +82,7 @@ def release_column(
         The 2^levels - 1 quantiles, and the spaces between them, with noisy masses.
     """
     halving, counting = split_budget(epsilon, levels)
-    column_ledger = ledger.child(Pure(epsilon), name=MEDIANS, proof=PROOF)
+    column_ledger = ledger.sub_ledger(Pure(epsilon), name=MEDIANS, proof=PROOF)
     counts = np.bincount(candidates.nearest(column), minlength=len(candidates))
     below = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     cuts = find_medians(below, candidates.prior, levels, halving, column_ledger)
@@ -126,7 +126,7 @@ def find_medians(
     for _ in range(levels):
         halves: list[tuple[int, int]] = []
         # the nodes of a level hold different rows
-        level = ledger.child(Pure(epsilon), name=MEDIANS, proof=PROOF, by_theorem=True)
+        level = ledger.sub_ledger(Pure(epsilon), name=MEDIANS, proof=PROOF, by_theorem=True)
         for start, stop in nodes:
             errors = median_errors(below[start : stop + 1])
             family = Choice(Leaf(errors[:, None]), prior[start:stop])
@@ -190,7 +190,7 @@ def arrange(values: Floats, cuts: Places, noisy: Counts, scale: float) -> Column
     )
     starts = np.array(list(_interleaved([tails[0], *middle], middle)))
     ends = np.array(list(_interleaved([*middle, tails[1]], middle)))
-    masses = np.where(noisy > least_mass(len(noisy), scale), noisy, 0).astype(np.float64)
+    masses = np.where(noisy > max_spurious_mass(len(noisy), scale), noisy, 0).astype(np.float64)
     if not masses.any():
         masses[1::2] = 1.0
     kept = masses > 0

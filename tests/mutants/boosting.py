@@ -142,9 +142,9 @@ MUTANTS = (
         "a count of labels in an attribute",
         LEAK,
         "boosting/classifier.py",
-        "        self.classes_ = rows.classes\n        return self\n",
-        """        self.classes_ = rows.classes
-        self.class_count_ = np.bincount(rows.rows.y, minlength=len(rows.classes))
+        "        self.classes_ = training.classes\n        return self\n",
+        """        self.classes_ = training.classes
+        self.class_count_ = np.bincount(training.rows.y, minlength=len(training.classes))
         return self
 """,
         (f"{CLASSIFIER}, pure",),

@@ -69,16 +69,16 @@ MUTANTS = (
         "noise from a short seed",
         RANDOMNESS,
         "ledger.py",
-        "return sampler(spread, table.size, self._bits).reshape(table.shape)",
-        "return sampler(spread, table.size, random_bits(self._bits.bits(32))).reshape(table.shape)",
+        "return sampler(scale, table.size, self._bits).reshape(table.shape)",
+        "return sampler(scale, table.size, random_bits(self._bits.bits(32))).reshape(table.shape)",
         ("private_confusion_matrix",),
     ),
     Mutant(
         "the same noise in every line of a table",
         RANDOMNESS,
         "ledger.py",
-        "return sampler(spread, table.size, self._bits).reshape(table.shape)",
-        "return sampler(spread, table.shape[-1], self._bits) + np.zeros_like(table)",
+        "return sampler(scale, table.size, self._bits).reshape(table.shape)",
+        "return sampler(scale, table.shape[-1], self._bits) + np.zeros_like(table)",
         ("discrete Laplace noise", "SemiPrivateBoostingClassifier"),
     ),
     Mutant(
@@ -116,9 +116,9 @@ MUTANTS = (
 """,
         """            from skpublicdp.accounting import Measurement
 
-            spread, variance = noise_of(part, paid.for_person(TABLE_SENSITIVITY))
-            drawn = paid._sample_noise(part, spread, counts[place])
-            found = Measurement(counts[place] + drawn, spread, variance)
+            scale, variance = noise_scale(part, paid.for_person(TABLE_SENSITIVITY))
+            drawn = paid._sample_noise(part, scale, counts[place])
+            found = Measurement(counts[place] + drawn, scale, variance)
 """,
         ("PAPQueryRelease, marginals, pure",),
     ),
@@ -134,8 +134,8 @@ MUTANTS = (
         "a budget that looks at what was spent before",
         CHARGE,
         "budget.py",
-        "            if not self._filter.holds(total + price):\n",
-        "            if not self._filter.holds(total):\n",
+        "            if not self._filter.admits(total + price):\n",
+        "            if not self._filter.admits(total):\n",
         ("budgets",),
     ),
     Mutant(
@@ -150,22 +150,22 @@ MUTANTS = (
         "a group that does not pay for fits on everybody",
         CHARGE,
         "budget.py",
-        "            return [everybody + groups.get(self._group, FREE)]\n",
-        "            return [groups.get(self._group, FREE)]\n",
+        "            return [all_rows + groups.get(self._group, ZERO_SPENT)]\n",
+        "            return [groups.get(self._group, ZERO_SPENT)]\n",
         ("budgets",),
     ),
     Mutant(
         "pure fits that take nothing from the noise",
         ACCOUNT,
         "accounting/filters.py",
-        "        found = [Way(total.mu_squared, self.epsilon, self.delta * self._whole(total))]\n",
-        "        found = [Way(total.noise, self.epsilon, self.delta * self._whole(total))]\n",
+        "        rules = [AdmissionRule(total.mu_squared, self.epsilon, self.delta * share)]\n",
+        "        rules = [AdmissionRule(total.noise, self.epsilon, self.delta * share)]\n",
         ("budgets",),
     ),
     Mutant(
         "the σ of small ε for a large one",
         ACCOUNT,
-        "accounting/capacity.py",
+        "accounting/cap.py",
         "price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)\n",
         """price is rho_price else self.epsilon**2 / self._logarithm()
 

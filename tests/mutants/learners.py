@@ -156,9 +156,9 @@ MUTANTS = (
     Mutant(
         "a subset that everybody knows",
         RANDOMNESS,
-        "active/plan.py",
-        "return ledger.subset(self.pool, self.asked)\n",
-        "return np.random.default_rng(0).choice(self.pool, self.asked, replace=False)\n",
+        "active/subsampling_plan.py",
+        "return ledger.subset(self.n_pool, self.n_queried)\n",
+        "return np.random.default_rng(0).choice(self.n_pool, self.n_queried, replace=False)\n",
         ("SubsamplingActiveLearner",),
     ),
     Mutant(

@@ -1,1 +1,1 @@
-"""One class for each container that rows come in; `skpublicdp.data.streaming` is their front."""
+"""One reader class for each container of rows; `skpublicdp.data.streaming` chooses one."""

@@ -204,7 +204,7 @@ class RecordBatchesReader(RowReader):
 
 
 def has_schema(file: Any, schema: Any) -> bool:
-    """Tell whether a file and the folders it is in have the columns of a schema."""
+    """Indicate whether a file, with the columns of its folders, has a given schema."""
     wanted = {field.name: value_type(field.type) for field in schema}
     given = {field.name: value_type(field.type) for field in file.physical_schema}
     return {**{name: wanted.get(name) for name in folders(file)}, **given} == wanted
@@ -259,7 +259,7 @@ def value_type(kind: Any) -> Any:
 
 
 def is_text(kind: Any) -> bool:
-    """Tell whether a type is one of text."""
+    """Indicate whether an Arrow type is text."""
     types = optional_imports.pyarrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
@@ -275,7 +275,7 @@ def decode_dictionaries(table: Any) -> Any:
 
 
 def same_columns(schema: Any, first: Any) -> bool:
-    """Tell whether names and types are the same, dictionaries counting as what they hold."""
+    """Indicate whether names and types are equal, after dictionaries are decoded."""
     return bool(
         decode_dictionaries(schema.empty_table()).schema.equals(
             decode_dictionaries(first.empty_table()).schema
@@ -284,7 +284,7 @@ def same_columns(schema: Any, first: Any) -> bool:
 
 
 def is_path(source: Any) -> bool:
-    """Tell whether something names files."""
+    """Indicate whether the source is a path."""
     return isinstance(source, str | os.PathLike)
 
 

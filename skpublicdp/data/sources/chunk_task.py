@@ -1,4 +1,4 @@
-"""What is done with each chunk of rows, here or on another machine."""
+"""Apply a function to each chunk of rows, on threads or on a cluster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AcceptsDictionaries:
-    """A function of chunks whose text may come in dictionaries, as files have it."""
+    """A function of chunks that accepts dictionary-encoded text."""
 
     function: Callable[[Chunk], Any]
 
@@ -55,7 +55,7 @@ class AcceptsDictionaries:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChunkTask:
-    """A function of chunks, which columns of a table are the chunk's, and which rows count."""
+    """A function of chunks, with the columns that it reads and the mask of rows that count."""
 
     function: Callable[[Chunk], Any]
     without_dictionaries: Callable[[Any], Any]

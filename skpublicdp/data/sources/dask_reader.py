@@ -1,4 +1,4 @@
-"""Dask: rows stay where they are, the work goes to them, and only tables come back."""
+"""Read Dask collections: functions run where partitions are, and only results are sent back."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class DaskReader(RowReader):
             yield table
 
     def can_pair(self, labels: SourceColumn | None) -> bool:
-        """Tell whether labels lie in partitions like those of the rows, or can be sent there."""
+        """Indicate whether labels are partitioned as the rows are, or are in memory."""
         if labels is None or isinstance(labels.reader, MemoryReader):
             return True
         return isinstance(labels.reader, DaskReader) and labels.reader.lengths == self.lengths

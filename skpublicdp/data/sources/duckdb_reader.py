@@ -1,4 +1,4 @@
-"""DuckDB relations, and through SQL whatever DuckDB reads: CSV, Postgres, SQLite."""
+"""Read DuckDB relations, and CSV, Postgres and SQLite through SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays, memory maps and frames: rows that somebody else already holds."""
+"""Read arrays, memory maps and frames that are already in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages that are imported only where somebody's rows need them."""
+"""Import optional packages only when a container needs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def explain_missing(package: str, extra: str) -> Iterator[None]:
-    """Say what to install if an import fails."""
+    """Raise an error that names the extra to install if an import fails."""
     try:
         yield
     except ImportError:

@@ -1,4 +1,4 @@
-"""Lazy frames of polars."""
+"""Read lazy frames of polars."""
 
 from __future__ import annotations
 

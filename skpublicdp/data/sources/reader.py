@@ -1,4 +1,4 @@
-"""What one pass over private rows is, whatever holds them, and what happens when it fails."""
+"""Base class of readers: passes over the rows of a container, with errors that quote no value."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class RowReader(ABC):
 
     @classmethod
     def reading(cls, call: Any, *args: Any, **options: Any) -> Any:
-        """Call what reads rows; whatever fails is one sentence that quotes none of it."""
+        """Call a function that reads rows. An error is one sentence that quotes no value."""
         result, failure = call_silently(call, *args, **options)
         if failure is None:
             return result
@@ -175,7 +175,7 @@ class SourceColumn:
 
 
 def is_package_error(failure: BaseException) -> bool:
-    """Tell whether an exception is of the package, and so quotes nothing private."""
+    """Indicate whether this package defines the exception, which then quotes no private value."""
     return type(failure).__module__.split(".")[0] == "skpublicdp"
 
 
@@ -217,7 +217,7 @@ def rechunk(tables: Iterable[Any], rows: int) -> Iterator[Any]:
 
 
 def is_instance(thing: Any, module: str, *names: str) -> bool:
-    """Tell whether a thing is of a class of a package, without importing the package."""
+    """Indicate whether an object is of a class of a package, without importing the package."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(thing, tuple(getattr(loaded, n) for n in names))
 

@@ -1,4 +1,4 @@
-"""Rows with the columns and labels that are wanted of them, and the passes over them."""
+"""RowSource: selected columns and labels of a reader, and the passes over them."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ class RowSource:
         return job, wanted, None if inside else self._labels
 
     def _runs_on_dask(self, labels: SourceColumn | None) -> bool:
-        """Tell whether the work goes to the rows, not the rows to the work."""
+        """Indicate whether the function runs on Dask's workers, where the rows are."""
         scan = self._reader
         return isinstance(scan, DaskReader) and scan.n_rows > 0 and scan.can_pair(labels)
 

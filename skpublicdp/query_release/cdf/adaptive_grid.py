@@ -1,8 +1,8 @@
-"""Look closer where many private rows are: full cells are cut at short decimal numbers.
+"""Adaptive grid: split heavy cells at short decimal numbers, round by round.
 
-Each look counts the rows in the pieces of full cells, with exact noise, and the pieces that turn
-out to be full are cut in the next. What is cut, and what a look costs, follows from released counts
-alone. So a value that many rows share is found, whether a public row has it or not.
+Each round counts the rows in the parts of heavy cells with exact noise. Parts that are heavy are
+split in the next round. Which cells are split, and the price of a round, depend on released counts
+alone. A value that many rows share is therefore found even if no public row has it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import Sensitivity, noise_of
+from skpublicdp.accounting import Sensitivity, noise_scale
 from skpublicdp.ledger import Ledger
 from skpublicdp.query_release.cdf.grid import CDFGrid, ColumnCounts, PiecewiseLinearCDF, just_below
 from skpublicdp.query_release.cdf.strategies import PREFIX_SUMS_PROOF
@@ -24,31 +24,31 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 INTERVAL_SENSITIVITY = Sensitivity(2, 2)
-"""A row that moves leaves one piece, and enters another."""
+"""A replaced row leaves one interval and enters another."""
 
 REFINEMENT_SHARE = Fraction(1, 4)
-"""The most of the budget that all looks at pieces cost together."""
+"""Maximum share of the budget for all refinement rounds together."""
 
 SHARE_PER_ROUND = Fraction(1, 2)
-"""One costs so much of what is left of that: cells that are full enough can always be cut."""
+"""Each refinement round spends this share of the remaining refinement budget."""
 
 MIN_CELL_MASS = 2.0**-13
-"""No cell is cut that has a smaller fraction of the rows: a look is at 2^18 pieces at most."""
+"""Minimum released mass of a cell that is split, so that a round has at most 2^18 intervals."""
 
 SMALLEST_POSITIVE = 1e-300
 
 MAX_DECIMAL_POWER = 22
-"""10^22 is the largest power of ten that is a float."""
+"""10^22 is the largest power of ten that a float represents exactly."""
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """Cells of a line, with the fraction of the rows in each as far as it was released.
+    """Adjacent intervals with their released fractions of the rows.
 
     Attributes
     ----------
     starts, ends : ndarray of shape (n_pieces,)
-        A piece is (start, end].
+        An interval is (start, end].
     masses : ndarray of shape (n_pieces,)
         Nonnegative.
     """
@@ -58,11 +58,11 @@ class Intervals:
     masses: Floats
 
     def keep(self, kept: NDArray[np.bool_]) -> Intervals:
-        """Return some of them."""
+        """Return the selected intervals."""
         return Intervals(self.starts[kept], self.ends[kept], self.masses[kept])
 
     def replaced(self, whole: NDArray[np.bool_], new: Intervals) -> Intervals:
-        """Return all, with the pieces of some in their place."""
+        """Return all intervals, with those of the mask replaced by their parts."""
         rest = self.keep(~whole)
         ends = np.concatenate([rest.ends, new.ends])
         order = np.argsort(ends)
@@ -71,8 +71,8 @@ class Intervals:
 
 
 def detection_threshold(noise: Noise, aside: Fraction, ledger: Ledger) -> float:
-    """Return how many rows a cell must have to be looked into, with so much of the budget left."""
-    _, variance = noise_of(
+    """Return the minimum number of rows of a cell that is split, given the remaining budget."""
+    _, variance = noise_scale(
         scaled_noise(noise, aside * SHARE_PER_ROUND), ledger.for_person(INTERVAL_SENSITIVITY)
     )
     return float(MIN_CELL_SNR * np.sqrt(variance))
@@ -86,11 +86,11 @@ def refine_heavy_cells(
     ledger: Ledger,
     most_cells: int,
 ) -> tuple[CDFGrid, Fraction]:
-    """Cut full cells again and again.
+    """Split heavy cells in rounds until no part is heavy.
 
     Parameters
     ----------
-    line : Line
+    line : CDFGrid
         The cells.
     masses : ndarray of shape (n_cells,)
         Released fraction of the rows in each.
@@ -105,7 +105,7 @@ def refine_heavy_cells(
 
     Returns
     -------
-    line : Line
+    line : CDFGrid
         With more cells, and with what was found in the guess of what is inside the old ones.
     spent : Fraction
         The share of the budget that this took.
@@ -131,7 +131,9 @@ def refine_heavy_cells(
         found = ledger.add_noise(
             counts, INTERVAL_SENSITIVITY, event, name=name, proof=PREFIX_SUMS_PROOF
         )
-        inside = _shrunk_masses(line.base, whole, new, found.values / n, found.variance / n**2)
+        inside = _shrunk_masses(
+            line.public_cdf, whole, new, found.values / n, found.variance / n**2
+        )
         pieces = pieces.replaced(full, Intervals(new.starts, new.ends, inside))
     if aside == REFINEMENT_SHARE:
         return line, Fraction(0)
@@ -140,7 +142,7 @@ def refine_heavy_cells(
 
 
 def split_at_decimals(whole: Intervals) -> Intervals:
-    """Cut cells at multiples of a power of ten, each of which is a piece of its own.
+    """Split cells at multiples of a power of ten, each of which is an interval of its own.
 
     The power leaves 3 to 30 multiples in a cell; where floats are too coarse for that, a cell is
     cut in ten. The right end of a cell is a piece of its own.
@@ -209,38 +211,65 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
     return nearest
 
 
-def _split_heavy_cells(line: CDFGrid, pieces: Intervals, most: float) -> CDFGrid:
-    """Return a line whose cells have at most some mass, unless they are a single piece."""
-    old = np.append(line.edges, line.high)
-    cell = np.searchsorted(old, pieces.ends)
-    edges, total = [], 0.0
+def _split_heavy_cells(grid: CDFGrid, pieces: Intervals, max_mass: float) -> CDFGrid:
+    """Split the cells of a grid at ends of pieces until no cell holds more than `max_mass`.
+
+    The pieces of a cell are merged from the left as long as their mass stays within `max_mass`; a
+    heavier piece remains a cell of its own. Inside a cell that was cut, both curves follow the
+    released masses of its pieces; at the ends of the old cells they keep their values.
+
+    Parameters
+    ----------
+    grid : CDFGrid
+        The cells before.
+    pieces : Intervals
+        A partition that is at least as fine, by increasing `ends`, with released masses.
+    max_mass : float
+        Largest fraction of the rows that a cell of several pieces may hold.
+
+    Returns
+    -------
+    CDFGrid
+        With the new edges and curves. Intervals above `max_mass` that hold a single number are
+        added to its atoms.
+    """
+    old_ends = np.append(grid.edges, grid.high)
+    cell_of_piece = np.searchsorted(old_ends, pieces.ends)
+    new_edges, mass_so_far = [], 0.0
     for i, mass in enumerate(pieces.masses):
-        if total + mass > most or i == 0 or cell[i] != cell[i - 1]:
-            edges.append(pieces.starts[i])
-            total = 0.0
-        total += mass
-    cuts = np.bincount(cell, minlength=len(old)) > 1
-    reached = np.cumsum(pieces.masses)
-    top = reached[np.searchsorted(pieces.ends, old)]
-    bottom = np.concatenate([[0.0], top[:-1]])
-    inside = cuts[cell]
-    share = (reached - bottom[cell])[inside] / (top - bottom)[cell][inside]
-    at, of = pieces.ends[inside], cell[inside]
+        begins_cell = i == 0 or cell_of_piece[i] != cell_of_piece[i - 1]
+        if begins_cell or mass_so_far + mass > max_mass:
+            new_edges.append(pieces.starts[i])
+            mass_so_far = 0.0
+        mass_so_far += mass
 
-    def follow(curve: PiecewiseLinearCDF) -> PiecewiseLinearCDF:
-        """Spread what a cut cell holds over its pieces as the rows are."""
-        levels = curve(np.concatenate([just_below(np.array([line.low])), old]))
-        knots = curve.knots[~cuts[np.minimum(np.searchsorted(old, curve.knots), len(old) - 1)]]
-        knots = np.union1d(knots, np.concatenate([curve.knots[:1], old]))
-        heights = np.concatenate([curve(knots), levels[of] + share * (levels[of + 1] - levels[of])])
-        every, where = np.unique(np.concatenate([knots, at]), return_index=True)
-        return PiecewiseLinearCDF(every, np.maximum.accumulate(heights[where]))
+    is_cut = np.bincount(cell_of_piece, minlength=len(old_ends)) > 1  # (n_cells,)
+    cumulative = np.cumsum(pieces.masses)
+    mass_at_end = cumulative[np.searchsorted(pieces.ends, old_ends)]  # (n_cells,)
+    mass_at_start = np.concatenate([[0.0], mass_at_end[:-1]])
+    in_cut_cell = is_cut[cell_of_piece]  # (n_pieces,)
+    inner_ends, inner_cells = pieces.ends[in_cut_cell], cell_of_piece[in_cut_cell]
+    # of the mass of its cell, the fraction up to the end of each piece
+    fractions = (cumulative - mass_at_start[cell_of_piece])[in_cut_cell]
+    fractions = fractions / (mass_at_end - mass_at_start)[inner_cells]
 
-    alone = (just_below(pieces.ends) <= pieces.starts) & (pieces.masses > most)
+    def redistribute(curve: PiecewiseLinearCDF) -> PiecewiseLinearCDF:
+        """Make the curve linear between the ends of pieces wherever a cell was cut."""
+        at_ends = curve(np.concatenate([just_below(np.array([grid.low])), old_ends]))
+        cell_of_knot = np.minimum(np.searchsorted(old_ends, curve.knots), len(old_ends) - 1)
+        kept = curve.knots[~is_cut[cell_of_knot]]
+        kept = np.union1d(kept, np.concatenate([curve.knots[:1], old_ends]))
+        rises = at_ends[inner_cells + 1] - at_ends[inner_cells]
+        heights = np.concatenate([curve(kept), at_ends[inner_cells] + fractions * rises])
+        knots, first = np.unique(np.concatenate([kept, inner_ends]), return_index=True)
+        return PiecewiseLinearCDF(knots, np.maximum.accumulate(heights[first]))
+
+    is_single_number = just_below(pieces.ends) <= pieces.starts
+    heavy = pieces.ends[is_single_number & (pieces.masses > max_mass)]
     return replace(
-        line,
-        edges=np.union1d(line.edges, edges[1:]),
-        base=follow(line.base),
-        wide=follow(line.wide),
-        atoms=np.union1d(line.atoms, pieces.ends[alone]),
+        grid,
+        edges=np.union1d(grid.edges, new_edges[1:]),
+        public_cdf=redistribute(grid.public_cdf),
+        tail_cdf=redistribute(grid.tail_cdf),
+        atoms=np.union1d(grid.atoms, heavy),
     )

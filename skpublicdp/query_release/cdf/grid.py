@@ -1,4 +1,4 @@
-"""Cells of a line and a first guess of what is in them, from public rows and bounds only."""
+"""Histogram grid of a numeric column and its public CDF, from public rows and bounds only."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MIN_STEP = 2.0**-40
-"""No step of a length of its own is shorter than this fraction of the bounds."""
+"""Minimum padding, as a fraction of (high - low)."""
 
 PADDING = 0.05
-"""How far beyond the public range, as a fraction of it, a little mass is expected."""
+"""Padding on each side of the public range that gets a little prior mass, as a fraction of it."""
 
 MAX_INTEGER_ATOMS = 1024
-"""Whole numbers are told from what is between them if there are no more, for time."""
+"""An integer column gets one atom per integer only if there are at most this many."""
 
 QUARTER_RECORD = 0.25
-"""Of one imagined record: in the public range, in the octaves from there to the bounds, in the
-bounds, and on their ends, to which values outside are moved."""
+"""One pseudo-record is split into quarters: public range, log-spaced tails up to the bounds,
+uniform between the bounds, and point masses at the bounds."""
 
 
 def just_below(x: Floats) -> Floats:
-    """Return the numbers just below: an atom at x is the cell between the two."""
+    """Return the next smaller floats: the cell (just_below(x), x] holds the atom at x."""
     return np.nextafter(x, -np.inf)
 
 
 @dataclass(frozen=True)
 class PiecewiseLinearCDF:
-    """A distribution function, linear between knots; a jump is a piece with no number inside.
+    """A piecewise linear distribution function. A jump is a piece between adjacent floats.
 
     Attributes
     ----------
@@ -71,20 +71,20 @@ class PiecewiseLinearCDF:
 
 @runtime_checkable
 class ColumnCounts(Protocol):
-    """Private numbers that are only counted; those beyond the bounds are at the nearer one."""
+    """A private column that is only counted. Values outside the bounds are clipped."""
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         ...
 
     def at_or_below(self, ends: Floats) -> Integers:
-        """Return how many are at or below each end."""
+        """Return the number of rows at or below each end."""
         ...
 
 
 class SortedColumn:
-    """Numbers in memory.
+    """A column in memory, sorted once.
 
     Parameters
     ----------
@@ -99,41 +99,41 @@ class SortedColumn:
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return len(self._x)
 
     def at_or_below(self, ends: Floats) -> Integers:
-        """Return how many are at or below each end."""
+        """Return the number of rows at or below each end."""
         return np.searchsorted(self._x, ends, side="right").astype(np.int64)
 
 
 @dataclass(frozen=True)
 class CDFGrid:
-    """The cells of a line: those of edges e1 < e2 < ... are (.., e1], (e1, e2], ... up to `high`.
+    """Cells of a column: edges e1 < e2 < ... make the cells (.., e1], (e1, e2], ... up to `high`.
 
     Attributes
     ----------
     low, high : float
-        Values outside are moved to the nearer one.
+        Bounds. Values outside are clipped.
     edges : ndarray of shape (n_cells - 1,)
         Right ends of all cells but the last.
-    base : Curve
-        The distribution expected from the public rows.
-    wide : Curve
-        One imagined record: where rows may be that the public ones do not show.
+    public_cdf : PiecewiseLinearCDF
+        The distribution function expected from the public rows.
+    tail_cdf : PiecewiseLinearCDF
+        Distribution of one pseudo-record, for mass that the public rows do not show.
     atoms : ndarray
-        Values that are a cell, or the only likely value of a cell.
+        Values with a cell of their own, or the only likely value of a cell.
     """
 
     low: float
     high: float
     edges: Floats
-    base: PiecewiseLinearCDF
-    wide: PiecewiseLinearCDF
+    public_cdf: PiecewiseLinearCDF
+    tail_cdf: PiecewiseLinearCDF
     atoms: Floats
 
     def tabulate(self, x: ColumnCounts) -> Integers:
-        """Count the rows in each cell; each row is looked at alone."""
+        """Count the rows in each cell. The counts are additive over rows."""
         counts: Integers = np.diff(x.at_or_below(self.edges), prepend=0, append=x.n)
         return counts
 
@@ -148,88 +148,92 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
     low, high : float
         Bounds, low < high.
     resolution : int
-        How many cells the noise has room for.
+        Approximate number of cells that the noise level supports.
 
     Returns
     -------
-    Line
-        Cells and base distribution.
+    CDFGrid
+        Cells, public CDF and tail CDF.
     """
     x_public = np.clip(x_public, low, high)
     values, counts = np.unique(x_public, return_counts=True)
     atoms = values[counts >= max(2.0, len(x_public) / (2 * resolution))]
-    base, wide = _expected_cdfs(values, counts, low, high)
+    public_cdf, tail_cdf = _expected_cdfs(values, counts, low, high)
     levels = np.arange(1, resolution) / resolution
-    # drift may pile rows up where public ones are rare: cells end at halves of halves as well
-    halves = 0.5 ** np.arange(1, np.log2(len(x_public) + 1) + 1)
+    # a shift may move mass into the public tails: add edges at tail masses 1/2, 1/4, 1/8, ...
+    tail_masses = 0.5 ** np.arange(1, np.log2(len(x_public) + 1) + 1)
     edges = [
         np.array([low]),
         just_below(np.array([high])),
         atoms,
         just_below(atoms),
-        wide.inverse(levels[::2]),
+        tail_cdf.inverse(levels[::2]),
     ]
-    edges.append(base.inverse(np.concatenate([levels, halves, 1 - halves])))
-    every = np.unique(np.concatenate(edges))
-    return CDFGrid(low, high, every[(every >= low) & (every < high)], base, wide, atoms)
+    edges.append(public_cdf.inverse(np.concatenate([levels, tail_masses, 1 - tail_masses])))
+    all_edges = np.unique(np.concatenate(edges))
+    return CDFGrid(
+        low, high, all_edges[(all_edges >= low) & (all_edges < high)], public_cdf, tail_cdf, atoms
+    )
 
 
 def _expected_cdfs(
     values: Floats, counts: Integers, low: float, high: float
 ) -> tuple[PiecewiseLinearCDF, PiecewiseLinearCDF]:
-    """Values seen twice jump, others are spread over their gaps; one record is imagined."""
+    """Return the public CDF and the tail CDF. Tied values jump, others are linear in their gaps."""
     ends = np.array([low, high])
     jumps = [(ends, np.full(2, QUARTER_RECORD / 2))]
     ramps = [(ends, np.array([0, QUARTER_RECORD]))]
     if not len(values):
         ramps.append((ends, np.array([0, 2 * QUARTER_RECORD])))
-        wide = _to_cdf(jumps, ramps, low)
-        return wide, wide
+        tail_cdf = _to_cdf(jumps, ramps, low)
+        return tail_cdf, tail_cdf
     first, last = values[0], values[-1]
-    pad = max(PADDING * (last - first or high - low), MIN_STEP * (high - low))
-    near = np.clip([first - pad, last + pad], low, high)
-    whole = _integer_atoms(values, near)
-    spread = jumps if len(whole) else ramps
-    spread.append(_snap_to_integers(whole, near, np.array([0, QUARTER_RECORD])))
-    ramps.append(_log_spaced_tails(near, pad, low, high))
-    wide = _to_cdf(jumps, ramps, low)
-    jumping = counts > 1  # smooth numbers never tie
+    padding = max(PADDING * (last - first or high - low), MIN_STEP * (high - low))
+    padded_range = np.clip([first - padding, last + padding], low, high)
+    integers = _integer_atoms(values, padded_range)
+    gap_pieces = jumps if len(integers) else ramps
+    gap_pieces.append(_snap_to_integers(integers, padded_range, np.array([0, QUARTER_RECORD])))
+    ramps.append(_log_spaced_tails(padded_range, padding, low, high))
+    tail_cdf = _to_cdf(jumps, ramps, low)
+    jumping = counts > 1  # continuous values are never tied
     smooth = np.where(jumping, 0, counts)
     # half of a record is spread towards each neighbour
-    points = np.concatenate([near[:1], values, near[1:]])
+    points = np.concatenate([padded_range[:1], values, padded_range[1:]])
     masses = np.concatenate([[0], np.cumsum(smooth) - smooth / 2, [smooth.sum()]])
-    distinct, where = np.unique(points, return_index=True)
-    masses = masses[where]
+    distinct, first_index = np.unique(points, return_index=True)
+    masses = masses[first_index]
     masses[-1] = smooth.sum()
     jumps.append((values[jumping], counts[jumping].astype(float)))
-    spread.append(_snap_to_integers(whole, distinct, masses))
-    return _to_cdf(jumps, ramps, low), wide
+    gap_pieces.append(_snap_to_integers(integers, distinct, masses))
+    return _to_cdf(jumps, ramps, low), tail_cdf
 
 
-def _integer_atoms(values: Floats, near: Floats) -> Floats:
-    """Return the whole numbers near the values, if these are whole and those are not too many."""
-    first, last = np.ceil(near[0]), np.floor(near[1])
+def _integer_atoms(values: Floats, padded_range: Floats) -> Floats:
+    """Return the integers in the padded public range if all values are integers, else none."""
+    first, last = np.ceil(padded_range[0]), np.floor(padded_range[1])
     if last - first >= MAX_INTEGER_ATOMS or not np.array_equal(values, np.rint(values)):
         return np.empty(0)
     return np.unique(first + np.arange(last - first + 1))
 
 
-def _snap_to_integers(whole: Floats, at: Floats, masses: Floats) -> tuple[Floats, Floats]:
-    """Move mass that is spread evenly between points to the whole numbers, if any, near it."""
-    if not len(whole):
+def _snap_to_integers(integers: Floats, at: Floats, masses: Floats) -> tuple[Floats, Floats]:
+    """Move piecewise uniform mass to the nearest integer atoms, if there are any."""
+    if not len(integers):
         return at, masses
-    reached = PiecewiseLinearCDF(at, masses)(np.append(whole[:-1] + 0.5, at[-1]))
-    return whole, np.diff(reached, prepend=0.0)
+    reached = PiecewiseLinearCDF(at, masses)(np.append(integers[:-1] + 0.5, at[-1]))
+    return integers, np.diff(reached, prepend=0.0)
 
 
-def _log_spaced_tails(near: Floats, pad: float, low: float, high: float) -> tuple[Floats, Floats]:
-    """Spread mass evenly over the octaves between the public range and the bounds."""
-    steps = pad * 2.0 ** np.arange(np.ceil(np.log2(max(high - low, pad) / pad)) + 1)
-    below = np.unique(np.maximum(near[0] - steps, low))
-    above = np.unique(np.minimum(near[1] + steps, high))
-    at = np.unique(np.concatenate([below, near, above]))
+def _log_spaced_tails(
+    padded_range: Floats, padding: float, low: float, high: float
+) -> tuple[Floats, Floats]:
+    """Spread mass evenly over the octaves (log scale) between the public range and the bounds."""
+    steps = padding * 2.0 ** np.arange(np.ceil(np.log2(max(high - low, padding) / padding)) + 1)
+    below = np.unique(np.maximum(padded_range[0] - steps, low))
+    above = np.unique(np.minimum(padded_range[1] + steps, high))
+    at = np.unique(np.concatenate([below, padded_range, above]))
     octaves = np.ones(len(at) - 1)
-    octaves[np.searchsorted(at, near[0])] = 0  # the public range itself
+    octaves[np.searchsorted(at, padded_range[0])] = 0  # the public range itself
     total = np.concatenate([[0], np.cumsum(octaves)])
     if total[-1] == 0:
         total = np.linspace(0, 1, len(at))

@@ -1,8 +1,8 @@
-"""Fit noisy prefix sums and public rows together: everything here sees released numbers only.
+"""Gaussian posterior of the distribution function, given noisy prefix sums and public rows.
 
-The private distribution is modelled as the public one, times the exponential of a few smooth waves
-(smooth drift), plus independent changes of the cells (rough drift). How large either may be is read
-off the likelihood of the noisy answers. Given that, the estimate is a Gaussian posterior mean.
+The private distribution is the public one times an exponential tilt (smooth shift), plus
+independent changes of the cells (rough shift). Both sizes are estimated by marginal likelihood
+on a grid (empirical Bayes). Only released and public numbers enter.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
 Floats = NDArray[np.float64]
 
 N_COSINES = 8
-"""Cosines of the rank, besides a shift."""
+"""Number of cosines of the public rank in the tilt, besides a location shift."""
 
 MAX_SHIFT_EDGES = 120
-"""Trust is estimated on at most so many edges."""
+"""Maximum number of edges at which the shift is estimated."""
 
 AIC_THRESHOLD = 2.0
-"""Drift is believed in if it makes the noisy answers e² times as likely (Akaike's rule)."""
+"""Minimum gain in log-likelihood for which a shift is modelled (Akaike information criterion)."""
 
 TAIL_SHARE_OF_SHIFT = 0.1
-"""The share of rough drift that goes where the public rows are not."""
+"""Share of the rough shift that is assigned to the tails beyond the public rows."""
 
 PROFILE_LIKELIHOOD_SLACK = 2.0
-"""Twice the log-likelihood that the drift of the error bars may lose: they take the largest."""
+"""Twice the log-likelihood loss that is allowed for the shift of the intervals."""
 
 N_GAUSS_NEWTON_STEPS = 4
 MAX_TILT_STEP = 1.5
@@ -53,19 +53,19 @@ class NoisyPrefixSums:
 
 @dataclass(frozen=True)
 class DistributionShift:
-    """How the private distribution may differ from the public one.
+    """Shift of the private distribution from the public one.
 
     Attributes
     ----------
-    waves : ndarray
-        Coefficients of the tilt.
+    tilt : ndarray
+        Coefficients of the exponential tilt.
     rough : float
         Variance of independent changes, as the inverse of a number of rows.
     smooth : float
         Standard deviation of the coefficients around zero.
     """
 
-    waves: Floats
+    tilt: Floats
     rough: float
     smooth: float
 
@@ -75,29 +75,29 @@ NO_SHIFT = DistributionShift(np.zeros(N_COSINES + 1), 0.0, 0.0)
 
 @dataclass(frozen=True)
 class PublicPrior:
-    """What is expected at the right end of every cell, the last being 1.
+    """Public prior at the right end of every cell. The last value is 1.
 
     Attributes
     ----------
-    base : ndarray of shape (n_cells,)
+    public_cdf : ndarray of shape (n_cells,)
         The public distribution.
-    wide : ndarray of shape (n_cells,)
-        Where the unexpected goes.
+    tail_cdf : ndarray of shape (n_cells,)
+        Distribution of mass that the public rows do not show.
     n_public : int
         Public rows.
     """
 
-    base: Floats
-    wide: Floats
+    public_cdf: Floats
+    tail_cdf: Floats
     n_public: int
 
     def at(self, cells: NDArray[np.intp]) -> PublicPrior:
-        """Keep some ends of cells, the last among them."""
-        return PublicPrior(self.base[cells], self.wide[cells], self.n_public)
+        """Select some ends of cells, including the last one."""
+        return PublicPrior(self.public_cdf[cells], self.tail_cdf[cells], self.n_public)
 
-    def waves(self) -> Floats:
-        """Return the directions of smooth drift, one value per cell: a shift and cosines."""
-        middle = self.base - np.diff(self.base, prepend=0.0) / 2
+    def tilt_directions(self) -> Floats:
+        """Return the tilt directions, shape (n_cells, N_COSINES + 1): location, cosines."""
+        middle = self.public_cdf - np.diff(self.public_cdf, prepend=0.0) / 2
         score = ndtri(np.clip(middle, 1e-9, 1 - 1e-9))
         order = np.arange(1, N_COSINES + 1)
         return np.column_stack([score, np.cos(np.pi * np.outer(middle, order)) / order])
@@ -105,7 +105,7 @@ class PublicPrior:
 
 @dataclass(frozen=True)
 class LinearizedModel:
-    """The model about one tilt: the mean, and the parts of the covariance, at all edges."""
+    """The model linearized at a tilt: mean and components of the covariance, at all edges."""
 
     mean: Floats
     slopes: Floats
@@ -113,50 +113,52 @@ class LinearizedModel:
     public: Floats
     rough: Floats
 
-    def prior(self, drift: DistributionShift) -> Floats:
-        """Return the covariance of the population's prefix sums before anything is measured."""
-        smooth = drift.smooth**2 * (self.slopes @ self.slopes.T)
-        prior: Floats = self.public + drift.rough * self.rough + smooth
+    def prior(self, shift: DistributionShift) -> Floats:
+        """Return the prior covariance of the population's prefix sums."""
+        smooth = shift.smooth**2 * (self.slopes @ self.slopes.T)
+        prior: Floats = self.public + shift.rough * self.rough + smooth
         return prior
 
 
-def linearize(guess: PublicPrior, waves: Floats, n_private: int) -> LinearizedModel:
-    """Tilt the guess by some waves and differentiate there."""
-    base = np.diff(guess.base, prepend=0.0)
-    directions = guess.waves()
-    exponent = directions @ waves
+def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> LinearizedModel:
+    """Linearize the tilted public distribution at the given coefficients."""
+    base = np.diff(prior_at_edges.public_cdf, prepend=0.0)
+    directions = prior_at_edges.tilt_directions()
+    exponent = directions @ tilt
     tilted = base * np.exp(exponent - exponent.max())
     tilted /= tilted.sum()
     total = np.cumsum(tilted)
     total[-1] = 1
     growth = np.divide(tilted, base, out=np.ones_like(base), where=base > 0)
     slopes = np.cumsum(tilted[:, None] * (directions - tilted @ directions), axis=0)[:-1]
-    # two rows more may be anywhere
-    unseen = 2 / (guess.n_public + 1) * guess.wide
-    public = bridge_covariance(total, np.cumsum(growth * tilted) + unseen) / (guess.n_public + 1)
-    rough = bridge_covariance(
-        total, (1 - TAIL_SHARE_OF_SHIFT) * total + TAIL_SHARE_OF_SHIFT * guess.wide
+    # two pseudo-rows that may be anywhere
+    pseudo_variance = 2 / (prior_at_edges.n_public + 1) * prior_at_edges.tail_cdf
+    public = bridge_covariance(total, np.cumsum(growth * tilted) + pseudo_variance) / (
+        prior_at_edges.n_public + 1
     )
-    mean = total[:-1] - slopes @ waves
+    rough = bridge_covariance(
+        total, (1 - TAIL_SHARE_OF_SHIFT) * total + TAIL_SHARE_OF_SHIFT * prior_at_edges.tail_cdf
+    )
+    mean = total[:-1] - slopes @ tilt
     return LinearizedModel(mean, slopes, bridge_covariance(total, total) / n_private, public, rough)
 
 
 def bridge_covariance(total: Floats, variance: Floats) -> Floats:
-    """Covariance of cumulated independent changes of the cells, tied to 0 at the end.
+    """Return the covariance of a Brownian bridge: prefix sums of changes that add up to 0.
 
-    `total` and `variance` are cumulated over the cells; what the changes add up to is taken back
-    in proportion to the cells.
+    `total` and `variance` are cumulative over the cells. The sum of the independent changes is
+    subtracted in proportion to the mass of the cells.
     """
     at, before = total[:-1], variance[:-1]
-    taken = np.outer(at, before)
-    covariance: Floats = np.minimum.outer(before, before) - taken - taken.T
+    subtracted = np.outer(at, before)
+    covariance: Floats = np.minimum.outer(before, before) - subtracted - subtracted.T
     covariance += variance[-1] * np.outer(at, at)
     return covariance
 
 
 @dataclass(frozen=True)
 class StrategyMeasurement:
-    """What was measured, and of which cells.
+    """A measured strategy, and the cells that it was applied to.
 
     Attributes
     ----------
@@ -165,7 +167,7 @@ class StrategyMeasurement:
     measurement : Measurement
         Their noisy values.
     cells : ndarray of shape (n_cells,), or None
-        The cell of the strategy that each cell of the line is in; without it, they are the same.
+        Index of the strategy's cell that contains each cell of the grid; None if they are equal.
     """
 
     strategy: MeasurementStrategy
@@ -174,54 +176,54 @@ class StrategyMeasurement:
 
     @property
     def matrix(self) -> NDArray[np.int64]:
-        """The combinations, of counts of the cells of the line."""
+        """The strategy matrix in terms of the cells of the grid."""
         return self.strategy.matrix if self.cells is None else self.strategy.matrix[:, self.cells]
 
 
 def gram_matrix(matrix: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return the precision of prefix sums under noise of variance 1, and what they are times."""
-    # cell counts are differences of prefix sums, the last of which is the known total
+    """Return (DᵀD, D): the Gram matrix, and the design D that maps prefix sums to answers."""
+    # cell counts are differences of prefix sums, and the last prefix sum is the public total
     design = (matrix[:, :-1] - matrix[:, 1:]).astype(float)
     return design.T @ design, design
 
 
-def least_squares(looks: Sequence[StrategyMeasurement], n_private: int) -> NoisyPrefixSums:
-    """Solve least squares for the fraction of private rows at or below each edge.
+def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -> NoisyPrefixSums:
+    """Estimate the fraction of private rows at or below each edge by weighted least squares.
 
-    One of the looks must be at all cells.
+    At least one of the measurements must distinguish all cells.
     """
-    n_edges = looks[0].matrix.shape[1] - 1
-    known, heard = np.zeros((n_edges, n_edges)), np.zeros(n_edges)
-    for look in looks:
-        precision = n_private**2 / look.measurement.variance
-        gain, design = gram_matrix(look.matrix)
-        target = look.measurement.values / n_private - look.matrix[:, -1]
-        known += precision * gain
-        heard += precision * (design.T @ target)
-    covariance = cho_solve(cho_factor(known), np.eye(len(known)))
-    return NoisyPrefixSums(covariance @ heard, covariance, n_private)
+    n_edges = measurements[0].matrix.shape[1] - 1
+    information_matrix, information_vector = np.zeros((n_edges, n_edges)), np.zeros(n_edges)
+    for item in measurements:
+        precision = n_private**2 / item.measurement.variance
+        gram, design = gram_matrix(item.matrix)
+        target = item.measurement.values / n_private - item.matrix[:, -1]
+        information_matrix += precision * gram
+        information_vector += precision * (design.T @ target)
+    covariance = cho_solve(cho_factor(information_matrix), np.eye(len(information_matrix)))
+    return NoisyPrefixSums(covariance @ information_vector, covariance, n_private)
 
 
 def posterior(
     evidence: NoisyPrefixSums,
-    guess: PublicPrior,
-    drift: DistributionShift,
+    prior_at_edges: PublicPrior,
+    shift: DistributionShift,
     likely: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the posterior mean and covariance of the population's prefix sums.
 
-    How far private rows are from their population follows from the prefix sums that are `likely`,
-    by default those of the guess.
+    The sampling covariance is evaluated at the prefix sums `likely`, by default those of the
+    public prior.
     """
-    model = linearize(guess, drift.waves, evidence.n_private)
-    prior, sampling = model.prior(drift), model.sampling
+    model = linearize(prior_at_edges, shift.tilt, evidence.n_private)
+    prior, sampling = model.prior(shift), model.sampling
     if likely is not None:
         total = np.append(likely, 1.0)
         sampling = bridge_covariance(total, total) / evidence.n_private
-    doubt = sampling + evidence.covariance
-    factor = cho_factor(with_jitter(prior + doubt), lower=True)
-    # the same as a gain from the model's mean, and exact where there is next to no noise
-    mean = evidence.prefix - doubt @ cho_solve(factor, evidence.prefix - model.mean)
+    error_covariance = sampling + evidence.covariance
+    factor = cho_factor(with_jitter(prior + error_covariance), lower=True)
+    # equal to a Kalman gain from the prior mean, and exact for tiny noise
+    mean = evidence.prefix - error_covariance @ cho_solve(factor, evidence.prefix - model.mean)
     half = solve_triangular(factor[0], prior, lower=True)
     covariance = prior - half.T @ half
     np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
@@ -240,9 +242,7 @@ def path_length(covariance: Floats) -> float:
 
 
 def simultaneous_factor(length: float, level: float) -> float:
-    """Return how many standard deviations hold all prefix sums at once at a level.
-
-    A longer path leaves a tube around itself more often.
+    """Return the number of standard deviations of a simultaneous band, by the tube formula.
 
     References
     ----------
@@ -257,58 +257,60 @@ def simultaneous_factor(length: float, level: float) -> float:
 
 
 def estimate_shift(
-    evidence: NoisyPrefixSums, guess: PublicPrior
+    evidence: NoisyPrefixSums, prior_at_edges: PublicPrior
 ) -> tuple[DistributionShift, DistributionShift]:
-    """Return the drift to fit with and the largest that is plausible, for error bars.
+    """Return the shift with the largest marginal likelihood, and a larger one for intervals.
 
-    The tilt is found by Gauss-Newton steps; at each the sizes are chosen on a grid.
+    The tilt is found by Gauss-Newton steps. Each step chooses the sizes of both shifts on a grid.
     """
     n_edges = len(evidence.prefix)
     chosen = np.unique(np.linspace(0, n_edges - 1, MAX_SHIFT_EDGES).round().astype(int))
-    coarse = guess.at(np.append(chosen, n_edges))
+    coarse = prior_at_edges.at(np.append(chosen, n_edges))
     noise = evidence.covariance[np.ix_(chosen, chosen)]
-    waves = np.zeros(N_COSINES + 1)
-    directions = coarse.waves()
-    believed = guess.n_public == 0
+    tilt = np.zeros(N_COSINES + 1)
+    directions = coarse.tilt_directions()
+    is_shifted = prior_at_edges.n_public == 0
     for round_ in range(N_GAUSS_NEWTON_STEPS):
-        model = linearize(coarse, waves, evidence.n_private)
+        model = linearize(coarse, tilt, evidence.n_private)
         fixed = with_jitter(noise + model.public + model.sampling)
         gap = evidence.prefix[chosen] - model.mean
         loss = _log_likelihood_losses(fixed, model, gap)
         size = SHIFT_VARIANCE_GRID[:, None] * np.trace(model.rough)
         size = size + SHIFT_VARIANCE_GRID**2 * np.square(model.slopes).sum()
         if round_ == 0:
-            believed = believed or loss[0, 0] > 2 * AIC_THRESHOLD
+            is_shifted = is_shifted or loss[0, 0] > 2 * AIC_THRESHOLD
         best = loss.argmin()
-        most = np.where(loss <= PROFILE_LIKELIHOOD_SLACK, size, -np.inf).argmax()
+        largest = np.where(loss <= PROFILE_LIKELIHOOD_SLACK, size, -np.inf).argmax()
         rough, smooth = (
             SHIFT_VARIANCE_GRID[best // len(SHIFT_VARIANCE_GRID)],
             SHIFT_VARIANCE_GRID[best % len(SHIFT_VARIANCE_GRID)],
         )
-        step = _most_likely_tilt(fixed + rough * model.rough, model.slopes, gap, smooth) - waves
+        step = _most_likely_tilt(fixed + rough * model.rough, model.slopes, gap, smooth) - tilt
         length = np.abs(directions @ step).max()
-        waves = waves + step * min(1, MAX_TILT_STEP / max(length, JITTER))
-    bars = DistributionShift(
-        waves,
-        float(SHIFT_VARIANCE_GRID[most // len(SHIFT_VARIANCE_GRID)]),
-        float(SHIFT_VARIANCE_GRID[most % len(SHIFT_VARIANCE_GRID)]),
+        tilt = tilt + step * min(1, MAX_TILT_STEP / max(length, JITTER))
+    interval_shift = DistributionShift(
+        tilt,
+        float(SHIFT_VARIANCE_GRID[largest // len(SHIFT_VARIANCE_GRID)]),
+        float(SHIFT_VARIANCE_GRID[largest % len(SHIFT_VARIANCE_GRID)]),
     )
-    return DistributionShift(waves, float(rough), float(smooth)) if believed else NO_SHIFT, bars
+    return DistributionShift(
+        tilt, float(rough), float(smooth)
+    ) if is_shifted else NO_SHIFT, interval_shift
 
 
 def with_jitter(covariance: Floats) -> Floats:
-    """Make a covariance one that floats can invert."""
+    """Add a small multiple of the identity, so that the covariance is numerically invertible."""
     return covariance + JITTER * np.eye(len(covariance))
 
 
 def _log_likelihood_losses(fixed: Floats, model: LinearizedModel, gap: Floats) -> Floats:
-    """Twice the log-likelihood lost by every (rough, smooth) of the grid against the best one."""
+    """Return twice the log-likelihood loss of each (rough, smooth) pair against the best one."""
     lower = cholesky(fixed, lower=True)
     half = solve_triangular(lower, model.rough, lower=True)
     values, vectors = np.linalg.eigh(solve_triangular(lower, half.T, lower=True))
     gap = vectors.T @ solve_triangular(lower, gap, lower=True)
     slopes = vectors.T @ solve_triangular(lower, model.slopes, lower=True)
-    # in these coordinates noise and rough drift are diagonal, and the waves are a small update
+    # generalised eigenvectors: noise and rough shift are diagonal, the tilt is a low-rank update
     variances = 1 + SHIFT_VARIANCE_GRID[:, None] * np.maximum(values, 0)
     small = np.einsum("ij,ri,ik->rjk", slopes, 1 / variances, slopes)
     strengths, axes = np.linalg.eigh(small)
@@ -323,7 +325,7 @@ def _log_likelihood_losses(fixed: Floats, model: LinearizedModel, gap: Floats) -
 
 
 def _most_likely_tilt(covariance: Floats, slopes: Floats, gap: Floats, smooth: float) -> Floats:
-    """Return the most likely coefficients of the waves, given the sizes."""
+    """Return the most likely coefficients of the tilt, given the sizes of both shifts."""
     if smooth == 0:
         return np.zeros(slopes.shape[1])
     solved = cho_solve(cho_factor(covariance, lower=True), slopes)

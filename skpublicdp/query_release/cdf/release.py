@@ -1,4 +1,4 @@
-"""The release of one numeric column: measure with exact noise, then fit around public rows."""
+"""Release the distribution function of one numeric column: count, measure, estimate."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ from skpublicdp.query_release.spending import MIN_CELL_SNR, all_noise, scaled_no
 Floats = NDArray[np.float64]
 
 MIN_CDF_CELLS, MAX_CDF_CELLS, MAX_CDF_CELLS_LAPLACE = 16, 700, 256
-"""Of the line; the most with Gaussian noise and with Laplace noise, for time."""
+"""Minimum number of cells, and maximum with Gaussian and with Laplace noise, to save time."""
 
 MAX_ABS_BOUND = 1e300
-"""Sums and multiples of such numbers are still floats."""
+"""Largest absolute bound, so that sums and multiples of bounds do not overflow."""
 
 
 @dataclass(frozen=True)
 class ReleasedCDF:
-    """What is released of a column; answers are fractions of the population it was drawn from.
+    """Released distribution function of a column. Answers are fractions of the population.
 
     Attributes
     ----------
-    curve : Curve
+    curve : PiecewiseLinearCDF
         The distribution function.
     edges : ndarray of shape (n_cells - 1,)
         Cells are (edges[i - 1], edges[i]]; the first starts at the lower bound, which is in it, and
@@ -77,16 +77,16 @@ class ReleasedCDF:
     spread_inside : ndarray of shape (n_cells,)
         Variance inside each cell, as the inverse of a number of rows.
     path_length : float
-        Length of the path of prefix sums, for intervals that hold at all numbers at once.
+        Length of the path of standardised prefix sums, for simultaneous confidence bands.
     effective_public_size : float
-        How many rows without drift would be worth as much as the public rows were held to be.
-    drift : Drift
-        How far the fit let the private distribution be from the public one.
+        Effective public sample size, in private rows.
+    drift : DistributionShift
+        Estimated shift of the private distribution from the public one.
     n_private, n_public : int
         Rows.
     covariance : ndarray of shape (n_cells - 1, n_cells - 1), or None
-        Covariance of the released distribution function at the edges. It is left out where many
-        columns are released, for memory: intervals of differences are longer then.
+        Covariance of the released distribution function at the edges. It is dropped where many
+        columns are released, to save memory; intervals of differences are then longer.
     """
 
     curve: PiecewiseLinearCDF
@@ -136,7 +136,7 @@ class ReleasedCDF:
         -------
         ndarray of shape (..., 2)
             Lower and upper ends. A number is between them unless the interval around its fraction,
-            see `error`, leaves p out.
+            see `half_width`, leaves p out.
         """
         p = np.asarray(p, dtype=float)
         # just beside an edge, and in the middle of a cell, intervals are wider than at its ends
@@ -147,7 +147,7 @@ class ReleasedCDF:
         )
         at = np.union1d(self.curve.knots, np.clip(beside, *self.curve.knots[[0, -1]]))
         heights = self.curve(at)
-        half = self.error(at, level=level, together=p.size if simultaneous else 1)
+        half = self.half_width(at, level=level, together=p.size if simultaneous else 1)
         ends = [
             PiecewiseLinearCDF(at, np.maximum.accumulate(bound)).inverse(p)
             for bound in (np.minimum(heights + half, 1), heights - half)
@@ -175,8 +175,8 @@ class ReleasedCDF:
         """
         above, up_to = np.asarray(above, dtype=float), np.asarray(up_to, dtype=float)
         together = max(len(up_to), 1) if simultaneous else 1
-        half = self.error(above, level=level, together=together)
-        half = half + self.error(up_to, level=level, together=together)
+        half = self.half_width(above, level=level, together=together)
+        half = half + self.half_width(up_to, level=level, together=together)
         # all at once, rare bins among them, normal tails of a difference would be too thin
         if self.covariance is not None and not simultaneous:
             deviation = np.sqrt(self._variance_between(above, up_to))
@@ -185,7 +185,7 @@ class ReleasedCDF:
         intervals: Floats = np.clip(np.column_stack([answers - half, answers + half]), 0, 1)
         return intervals
 
-    def error(self, x: ArrayLike, *, level: float = 0.95, together: float = 1) -> Floats:
+    def half_width(self, x: ArrayLike, *, level: float = 0.95, together: float = 1) -> Floats:
         """Return the half-width of an interval for the population's fraction at each number.
 
         Parameters
@@ -195,8 +195,8 @@ class ReleasedCDF:
         level : float, default=0.95
             Coverage.
         together : float, default=1
-            How many intervals hold at once: by Bonferroni, or by the band that holds at all numbers
-            if that is narrower. Infinity asks for the band.
+            Number of simultaneous intervals, by Bonferroni or by the simultaneous band if that is
+            narrower. Infinity selects the band.
 
         Returns
         -------
@@ -207,15 +207,15 @@ class ReleasedCDF:
         if together > 1:
             wide = min(wide, simultaneous_factor(self.path_length, level))
         variances = np.concatenate([[0], self.deviations**2, [0]])
-        cell, share, is_end = self._place(np.asarray(x, dtype=float))
+        cell, share, is_end = self._locate(np.asarray(x, dtype=float))
         around = wide * np.sqrt((1 - share) * variances[cell] + share * variances[cell + 1])
         inside = np.hypot(around, wide * np.sqrt(self._variance_inside(cell, share)))
-        # at worst it is all in one place
+        # at worst all mass of the cell is at one point
         inside = np.minimum(inside, around + np.maximum(share, 1 - share) * self.weights[cell])
         half: Floats = np.minimum(np.where(is_end, around, inside), 1)
         return half
 
-    def _place(self, x: Floats) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_]]:
+    def _locate(self, x: Floats) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_]]:
         """Return the cell of each number, the share of it up to there, and whether it is an end."""
         heights = np.concatenate([[0], np.cumsum(self.weights)])
         cell = np.searchsorted(self.edges, x, side="left")
@@ -228,7 +228,7 @@ class ReleasedCDF:
         return cell, np.clip(share, 0, 1), is_end
 
     def _variance_inside(self, cell: NDArray[np.intp], share: Floats) -> Floats:
-        """Return the variance of a share of a cell, which the rows in it determine."""
+        """Return the variance of a share of a cell, by its effective number of rows."""
         weight, spread = self.weights[cell], self.within_cell_variance[cell]
         least = 1 / (weight / spread + 2)
         split = np.clip(share, least, 1 - least)
@@ -238,8 +238,8 @@ class ReleasedCDF:
     def _variance_between(self, above: Floats, up_to: Floats) -> Floats:
         """Return the variance of the difference of the distribution function at two numbers."""
         assert self.covariance is not None
-        covariance = np.pad(self.covariance, 1)  # at both ends the function is known
-        (start, low, start_is_end), (end, high, end_is_end) = map(self._place, (above, up_to))
+        covariance = np.pad(self.covariance, 1)  # at both bounds the function is exact
+        (start, low, start_is_end), (end, high, end_is_end) = map(self._locate, (above, up_to))
         places = np.stack([start, start + 1, end, end + 1])
         factors = np.stack([low - 1, -low, 1 - high, high])
         variance = np.einsum(
@@ -265,23 +265,23 @@ def release_cdf(
 
     Parameters
     ----------
-    x_private : array-like of shape (n_private,), or Counted
+    x_private : array-like of shape (n_private,), or ColumnCounts
         At least one finite number. Values outside the bounds are moved to the nearer one.
     x_public : array-like of shape (n_public,)
         Finite numbers; may be empty.
     bounds : tuple of float
-        Lower and upper bound, known without looking at private rows. Wide ones cost little where
+        Lower and upper bound, chosen without private rows. Wide bounds cost little accuracy if
         there are public rows.
     ledger : Ledger
         Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
     trust : 'auto' or float
-        How much of a row a public row is worth, from 0 to 1. 'auto' reads it off the noisy answers,
-        which costs no privacy.
+        Weight of a public row relative to a private row, from 0 to 1. 'auto' estimates it from the
+        noisy answers, which costs no privacy.
 
     Returns
     -------
-    LineRelease
-        What is private in it are noisy counts. The number of private rows is taken to be public.
+    ReleasedCDF
+        A function of noisy counts and public rows. The number of private rows is public.
 
     Raises
     ------
@@ -294,7 +294,7 @@ def release_cdf(
     >>> import numpy as np
     >>> hours = np.repeat([20.0, 40.0, 60.0], 1000)
     >>> ledger = Ledger(1, 1e-6, random_state=0)
-    >>> release = release_line(hours, hours[::30], bounds=(0, 100), ledger=ledger)
+    >>> release = release_cdf(hours, hours[::30], bounds=(0, 100), ledger=ledger)
     >>> release.cdf([39, 40]).round(1)
     array([0.3, 0.7])
     """
@@ -317,51 +317,57 @@ def release_cdf(
     noise, n, k = all_noise(ledger), private.n, ledger.rows_per_person
     check_noise_scale(noise, ledger)
     cap = MAX_CDF_CELLS if isinstance(noise, Gaussian) else MAX_CDF_CELLS_LAPLACE
-    most = int(np.clip(signal_to_noise(noise, n / k) / MIN_CELL_SNR, MIN_CDF_CELLS, cap))
-    line = build_grid(public, low, high, most)
-    looks, left = [], Fraction(1)
+    max_cells = int(np.clip(signal_to_noise(noise, n / k) / MIN_CELL_SNR, MIN_CDF_CELLS, cap))
+    grid = build_grid(public, low, high, max_cells)
+    measurements, remaining_share = [], Fraction(1)
     if detection_threshold(noise, REFINEMENT_SHARE, ledger) <= n:
-        coarse, n_cells = line, len(line.edges) + 1
+        coarse_grid, n_cells = grid, len(grid.edges) + 1
         share = REFINEMENT_SHARE * SHARE_PER_ROUND
         if isinstance(noise, Gaussian):
-            # looks at the same cells add up: this one costs nothing if none is full
+            # measurements of equal cells pool: this one is not wasted if no cell is heavy
             strategy = prefix_strategy(n_cells, share * noise.mu_squared / k**2)
         else:
             strategy = histogram_strategy(n_cells)
-        part = scaled_noise(noise, share)
-        first = measure(strategy, line.tabulate(private), part, ledger, ", first look")
-        prefix = least_squares([StrategyMeasurement(strategy, first)], n).prefix
+        first_noise = scaled_noise(noise, share)
+        first_answers = measure(
+            strategy, grid.tabulate(private), first_noise, ledger, ", first look"
+        )
+        prefix = least_squares([StrategyMeasurement(strategy, first_answers)], n).prefix
         masses = np.diff(prefix, prepend=0.0, append=1.0)
-        line, spent = refine_heavy_cells(line, masses, private, noise, ledger, most)
-        ends = np.append(line.edges, line.high)
-        looks.append(StrategyMeasurement(strategy, first, np.searchsorted(coarse.edges, ends)))
-        left -= share + spent
-    rest = scaled_noise(noise, left)
-    if isinstance(rest, Gaussian):
-        strategy = prefix_strategy(len(line.edges) + 1, rest.mu_squared / k**2)
+        grid, spent_share = refine_heavy_cells(grid, masses, private, noise, ledger, max_cells)
+        ends = np.append(grid.edges, grid.high)
+        measurements.append(
+            StrategyMeasurement(strategy, first_answers, np.searchsorted(coarse_grid.edges, ends))
+        )
+        remaining_share -= share + spent_share
+    final_noise = scaled_noise(noise, remaining_share)
+    if isinstance(final_noise, Gaussian):
+        strategy = prefix_strategy(len(grid.edges) + 1, final_noise.mu_squared / k**2)
     else:
-        strategy = hierarchy_strategy(len(line.edges) + 1)
-    looks.append(
-        StrategyMeasurement(strategy, measure(strategy, line.tabulate(private), rest, ledger))
+        strategy = hierarchy_strategy(len(grid.edges) + 1)
+    measurements.append(
+        StrategyMeasurement(
+            strategy, measure(strategy, grid.tabulate(private), final_noise, ledger)
+        )
     )
-    return posterior_cdf(line, looks, public, n, trust)
+    return posterior_cdf(grid, measurements, public, n, trust)
 
 
 def posterior_cdf(
-    line: CDFGrid,
-    looks: Sequence[StrategyMeasurement],
+    grid: CDFGrid,
+    measurements: Sequence[StrategyMeasurement],
     x_public: Floats,
     n_private: int,
     trust: str | float = "auto",
 ) -> ReleasedCDF:
-    """Turn a noisy measurement into a release; no private row is seen here.
+    """Estimate the distribution function from noisy measurements and public rows (post-processing).
 
     Parameters
     ----------
-    line : Line
+    grid : CDFGrid
         The cells.
-    looks : sequence of Look
-        What was measured of the private rows.
+    measurements : sequence of StrategyMeasurement
+        Noisy answers of strategies on the private rows.
     x_public : ndarray of shape (n_public,)
         May be empty.
     n_private : int
@@ -371,76 +377,76 @@ def posterior_cdf(
 
     Returns
     -------
-    LineRelease
+    ReleasedCDF
         A function of the arguments alone.
     """
-    guess = public_prior_at_edges(line, x_public)
-    evidence = least_squares(looks, n_private)
+    prior_at_edges = public_prior_at_edges(grid, x_public)
+    prefix_sums = least_squares(measurements, n_private)
     if trust == "auto":
-        drift, bars = estimate_shift(evidence, guess)
+        shift, interval_shift = estimate_shift(prefix_sums, prior_at_edges)
     else:
         n_public = len(x_public)
         rough = 1 / (float(trust) * n_public + 1) - 1 / (n_public + 1)
-        drift = bars = DistributionShift(NO_SHIFT.waves, rough, 0.0)
-    mean, _ = posterior(evidence, guess, drift)
+        shift = interval_shift = DistributionShift(NO_SHIFT.tilt, rough, 0.0)
+    mean, _ = posterior(prefix_sums, prior_at_edges, shift)
     heights = np.clip(isotonic_regression(mean).x, 0, 1)
-    # the estimate may trust the public rows more than the error bars do
-    other, covariance = posterior(evidence, guess, bars, heights)
+    # the estimate may trust the public rows more than the intervals do
+    interval_mean, covariance = posterior(prefix_sums, prior_at_edges, interval_shift, heights)
     length = path_length(covariance)
-    covariance = covariance + np.outer(other - heights, other - heights)
-    model = linearize(guess, drift.waves, n_private)
-    prior = np.trace(model.prior(drift))
+    covariance = covariance + np.outer(interval_mean - heights, interval_mean - heights)
+    model = linearize(prior_at_edges, shift.tilt, n_private)
+    prior_trace = np.trace(model.prior(shift))
     weights = np.diff(heights, prepend=0.0, append=1.0)
-    # what came of a cell as a whole tells how far drift may go inside
-    apart = (weights - np.diff(guess.base, prepend=0.0)) ** 2
-    apart = np.divide(apart, weights, out=np.zeros_like(weights), where=weights > 0)
-    inside = np.maximum(1 / (len(x_public) + 1) + bars.rough, apart)
+    # the shift of a whole cell estimates the shift inside it
+    squared_shift = (weights - np.diff(prior_at_edges.public_cdf, prepend=0.0)) ** 2
+    squared_shift = np.divide(squared_shift, weights, out=np.zeros_like(weights), where=weights > 0)
+    within_cell_variance = np.maximum(1 / (len(x_public) + 1) + interval_shift.rough, squared_shift)
     return ReleasedCDF(
-        curve=_interpolate(line, heights),
-        edges=line.edges,
+        curve=_interpolate(grid, heights),
+        edges=grid.edges,
         weights=weights,
-        atoms=line.atoms,
+        atoms=grid.atoms,
         deviations=np.sqrt(np.diag(covariance)),
-        within_cell_variance=inside,
+        within_cell_variance=within_cell_variance,
         path_length=length,
-        effective_public_size=float(n_private * np.trace(model.sampling) / prior),
-        drift=drift,
+        effective_public_size=float(n_private * np.trace(model.sampling) / prior_trace),
+        drift=shift,
         n_private=n_private,
         n_public=len(x_public),
         covariance=covariance,
     )
 
 
-def public_prior_at_edges(line: CDFGrid, x_public: Floats) -> PublicPrior:
-    """Evaluate the expected distribution where it is measured."""
-    ends = np.append(line.edges, line.high)
-    base, wide = line.base(ends), line.wide(ends)
-    base[-1] = wide[-1] = 1
-    return PublicPrior(base, wide, len(x_public))
+def public_prior_at_edges(grid: CDFGrid, x_public: Floats) -> PublicPrior:
+    """Evaluate the public prior at the right end of every cell."""
+    ends = np.append(grid.edges, grid.high)
+    public_heights, tail_heights = grid.public_cdf(ends), grid.tail_cdf(ends)
+    public_heights[-1] = tail_heights[-1] = 1
+    return PublicPrior(public_heights, tail_heights, len(x_public))
 
 
-def _interpolate(line: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
-    """Follow the expected distribution inside each cell."""
-    start = just_below(np.array([line.low]))
-    ends = np.concatenate([start, line.edges, [line.high]])
+def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
+    """Interpolate the heights at the edges by the public distribution inside each cell."""
+    start = just_below(np.array([grid.low]))
+    ends = np.concatenate([start, grid.edges, [grid.high]])
     heights = np.concatenate([[0], heights, [1]])
-    knots = np.unique(np.concatenate([line.base.knots, ends]))
+    knots = np.unique(np.concatenate([grid.public_cdf.knots, ends]))
     cell = np.clip(np.searchsorted(ends, knots, side="left"), 1, len(ends) - 1)
-    expected = line.base(ends)
+    expected = grid.public_cdf(ends)
     mass = expected[cell] - expected[cell - 1]
     length = ends[cell] - ends[cell - 1]
     share = np.where(
         mass > 0,
-        (line.base(knots) - expected[cell - 1]) / np.where(mass > 0, mass, 1),
+        (grid.public_cdf(knots) - expected[cell - 1]) / np.where(mass > 0, mass, 1),
         (knots - ends[cell - 1]) / length,
     )
-    # the two ends of a cell get the heights found, not what rounding makes of them
+    # the ends of a cell get exactly the given heights, without rounding error
     share = np.where(knots >= ends[cell], 1, np.clip(share, 0, 1))
-    found = np.where(
+    interpolated = np.where(
         share == 1, heights[cell], heights[cell - 1] + share * (heights[cell] - heights[cell - 1])
     )
-    found[0] = 0
-    return PiecewiseLinearCDF(knots, np.maximum.accumulate(found))
+    interpolated[0] = 0
+    return PiecewiseLinearCDF(knots, np.maximum.accumulate(interpolated))
 
 
 def _column(name: str, values: ArrayLike) -> Floats:

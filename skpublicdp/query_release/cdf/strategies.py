@@ -1,4 +1,4 @@
-"""What is measured of the cells of a line: integer matrices with their exact sensitivities.
+"""Measurement strategies (matrix mechanism): integer matrices with exact sensitivities.
 
 The proofs are in docs/proofs/prefix_sums.md.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Measurement, Sensitivity
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.spending import Noise, mechanism_name
 
 Integers = NDArray[np.int64]
@@ -25,8 +25,8 @@ MAX_SIGMA2_BITS = 59
 """The noise has room for σ² up to 2^60."""
 
 MAX_STRATEGY_SENSITIVITY = Sensitivity(4, 4)
-"""Noise for this is drawn, then that of any hierarchy is, and that of prefix sums with the coarsest
-coefficients, and of the first look at tables that share alike."""
+"""Largest sensitivity of any strategy with the coarsest coefficients. If its noise can be sampled,
+the noise of all others can."""
 
 PREFIX_SUMS_PROOF = "docs/proofs/prefix_sums.md"
 
@@ -38,11 +38,11 @@ class MeasurementStrategy:
     Attributes
     ----------
     name : str
-        What it is called in a receipt.
+        Name in the receipt.
     matrix : ndarray of int64, shape (n_measurements, n_cells)
         The combinations, of full column rank once the total is known.
     sensitivity : Sensitivity
-        The most that moving one row to another cell changes the measurements, exactly.
+        Exact maximum change of the answers if one row moves to another cell.
     """
 
     name: str
@@ -51,7 +51,7 @@ class MeasurementStrategy:
 
 
 def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
-    """Return the square root of prefix sums, in integers.
+    """Return the integer square root factorization of prefix sums.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
 
 
 def histogram_strategy(n_cells: int) -> MeasurementStrategy:
-    """Return the cells themselves, for Laplace noise."""
+    """Return the identity strategy, for Laplace noise."""
     return MeasurementStrategy("histogram", np.eye(n_cells, dtype=np.int64), Sensitivity(2, 2))
 
 
@@ -103,7 +103,7 @@ def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
 
 def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
     """Refuse a budget for one column whose noise cannot be drawn, before anything is charged."""
-    if not drawable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
+    if not noise_is_representable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
         raise ValueError(
             f"The noise of a column is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; release fewer columns, or public rows alone with "
@@ -127,7 +127,7 @@ def measure(
     ledger : Ledger
         Pays.
     which : str
-        For the receipt, where the same is measured twice.
+        Suffix for the receipt, if a strategy is measured twice.
 
     Returns
     -------

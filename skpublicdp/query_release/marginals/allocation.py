@@ -1,4 +1,4 @@
-"""Which tables to measure: a plan that looks at public and released numbers only."""
+"""Allocate the budget to tables by expected variance, from public and released numbers only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from skpublicdp.query_release.marginals.ipf import Floats
 from skpublicdp.query_release.marginals.model import MarginalModel
 
 N_VARIANCE_BINS = 24
-"""Cells of a table are planned for in so many groups of like variances."""
+"""Number of groups of similar variance into which the cells of a table are binned."""
 
 N_GRADIENT_STEPS = 300
 
 
 def allocate_budget(model: MarginalModel, precision: float, power: int) -> Floats:
-    """Return the shares of the tables in a budget.
+    """Return the share of the budget for each table.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
         ]
     rows, columns_, values = map(np.array, zip(*reach, strict=True))
     reached = sp.csr_matrix((values, (rows, columns_)), shape=(len(tables), len(tables)))
-    back = reached.T  # made anew, it would take longer than all else
+    back = reached.T  # transpose once: doing it in the loop dominates the run time
     variance, known, count = map(np.array, (variances, precisions, counts))
     owner = np.array(owners)
     shares: Floats = np.full(len(tables), 1 / len(tables))

@@ -146,7 +146,7 @@ class TablePosterior:
     ----------
     columns : tuple of int
         The columns of the table.
-    cells : Cells
+    cells : CellBatch
         Its cells in C order, with positive independence estimates.
     estimate : ndarray
         The released fractions, one axis for each column.

@@ -1,4 +1,4 @@
-"""Tables that keep their margins: proportional fitting, and a noisy table weighed against a prior.
+"""Iterative proportional fitting (raking), and I-projection of noisy tables onto fixed margins.
 
 Tables of one shape are solved together: axis 0 counts them, and a margin keeps the axis that it is
 summed over, with length 1. There is one margin for each axis.
@@ -17,15 +17,16 @@ Floats = NDArray[np.float64]
 SMALLEST_POSITIVE = 1e-300
 
 MAX_NEWTON_CYCLES = 20
-"""Newton's method meets the margins in fewer; what is left is scaled away."""
+"""Maximum number of Newton cycles. Proportional fitting removes the remaining deviation."""
 
 MARGIN_TOLERANCE = 1e-7
 
 REPAIR_TOLERANCE, MIN_REPAIRED_SHARE, REPAIR_SWEEPS = 1e-4, 1e-3, 100
-"""Where so few cycles were too few, no cell is less than so much of what its margins suggest."""
+"""Repair of tables that did not converge: above this deviation from a margin, cells are raised to
+this share of the independence estimate, and raked for up to this many sweeps."""
 
 MAX_PRIOR_RATIO = 1e6
-"""A prior that outweighs the measurement by more moves no digit that is released."""
+"""Maximum weight of the prior relative to the measurement. More changes no released digit."""
 
 
 def ipf(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floats:
@@ -48,7 +49,7 @@ def ipf(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floats:
     Examples
     --------
     >>> half = np.array([[[0.5], [0.5]]])
-    >>> meet_margins(np.array([[[4.0, 1.0], [1.0, 4.0]]]), [half.reshape(1, 1, 2), half], 9)[0]
+    >>> ipf(np.array([[[4.0, 1.0], [1.0, 4.0]]]), [half.reshape(1, 1, 2), half], 9)[0]
     array([[0.4, 0.1],
            [0.1, 0.4]])
     """
@@ -116,7 +117,7 @@ def fit_with_fixed_margins(
 
 
 def _repair(tables: Floats, margins: Sequence[Floats]) -> Floats:
-    """Scale tables that are far from their margins again, from where no cell is nearly empty."""
+    """Repair tables that did not converge: raise nearly empty cells and rake again."""
     lack = np.zeros(len(tables))
     for axis, margin in enumerate(margins, 1):
         gap = np.abs(tables.sum(axis=axis, keepdims=True) - margin)

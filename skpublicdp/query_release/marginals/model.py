@@ -213,7 +213,7 @@ def downward_closure(workload: Iterable[Attributes]) -> list[Attributes]:
 
     Examples
     --------
-    >>> closure([(0, 2), (1,)])
+    >>> downward_closure([(0, 2), (1,)])
     [(0,), (1,), (2,), (0, 2)]
     """
     tables = {

@@ -1,4 +1,4 @@
-"""Marginals: measure every table a little, look, and measure again where it helps most.
+"""Release marginal tables: measure, estimate, allocate the rest of the budget, measure again.
 
 The private rows enter through integer tables with exact integer noise, and nowhere else. What
 follows is post-processing of released numbers. The sensitivity is proved in
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import Gaussian, Sensitivity, noise_of
-from skpublicdp.ledger import Ledger, drawable
+from skpublicdp.accounting import Gaussian, Sensitivity, noise_scale
+from skpublicdp.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.marginals.allocation import allocate_budget
 from skpublicdp.query_release.marginals.count import (
     Attributes,
@@ -41,10 +41,10 @@ MIN_FIRST_ROUND_SHARE = Fraction(1, 4)
 measured in benchmarks/ablate.py."""
 
 SHARE_DENOMINATOR = 1 << 30
-"""Shares of the rest are whole numbers of so many parts."""
+"""Common denominator of the shares of the second round."""
 
 TABLE_SENSITIVITY = Sensitivity(2, 2)
-"""A replaced row moves two cells of a table."""
+"""A replaced row changes two cells of a table by one each."""
 
 MARGINALS_PROOF = "docs/proofs/marginals.md"
 
@@ -225,7 +225,7 @@ def release_tables(
     def measure(noise: Noise, shares: Sequence[Fraction]) -> None:
         used = [place for place, share in enumerate(shares) if share]
         name = mechanism_name(f"{len(used)} tables", noise)
-        paid = ledger.child(noise, name=name, proof=MARGINALS_PROOF)
+        paid = ledger.sub_ledger(noise, name=name, proof=MARGINALS_PROOF)
         for place in used:
             part = scaled_noise(noise, shares[place])
             found = paid.add_noise(
@@ -236,7 +236,9 @@ def release_tables(
 
     whole = all_noise(ledger)
     first, even = _first_round(model, whole, ledger, n_private)
-    if not drawable(scaled_noise(whole, first * max(even)), ledger.for_person(TABLE_SENSITIVITY)):
+    if not noise_is_representable(
+        scaled_noise(whole, first * max(even)), ledger.for_person(TABLE_SENSITIVITY)
+    ):
         raise ValueError(
             f"The noise for {len(tables)} tables is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; release fewer tables."
@@ -278,7 +280,7 @@ def _first_round(
     measured = [gaussian or len(columns) == 1 for columns in model.tables]
     share = Fraction(1, sum(measured))
     variance = (
-        noise_of(scaled_noise(noise, share), ledger.for_person(TABLE_SENSITIVITY))[1] / n_private
+        noise_scale(scaled_noise(noise, share), ledger.for_person(TABLE_SENSITIVITY))[1] / n_private
     )
     least, wanted = (
         (MIN_FIRST_ROUND_SHARE, variance)
@@ -296,14 +298,15 @@ def _plan_second_round(
 ) -> list[Fraction]:
     """Plan the shares of all tables in a budget, in whole parts; none so small as not to count."""
     power = 1 if isinstance(noise, Gaussian) else 2
-    precision = n_private**2 / noise_of(noise, ledger.for_person(TABLE_SENSITIVITY))[1]
+    precision = n_private**2 / noise_scale(noise, ledger.for_person(TABLE_SENSITIVITY))[1]
     shares = [
         Fraction(int(share * SHARE_DENOMINATOR), SHARE_DENOMINATOR)
         for share in allocate_budget(model, precision, power)
     ]
     return [
         share
-        if share and drawable(scaled_noise(noise, share), ledger.for_person(TABLE_SENSITIVITY))
+        if share
+        and noise_is_representable(scaled_noise(noise, share), ledger.for_person(TABLE_SENSITIVITY))
         else Fraction(0)
         for share in shares
     ]

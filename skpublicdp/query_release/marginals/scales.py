@@ -3,9 +3,8 @@
 A cell with independence estimate b deviates from it with variance g √b per unit of the fraction.
 `shrink_to_margins` estimates a mixture over g by empirical Bayes, which is overconfident: where
 noise hides deviations, the estimate of g tends to 0. Intervals therefore integrate over g.
-Its logarithm
-is normal around the scale G of its table, whose logarithm is normal around the scale S of the
-population. A point mass at 0 stands for populations whose margins determine all tables.
+Its logarithm is normal around the scale G of its table, whose logarithm is normal around the scale
+S of the population. A point mass at 0 stands for populations whose margins determine all tables.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def table_scales(
 
     Parameters
     ----------
-    cells : Cells
+    cells : CellBatch
         The cells of all tables of one number of columns, with positive independence estimates.
     starts : ndarray of int, shape (n_tables,)
         Where the tables begin.
@@ -120,7 +119,7 @@ def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floa
 
     Parameters
     ----------
-    cells : Cells
+    cells : CellBatch
         Cells of one table, with positive independence estimates.
     effective_size : float
         As in `table_scales`.

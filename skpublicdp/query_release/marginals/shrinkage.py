@@ -1,7 +1,7 @@
-"""How far cells lie from what their margins suggest, and so what is believed of each cell.
+"""Empirical Bayes shrinkage of cells to their independence estimates.
 
-A cell of base b has the prior variance g √b, with g of its own: a mixture over g is learned from
-all cells of a table and, where it has few, from those of other tables (empirical Bayes).
+A cell with independence estimate b has prior variance g √b with its own scale g. The mixture over g
+is estimated from all cells of a table and, for small tables, from the other tables.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
 Floats = NDArray[np.float64]
 
 DEVIATION_SCALES = SHIFT_VARIANCE_GRID[:, None]
-"""The values of g that are tried."""
+"""Grid of the scale g."""
 
 NO_PUBLIC_SCALE_PRIOR = 1 / np.sqrt(np.maximum(DEVIATION_SCALES, DEVIATION_SCALES[1]))
 NO_PUBLIC_SCALE_PRIOR /= NO_PUBLIC_SCALE_PRIOR.sum()
-"""Where no public rows tell of g, small ones are likelier: the less is known, the more even."""
+"""Prior of g without public rows. Small scales have more mass."""
 
 PRIOR_PSEUDO_CELLS = 5.0
-"""The first mixture counts for so many cells of all tables, theirs for so many of each table."""
+"""Prior weight, in cells: of the initial mixture for all tables, and of theirs for each table."""
 
 MIN_LOGLIK_RANGE = 0.05
-"""Cells whose log-likelihood varies by less teach nothing: with them the mixture is found later."""
+"""Cells whose log-likelihood varies by less over the grid are not used to fit the mixture."""
 
 MAX_TRAINING_CELLS = 1 << 14
-"""Of more cells than these, evenly chosen ones teach: it takes (number of g) times as long."""
+"""Maximum number of cells used to fit the mixture; a larger table is subsampled evenly."""
 
 
 class CellBatch(NamedTuple):
-    """The cells of tables, one after the other; arrays of shape (n_cells,).
+    """Concatenated cells of several tables; arrays of shape (n_cells,).
 
     Attributes
     ----------
@@ -56,29 +56,29 @@ class CellBatch(NamedTuple):
     residual_noise_share: Floats
 
     def at(self, where: NDArray[np.integer] | slice) -> CellBatch:
-        """Return some of the cells."""
+        """Select some of the cells."""
         return CellBatch(*(each[where] for each in self))
 
 
 def shrink_to_margins(
     cells: CellBatch, starts: NDArray[np.integer], worth: float
 ) -> tuple[Floats, ...]:
-    """Learn the mixture, and what it says of each cell.
+    """Fit the mixture over g, and return the prior of each cell under it.
 
     Parameters
     ----------
-    cells : Cells
+    cells : CellBatch
         Of all tables of one number of columns.
     starts : ndarray of int, shape (n_tables,)
         Where the tables begin.
     worth : float
-        How many private rows the public ones are worth.
+        Effective public sample size.
 
     Returns
     -------
     prior, loose, ratio : ndarray of shape (n_cells,)
-        The prior mean, as far as a cell keeps it; the prior variance per fraction; how far the
-        prior outweighs the measured value, which is infinite where nothing was measured.
+        Prior mean; prior variance per unit of the fraction; weight of the prior relative to the
+        measured value, infinite for unmeasured cells.
     """
     n_cells = len(cells.independence_estimate)
     cells = cells._replace(independence_estimate=np.maximum(cells.independence_estimate, 1e-12))
@@ -114,7 +114,7 @@ def shrink_to_margins(
             some.independence_estimate + left * worth * (some.public - some.independence_estimate),
             1e-12,
         )
-        # each g has a mean and a share of its own: what is not of the measured value is averaged
+        # average over g: each scale has its own prior mean and its own weight of the prior
         own = weights / (1 + left * means * some.precisions)
         kept = own.sum(axis=0)
         prior[part] = (own * means).sum(axis=0) / kept

@@ -1,6 +1,6 @@
-"""Cells that queries of a class cannot tell apart, and the queries of a cover on them.
+"""Query covers: queries that represent a class, and the cells on which they are constant.
 
-An arrangement is built from public rows alone (Bassily et al. 2020, Algorithm 3, steps 1 to 4). The
+A cover is built from public rows alone (Bassily et al. 2020, Algorithm 3, steps 1 to 4). The
 theorem asks for two things: each query of the class agrees with a member of the cover on all but a
 few rows, and no member tells rows of one cell apart.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import cover_radius
-from skpublicdp.guarantees.growth import share_bound
+from skpublicdp.guarantees.growth import population_share_bound
 
 Rows = NDArray[np.float64]
 Floats = NDArray[np.float64]
@@ -27,16 +27,16 @@ Places = NDArray[np.intp]
 Holds = Callable[[NDArray[Any], Rows], NDArray[np.bool_]]
 
 MAX_INCIDENCE_ENTRIES = 1 << 26
-"""The most answers of listed queries on listed cells."""
+"""Maximum number of entries of the incidence matrix of queries and cells."""
 
 MAX_CANDIDATE_ROWS = 1 << 12
 """The most public rows whose cells are listed where not all are: rows look for the nearest."""
 
 MAX_COVER_QUERIES = 1 << 18
-"""The most queries that are listed."""
+"""Maximum number of queries in an explicit cover."""
 
 ANSWER_BLOCK = 1 << 24
-"""Answers of queries on rows held at a time."""
+"""Maximum number of query-row answers in memory at a time."""
 
 
 class QueryCover(ABC):
@@ -205,7 +205,9 @@ class ExplicitCover(QueryCover):
         if self._points is not None:
             total += cover_radius(m, d, beta / 2, self._cover_error)
         if self._fresh is not None:
-            total += share_bound(self._reassigned_share, self._fresh, beta / 2 / self.n_queries)
+            total += population_share_bound(
+                self._reassigned_share, self._fresh, beta / 2 / self.n_queries
+            )
         return min(total, 1.0)
 
     @property
@@ -226,7 +228,7 @@ def split_sample_cover(holds: Holds, cover: NDArray[Any], X_public: Rows) -> Exp
 
 
 def check_cover_size(n_queries: int) -> None:
-    """Refuse more queries than there is room for."""
+    """Raise CoverSizeError if a cover has too many queries."""
     if n_queries > MAX_COVER_QUERIES:
         raise CoverSizeError(
             f"{n_queries} queries are more than the {MAX_COVER_QUERIES} that can be listed: cells, "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import Promise, vc_dimension
-from skpublicdp.guarantees.release import least_rounds_error, n_rounds_release, release_sampling
+from skpublicdp.guarantees.query_release import min_pmw_error, n_pmw_rows, release_sampling_error
 from skpublicdp.ledger import Ledger
 from skpublicdp.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
 from skpublicdp.query_release.fitted_release import FittedRelease, bind_queries
@@ -81,7 +81,7 @@ def _promise(
     n_features = rows.X_public.shape[1]
     d = max(vc_dimension(queries, n_features), 1)
     n, beta = rows.n_private, float(estimator.beta)
-    sampling = release_sampling(n, arrangement.n_queries, beta, ledger.rows_per_person)
+    sampling = release_sampling_error(n, arrangement.n_queries, beta, ledger.rows_per_person)
     radius = arrangement.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
     error = min(1.0, radius + sampling + plan.error)
     if error >= 1:
@@ -112,7 +112,7 @@ def _remedy(
     """Return what a useful error takes, from public numbers."""
     enough = None if estimator.alpha is None else float(estimator.alpha) / 2
     target = 0.1 if enough is None else 2 * enough
-    rounds = least_rounds_error(arrangement.log_cells)
+    rounds = min_pmw_error(arrangement.log_cells)
     if arrangement.irreducible_error + rounds >= target:
         return (
             "cells, not rows, are the limit, as no number of rows guarantees less than "
@@ -123,7 +123,7 @@ def _remedy(
         return f"an error of {target:g} takes more than these {n_public} public rows"
 
     def rows_needed(delta: float) -> int:
-        return n_rounds_release(
+        return n_pmw_rows(
             left,
             float(estimator.beta),
             max(float(ledger.epsilon), 1e-9),  # a smaller ε takes more rows than anybody has

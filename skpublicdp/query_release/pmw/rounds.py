@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Steps, zcdp_rho
-from skpublicdp.guarantees.release import best_rounds, rounds_error
+from skpublicdp.guarantees.query_release import choose_n_rounds, pmw_error
 from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.query_release.pmw.cover import QueryCover
@@ -98,9 +98,11 @@ def plan_rounds(
     """
     rho = float(zcdp_rho(ledger.epsilon, ledger.delta)) if ledger.delta else 0.0
     of_class = n, n_queries, log_cells
-    best = best_rounds(*of_class, float(ledger.epsilon), rho, beta, ledger.rows_per_person, alpha)
+    best = choose_n_rounds(
+        *of_class, float(ledger.epsilon), rho, beta, ledger.rows_per_person, alpha
+    )
     budget = ledger.equal_draws(best)
-    error = rounds_error(best, float(budget), *of_class, beta, ledger.rows_per_person)
+    error = pmw_error(best, float(budget), *of_class, beta, ledger.rows_per_person)
     rate = math.sqrt(8 * max(log_cells, math.log(2)) / best)
     return RoundPlan(best, budget, rate, error)
 
@@ -116,9 +118,9 @@ def run_pmw(
         Private rows for which each query holds: used in the draws alone.
     n : int
         Private rows.
-    arrangement : Arrangement
+    arrangement : QueryCover
         Which queries hold in which cells.
-    plan : Plan
+    plan : RoundPlan
         Rounds and budgets.
     ledger : Ledger
         Pays.

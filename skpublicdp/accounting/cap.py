@@ -1,4 +1,4 @@
-"""What an (ε, δ) covers, in the currency that its budget counts in."""
+"""The cap of one fit: which plans an (ε, δ) admits, in the currency of the budget."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from skpublicdp.accounting.decimals import root_below
 from skpublicdp.accounting.events import (
-    DRAW_RATE,
+    DRAW_MU_SQUARED_RATE,
     Event,
     Gaussian,
     Pure,
@@ -18,26 +17,28 @@ from skpublicdp.accounting.events import (
     rho_price,
 )
 from skpublicdp.accounting.gdp import gaussian_mu_squared
-from skpublicdp.accounting.plans import FURTHEST, equal_draws, largest_scale, plan_delta
+from skpublicdp.accounting.plans import MAX_SCALE_RATIO, equal_draws, largest_scale, plan_delta
+from skpublicdp.accounting.rounding import root_below
 from skpublicdp.accounting.zcdp import zcdp_rho
 
 
 @dataclass(frozen=True)
-class Capacity:
-    """An (ε, δ) that plans have to fit into.
+class BudgetCap:
+    """The largest cost that the plan of one fit may have.
 
     Attributes
     ----------
     epsilon, delta : Fraction
-        What is promised.
-    accountant : str
-        That of the budget; ``"pure"``, also without one, takes any proof of (ε, δ), the others what
-        their sum allows, and ``"auto"`` also what may fail and adds up to (ε, δ).
+        The guarantee of the fit.
+    accountant : {"pure", "zcdp", "gdp", "auto"}
+        Accountant of the budget, or ``"pure"`` without a budget. ``"pure"`` accepts any proof of
+        (ε, δ). The others compare the ρ or μ² of the plan with that of the cap. ``"auto"`` also
+        accepts events that may fail if their ε and δ add up to at most (ε, δ).
 
     Examples
     --------
-    >>> one = Capacity(Fraction(1), Fraction(1, 10**6), "gdp")
-    >>> one.covers(Gaussian(Fraction(56, 1000))), one.covers(Pure(Fraction(1)))
+    >>> cap = BudgetCap(Fraction(1), Fraction(1, 10**6), "gdp")
+    >>> cap.admits(Gaussian(Fraction(56, 1000))), cap.admits(Pure(Fraction(1)))
     (True, False)
     """
 
@@ -45,12 +46,12 @@ class Capacity:
     delta: Fraction
     accountant: str = "pure"
 
-    def covers(self, event: Event) -> bool:
-        """Tell whether a plan that is fixed in advance costs no more."""
+    def admits(self, event: Event) -> bool:
+        """Return whether a plan that is fixed in advance costs no more than the cap."""
         price, cap = self._currency()
-        spent, failure = basic_price(event)
-        adds_up = price is None or (self.accountant == "auto" and failure)
-        if adds_up and spent <= self.epsilon and failure <= self.delta:
+        epsilon, delta = basic_price(event)
+        adds_up = price is None or (self.accountant == "auto" and delta)
+        if adds_up and epsilon <= self.epsilon and delta <= self.delta:
             return True
         if price is not None:
             return bool(price(event) <= cap)
@@ -60,32 +61,35 @@ class Capacity:
             or plan_delta(event, self.epsilon) <= self.delta
         )
 
-    def anything(self) -> Event:
-        """Return the plan of any noise, or of anything pure where δ is 0."""
+    def default_plan(self) -> Event:
+        """Return the plan of any Gaussian noise within the cap, or of any pure event if δ is 0."""
         return Gaussian(self._mu_squared()) if self.delta else Pure(self.epsilon)
 
-    def scale(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
-        """Return the largest scale at which a plan fits; it costs more at a larger scale."""
+    def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
+        """Return the largest scale at which the cap admits a plan, by bisection.
+
+        The cost of ``make_plan(scale)`` must increase with the scale.
+        """
         price, cap = self._currency()
         if price is None:
             return largest_scale(make_plan, self.epsilon, self.delta)
         low, high = Fraction(0), Fraction(1)
         while price(make_plan(high)) <= cap:
             low, high = high, 2 * high
-            if high > FURTHEST:
+            if high > MAX_SCALE_RATIO:
                 raise ValueError("the plan fits the budget at every scale.")
         while not low or high - low > low / 4096:
             middle = (low + high) / 2
             low, high = (middle, high) if price(make_plan(middle)) <= cap else (low, middle)
-            if high < 1 / Fraction(FURTHEST):
+            if high < 1 / Fraction(MAX_SCALE_RATIO):
                 raise ValueError("the plan exceeds the budget at every scale.")
         return low
 
     def equal_draws(self, count: int) -> Fraction:
-        """Return the largest ε that each of some draws may have.
+        """Return the largest ε that each of `count` draws may have.
 
-        It is found by the plan calculus where that is fast, by zCDP otherwise, and by adding up ε
-        where that gives more.
+        It is the larger one of basic composition and of the plan calculus (or zCDP, if the plan
+        calculus would be slow).
         """
         basic = self.epsilon / count
         price, cap = self._currency()
@@ -93,7 +97,7 @@ class Capacity:
             return basic
         if price is None:
             return max(basic, equal_draws(self.epsilon, self.delta, count))
-        rate = DRAW_RATE if price is mu_squared_price else Fraction(1, 8)
+        rate = DRAW_MU_SQUARED_RATE if price is mu_squared_price else Fraction(1, 8)
         return root_below(cap / (rate * count))
 
     def _mu_squared(self) -> Fraction:
@@ -101,7 +105,7 @@ class Capacity:
         return 2 * cap if price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)
 
     def _currency(self) -> tuple[Callable[[Event], Any] | None, Fraction]:
-        """Return what is counted, and how much of it (ε, δ) is."""
+        """Return the price function of the accountant, None for (ε, δ), and the cap's price."""
         if not self.delta or self.accountant == "pure":
             return None, Fraction(0)
         if self.accountant == "zcdp":

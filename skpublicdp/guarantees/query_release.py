@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 
 from skpublicdp.accounting import exact_fraction, zcdp_rho
-from skpublicdp.guarantees.growth import check, growth_function, least, log_growth, n_public
+from skpublicdp.guarantees.growth import (
+    check_ranges,
+    growth_function,
+    log_growth,
+    n_public,
+    smallest_integer,
+)
 
-MOST_ROUNDS = 2048
+MAX_PMW_ROUNDS = 2048
 """Maximum number of rounds: more take minutes, for a bound that hardly improves."""
 
 
@@ -73,11 +79,11 @@ def n_query_release(
     >>> n_query_release(alpha=0.1, beta=0.05, **budget, d=1, dual=1, constants="tight")
     269643
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
     if constants not in ("paper", "tight"):
         raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
     if constants == "paper" or delta:
-        check(delta=delta)
+        check_ranges(delta=delta)
     if constants == "paper" and epsilon >= 1:
         raise ValueError(
             "epsilon must be below 1, where Lemma 7 of Bassily et al. (2020) stops; got "
@@ -87,19 +93,17 @@ def n_query_release(
     queries = growth_function(n_public(part, beta / 2, d, constants=constants), d)
     cells = log_growth(queries, 2 ** (d + 1) - 1 if dual is None else dual)
     if constants == "tight":
-        if (least_error := least_rounds_error(cells)) >= 3 * alpha / 4:
+        if (least_error := min_pmw_error(cells)) >= 3 * alpha / 4:
             raise ValueError(
                 f"alpha must be above {4 / 3 * least_error:.2g} for d={d}, as at most "
-                f"{MOST_ROUNDS} rounds are played; got {alpha!r}."
+                f"{MAX_PMW_ROUNDS} rounds are played; got {alpha!r}."
             )
-        return n_rounds_release(
-            3 * alpha / 4, beta, epsilon, delta, queries, cells, enough=alpha / 2
-        )
+        return n_pmw_rows(3 * alpha / 4, beta, epsilon, delta, queries, cells, enough=alpha / 2)
     tail = math.log(queries) + math.log(256 * cells / (alpha**2 * beta))
     return math.ceil(200 * math.sqrt(cells * math.log(2 / delta)) * tail / (epsilon * alpha**2))
 
 
-def n_rounds_release(
+def n_pmw_rows(
     error: float,
     beta: float,
     epsilon: float,
@@ -112,27 +116,27 @@ def n_rounds_release(
 ) -> int:
     """Return the least number of private rows at which rounds and sampling lose at most `error`.
 
-    `error` is above `least_rounds_error`, and `enough` is the `alpha` of `best_rounds`. The budget
+    `error` is above `min_pmw_error`, and `enough` is the `alpha` of `choose_n_rounds`. The budget
     of a round is what zCDP gives, less 2^-10 of it. The plan calculus gives at least that much.
     """
     rho = float(zcdp_rho(exact_fraction(epsilon), exact_fraction(delta))) if delta else 0.0
 
     def holds(n: int) -> bool:
         of_class = n, n_queries, log_cells
-        rounds = best_rounds(*of_class, epsilon, rho, beta / 4, rows_per_person, enough)
-        budget = (1 - 2**-10) * rough_budget(rounds, epsilon, rho)
-        lost = rounds_error(rounds, budget, *of_class, beta / 4, rows_per_person)
-        return lost + release_sampling(n, n_queries, beta, rows_per_person) <= error
+        rounds = choose_n_rounds(*of_class, epsilon, rho, beta / 4, rows_per_person, enough)
+        budget = (1 - 2**-10) * approximate_round_budget(rounds, epsilon, rho)
+        lost = pmw_error(rounds, budget, *of_class, beta / 4, rows_per_person)
+        return lost + release_sampling_error(n, n_queries, beta, rows_per_person) <= error
 
-    return least(holds)
+    return smallest_integer(holds)
 
 
-def least_rounds_error(log_cells: float) -> float:
+def min_pmw_error(log_cells: float) -> float:
     """Return the error of the largest number of rounds without any noise."""
-    return math.sqrt(max(log_cells, math.log(2)) / (2 * MOST_ROUNDS))
+    return math.sqrt(max(log_cells, math.log(2)) / (2 * MAX_PMW_ROUNDS))
 
 
-def release_sampling(n: int, n_queries: int, beta: float, rows_per_person: int = 1) -> float:
+def release_sampling_error(n: int, n_queries: int, beta: float, rows_per_person: int = 1) -> float:
     """Bound by how much n rows differ from the population in all answers, at beta/4.
 
     By Hoeffding's inequality on both sides. Of n rows n / rows_per_person are independent.
@@ -141,7 +145,7 @@ def release_sampling(n: int, n_queries: int, beta: float, rows_per_person: int =
     return math.sqrt((math.log(8 * n_queries) - math.log(beta)) / (2 * independent))
 
 
-def best_rounds(
+def choose_n_rounds(
     n: int,
     n_queries: int,
     log_cells: float,
@@ -174,22 +178,22 @@ def best_rounds(
     """
 
     def error(rounds: int) -> float:
-        budget = rough_budget(rounds, epsilon, rho)
-        return rounds_error(rounds, budget, n, n_queries, log_cells, beta, rows_per_person)
+        budget = approximate_round_budget(rounds, epsilon, rho)
+        return pmw_error(rounds, budget, n, n_queries, log_cells, beta, rows_per_person)
 
     choices = [*range(1, 16), *(int(16 * 2 ** (i / 4)) for i in range(29))]
-    best: int = min((rounds for rounds in choices if rounds <= MOST_ROUNDS), key=error)
+    best: int = min((rounds for rounds in choices if rounds <= MAX_PMW_ROUNDS), key=error)
     if alpha is not None:
         best = min(best, math.ceil(max(log_cells, math.log(2)) / (2 * (alpha / 2) ** 2)))
     return best
 
 
-def rough_budget(rounds: int, epsilon: float, rho: float) -> float:
+def approximate_round_budget(rounds: int, epsilon: float, rho: float) -> float:
     """Return the budget of a round by composition in ε or in zCDP, whichever is larger."""
     return max(epsilon / rounds, math.sqrt(8 * rho / rounds))
 
 
-def rounds_error(
+def pmw_error(
     rounds: int,
     round_epsilon: float,
     n: int,

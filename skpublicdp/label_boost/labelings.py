@@ -15,7 +15,7 @@ from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 
-class Dichotomies(ABC):
+class Labelings(ABC):
     """Every way in which a class labels given rows, listed once."""
 
     @abstractmethod
@@ -30,7 +30,7 @@ class Dichotomies(ABC):
         """Return the labels that one of them gives to all rows."""
 
 
-class Enumerated(Dichotomies):
+class EnumeratedLabelings(Labelings):
     """Labelings whose errors fit in one array."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Enumerated(Dichotomies):
         return Leaf(self.errors(y))
 
 
-class Splits(Enumerated):
+class SplitLabelings(EnumeratedLabelings):
     """Labelings by one split of some features, and the constant ones.
 
     Parameters
@@ -149,7 +149,7 @@ def _all_alike(
     return True
 
 
-class Runs(Enumerated):
+class IntervalLabelings(EnumeratedLabelings):
     """Labelings by an interval of one feature: 1 on a run of neighbouring values, 0 elsewhere.
 
     Parameters
@@ -179,7 +179,7 @@ class Runs(Enumerated):
         return inside
 
 
-class Listed(Enumerated):
+class ExplicitLabelings(EnumeratedLabelings):
     """Labelings by listed rules, each different labeling once.
 
     Parameters

@@ -55,18 +55,18 @@ def _check_number(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be a number; got {type(value).__name__}.")
 
 
-def precise(*values: Fraction) -> Context:
+def precise_context(*values: Fraction) -> Context:
     """Return a decimal arithmetic whose `relative_error` is harmless for such parameters."""
-    with localcontext(arithmetic(28)):
+    with localcontext(decimal_context(28)):
         digits = sum(abs(to_decimal(value).adjusted()) for value in values if value)
-    return arithmetic(2 * (SPARE_DIGITS + digits))
+    return decimal_context(2 * (SPARE_DIGITS + digits))
 
 
 SPARE_DIGITS = 30
 """α - 1 is a multiple of 10^-30, so α is exact wherever its logarithm is small."""
 
 
-def arithmetic(digits: int) -> Context:
+def decimal_context(digits: int) -> Context:
     """Return a decimal arithmetic of so many digits that never goes wrong silently."""
     traps = [DivisionByZero, InvalidOperation, Overflow]
     return Context(digits, ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, traps=traps)
@@ -90,10 +90,10 @@ def sum_with_slack(*terms: Decimal) -> tuple[Decimal, Decimal]:
     return sum(terms, Decimal(0)), sum(map(abs, terms), Decimal(0)) * relative_error()
 
 
-def root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
+def approximate_root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
     """Find roughly where a function of β = α - 1 > 0 changes its sign."""
     least = Decimal(1).scaleb(-SPARE_DIGITS)
-    with localcontext(arithmetic(2 * SPARE_DIGITS)):
+    with localcontext(decimal_context(2 * SPARE_DIGITS)):
         low = high = Decimal(1)
         while increasing(high) < 0:
             low, high = high, 2 * high
@@ -105,7 +105,7 @@ def root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
     return max(low.quantize(least), least)
 
 
-def log_ratio(beta: Decimal) -> Decimal:
+def log_one_plus_inverse(beta: Decimal) -> Decimal:
     """Return roughly log(1 + 1/β), also where 1 + 1/β rounds to 1."""
     return (1 + 1 / beta).ln() if beta.adjusted() < SPARE_DIGITS else 1 / beta
 
@@ -136,7 +136,7 @@ def written_below(value: Fraction) -> float:
 
 def fraction_below(value: Fraction) -> Fraction:
     """Round a positive fraction down to 64 binary digits."""
-    scale = _grid(value, 64)
+    scale = _binary_unit(value, 64)
     return Fraction(math.floor(value * scale)) / scale
 
 
@@ -148,11 +148,11 @@ def fraction_above(value: Fraction, digits: int = 64) -> Fraction:
     """
     if not value:
         return value
-    scale = _grid(value, digits)
+    scale = _binary_unit(value, digits)
     return Fraction(math.ceil(value * scale)) / scale
 
 
-def _grid(value: Fraction, digits: int) -> Fraction:
+def _binary_unit(value: Fraction, digits: int) -> Fraction:
     """Return the power of two that makes a positive fraction a number of so many digits."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     if value < Fraction(2) ** exponent:  # 2^exponent is at most the value, and less than twice it

@@ -25,23 +25,28 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
-from skpublicdp.label_boost.boxes import Boxes
-from skpublicdp.label_boost.dichotomies import Dichotomies, Listed, Runs, Splits
-from skpublicdp.label_boost.halfplanes import Halfplanes
-from skpublicdp.label_boost.receipts import PROOF
+from skpublicdp.label_boost.labelings import (
+    ExplicitLabelings,
+    IntervalLabelings,
+    Labelings,
+    SplitLabelings,
+)
+from skpublicdp.label_boost.labelings_2d import BoxLabelings, HalfplaneLabelings
 from skpublicdp.ledger import Ledger
 from skpublicdp.typing import Codes, Floats
 
-MOST_RUNS = 1 << 26
+RELABELLING_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.1; docs/proofs/label_boost.md"
+
+MAX_INTERVALS = 1 << 26
 """More intervals are refused: each is one number to weigh."""
 
-MOST_HALFPLANES = 1 << 22
+MAX_HALFPLANES = 1 << 22
 """More halfplanes are refused; they take seconds."""
 
-MOST_SIDES = 1 << 15
+MAX_BOX_SIDES = 1 << 15
 """More pairs of left and right sides of boxes are refused; they take seconds, too."""
 
-KNOWN = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, FiniteClass)
+RELABELLING_CLASSES = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, FiniteClass)
 
 
 def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDArray[Any]) -> None:
@@ -62,7 +67,7 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
         If the class is none of those known here, or does not fit the rows.
     """
     # not isinstance: what a subclass lists is not known
-    if type(hypotheses) not in KNOWN:
+    if type(hypotheses) not in RELABELLING_CLASSES:
         raise ValueError(
             "hypotheses must be Thresholds, Stumps, Intervals, Rectangles, Halfspaces or "
             "FiniteClass: the members are made of private rows and the privacy proof needs each "
@@ -79,7 +84,7 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
     hypotheses.build_cover(_nothing(classes, max(n_features, 1)), alpha=0.5, beta=0.5)
 
 
-def most_rows(hypotheses: HypothesisClass, n_features: int) -> int | None:
+def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | None:
     """Return how many rows can be relabelled at once, or None if any number can.
 
     Parameters
@@ -96,15 +101,15 @@ def most_rows(hypotheses: HypothesisClass, n_features: int) -> int | None:
     """
     match hypotheses, _width(hypotheses, n_features):
         case (Intervals(), _) | (Rectangles(), 1):
-            return math.isqrt(2 * MOST_RUNS) - 1
+            return math.isqrt(2 * MAX_INTERVALS) - 1
         case Rectangles(), _:
-            return math.isqrt(2 * MOST_SIDES) - 1
+            return math.isqrt(2 * MAX_BOX_SIDES) - 1
         case Halfspaces(), 2:
-            return math.isqrt(MOST_HALFPLANES)
+            return math.isqrt(MAX_HALFPLANES)
     return None
 
 
-def check_rows_of(hypotheses: HypothesisClass, n_features: int, n: int) -> None:
+def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> None:
     """Refuse rows with more labelings than can be listed, by their number alone.
 
     Parameters
@@ -121,7 +126,7 @@ def check_rows_of(hypotheses: HypothesisClass, n_features: int, n: int) -> None:
     CoverSizeError
         If there are too many.
     """
-    most = most_rows(hypotheses, n_features)
+    most = max_relabelled_rows(hypotheses, n_features)
     if most is not None and n > most:
         raise CoverSizeError(
             f"{type(hypotheses).__name__} can relabel at most {most} rows at once and the schedule "
@@ -129,7 +134,7 @@ def check_rows_of(hypotheses: HypothesisClass, n_features: int, n: int) -> None:
         )
 
 
-def dichotomies(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -> Dichotomies:
+def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -> Labelings:
     """List every way in which a class labels rows, once.
 
     Parameters
@@ -143,25 +148,25 @@ def dichotomies(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -
 
     Returns
     -------
-    Dichotomies
+    Labelings
         The list; it depends on the rows.
     """
     count = len(classes)
     match hypotheses:
         case Thresholds(feature=feature):
-            return Splits(X, [feature], [(1, 0)][: count - 1], count)
+            return SplitLabelings(X, [feature], [(1, 0)][: count - 1], count)
         case Intervals(feature=feature) if count == 2:
-            return Runs(X[:, feature])
+            return IntervalLabelings(X[:, feature])
         case Rectangles(features=features) if count == 2:
             inside = X if features is None else X[:, list(features)]
-            return Boxes(inside) if inside.shape[1] == 2 else Runs(inside[:, 0])
+            return BoxLabelings(inside) if inside.shape[1] == 2 else IntervalLabelings(inside[:, 0])
         case Halfspaces() if count == 2 and X.shape[1] == 2:
-            return Halfplanes(X)
+            return HalfplaneLabelings(X)
         case FiniteClass():
             cover = hypotheses.build_cover(_nothing(classes, X.shape[1]), alpha=0.5, beta=0.5)
-            return Listed(np.stack([model.predict(X) for model in cover.hypotheses]))
+            return ExplicitLabelings(np.stack([model.predict(X) for model in cover.hypotheses]))
     pairs = [(over, under) for over in range(count) for under in range(count) if over != under]
-    return Splits(X, range(X.shape[1]), pairs, count)
+    return SplitLabelings(X, range(X.shape[1]), pairs, count)
 
 
 def relabel(
@@ -195,12 +200,16 @@ def relabel(
         The new codes. They are not private by themselves: only what a private algorithm makes of
         them may be shown.
     """
-    ways = dichotomies(hypotheses, X, classes)
+    ways = all_labelings(hypotheses, X, classes)
     family = ways.family(y)
-    return ways.labels(ledger.draw(family, Draw(epsilon), 1, name="relabelling", proof=PROOF))
+    return ways.labels(
+        ledger.draw(family, Draw(epsilon), 1, name="relabelling", proof=RELABELLING_PROOF)
+    )
 
 
-def log_size(hypotheses: HypothesisClass, rows: Any, n_features: int, n_classes: int) -> Floats:
+def log_n_labelings(
+    hypotheses: HypothesisClass, rows: Any, n_features: int, n_classes: int
+) -> Floats:
     """Bound the logarithm of the number of labelings, from public numbers.
 
     Parameters

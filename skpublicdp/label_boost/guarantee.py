@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.guarantees import Promise
-from skpublicdp.guarantees.label_boost import Labeller, copied, labeller_error
+from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
 from skpublicdp.hypotheses import (
     DecisionTrees,
     FiniteClass,
@@ -20,7 +20,7 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
-from skpublicdp.label_boost.plan import Plan
+from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
 from skpublicdp.population_guarantee import (
     ADDED_ROWS,
     guarantee_of_base_learner,
@@ -30,27 +30,27 @@ from skpublicdp.population_guarantee import (
 from skpublicdp.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
 
-MEMBERS = (
+UNPROVED_BASE_LEARNER = (
     "what a base learner makes of rows with drawn labels is known of a SemiPrivateClassifier whose "
     "hypotheses include the rules that label, and of no other"
 )
 
-AGAIN = "the base learner was given rows drawn with replacement, which are not independent"
+RESAMPLED_ROWS = "the base learner was given rows drawn with replacement, which are not independent"
 
 
-def boosted_promise(
-    plan: Plan,
+def label_boost_guarantee(
+    plan: LabelBoostPlan,
     hypotheses: HypothesisClass,
     base: Any,
     beta: float,
     n_given: int,
-    log_size: Callable[[Any], Floats],
+    log_n_labelings: Callable[[Any], Floats],
 ) -> Promise:
     """Add up what the labellers, the base learner and sampling may cost.
 
     Parameters
     ----------
-    plan : Plan
+    plan : LabelBoostPlan
         What was carried out.
     hypotheses : HypothesisClass
         What labels.
@@ -60,7 +60,7 @@ def boosted_promise(
         Probability with which the promise may fail.
     n_given : int
         Rows that the base learner was given.
-    log_size : callable
+    log_n_labelings : callable
         Bounds the logarithm of the number of labelings of so many rows.
 
     Returns
@@ -70,34 +70,34 @@ def boosted_promise(
     """
     if not plan.rounds:
         if plan.resampled or n_given > plan.base_rows:
-            return no_guarantee(AGAIN if plan.resampled else ADDED_ROWS)
+            return no_guarantee(RESAMPLED_ROWS if plan.resampled else ADDED_ROWS)
         return guarantee_of_base_learner(base, beta)
     if type(base) is not SemiPrivateClassifier or not _includes(base.hypotheses, hypotheses):
-        return no_guarantee(MEMBERS)
+        return no_guarantee(UNPROVED_BASE_LEARNER)
     exact = type(base.hypotheses) is FiniteClass  # its own cover
     of_base = guarantee_of_base_learner(base, None if exact else beta / 2)
     if of_base.bound is None:
         return of_base
     labellers = [
-        Labeller(step.kept_labelled, step.kept, float(step.epsilon)) for step in plan.rounds
+        LabellerDraw(step.kept_labelled, step.kept, float(step.epsilon)) for step in plan.rounds
     ]
-    found = labeller_error(labellers, lambda n: float(log_size(n)), beta / 2)
+    found = labeller_error(labellers, lambda n: float(log_n_labelings(n)), beta / 2)
     # what its guarantee says of the cover is a part of it, and fails with half of its beta
-    members = math.log(base.cover_size_) + float(log_size(2 * plan.base_rows))
+    members = math.log(base.cover_size_) + float(log_n_labelings(2 * plan.base_rows))
     samples = 2 if plan.resampled else 1
     if exact:  # the rule that labels the rows is among those drawn from, and makes no error
         share, copy = beta / 2 / (samples + 1), 0.0
     else:
         share, copy = beta / 4 / (2 * samples + 1), of_base.bound
         for _ in range(samples):
-            copy = copied(copy, plan.base_rows, members, share)
+            copy = relative_deviation_bound(copy, plan.base_rows, members, share)
     copy += base.certificate_.at(share)
     for _ in range(samples):
-        copy = copied(copy, plan.base_rows, members, share)
+        copy = relative_deviation_bound(copy, plan.base_rows, members, share)
     return with_class_assumptions(_stated(found, copy, beta), hypotheses)
 
 
-def released_promise(labeler: Any, base: Any, beta: float) -> Promise:
+def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
     """Add up what the released labeler and the base learner promise on rows of their own.
 
     Parameters
@@ -115,7 +115,7 @@ def released_promise(labeler: Any, base: Any, beta: float) -> Promise:
     if type(base) is not SemiPrivateClassifier or not _includes(
         base.hypotheses, _class(labeler.hypotheses)
     ):
-        return no_guarantee(MEMBERS)
+        return no_guarantee(UNPROVED_BASE_LEARNER)
     first, second = (
         guarantee_of_base_learner(labeler, beta / 2),
         guarantee_of_base_learner(base, beta / 2),

@@ -9,21 +9,21 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from skpublicdp.guarantees.growth import check, growth_function, least
-from skpublicdp.guarantees.sizes import SampleSize, n_finite
+from skpublicdp.guarantees.growth import check_ranges, growth_function, smallest_integer
+from skpublicdp.guarantees.sample_size import SampleSize, n_finite
 
-COUNTING = Fraction(2, 5)
+COUNT_SHARE = Fraction(2, 5)
 """Share of a column's budget for the masses; the medians have the rest, each level as much."""
 
-SPURIOUS = 0.05
+SPURIOUS_PROBABILITY = 0.05
 """Probability with which noise may pass for rows in some part of a column that holds none."""
 
-FEWEST_LEVELS, MOST_LEVELS = 2, 6
+MIN_LEVELS, MAX_LEVELS = 2, 6
 
-ODDS = 100_022
+UNBOUNDED_PRIOR_RATIO = 100_022
 """Prior weight of all candidates of a column without bounds, over the least of one."""
 
-MULTISETS = 1 << 16
+MAX_MULTISETS = 1 << 16
 """More data sets to draw from are refused."""
 
 
@@ -51,15 +51,15 @@ def n_levels(n: int, epsilon: float) -> int:
     rows = n * epsilon
     if rows < 16:
         return 0
-    return min(max(2 + math.floor(math.log(rows / 128, 4)), FEWEST_LEVELS), MOST_LEVELS)
+    return min(max(2 + math.floor(math.log(rows / 128, 4)), MIN_LEVELS), MAX_LEVELS)
 
 
-def least_mass(parts: int, scale: float) -> float:
+def max_spurious_mass(parts: int, scale: float) -> float:
     """Return the noisy mass up to which a part of a column may well be empty.
 
     Noise is above t times its scale with probability about exp(-t) / 2.
     """
-    return scale * math.log(parts / (2 * SPURIOUS))
+    return scale * math.log(parts / (2 * SPURIOUS_PROBABILITY))
 
 
 def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: int = 1) -> float:
@@ -88,7 +88,7 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
         - the largest space between neighbouring cuts: each median leaves at most half of a node and
           half of what its draw may lose on either side, so after L levels ``n / 2^L`` and that;
         - noise: of the sums of all masses up to a cut, by Doob's maximal inequality, and of the
-          masses that are dropped, at most `least_mass` each.
+          masses that are dropped, at most `max_spurious_mass` each.
 
     References
     ----------
@@ -99,16 +99,16 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
     >>> round(quantile_error(10**6, beta=0.05, epsilon=1.0, odds=100_022), 3)
     0.031
     """
-    check(n=n, beta=beta, epsilon=epsilon, odds=odds, n_columns=n_columns)
+    check_ranges(n=n, beta=beta, epsilon=epsilon, odds=odds, n_columns=n_columns)
     column, beta = epsilon / n_columns, beta / (4 * n_columns)
     levels = n_levels(n, column)
     if not levels:
         return 1.0
     parts: int = 2 ** (levels + 1) - 1
-    halving = column * float(1 - COUNTING) / levels
-    scale = 2 / (column * float(COUNTING)) * (1 + 2**-20)  # spreads are rounded up
+    halving = column * float(1 - COUNT_SHARE) / levels
+    scale = 2 / (column * float(COUNT_SHARE)) * (1 + 2**-20)  # spreads are rounded up
     lost = 4 / halving * (math.log(odds) + math.log(2**levels - 1) - math.log(beta))
-    dropped = max(least_mass(parts, scale), scale * math.log(2 * parts / beta))
+    dropped = max(max_spurious_mass(parts, scale), scale * math.log(2 * parts / beta))
     noise = _laplace_sums(parts, scale, beta) + parts * dropped
     if noise >= n:
         return 1.0
@@ -178,15 +178,15 @@ def blr_error(
     >>> round(blr_error(10_000, beta=0.05, epsilon=1.0, **size), 3)
     0.189
     """
-    check(n=n, beta=beta, epsilon=epsilon)
-    check(n_points=n_points, domain_size=domain_size, n_queries=n_queries)
+    check_ranges(n=n, beta=beta, epsilon=epsilon)
+    check_ranges(n_points=n_points, domain_size=domain_size, n_queries=n_queries)
     sets = math.log(n_multisets(n_points, domain_size))
     draw = 2 * (sets + math.log(2 / beta)) / (epsilon * n)
     sampling = math.sqrt(math.log(4 * n_queries / beta) / (2 * n))
-    return min(1.0, inexpressible(n_points, domain_size, n_queries) + draw + sampling)
+    return min(1.0, approximation_error(n_points, domain_size, n_queries) + draw + sampling)
 
 
-def inexpressible(n_points: int, domain_size: int, n_queries: int) -> float:
+def approximation_error(n_points: int, domain_size: int, n_queries: int) -> float:
     """Bound how well the best data set of a size answers the queries, for any population."""
     random = math.sqrt(math.log(2 * n_queries + 1) / (2 * n_points))
     return min(random, domain_size / (4 * n_points))
@@ -218,15 +218,17 @@ def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) ->
 
     def loss(n_points: int) -> float:
         sets = math.log(n_multisets(n_points, domain_size))
-        return inexpressible(n_points, domain_size, n_queries) + 2 * sets / (epsilon * n)
+        return approximation_error(n_points, domain_size, n_queries) + 2 * sets / (epsilon * n)
 
-    return min(range(1, largest_points(domain_size) + 1), key=loss)
+    return min(range(1, max_points(domain_size) + 1), key=loss)
 
 
-def largest_points(domain_size: int) -> int:
+def max_points(domain_size: int) -> int:
     """Return the most points of which there are at most 2^16 data sets, but no more than 1000."""
     # the first of all sizes is 1: a domain of more points is refused elsewhere
-    return max(1, least(lambda k: k > 1000 or n_multisets(k, domain_size) > MULTISETS) - 1)
+    return max(
+        1, smallest_integer(lambda k: k > 1000 or n_multisets(k, domain_size) > MAX_MULTISETS) - 1
+    )
 
 
 class BLRSize(NamedTuple):
@@ -282,7 +284,7 @@ def n_blr_learner(alpha: float, beta: float, epsilon: float, d: int, domain_size
     >>> n_blr_learner(alpha=0.4, beta=0.05, epsilon=1.0, d=1, domain_size=8)
     BLRSize(labelled=420, unlabelled=5573, n_points=12)
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d, domain_size=domain_size)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, domain_size=domain_size)
     queries = math.comb(growth_function(domain_size, d), 2) or 1
     sizes = {"domain_size": domain_size, "n_queries": queries}
 
@@ -290,16 +292,16 @@ def n_blr_learner(alpha: float, beta: float, epsilon: float, d: int, domain_size
         def error(n: int) -> float:
             return blr_error(n, beta / 2, epsilon, n_points=n_points, **sizes)
 
-        return least(lambda n: error(n) <= alpha / 2)
+        return smallest_integer(lambda n: error(n) <= alpha / 2)
 
     found = []
-    for n_points in range(1, largest_points(domain_size) + 1):
-        if inexpressible(n_points, **sizes) < alpha / 2:
+    for n_points in range(1, max_points(domain_size) + 1):
+        if approximation_error(n_points, **sizes) < alpha / 2:
             found.append((rows_for(n_points), n_points))
     if not found:
         raise ValueError(
             f"alpha must be larger for a domain of {domain_size} points: more data sets than "
-            f"{MULTISETS} are refused; got {alpha!r}."
+            f"{MAX_MULTISETS} are refused; got {alpha!r}."
         )
     unlabelled, n_points = min(found)
     members = growth_function(min(n_points, domain_size), d)
@@ -313,7 +315,7 @@ def n_quantile_learner(
     cuts: int = 1,
     n_columns: int = 1,
     *,
-    odds: float = ODDS,
+    odds: float = UNBOUNDED_PRIOR_RATIO,
     spacing: float = 0.01,
 ) -> SampleSize:
     """Count the rows of `GenericLearnerClassifier` as it is shipped, for rules of few cuts.
@@ -358,25 +360,25 @@ def n_quantile_learner(
     >>> n_quantile_learner(alpha=0.2, beta=0.05, epsilon=1.0)
     SampleSize(labelled=1968, unlabelled=527215)
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, cuts=cuts, n_columns=n_columns, odds=odds)
-    check(spacing=spacing)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, cuts=cuts, n_columns=n_columns, odds=odds)
+    check_ranges(spacing=spacing)
     fixed = spacing / 2 + 2 / max(1000, 2 / spacing)
 
     def reaches(n: int) -> bool:
         error = quantile_error(n, beta / 2, epsilon, odds, n_columns)
         return cuts * (fixed + 2 * error) <= alpha / 2
 
-    floor = 2 * cuts * (fixed + 2 * 2.0**-MOST_LEVELS)
+    floor = 2 * cuts * (fixed + 2 * 2.0**-MAX_LEVELS)
     if alpha <= floor:
         raise ValueError(
             f"alpha must be above {floor:g} for {cuts} cuts: a column is cut in at most "
-            f"{2**MOST_LEVELS} parts; got {alpha!r}."
+            f"{2**MAX_LEVELS} parts; got {alpha!r}."
         )
     # the error falls as long as the number of levels stays, so the last of them decide
     starts = [0, *(math.ceil(128 * 4**k * n_columns / epsilon) for k in range(1, 5))]
     unlabelled = 0
     for start in reversed(starts):
-        unlabelled = least(reaches, start=start + 1)
+        unlabelled = smallest_integer(reaches, start=start + 1)
         if unlabelled > start + 1:
             break
     members = (n_columns * math.floor(2 / spacing + 1)) ** cuts * 2 ** (cuts + 1)

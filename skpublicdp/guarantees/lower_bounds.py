@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from skpublicdp.guarantees.growth import check, least
+from skpublicdp.guarantees.growth import check_ranges, smallest_integer
 
-SPREAD = math.sqrt(2 / 3)
+ROOT_MEAN_VARIANCE = math.sqrt(2 / 3)
 """Root of E(1 - t^2), t uniform on [-1, 1]."""
 
-MEAN_SPREAD = math.pi / 4
+MEAN_STANDARD_DEVIATION = math.pi / 4
 """E sqrt(1 - t^2)."""
 
-FARTHEST = 11 / 12
+MEAN_WEIGHTED_DEVIATION = 11 / 12
 """E(1 + |t|)|x - t|, where x is -1 or 1 with mean t."""
 
 
@@ -60,13 +60,13 @@ def n_public_lower(alpha: float, beta: float, *, pure: bool = False, release: bo
     >>> n_public_lower(alpha=1e-5, beta=0.01), n_public_lower(alpha=1e-5, beta=0.01, pure=True)
     (338, 944)
     """
-    check(alpha=alpha, beta=beta)
+    check_ranges(alpha=alpha, beta=beta)
     threshold = 1 / 10 if pure else 1 / 16
     share = (4 if release else 1) * alpha / threshold
     if beta >= threshold or share >= 1:
         return 0
     bound = math.log1p(beta - threshold)
-    return least(lambda m: m * math.log1p(-share) < bound)
+    return smallest_integer(lambda m: m * math.log1p(-share) < bound)
 
 
 def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
@@ -103,7 +103,7 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
     >>> n_labelled_lower(alpha=0.01, beta=0.05, d=11)
     230
     """
-    check(alpha=alpha, beta=beta, d=d)
+    check_ranges(alpha=alpha, beta=beta, d=d)
     if d == 1:
         return 0
     bounds = [math.log(2 * beta) / math.log1p(-alpha)] if 2 * beta < 1 else [0.0]
@@ -167,14 +167,14 @@ def n_active_lower(
     >>> n_active_lower(alpha=0.001, beta=0.05, epsilon=1.0)
     111
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon)
     if delta and pool is None:
         raise ValueError(f"pool must be given where delta is positive; got delta = {delta!r}.")
     kept = 1 - math.sqrt(beta)
     shares = [1 / kept * 2 * alpha]
     good = 2 * alpha
     if domain_size is not None:
-        check(domain_size=domain_size)
+        check_ranges(domain_size=domain_size)
         wrong = math.floor(2 * alpha * domain_size) + 1
         good = wrong / domain_size
         around = math.floor(wrong / kept)
@@ -237,23 +237,25 @@ def n_query_release_lower(
     >>> n_query_release_lower(alpha=0.01, beta=0.001, epsilon=1.0, p=10_000, m=400, delta=0.0)
     0
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, p=p)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, p=p)
     if m < 0:
         raise ValueError(f"m must not be negative; got {m!r}.")
     if delta is not None and not 0 <= delta < 1:
         raise ValueError(f"delta must lie in [0, 1); got {delta!r}.")
     a = 2 * alpha
     off = a + 2 * beta
-    public = off * MEAN_SPREAD * math.sqrt(m) + 2 * SPREAD * math.sqrt(m * beta / p)
+    public = off * MEAN_STANDARD_DEVIATION * math.sqrt(m) + 2 * ROOT_MEAN_VARIANCE * math.sqrt(
+        m * beta / p
+    )
     gap = 1 / 3 - a**2 - 7 / 3 * beta - public
     bounds = [0.0]
     for factor, times in (
         (math.sinh(epsilon), 1 + math.exp(-epsilon)),
         (math.exp(epsilon) / 2, 1.0),
     ):
-        noise = factor * off * SPREAD * math.sqrt(p)
+        noise = factor * off * ROOT_MEAN_VARIANCE * math.sqrt(p)
         if delta is None:
-            bounds.append((gap - FARTHEST * times / 4) * p / noise)
+            bounds.append((gap - MEAN_WEIGHTED_DEVIATION * times / 4) * p / noise)
         else:
-            bounds.append(gap * p / (noise + FARTHEST * times * delta * p))
+            bounds.append(gap * p / (noise + MEAN_WEIGHTED_DEVIATION * times * delta * p))
     return math.ceil(max(bounds))

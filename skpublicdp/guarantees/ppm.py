@@ -1,21 +1,21 @@
-"""Halfspaces on mixed populations: rows needed, errors promised."""
+"""Sample sizes and error bounds of `PPMHalfspaceClassifier` (private and public mixtures)."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from skpublicdp.guarantees.certificates import excess_error
-from skpublicdp.guarantees.growth import check, growth_function, least, log_growth
+from skpublicdp.guarantees.growth import check_ranges, growth_function, log_growth, smallest_integer
 from skpublicdp.guarantees.population import Promise
 
-CONE_DIMENSIONS = 3
-"""The most features for which the learner draws from cones."""
+MAX_CONE_FEATURES = 3
+"""Maximum number of features for which the learner draws from cones."""
 
-SUPPORTS = {1: 1000, 2: 320, 3: 19, 4: 7, 5: 6, 6: 7}
-"""Number of public rows that support halfspaces in `PPMHalfspaceClassifier(pool="paper")`, by the
-number of dimensions they span. In the plane and in space they make 2^26 cones. From four dimensions
-on the limit is the table of all intersections; from seven on no number fits."""
+MAX_SUPPORT_POINTS = {1: 1000, 2: 320, 3: 19, 4: 7, 5: 6, 6: 7}
+"""Maximum number of public rows that support halfspaces in `PPMHalfspaceClassifier(pool="paper")`,
+by the dimension of their affine hull. In two and three dimensions they generate 2^26 cones. From
+four dimensions on the table of all intersections sets the limit. From seven on no number fits."""
 
 
 def cone_count(supports: int, d: int) -> int:
@@ -31,8 +31,8 @@ def cone_count(supports: int, d: int) -> int:
     return 2 + 2 * s * max(0, s - 1) ** 2 * max(0, s - 2) ** 3
 
 
-def missed_share(supports: int, beta: float, d: int) -> float:
-    """Bound the share of the public rows that support chosen at random may cost.
+def support_loss(supports: int, beta: float, d: int) -> float:
+    """Bound the loss from using a random subset of the public rows as supports.
 
     Parameters
     ----------
@@ -46,33 +46,33 @@ def missed_share(supports: int, beta: float, d: int) -> float:
     Returns
     -------
     float
-        ``1 - (beta / C(s, k))^(1 / (s - k))`` for s supports and k = d(d + 1)/2, at most 1: for any
-        rows and any halfspace, some cone errs on no more rows than the halfspace and so many of the
-        public ones.
+        ``1 - (beta / C(s, k))^(1 / (s - k))`` for s supports and k = d(d + 1)/2, at most 1. For
+        any rows and any halfspace some cone errs on the rows on which the halfspace errs, and on
+        at most this share of the public rows besides.
 
     Notes
     -----
     The cone that Corollary 4.4 gives for the supports and a given halfspace is a function of k of
     them: the nearest to the halfspace, v; two that make a facet at v with it, the first that a
-    turning plane meets; then one more for an edge at v, and the two neighbours of it. More
-    supports that lie in the cone or the halfspace change nothing. All s - k others lie there. If
-    a given set of k makes a cone that misses a share r of the other public rows, none of these is
-    among the s - k with probability at most ``(1 - r)^(s - k)``; there are ``C(s, k)`` such sets
-    (Littlestone and Warmuth 1986).
+    rotating plane meets; then one more for an edge at v, and its two neighbours. Further supports
+    inside the cone or the halfspace do not change the cone, and all s - k others lie there. If a
+    fixed set of k generates a cone that misses a share r of the other public rows, none of the
+    missed rows is among the s - k with probability at most ``(1 - r)^(s - k)``. There are
+    ``C(s, k)`` sets of k rows (sample compression, Littlestone and Warmuth 1986).
 
     Examples
     --------
-    >>> round(missed_share(320, 0.05, 2), 3)
+    >>> round(support_loss(320, 0.05, 2), 3)
     0.057
     """
-    check(beta=beta, d=d)
+    check_ranges(beta=beta, d=d)
     k = d * (d + 1) // 2
     if supports <= k:
         return 1.0
     return -math.expm1((math.log(beta) - math.log(math.comb(supports, k))) / (supports - k))
 
 
-def mixed_promise(
+def ppm_guarantee(
     n: int,
     n_public: int,
     supports: int,
@@ -91,63 +91,88 @@ def mixed_promise(
     n : int
         Rows, private and public together, independent draws from the mixture.
     n_public : int
-        How many of them are public.
+        Number of public rows among them.
     supports : int
-        How many of the public rows, chosen at random, support halfspaces.
+        Number of public rows, chosen at random, that support halfspaces.
     epsilon : float
         Privacy budget of the draw.
     beta : float
-        Probability, in (0, 1), with which the sum may fail.
+        Probability, in (0, 1), with which the bound may fail.
     d : int
         Number of features.
     cover_size : int
         Number of rules, all equally likely.
     n_dimensions : int
-        How many the public rows span.
+        Dimension of the affine hull of the public rows.
     cones : bool
-        Whether these are cones, and not all intersections of at most d halfspaces.
+        Whether the rules are cones instead of all intersections of at most d halfspaces.
 
     Returns
     -------
     Promise
-        A sum: what supports at random may lose, what the draw may, and how much better the drawn
-        rule may look than it is, or worse the best halfspace. See the agnostic case of `n_ppm`, or
-        of `n_ppm_paper` where these are not cones.
+        The sum of three bounds: the loss from random supports (`support_loss`), from the private
+        draw, and from sampling. See the agnostic case of `n_ppm` for cones and of `n_ppm_paper`
+        for intersections.
     """
-    check(beta=beta, epsilon=epsilon, d=d)
-    part = beta / (3 + (supports < n_public))
-    k, _, tales = _family(n, d, cones)
-    cover = 0.0
+    check_ranges(beta=beta, epsilon=epsilon, d=d)
+    beta_share = beta / (3 + (supports < n_public))
+    k, _, log_reconstructions = _complexity(n, d, cones)
+    cover_error = 0.0
     if supports < n_public:
-        cover = missed_share(supports, part, max(1, n_dimensions)) * n_public / n
-    draw = excess_error(cover_size, n, epsilon, part)
-    sampling = _sampling(n, k, tales, part)
-    total = min(1.0, cover + draw + sampling)
+        cover_error = support_loss(supports, beta_share, max(1, n_dimensions)) * n_public / n
+    draw_error = excess_error(cover_size, n, epsilon, beta_share)
+    sampling_error = _sampling(n, k, log_reconstructions, beta_share)
+    total = min(1.0, cover_error + draw_error + sampling_error)
     return Promise(
         total,
-        f"With probability {1 - beta:g} the error in the population is at most {cover:.2g} "
-        f"(halfspaces of {supports} of {n_public} public rows) + {draw:.2g} (draw) + "
-        f"{sampling:.2g} (sampling) above that of the best halfspace, if the rows are independent "
-        "draws from the mixture and private ones all have the private label"
+        f"With probability {1 - beta:g} the error in the population is at most {cover_error:.2g} "
+        f"(halfspaces of {supports} of {n_public} public rows) + {draw_error:.2g} (draw) + "
+        f"{sampling_error:.2g} (sampling) above that of the best halfspace, if the rows are "
+        "independent draws from the mixture and private ones all have the private label"
         f"{'; this promises nothing' if total == 1 else ''}.",
     )
 
 
-def _family(n: int, d: int, cones: bool) -> tuple[int, float, float]:
-    """Return how many rows tell a member, and the logarithms of the members and of the tales."""
+class _Complexity(NamedTuple):
+    """Size of a family of rules, as the sampling bound needs it.
+
+    Attributes
+    ----------
+    compression_size : int
+        Number of rows that determine a rule; k in the Notes of `n_ppm`.
+    log_members : float
+        Natural logarithm of the number of rules, for the union bound over the private draw.
+    log_reconstructions : float
+        Natural logarithm of N in the Notes of `n_ppm`: the ways to build a rule from its k rows,
+        in the space or in a proper flat. For the union bound over the sample.
+    """
+
+    compression_size: int
+    log_members: float
+    log_reconstructions: float
+
+
+def _complexity(n_rows: int, n_features: int, cones: bool) -> _Complexity:
+    """Count the rules that `n_rows` rows generate: cones, or intersections of halfspaces.
+
+    The bound is by sample compression (Littlestone and Warmuth 1986): a rule is a function of k
+    rows, and the other rows are a test set that is independent of it.
+    """
     if cones:
-        members = math.log(cone_count(n, d))
-        return d * (d + 1) // 2, members, members + math.log(2)
-    subsets = growth_function(n, d)
-    members = log_growth(2 * subsets, d)
-    return d * (d + 1), members, members + math.log(subsets)
+        log_members = math.log(cone_count(n_rows, n_features))
+        k = n_features * (n_features + 1) // 2
+        return _Complexity(k, log_members, log_members + math.log(2))
+    n_subsets = growth_function(n_rows, n_features)
+    log_members = log_growth(2 * n_subsets, n_features)
+    k = n_features * (n_features + 1)
+    return _Complexity(k, log_members, log_members + math.log(n_subsets))
 
 
-def _sampling(n: int, k: int, tales: float, beta: float) -> float:
+def _sampling(n: int, k: int, log_reconstructions: float, beta: float) -> float:
     if n <= k:
         return 1.0
-    every = math.sqrt((tales - math.log(beta)) / (2 * (n - k)))
-    return k / n + every + math.sqrt(-math.log(beta) / (2 * n))
+    uniform = math.sqrt((log_reconstructions - math.log(beta)) / (2 * (n - k)))
+    return k / n + uniform + math.sqrt(-math.log(beta) / (2 * n))
 
 
 def n_ppm(
@@ -202,10 +227,10 @@ def n_ppm(
     Up to three features the rule is drawn from ``M(s)`` cones that s supports make: 2 + 2s on a
     line, 2 + 2s(s - 1)^2 in the plane and 2 + 2s(s - 1)^2 (s - 2)^3 in space. One of them errs on
     no more rows than the best halfspace and ``c`` times n, where c is `public_share` times
-    `missed_share` (0 where all public rows support). The draw loses ``t = 2 ln(M(s) b / beta) /
-    (epsilon n)``. A cone is told by k = d(d + 1)/2 rows; with those of lower dimension, where
-    supports lie in a proper flat, there are at most N = 2 M(n) such tales, each independent of the
-    other n - k rows. With these numbers and c + t for t the inequalities are those of
+    `support_loss` (0 where all public rows support). The draw loses ``t = 2 ln(M(s) b / beta) /
+    (epsilon n)``. A cone is determined by k = d(d + 1)/2 rows. With those of lower dimension, where
+    supports lie in a proper flat, there are at most N = 2 M(n) reconstructions, each independent of
+    the other n - k rows. With these numbers and c + t for t the inequalities are those of
     `n_ppm_paper`; b is 3 and 2 there and one more with supports at random. The shipped numbers of
     supports go by the dimensions that public rows span, which may be fewer than d: c + t is the
     largest of all of them.
@@ -225,27 +250,27 @@ def n_ppm(
     >>> n_ppm(alpha=0.1, beta=0.05, epsilon=1.0, d=2, supports=None, realizable=True)
     1561
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d, public_share=public_share)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, public_share=public_share)
     if public_share > 1:
         raise ValueError(f"public_share must be at most 1; got {public_share!r}.")
-    cones = d <= CONE_DIMENSIONS
+    cones = d <= MAX_CONE_FEATURES
     if supports is None:
         return _least_rows(alpha, beta, epsilon, d, realizable, cones)
     if supports == "shipped":
-        if d not in SUPPORTS:
+        if d not in MAX_SUPPORT_POINTS:
             raise ValueError(
-                f'supports="shipped" is for at most {max(SUPPORTS)} features: with {d} the learner '
-                "supports no halfspaces; give supports=None for the theorem itself."
+                f'supports="shipped" is for at most {max(MAX_SUPPORT_POINTS)} features: with {d} '
+                "the learner supports no halfspaces; give supports=None for the theorem itself."
             )
-        numbers = {k: n for k, n in SUPPORTS.items() if k <= d}
+        numbers = {k: n for k, n in MAX_SUPPORT_POINTS.items() if k <= d}
     elif cones:
         numbers = {int(d): int(supports)}
     else:
         raise ValueError(
-            f'supports must be "shipped" or None for more than {CONE_DIMENSIONS} features; got '
+            f'supports must be "shipped" or None for more than {MAX_CONE_FEATURES} features; got '
             f"{supports!r}."
         )
-    missed = max(missed_share(n, beta / 4, k) for k, n in numbers.items())
+    missed = max(support_loss(n, beta / 4, k) for k, n in numbers.items())
     if public_share * missed >= alpha:
         raise ValueError(
             f"No number of rows brings the error to alpha={alpha!r} with supports={supports!r} in "
@@ -275,9 +300,9 @@ def n_ppm_paper(
     Write W = ``growth_function(n, d)`` for the subsets of at most d rows. The family drawn from has
     at most ``G = growth_function(2 W, d)`` members, and one whose empirical error is no more than
     the best halfspace's (Corollary 4.4), so the draw loses ``t = 2 ln(G b / beta) / (epsilon n)``.
-    A member is told by at most k = d(d + 1) rows: d for each of d halfspaces and, where the public
-    rows lie in a proper affine subspace, d that span it; there are at most N = G W such tales, each
-    independent of the other n - k rows.
+    A member is determined by at most k = d(d + 1) rows: d for each of d halfspaces and, where the
+    public rows lie in a proper affine subspace, d that span it; there are at most N = G W
+    reconstructions, each independent of the other n - k rows.
 
     - Agnostic, b = 3: Hoeffding on those rows, on which the error exceeds that on all n by at most
       k/n, and once for the best halfspace: ``t + k/n + sqrt(ln(3 N / beta) / (2 (n - k))) +
@@ -298,7 +323,7 @@ def n_ppm_paper(
     >>> n_ppm_paper(alpha=0.1, beta=0.05, epsilon=1.0, d=2, realizable=True)
     2327
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
     return _least_rows(alpha, beta, epsilon, d, realizable, False)
 
 
@@ -318,32 +343,34 @@ def _least_rows(
     span; without it all public rows support halfspaces.
     """
     d = int(d)  # integers of numpy would overflow
-    fewest = _family(1, d, cones)[0] + 1
+    min_rows = _complexity(1, d, cones)[0] + 1
 
-    def loss(n: int, part: float) -> float:
+    def loss(n: int, beta_share: float) -> float:
         """Bound what cover and draw lose on the rows."""
 
         def draw(members: float) -> float:
-            return 2 * (members - math.log(part)) / (epsilon * n)
+            return 2 * (members - math.log(beta_share)) / (epsilon * n)
 
         if supports is None:
-            return draw(_family(n, d, cones)[1])
+            return draw(_complexity(n, d, cones)[1])
         return max(
-            public_share * missed_share(size, part, k)
-            + draw(_family(min(n, size), k, k <= CONE_DIMENSIONS)[1])
+            public_share * support_loss(size, beta_share, k)
+            + draw(_complexity(min(n, size), k, k <= MAX_CONE_FEATURES)[1])
             for k, size in supports.items()
         )
 
     def agnostic(n: int) -> bool:
-        part = beta / (3 if supports is None else 4)
-        k, _, tales = _family(n, d, cones)
-        return loss(n, part) + _sampling(n, k, tales, part) <= alpha
+        beta_share = beta / (3 if supports is None else 4)
+        k, _, log_reconstructions = _complexity(n, d, cones)
+        return loss(n, beta_share) + _sampling(n, k, log_reconstructions, beta_share) <= alpha
 
     def consistent(n: int) -> bool:
-        part = beta / (2 if supports is None else 3)
-        k, _, tales = _family(n, d, cones)
-        every = (tales - math.log(part)) / (n - k)
-        return math.sqrt(loss(n, part) * n / (n - k)) + math.sqrt(every) <= math.sqrt(alpha)
+        beta_share = beta / (2 if supports is None else 3)
+        k, _, log_reconstructions = _complexity(n, d, cones)
+        sampling_rate = (log_reconstructions - math.log(beta_share)) / (n - k)
+        return math.sqrt(loss(n, beta_share) * n / (n - k)) + math.sqrt(sampling_rate) <= math.sqrt(
+            alpha
+        )
 
-    n = least(agnostic, start=fewest)
-    return min(n, least(consistent, start=fewest)) if realizable else n
+    n = smallest_integer(agnostic, start=min_rows)
+    return min(n, smallest_integer(consistent, start=min_rows)) if realizable else n

@@ -6,12 +6,12 @@ import math
 from typing import NamedTuple
 
 from skpublicdp.guarantees.growth import (
-    check,
+    check_ranges,
     growth_function,
-    least,
     log_growth,
     n_public,
     n_uniform,
+    smallest_integer,
 )
 from skpublicdp.guarantees.population import finite_excess
 
@@ -44,8 +44,8 @@ def n_finite(alpha: float, beta: float, epsilon: float, size: int) -> int:
     >>> n_finite(alpha=0.1, beta=0.05, epsilon=1.0, size=1000)
     1818
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, size=size)
-    return least(lambda n: finite_excess(n, beta, epsilon, size) <= alpha)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, size=size)
+    return smallest_integer(lambda n: finite_excess(n, beta, epsilon, size) <= alpha)
 
 
 def n_private(
@@ -149,9 +149,9 @@ def n_generic_learner(
     >>> n_generic_learner(alpha=0.1, beta=0.05, epsilon=1.0, d=1, domain_size=2**20)
     SampleSize(labelled=391234, unlabelled=31920609709)
     """
-    check(alpha=alpha, beta=beta, epsilon=epsilon, d=d, domain_size=domain_size)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, domain_size=domain_size)
     uniform = n_uniform(alpha / 5, beta / 5, d)
-    pairs = least(lambda v: growth_function(v, d) ** 2 < 2**v) - 1
+    pairs = smallest_integer(lambda v: growth_function(v, d) ** 2 < 2**v) - 1
     sanitized = math.ceil(5000 * pairs / alpha**2 * math.log(10 / alpha))
     failure = math.log(5 / beta)
     labelled = 10 * (log_growth(sanitized, d) + failure) / (epsilon * alpha)
