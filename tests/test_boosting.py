@@ -416,7 +416,7 @@ def test_private_values_stay_out_of_what_is_stored():
         ({"method": "moments", "epsilon": 0.1}, {"noisy counts", "noisy gradient"}),
         ({"method": "moments", "epsilon": 0.1, "delta": 0}, {"noisy gradient"}),
         ({"method": "votes"}, {"exponential"}),
-        ({"epsilon": 5}, {"noisy counts", "noisy sums", "exponential"}),
+        ({"epsilon": 5}, {"noisy counts", "noisy gradient", "exponential"}),
     ],
 )
 def test_receipts_list_every_stage(parameters, expected):

@@ -363,7 +363,7 @@ def test_a_budget_is_charged_no_less_than_growth_spends(accountant):
 def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
     """Shares that add up to more than the whole end in an error, not in a release."""
     monkeypatch.setattr(fit, "BIN_SPLIT_SHARE", Fraction(-1, 2))
-    with pytest.raises(PrivacyBudgetError, match="more was asked for than the ledger"):
+    with pytest.raises(PrivacyBudgetError, match="costs more than the plan of this fit"):
         fitted(*some_rows(1), epsilon=100_000)
 
 

@@ -386,7 +386,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     X, y = few(1, gap=gap)
     with Recorder() as tape:
         _, seen = watched(X, y, **options)
-    assert (options["epsilon"] > 100) == any("slopes" in use.name for use in tape.uses)
+    assert (options["epsilon"] > 100) == any("hessian" in use.name for use in tape.uses)
     assert affordable(tape.uses, options["epsilon"], options.get("delta", 1e-6))
     generator = np.random.default_rng(2)
     odd_ones = [

@@ -49,8 +49,9 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Maximum number of rounds of histograms or of trees with noisy leaves, or number of voting
         trees. By default it is chosen by the number of rows and the budget.
     learning_rate : float, default=None
-        What the vote of a tree adds to the log-odds of its label, half of it on either side; by
-        default chosen by the number of trees. It applies to voting trees only.
+        Step size of voting trees: the vote of a tree moves the log-odds of a row by
+        ``2 * learning_rate`` towards the label of its leaf. By default it follows from the number
+        of trees. Other trees ignore it.
     classes : array-like, default=None
         All possible labels. By default those that occur in `y` and among the public labels. Their
         set is then an unprotected quantity.

@@ -81,7 +81,7 @@ class PrivateTreeBooster:
         self._margins = self._data.margins(start.model)
 
     def add_voting_tree(self, event: Draw, rate: float) -> None:
-        """Draw a tree for two labels whose leaves move the margin by `rate` up or down."""
+        """Draw a tree for two labels whose leaves move the log-odds by 2 · `rate` up or down."""
         tree = self._draw(event)
         votes = 2 * tree.leaves[None].astype(np.int64) - 1
         self._add(tree, round(2 * rate * MARGIN_UNIT) * votes)
