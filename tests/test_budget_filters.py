@@ -268,7 +268,7 @@ def value_of_the_game(cap, *, depth, events, goal=None, start=ZERO_SPENT):
 class BasicOrGdp(Filter):
     """What must not be done: each of two filters has all of δ."""
 
-    def holds(self, total):
+    def admits(self, total):
         basic = Filter(self.epsilon, self.delta, "pure")
         return basic.admits(total) or Filter(self.epsilon, self.delta, "gdp").admits(total)
 
@@ -276,7 +276,7 @@ class BasicOrGdp(Filter):
 class FailuresForFree(Filter):
     """What must not be done: failures have all of δ, and noise has its shares of it, too."""
 
-    def failures(self, total):
+    def failure_allowance(self, total):
         return self.delta
 
 

@@ -145,7 +145,7 @@ NOTHING = {
     "its beta": ({"base": SemiPrivateClassifier(Thresholds())}, "set its beta to 0.025 or less"),
     "no public rows": ({"m": 0, "base": None}, "no public rows"),
     "alone": ({"base": Constant(), "n_base": 1, "n_labelled": 9000}, "Constant states no bound"),
-    "added rows": ({"base": Recorder(), "n_base": 1, "classes": [0, 1]}, "rows of its own"),
+    "added rows": ({"base": Recorder(), "n_base": 1, "classes": [0, 1]}, "rows for labels"),
 }
 
 
@@ -220,7 +220,7 @@ class TestActive:
 
         X, y = population(np.random.default_rng(0), 400)
         learner = SubsamplingActiveLearner(Promises(), n_labels=50).fit(X, y)
-        assert "rows of its own" in learner.guarantee_reason_
+        assert "rows for labels" in learner.guarantee_reason_
         learner = SubsamplingActiveLearner(BASE, n_labels=50, max_rows_per_group=2)
         learner.fit(X, y, X_public=X[:90].copy(), groups=np.arange(400) // 2)
         assert "a person may have several" in learner.guarantee_reason_

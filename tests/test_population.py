@@ -386,7 +386,7 @@ class TestSearch:
         assert (trials.chosen_by_, public.chosen_by_) == ("trials", "public rows")
         for search in (trials, public):
             assert search.guarantee_ is None
-            assert "chose among the candidates" in search.guarantee_reason_
+            assert "to choose among the candidates" in search.guarantee_reason_
             assert search.best_estimator_.guarantee_ is None
 
     def test_steps_that_saw_the_public_rows(self):

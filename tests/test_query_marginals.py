@@ -309,7 +309,7 @@ class TestReleases:
                     np.testing.assert_allclose(table, 1)
 
     @pytest.mark.parametrize(
-        ("changes", "project_measurement"),
+        ("changes", "message"),
         [
             ({"workload": []}, "at least one marginal"),
             ({"workload": [(0, 4)]}, "distinct columns"),

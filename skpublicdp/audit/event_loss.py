@@ -39,7 +39,7 @@ def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
 
     Examples
     --------
-    >>> [each.epsilon(0) for each in least_losses(Steps((Draw(1), Pure(2))), pure=True)]
+    >>> [each.epsilon(0) for each in smallest_losses(Steps((Draw(1), Pure(2))), pure=True)]
     [3.0]
     """
     match event:

@@ -48,7 +48,7 @@ def canonical_form(thing: Any) -> Any:
 
     Examples
     --------
-    >>> contents({"a": [1, 2.5]})
+    >>> canonical_form({"a": [1, 2.5]})
     ('dict', (("'a'", ('list', (('0', ('int', 1)), ('1', ('float', '0x1.4000000000000p+1'))))),))
     """
     return _Reader().read(thing)
@@ -59,7 +59,7 @@ def difference(one: Any, other: Any, path: str = "") -> str:
 
     Examples
     --------
-    >>> difference(contents({"a": [1, 2]}), contents({"a": [1, 3]}))
+    >>> difference(canonical_form({"a": [1, 2]}), canonical_form({"a": [1, 3]}))
     "['a'][1]: 2 and 3"
     """
     if one == other:
@@ -84,7 +84,7 @@ def difference_seen(one: Any, other: Any) -> str:
 
     Examples
     --------
-    >>> fits = [contents({"error": "", "object": {"n_": n}}) for n in (1, 2)]
+    >>> fits = [canonical_form({"error": "", "object": {"n_": n}}) for n in (1, 2)]
     >>> difference_seen(*fits)
     "estimator['n_']: 1 and 2"
     """

@@ -82,7 +82,7 @@ def log_partition_function(family: Family, rate: float) -> Floats:
 
     Examples
     --------
-    >>> float(log_mass(Leaf(np.array([0, 2])), 0.5).round(4))
+    >>> float(log_partition_function(Leaf(np.array([0, 2])), 0.5).round(4))
     0.3133
     """
     match family:

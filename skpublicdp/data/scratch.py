@@ -44,7 +44,7 @@ def scratch_array(
 
     Examples
     --------
-    >>> codes = store((4, 2), np.uint8)
+    >>> codes = scratch_array((4, 2), np.uint8)
     >>> codes[:2] = 7
     >>> codes.sum()
     np.uint64(28)

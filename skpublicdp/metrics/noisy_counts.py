@@ -135,7 +135,7 @@ def accuracy_share(noise: Noise, persons: float) -> Fraction:
 
     Examples
     --------
-    >>> share_of_right(Pure(Fraction(1)), 10_000), share_of_right(Pure(Fraction(1, 5)), 1040)
+    >>> accuracy_share(Pure(Fraction(1)), 10_000), accuracy_share(Pure(Fraction(1, 5)), 1040)
     (Fraction(3, 16), Fraction(49, 64))
     """
     target_noise = TARGET_NOISE_RATIO * math.sqrt(persons)
@@ -228,7 +228,7 @@ def nearest_nonnegative(values: Floats, total: float) -> Floats:
 
     Examples
     --------
-    >>> nearest(np.array([3.0, -1.0, 2.0]), 3.0)
+    >>> nearest_nonnegative(np.array([3.0, -1.0, 2.0]), 3.0)
     array([2., 0., 1.])
     """
     if total <= 0:

@@ -249,8 +249,8 @@ def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Fl
 
     Examples
     --------
-    >>> x = points((0.0, 1.0), np.array([0.3, 2.0]))
-    >>> len(x) == GRID + 2, bool(np.isin([0.0, 0.3, np.nextafter(0.3, 0), 1.0], x).all())
+    >>> x = evaluation_points((0.0, 1.0), np.array([0.3, 2.0]))
+    >>> len(x) == N_GRID_POINTS + 2, bool(np.isin([0.0, 0.3, np.nextafter(0.3, 0), 1.0], x).all())
     (True, True)
     """
     jumps = np.unique(jumps)

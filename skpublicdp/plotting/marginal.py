@@ -241,9 +241,10 @@ def category_names(column: Column, cuts: Floats | None) -> list[str]:
     Examples
     --------
     >>> from skpublicdp.data.schema import Column
-    >>> describe(Column("age", np.empty(0), False, integral=True), np.array([30.5, 31.5, 60.0]))
+    >>> age = Column("age", np.empty(0), False, integral=True)
+    >>> category_names(age, np.array([30.5, 31.5, 60.0]))
     ['≤ 30', '31', '32 to 60', '≥ 61']
-    >>> describe(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))
+    >>> category_names(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))
     ['≤ 1.25', '1.25 to 8', '> 8']
     """
     if cuts is None:

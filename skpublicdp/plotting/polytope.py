@@ -266,7 +266,7 @@ def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
 
     Examples
     --------
-    >>> clip(np.array([[1.0, 1.0]]), np.array([1.0]), np.array([[0.0, 1.0], [0.0, 1.0]]))
+    >>> clip_rectangle(np.array([[1.0, 1.0]]), np.array([1.0]), np.array([[0.0, 1.0], [0.0, 1.0]]))
     array([[1., 0.],
            [1., 1.],
            [0., 1.]])
