@@ -1,4 +1,4 @@
-"""What subsampling does to a budget, with every rounding against us.
+"""Privacy amplification by subsampling, with every rounding against us.
 
 A fixed-size subsample without replacement of a share q of the rows, the rest of them unseen, turns
 (ε, δ)-differential privacy into (ln(1 + q (e^ε - 1)), q δ) when one row is replaced (Balle, Barthe

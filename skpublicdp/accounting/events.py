@@ -1,4 +1,4 @@
-"""What happened to private rows, apart from how it is counted.
+"""Events: uses of private rows, and their prices in pure ε, zCDP and GDP.
 
 An event is a tree that is fixed in advance or written down afterwards. What it costs in each
 currency is proved in docs/proofs/budgets.md; `plans` composes events of one fit more tightly.

@@ -1,4 +1,4 @@
-"""What an adaptive plan costs as a whole.
+"""Privacy cost of an adaptive plan, by hockey-stick divergences.
 
 A plan is an event that is fixed in advance: steps one after the other, and places where the answers
 given so far decide which of several plans goes on. Its δ(ε) is computed backwards: V(u) is the

@@ -1,4 +1,4 @@
-"""What was spent, on whom and how: receipts that can be shown to anybody."""
+"""Receipts: what a fit spent on private rows, from public numbers only."""
 
 from __future__ import annotations
 
