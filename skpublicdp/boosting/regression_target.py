@@ -77,7 +77,7 @@ def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]
 
 _NOT_NUMBERS = (
     "{name} contains missing outcomes, infinity or values that are not numbers; outcomes must be "
-    "finite numbers. Leave private rows without an outcome out if the number of rows may then be "
+    "finite numbers: leave private rows without an outcome out if the number of rows may then be "
     "known, mark public rows without one by NaN, and use SemiPrivateBoostingClassifier for labels."
 )
 
