@@ -65,9 +65,9 @@ SEEDS = []  # of what was fitted
 class NotesSeed:
     protects_all_rows = True
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, check_input=True):  # as trees before 1.8 have it
         SEEDS.append(self.random_state)
-        return super().fit(X, y, sample_weight)
+        return super().fit(X, y, sample_weight, check_input)
 
 
 class NotedClassifier(NotesSeed, DecisionTreeClassifier):
