@@ -32,7 +32,7 @@ from bench_marginals import adult
 from report import print_table, save_table
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,

@@ -26,7 +26,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from skpublicdp.accounting import zcdp_rho
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.release import release_cdf
 
 COLUMNS = ("lognormal", "bimodal", "fnlwgt", "hours-per-week")

@@ -28,7 +28,7 @@ from bench_marginals import acs, adult
 from report import print_table, save_table
 from scipy.stats import norm
 
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.marginals.count import marginal_tables
 from skpublicdp.query_release.marginals.release import release_marginals
 

@@ -28,7 +28,7 @@ from report import print_table, save_table
 from residual_planner import plan_residuals, release_residuals
 
 from skpublicdp.accounting import gaussian_mu_squared, zcdp_rho
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.marginals.count import marginal_tables
 from skpublicdp.query_release.marginals.release import release_marginals
 

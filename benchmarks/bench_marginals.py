@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from skpublicdp.accounting import zcdp_rho
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.marginals.count import marginal_tables, ravel_codes
 from skpublicdp.query_release.marginals.release import release_marginals
 

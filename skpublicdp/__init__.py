@@ -2,14 +2,14 @@
 
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
-from skpublicdp.budget import PrivacyBudget
-from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.ppm import PPMHalfspaceClassifier
 from skpublicdp.preprocessing import PublicFit
+from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.query_release import PAPQueryRelease
-from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.rules.generic_learner import GenericLearnerClassifier
+from skpublicdp.rules.ppm import PPMHalfspaceClassifier
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 __version__ = "0.2.0.dev0"
 

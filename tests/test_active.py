@@ -39,10 +39,10 @@ from skpublicdp.accounting import (
 )
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.exceptions import PrivacyBudgetError, SlicedPublicDataWarning
-from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from tests.helpers import assert_fits
 from tests.kit import EnumeratedRun, enumerate_runs
 
@@ -791,7 +791,7 @@ class TestOneFit:
     def test_nor_to_another_process(self, monkeypatch):
         learner, y = queried()
         with monkeypatch.context() as patch:  # as after a fork
-            patch.setattr("skpublicdp.ledger.os.getpid", lambda: -1)
+            patch.setattr("skpublicdp.privacy.ledger.os.getpid", lambda: -1)
             with pytest.raises(PrivacyBudgetError, match=USED):
                 learner.fit(X_FEW, y)
         assert learner.fit(X_FEW, y).privacy_.epsilon == 1.0

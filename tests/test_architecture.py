@@ -21,20 +21,20 @@ FLOORS = {
     "mechanisms": {"mechanisms"},
     "accounting": {"accounting"},
     "_internal": set(),
-    "coupling": {"_internal.redaction"},
+    "_internal.coupling": {"_internal.redaction"},
     "hypotheses": {
-        *("hypotheses", "mechanisms", "coupling", "exceptions", "guarantees"),
+        *("hypotheses", "mechanisms", "_internal.coupling", "exceptions", "guarantees"),
         "_internal.redaction",
     },
-    "budget_file": {"accounting", "exceptions"},
-    "budget": {"accounting", "budget_file", "exceptions"},
-    "_internal.parameters": {"budget", "_internal.threads"},
-    "ledger": {"accounting", "budget", "exceptions", "mechanisms"},
+    "privacy.budget_file": {"accounting", "exceptions"},
+    "privacy.budget": {"accounting", "privacy.budget_file", "exceptions"},
+    "_internal.parameters": {"privacy.budget", "_internal.threads"},
+    "privacy.ledger": {"accounting", "privacy.budget", "exceptions", "mechanisms"},
     "_internal.html_repr": set(),
     "_internal.redaction": {"_internal.threads"},
     "_internal.threads": set(),
     "data": {"data", "exceptions", "_internal.redaction"},
-    "base_learner": {"accounting", "data", "exceptions", "ledger"},
+    "base_learner": {"accounting", "data", "exceptions", "privacy.ledger"},
     "sanitizers": {
         *(
             "sanitizers",
@@ -45,39 +45,66 @@ FLOORS = {
             "guarantees",
             "hypotheses",
         ),
-        *("ledger", "mechanisms", "_internal.parameters"),
+        *("privacy.ledger", "mechanisms", "_internal.parameters"),
     },
-    "population_guarantee": {"data", "exceptions", "guarantees", "hypotheses", "cover_search"},
-    "cover_search": {"accounting", "guarantees", "hypotheses", "ledger"},
+    "rules.population_guarantee": {
+        "data",
+        "exceptions",
+        "guarantees",
+        "hypotheses",
+        "rules.cover_search",
+    },
+    "rules.cover_search": {"accounting", "guarantees", "hypotheses", "privacy.ledger"},
     "model_selection": {
-        *("model_selection", "accounting", "base_learner", "coupling", "data", "exceptions"),
-        *("guarantees", "hypotheses", "ledger", "mechanisms"),
+        *(
+            "model_selection",
+            "accounting",
+            "base_learner",
+            "_internal.coupling",
+            "data",
+            "exceptions",
+        ),
+        *("guarantees", "hypotheses", "privacy.ledger", "mechanisms"),
         *("_internal.html_repr", "_internal.parameters", "_internal.redaction"),
-        *("preprocessing", "population_guarantee", "cover_search", "semi_private"),
+        *(
+            "preprocessing",
+            "rules.population_guarantee",
+            "rules.cover_search",
+            "rules.semi_private",
+        ),
     },
     "metrics": {
-        *("metrics", "accounting", "budget", "data", "ledger", "model_selection"),
+        *("metrics", "accounting", "privacy.budget", "data", "privacy.ledger", "model_selection"),
         *("_internal.parameters", "_internal.redaction", "query_release"),
     },
     "audit": {
-        *("audit", "accounting", "active", "boosting", "budget", "data", "exceptions"),
-        *("generic_learner", "hypotheses", "label_boost", "ledger", "mechanisms", "metrics"),
-        *("model_selection", "ppm", "preprocessing", "query_release", "sanitizers"),
-        "semi_private",
+        *("audit", "accounting", "active", "boosting", "privacy.budget", "data", "exceptions"),
+        *(
+            "rules.generic_learner",
+            "hypotheses",
+            "label_boost",
+            "privacy.ledger",
+            "mechanisms",
+            "metrics",
+        ),
+        *("model_selection", "rules.ppm", "preprocessing", "query_release", "sanitizers"),
+        "rules.semi_private",
     },
 }
-INTERNAL = "_internal"  # each of its modules is a room: parameters knows budgets, threads nothing
+SPLIT = {"_internal", "privacy", "rules"}
+"""Each of their modules is a room: budgets know no ledger, and no rule imports another."""
+
 EVERYWHERE = {"typing"}  # every room may import it
 LATE = {
     "audit": {"plotting"},
-    "budget": {"plotting"},
+    "privacy.budget": {"plotting"},
     "metrics": {"plotting"},
 }  # what may be imported inside a function, too
 ESTIMATORS = {
-    "semi_private",
+    "rules.semi_private",
     "boosting",
-    "generic_learner",
-    "ppm",
+    "rules.generic_learner",
+    "rules.ppm",
     "preprocessing",
     "query_release",
 }
@@ -90,7 +117,7 @@ DRAWING = {
 }
 LEDGER = {
     node.name
-    for node in ast.parse((PACKAGE / "ledger.py").read_text()).body
+    for node in ast.parse((PACKAGE / "privacy" / "ledger.py").read_text()).body
     if isinstance(node, ast.ClassDef | ast.FunctionDef)
 }
 """What is defined there; what it imports is no way to get at randomness."""
@@ -160,7 +187,7 @@ def rooms_entered(source, *, late=()):
     found = set()
     for name, _, top in imports(source):
         package, *parts = name.split(".")
-        entered = ".".join(parts[: 1 + (parts[0] == INTERNAL)]) if parts else "__init__"
+        entered = ".".join(parts[: 1 + (parts[0] in SPLIT)]) if parts else "__init__"
         if package == "skpublicdp" and (top or entered not in late):
             found.add(entered)
     return found
@@ -174,7 +201,7 @@ def ways_to_draw(source):
         name
         for name in names
         if any(f"{name}.".startswith(f"{module}.") for module in DRAWING)
-        or (name.startswith("skpublicdp.ledger.") and name.split(".")[2] not in LEDGER)
+        or (name.startswith("skpublicdp.privacy.ledger.") and name.split(".")[3] not in LEDGER)
         or inside.search(name)
     }
 
@@ -221,7 +248,7 @@ def lines_of_code(source):
 def room(path):
     """Return the room of a file: its folder at the top, or a module of the plumbing."""
     first, *rest = path.relative_to(PACKAGE).with_suffix("").parts
-    return f"{first}.{rest[0]}" if first == INTERNAL and rest != ["__init__"] else first
+    return f"{first}.{rest[0]}" if first in SPLIT and rest != ["__init__"] else first
 
 
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -244,15 +271,22 @@ def test_imports_run_one_way(path):
     elif here in LEARNERS_OF_LEARNERS:
         assert not inside & ((LEARNERS_OF_LEARNERS - {here}) | ON_TOP)
     else:
-        assert here in ON_TOP
-        assert not inside & {"mechanisms", "ledger"}  # it shows what was drawn and draws nothing
+        assert here in ON_TOP | SPLIT
+        assert not inside & {
+            "mechanisms",
+            "privacy.ledger",
+        }  # it shows what was drawn and draws nothing
 
 
 @every_file
 def test_private_answers_leave_through_the_ledger(path):
-    if room(path) not in {"audit", "ledger", "mechanisms"}:  # an audit looks on from outside
+    if room(path) not in {
+        "audit",
+        "privacy.ledger",
+        "mechanisms",
+    }:  # an audit looks on from outside
         assert not ways_to_draw(path.read_text())
-    if path.relative_to(PACKAGE).as_posix() not in {"ledger.py", "accounting/receipts.py"}:
+    if path.relative_to(PACKAGE).as_posix() not in {"privacy/ledger.py", "accounting/receipts.py"}:
         assert not receipts_made(path.read_text())
 
 
@@ -283,10 +317,10 @@ class TestTheChecks:
         ("source", "expected"),
         [
             ("from skpublicdp.boosting.budget_split import StageBudget", {"boosting"}),
-            ("from skpublicdp import boosting, ppm as other", {"boosting", "ppm"}),
-            ("import skpublicdp.ppm", {"ppm"}),
+            ("from skpublicdp import boosting, plotting as other", {"boosting", "plotting"}),
+            ("import skpublicdp.rules.ppm", {"rules.ppm"}),
             ("import skpublicdp", {"__init__"}),
-            ("def f():\n    from skpublicdp.ppm import x", {"ppm"}),
+            ("def f():\n    from skpublicdp.rules.ppm import x", {"rules.ppm"}),
             ("if True:\n    import skpublicdp.plotting as p", {"plotting"}),
             ("class A:\n    import skpublicdp.plotting", {"plotting"}),
             ("def f():\n    import skpublicdp.plotting", set()),
@@ -308,14 +342,14 @@ class TestTheChecks:
             ("import skpublicdp.mechanisms.subsets", True),
             ("import skpublicdp.mechanisms as m\nm.randomness.random_bits()", True),
             ("def f():\n    from skpublicdp.mechanisms.rounded_gaussian import x", True),
-            ("from skpublicdp.ledger import draw", True),
-            ("from skpublicdp import ledger as a\na.random_subset(1, 2)", True),
+            ("from skpublicdp.privacy.ledger import draw", True),
+            ("from skpublicdp.privacy import ledger as a\na.random_subset(1, 2)", True),
             ("ledger._bits.bits(3)", True),
             ("self.ledger._sample_noise(event, 1, table)", True),
             ("from skpublicdp.mechanisms.families import Leaf", False),
             ("from skpublicdp.accounting import noise", False),
             (
-                "from skpublicdp.ledger import Ledger, new_ticket\nLedger.of(self).draw()",
+                "from skpublicdp.privacy.ledger import Ledger, new_ticket\nLedger.of(self).draw()",
                 False,
             ),
         ],

@@ -29,9 +29,9 @@ from skpublicdp.audit.sensitivity import (
     member_errors,
 )
 from skpublicdp.audit.verification import Verification
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import two_up
 
 PAGE = Path(__file__).parent.parent / "docs" / "user_guide" / "why_believe_it.md"

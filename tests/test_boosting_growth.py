@@ -45,7 +45,7 @@ from skpublicdp.boosting.term_posterior import (
 )
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.schema import Column
-from skpublicdp.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from tests.kit import Recorder
 
 # Losses: what one row adds to the cell that it is in

@@ -24,7 +24,7 @@ from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.newton_boosting import NewtonBooster
 from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from tests.kit import Recorder
 from tests.test_boosting_privacy import (
     PUBLIC,

@@ -39,7 +39,7 @@ from skpublicdp.boosting.posterior import WeightedPublicRows
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.binning import cut_points
 from skpublicdp.exceptions import DriftWarning
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from tests.kit import Recorder
 from tests.test_boosting_privacy import grid
 

@@ -39,7 +39,7 @@ from skpublicdp.boosting.posterior import (
     prior_covariances,
 )
 from skpublicdp.boosting.private_trees import _leaf_values
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from tests.test_boosting_privacy import grid
 
 FEATURES = grid(4, 3)

@@ -47,7 +47,7 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
-from skpublicdp.coupling import couples_rows
+from skpublicdp._internal.coupling import couples_rows
 from skpublicdp.data.tables import take_rows
 from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds, Union
 from skpublicdp.model_selection import SemiPrivateSearchCV, check_pipeline

@@ -18,8 +18,8 @@ from skpublicdp import (
 )
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
 from skpublicdp.exceptions import LargeEpsilonWarning, TooFewRowsWarning
-from skpublicdp.ledger import Ledger
 from skpublicdp.metrics import private_accuracy_score
+from skpublicdp.privacy.ledger import Ledger
 from tests.test_common import ESTIMATORS
 
 RNG = np.random.default_rng(0)

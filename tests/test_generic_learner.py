@@ -12,10 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.cover_search import search_cover
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.exceptions import AmbiguousLabelWarning, NoPublicDataWarning, TooFewRowsWarning
-from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -29,8 +27,10 @@ from skpublicdp.hypotheses import (
     Union,
 )
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import RectangleQueries
+from skpublicdp.rules.cover_search import search_cover
+from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.helpers import public_sample
 

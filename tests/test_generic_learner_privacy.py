@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.hypotheses import Stumps
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.sanitizers import QuantileSanitizer, first_look, quantile_sanitizer
 from skpublicdp.sanitizers.candidates import Candidates
 from skpublicdp.sanitizers.quantiles import MEDIANS, find_medians, median_errors

@@ -34,7 +34,7 @@ from skpublicdp.hypotheses import (
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, Cover, tabulate
 from skpublicdp.hypotheses.splits import Splits, public_splits, quantile_thresholds
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from tests.helpers import (
     all_data_sets,
     as_arrays,

@@ -49,9 +49,9 @@ from skpublicdp.label_boost import LabelBoostClassifier, privacy_plan
 from skpublicdp.label_boost.privacy_plan import paper_plan, rounds_epsilon, tight_plan
 from skpublicdp.label_boost.procedure import record_stages
 from skpublicdp.label_boost.relabelling import all_labelings, log_n_labelings, max_relabelled_rows
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.randomness import SeededBits
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
+from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import assert_fits
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

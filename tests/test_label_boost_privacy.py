@@ -27,8 +27,8 @@ from skpublicdp.label_boost.privacy_plan import (
 )
 from skpublicdp.label_boost.procedure import rows_for_base_learner
 from skpublicdp.label_boost.relabelling import all_labelings
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.privacy.ledger import Ledger
 from tests.kit import enumerate_runs
 
 LINE = [(0.0,), (1.0,), (2.0,)]

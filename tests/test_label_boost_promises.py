@@ -41,7 +41,7 @@ from skpublicdp.hypotheses import (
 from skpublicdp.label_boost.guarantee import RESAMPLED_ROWS, _includes, label_boost_guarantee
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
 from skpublicdp.label_boost.relabelling import log_n_labelings, relabel
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from tests.test_label_boost import Constant, Recorder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

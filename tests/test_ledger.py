@@ -45,9 +45,9 @@ from skpublicdp.accounting import (
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.exceptions import LargeDeltaWarning, PrivacyBudgetError
 from skpublicdp.hypotheses import Halfspaces, Stumps
-from skpublicdp.ledger import Ledger, new_ticket, noise_is_representable, public_seed
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.privacy.ledger import Ledger, new_ticket, noise_is_representable, public_seed
 from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.first_look import LOOK
 from tests.helpers import assert_fits, assert_private
@@ -91,7 +91,7 @@ class Bits:
 
 
 def watched(bits, *args, **kwargs):
-    with mock.patch("skpublicdp.ledger.random_bits", return_value=bits):
+    with mock.patch("skpublicdp.privacy.ledger.random_bits", return_value=bits):
         return Ledger(*args, **kwargs)
 
 

@@ -24,11 +24,11 @@ from skpublicdp.accounting import exact_fraction
 from skpublicdp.exceptions import TooFewRowsWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.model_selection.family import CandidateCover, CandidateRows, log_partition_function
 from skpublicdp.model_selection.fit_among import split_budget
+from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import public_sample
 from tests.kit import Recorder
 

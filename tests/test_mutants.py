@@ -20,7 +20,7 @@ START = "        cover = self._cover(rows)\n"
 
 
 def broken(new):
-    return Mutant("broken", "", "semi_private.py", START, f"        {new}\n{START}", ())
+    return Mutant("broken", "", "rules/semi_private.py", START, f"        {new}\n{START}", ())
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -43,8 +43,8 @@ def test_a_name_that_is_not_in_the_table():
 
 
 def test_text_that_is_gone_is_told():
-    gone = Mutant("gone", "", "ledger.py", "no such text", "", ())
-    with pytest.raises(ValueError, match=r"ledger.py must hold the text of 'gone' once"):
+    gone = Mutant("gone", "", "privacy/ledger.py", "no such text", "", ())
+    with pytest.raises(ValueError, match=r"privacy/ledger.py must hold the text of 'gone' once"):
         planted(gone)
 
 
@@ -68,7 +68,9 @@ def test_an_error_is_no_violation(tmp_path, monkeypatch):
     """What fails everywhere is not verified, and nothing is found by that."""
     package = tmp_path / "skpublicdp"
     copies.shutil.copytree(copies.PACKAGE, package)
-    (package / "semi_private.py").write_text(planted(broken("raise KeyError")), encoding="utf-8")
+    (package / "rules" / "semi_private.py").write_text(
+        planted(broken("raise KeyError")), encoding="utf-8"
+    )
     assert copies._violation(str(tmp_path), CLEAN[1:]) is None
 
 

@@ -16,7 +16,7 @@ from skpublicdp.guarantees import (
     n_query_release,
     vc_dimension,
 )
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,

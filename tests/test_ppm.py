@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skpublicdp import PPMHalfspaceClassifier, cover_search
+from skpublicdp import PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import HalfspaceIntersections
 from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.rules import cover_search
 from tests.helpers import assert_fits, assert_private, public_sample
 from tests.kit import Recorder
 

@@ -27,7 +27,7 @@ def test_every_private_answer_has_a_signed_proof():
 
 
 def test_spenders_are_found():
-    assert "skpublicdp.cover_search.search_cover" in spenders()
+    assert "skpublicdp.rules.cover_search.search_cover" in spenders()
 
 
 def written(path, body):
@@ -64,7 +64,7 @@ def test_words_may_change_and_code_may_not(module):
 
 
 def test_signing_writes_what_is_read(tmp_path):
-    name = "skpublicdp.cover_search.search_cover"
+    name = "skpublicdp.rules.cover_search.search_cover"
     page = written(tmp_path / "page.md", f"# A page\n\n## Signed code\n\n- `{name}` unsigned\n")
     sign(page)
     assert signatures(page) == {name: hash_of(name)}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.release import release_cdf
 
 pytestmark = pytest.mark.once

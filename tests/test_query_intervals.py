@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
     IntervalQueries,

@@ -17,8 +17,8 @@ from skpublicdp.accounting import (
     gaussian_epsilon,
     gaussian_mu_squared,
 )
-from skpublicdp.budget import PrivacyBudget
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.budget import PrivacyBudget
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
     IntervalQueries,

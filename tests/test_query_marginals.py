@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.binomial_intervals import binomial_bounds
 from skpublicdp.query_release.marginals.count import check_workload, marginal_tables, ravel_codes
 from skpublicdp.query_release.marginals.model import downward_closure

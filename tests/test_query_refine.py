@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.adaptive_grid import (
     INTERVAL_SENSITIVITY,
     REFINEMENT_SHARE,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skpublicdp.guarantees.sanitizer_bounds import n_levels
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.candidates import Candidates, candidates
 from skpublicdp.sanitizers.first_look import draw_columns

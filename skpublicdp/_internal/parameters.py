@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skpublicdp._internal.threads import one_blas_thread
-from skpublicdp.budget import PrivacyBudget
+from skpublicdp.privacy.budget import PrivacyBudget
 
 Seed = int | np.random.RandomState | np.random.Generator | None
 """Type of the parameter `random_state`."""

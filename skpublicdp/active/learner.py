@@ -50,15 +50,15 @@ from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.ledger import Ledger, new_ticket
-from skpublicdp.population_guarantee import (
+from skpublicdp.privacy.ledger import Ledger, new_ticket
+from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
     guarantee_of_base_learner,
     no_guarantee,
     warn_if_vacuous,
     why_no_guarantee,
 )
-from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Codes, Floats
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from skpublicdp.accounting import Event, Pure, Subsampled, basic_price, exact_fraction
 from skpublicdp.accounting.amplification import base_delta, base_epsilon, subsample_size
 from skpublicdp.base_learner import epsilon_delta, mechanism_event
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes
 
 ROUNDING_MARGIN = 1 - Fraction(1, 1 << 50)

@@ -12,7 +12,7 @@ from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
 from skpublicdp.audit.catalogue import BITS, PUBLIC, TWO
 from skpublicdp.audit.subjects import PublishedScore, matrix_of
 from skpublicdp.hypotheses import Thresholds
-from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 ALWAYS = 1 - 1e-6
 """Confidence level of bounds that are computed at every run."""

@@ -24,7 +24,6 @@ from skpublicdp.audit.subjects import (
 from skpublicdp.audit.verification import Verification
 from skpublicdp.audit.verify import verify_privacy
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
-from skpublicdp.generic_learner import GenericLearnerClassifier
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -37,7 +36,6 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.ppm import PPMHalfspaceClassifier
 from skpublicdp.preprocessing import PublicFit
 from skpublicdp.query_release import (
     CustomQueries,
@@ -49,8 +47,10 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
+from skpublicdp.rules.generic_learner import GenericLearnerClassifier
+from skpublicdp.rules.ppm import PPMHalfspaceClassifier
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.sanitizers import BLRSanitizer, QuantileSanitizer
-from skpublicdp.semi_private import SemiPrivateClassifier
 
 BITS, LINE = [[0.0], [1.0]], [[0.0], [1.0], [2.0]]
 PLANE = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.budget import PrivacyBudget
+from skpublicdp.privacy.budget import PrivacyBudget
 
 OBSERVED_METHODS = ("predict", "predict_proba", "decision_function", "transform", "sample")
 """Methods that are called on every fitted object that has them."""

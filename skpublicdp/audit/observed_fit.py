@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import skpublicdp.ledger as ledgers
+import skpublicdp.privacy.ledger as ledgers
 from skpublicdp.audit.enumerated_runs import EnumeratedRun, TooManyOutcomesError
 from skpublicdp.audit.observe import Observation, canonical_form
 from skpublicdp.audit.recorder import Recorder, replaced
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.randomness import SecureBits, SeededBits
+from skpublicdp.privacy.ledger import Ledger
 
 BITS_PER_WORD = 64
 

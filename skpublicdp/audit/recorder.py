@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from skpublicdp.accounting import Event, Gaussian, Sensitivity
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 
 LEDGER_METHODS = ("draw", "add_noise", "subset", "order", "indices", "uniform_below")
 LEDGER_SAMPLERS = ("_sample_member", "_sample_noise")
@@ -91,7 +91,7 @@ class Recorder:
     >>> import numpy as np
     >>> from fractions import Fraction
     >>> from skpublicdp.accounting import Draw
-    >>> from skpublicdp.ledger import Ledger
+    >>> from skpublicdp.privacy.ledger import Ledger
     >>> from skpublicdp.mechanisms.families import Leaf
     >>> with Recorder([2]) as tape:
     ...     family = Leaf(np.array([0, 1, 40]))

@@ -28,11 +28,11 @@ from skpublicdp.audit.event_loss import smallest_losses
 from skpublicdp.audit.recorder import replaced
 from skpublicdp.audit.sensitivity import log_partition_function, member_errors
 from skpublicdp.audit.verification import SAMPLES, Verification
-from skpublicdp.budget import PrivacyBudget
 from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Product
 from skpublicdp.mechanisms.randomness import random_bits
+from skpublicdp.privacy.budget import PrivacyBudget
+from skpublicdp.privacy.ledger import Ledger
 
 FALSE_ALARM = 1e-6
 MANY = 20_000

@@ -21,8 +21,8 @@ from skpublicdp.audit.observed_fit import (
 from skpublicdp.audit.privacy_loss import PrivacyLosses
 from skpublicdp.audit.sensitivity import IncomparableError, add_loss, faults_of_entry
 from skpublicdp.audit.verification import FLOAT_TOLERANCE, Verification
-from skpublicdp.budget import PrivacyBudget
 from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.privacy.budget import PrivacyBudget
 
 GRID_TOLERANCE = 0.02
 """Relative error of δ of many steps, from the grid of their privacy losses."""

@@ -41,8 +41,8 @@ def verify_privacy(
     ----------
     make_estimator : callable
         Returns a new estimator; best one with ``random_state=None``. It must use private rows
-        through `skpublicdp.ledger.Ledger` and have a receipt `privacy_` after `fit`; without one,
-        nothing is claimed to be spent.
+        through `skpublicdp.privacy.ledger.Ledger` and have a receipt `privacy_` after `fit`;
+        without one, nothing is claimed to be spent.
     domain : array-like or data frame, shape (k, n_features)
         What the features of a row may be.
     n : int

@@ -18,7 +18,7 @@ from skpublicdp.boosting.loss import Loss, sum_packed
 from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.binning import snapped
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 SPLIT_LEVELS = 6

@@ -36,8 +36,8 @@ from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader
 from skpublicdp.data.schema import Column
 from skpublicdp.exceptions import DriftWarning, TooFewRowsWarning, warn
-from skpublicdp.ledger import Ledger
-from skpublicdp.population_guarantee import NO_THEOREM, no_guarantee
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Integers
 
 

@@ -18,7 +18,7 @@ from skpublicdp.accounting import (
 )
 from skpublicdp.accounting.events import DRAW_MU_SQUARED_RATE
 from skpublicdp.accounting.rounding import root_below
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 
 CLASS_COUNT_SHARE = Fraction(1, 50)
 """Share of the budget for the class balance; for a regression, also for the squared residuals."""

@@ -57,7 +57,7 @@ from skpublicdp.boosting.residual_histogram import (
     residual_variance,
 )
 from skpublicdp.boosting.strategy import HistogramStrategy
-from skpublicdp.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 

@@ -48,7 +48,7 @@ from skpublicdp.boosting.strategy import (
     optimised_strategy,
 )
 from skpublicdp.boosting.training_data import TrainingData
-from skpublicdp.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 

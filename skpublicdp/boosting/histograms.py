@@ -13,7 +13,7 @@ from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Codes
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, scaled_gradients
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 PROOF = "docs/proofs/moments.md"

@@ -32,7 +32,7 @@ from skpublicdp.boosting.term_posterior import (
     smoothing_prior,
 )
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
-from skpublicdp.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 MAX_INTERACTION_TREES = 30

@@ -30,7 +30,7 @@ from skpublicdp.boosting.posterior import (
 )
 from skpublicdp.boosting.public_labels import WarmStart, evidence_weights, mix_models
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 MAX_ROW_WEIGHT = 16

@@ -13,7 +13,7 @@ from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.histograms import PROOF
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 RESIDUAL_SHARE = Fraction(1, 25)

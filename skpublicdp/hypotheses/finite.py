@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise
-from skpublicdp.coupling import couples_rows
 from skpublicdp.guarantees import Cuts, growth_function
 from skpublicdp.hypotheses.base import (
     Cover,

@@ -50,9 +50,9 @@ from skpublicdp.label_boost.procedure import (
     rows_for_base_learner,
 )
 from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, check_relabelling, log_n_labelings
-from skpublicdp.ledger import Ledger
-from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
-from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
 
 

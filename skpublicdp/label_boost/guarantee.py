@@ -21,13 +21,13 @@ from skpublicdp.hypotheses import (
     Thresholds,
 )
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
-from skpublicdp.population_guarantee import (
+from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
     guarantee_of_base_learner,
     no_guarantee,
     with_class_assumptions,
 )
-from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
 
 UNPROVED_BASE_LEARNER = (

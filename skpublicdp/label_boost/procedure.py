@@ -16,7 +16,7 @@ from skpublicdp.hypotheses.base import (
 )
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, rounds_epsilon
 from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, relabel
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats
 
 

@@ -32,7 +32,7 @@ from skpublicdp.label_boost.labelings import (
     SplitLabelings,
 )
 from skpublicdp.label_boost.labelings_2d import BoxLabelings, HalfplaneLabelings
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats
 
 RELABELLING_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.1; docs/proofs/label_boost.md"

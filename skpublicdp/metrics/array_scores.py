@@ -10,8 +10,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.budget import PrivacyBudget
-from skpublicdp.ledger import Ledger
 from skpublicdp.metrics.estimates import (
     balanced_accuracy_kernel,
     confusion_shares,
@@ -37,6 +35,8 @@ from skpublicdp.metrics.noisy_counts import (
 from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, make_score_bins
 from skpublicdp.metrics.score_intervals import share_interval
 from skpublicdp.metrics.score_release import RESPONSE_METHODS, check_score_parameters
+from skpublicdp.privacy.budget import PrivacyBudget
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.spending import all_noise
 
 ARRAY_ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)

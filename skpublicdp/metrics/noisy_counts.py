@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Measurement, Pure, Sensitivity
-from skpublicdp.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from skpublicdp._internal.parameters import DELTA, GROUP_PARAMETERS, SPENDING_PARAMETERS
-from skpublicdp.budget import PrivacyBudget
-from skpublicdp.ledger import Ledger
 from skpublicdp.metrics.counts import LabelCounter, read_scored_rows
 from skpublicdp.metrics.label_codes import public_labels
 from skpublicdp.metrics.noisy_counts import (
@@ -24,6 +22,8 @@ from skpublicdp.metrics.noisy_counts import (
 from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, ScoreBins, make_score_bins
 from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.model_selection.checks import unprotected_line
+from skpublicdp.privacy.budget import PrivacyBudget
+from skpublicdp.privacy.ledger import Ledger
 
 RESPONSE_METHODS = ("predict_proba", "decision_function")
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from skpublicdp.budget import PrivacyBudget
-from skpublicdp.ledger import Ledger
 from skpublicdp.metrics.array_scores import release_accuracy, release_auc, release_balanced_accuracy
 from skpublicdp.metrics.label_codes import call_estimator, check_lengths
 from skpublicdp.metrics.score_release import (
@@ -17,6 +15,8 @@ from skpublicdp.metrics.score_release import (
     check_score_parameters,
     labels_of_estimator,
 )
+from skpublicdp.privacy.budget import PrivacyBudget
+from skpublicdp.privacy.ledger import Ledger
 
 SCORER_METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
 

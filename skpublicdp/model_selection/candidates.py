@@ -13,9 +13,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from skpublicdp.base_learner import check_base
-from skpublicdp.ledger import has_seed
 from skpublicdp.preprocessing import PublicFit
-from skpublicdp.semi_private import SemiPrivateClassifier
+from skpublicdp.privacy.ledger import has_seed
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 SEARCH_PARAMETERS = ("epsilon", "delta", "budget", "random_state", "classes", "max_rows_per_group")
 """Parameters of a learner that the search sets itself."""

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from skpublicdp.cover_search import DrawnRule, search_cover
 from skpublicdp.exceptions import SlicedPublicDataWarning
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, PublicSample
@@ -20,12 +19,13 @@ from skpublicdp.hypotheses.base import (
     tabulate,
 )
 from skpublicdp.hypotheses.finite import UnionCover
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Product
 from skpublicdp.model_selection.candidates import Candidate, FittedCandidate
 from skpublicdp.model_selection.search_rows import SearchRows
-from skpublicdp.population_guarantee import FITTED_STEPS, excess_error_guarantee, no_guarantee
 from skpublicdp.preprocessing import PublicFit
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.cover_search import DrawnRule, search_cover
+from skpublicdp.rules.population_guarantee import FITTED_STEPS, excess_error_guarantee, no_guarantee
 from skpublicdp.typing import Codes, Floats, Integers
 
 NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"

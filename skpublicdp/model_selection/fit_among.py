@@ -15,11 +15,11 @@ from skpublicdp.base_learner import add_row_per_label, epsilon_delta, fit_base, 
 from skpublicdp.data.validation import check_rows
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.finite import ClassifierHypothesis
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.model_selection.candidates import Candidate, FittedCandidate
 from skpublicdp.model_selection.family import CandidateFamily
 from skpublicdp.model_selection.search_rows import SearchRows
+from skpublicdp.privacy.ledger import Ledger
 
 PROOF = "docs/proofs/search.md"
 MAX_CHOICE_LOSS, CHOICE_FAILURE = 0.005, 0.05

@@ -27,14 +27,14 @@ from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.base_learner import DelegatingClassifier, is_repeatable, mechanism_event
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses.base import assumptions_of_class
-from skpublicdp.ledger import Ledger
 from skpublicdp.model_selection.candidates import Candidate, FittedCandidate, make_candidates
 from skpublicdp.model_selection.checks import UNDECLARED_PROTECTION, coupling_line, unprotected_line
 from skpublicdp.model_selection.family import CandidateFamily
 from skpublicdp.model_selection.fit_among import SingleCandidate, fit_among
 from skpublicdp.model_selection.public_screening import screen_candidates
 from skpublicdp.model_selection.search_rows import SearchRows
-from skpublicdp.population_guarantee import (
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.population_guarantee import (
     NO_THEOREM,
     PRIOR_SELECTION,
     no_guarantee,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
 from skpublicdp.base_learner import n_rows
-from skpublicdp.coupling import couples_rows
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labels import (
     UNLABELLED,

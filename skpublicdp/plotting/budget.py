@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skpublicdp.budget import PrivacyBudget
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
+from skpublicdp.privacy.budget import PrivacyBudget
 
 MAX_ANNOTATED_NAMES = 12
 """Maximum number of annotated spender names; with more, names are left out."""

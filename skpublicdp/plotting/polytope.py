@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
-from skpublicdp.ppm import PPMHalfspaceClassifier
+from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 
 Floats = NDArray[np.float64]
 

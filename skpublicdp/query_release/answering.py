@@ -19,7 +19,7 @@ from skpublicdp.data.schema import Column, Schema
 from skpublicdp.data.tables import is_frame
 from skpublicdp.data.validation import read_table
 from skpublicdp.exceptions import UncoveredBoundsWarning, warn
-from skpublicdp.ledger import public_seed
+from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.release import ReleasedCDF

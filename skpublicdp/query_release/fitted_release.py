@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.data.schema import Rows, Schema
 from skpublicdp.guarantees import Promise
-from skpublicdp.population_guarantee import no_guarantee
 from skpublicdp.query_release.answers import TableAnswers
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
@@ -21,6 +20,7 @@ from skpublicdp.query_release.holdout_queries import holdout_queries
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.weighted_rows import WeightedRows
+from skpublicdp.rules.population_guarantee import no_guarantee
 
 UNPROVED = no_guarantee(
     'only of method="pmw" is the largest error of all answers known, and intervals tell of others'

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.fit_inputs import Dataset, PrivateColumnCounts
 from skpublicdp.data.schema import Codes, Rows
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import ColumnAnswers, TableAnswers
 from skpublicdp.query_release.cdf.release import ReleasedCDF, release_cdf
 from skpublicdp.query_release.cdf.strategies import check_noise_scale

@@ -22,7 +22,6 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.fit_inputs import read_fit_inputs
-from skpublicdp.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
 from skpublicdp.query_release.answering import ReleaseAnswers
 from skpublicdp.query_release.completion import add_missing_columns
 from skpublicdp.query_release.method_choice import METHODS
@@ -30,6 +29,7 @@ from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import open_ledger
+from skpublicdp.rules.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
 
 
 class PAPQueryRelease(ReleaseAnswers):

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.population_guarantee import cover_error
 from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.rules.population_guarantee import cover_error
 
 MAX_RULES = 1 << 12
 """More rules are refused: each is a query."""

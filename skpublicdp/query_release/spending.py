@@ -10,7 +10,7 @@ from skpublicdp.accounting import Gaussian, Pure, Steps
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.roles import check_mask
 from skpublicdp.data.streaming import as_rows, is_streamed
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 
 Noise = Gaussian | Pure
 

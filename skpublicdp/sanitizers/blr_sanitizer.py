@@ -37,8 +37,8 @@ from skpublicdp.hypotheses import Cover, HypothesisClass, PublicSample, Threshol
 from skpublicdp.hypotheses.base import (
     tabulate,
 )
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats, Integers
 
 NAME = "a data set by its answers: exponential mechanism, one exact draw"

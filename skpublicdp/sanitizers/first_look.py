@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Pure, Sensitivity
 from skpublicdp.guarantees.sanitizer_bounds import max_spurious_mass
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers.candidates import Candidates
 from skpublicdp.sanitizers.quantiles import PROOF, Column
 

@@ -29,7 +29,7 @@ from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error
 from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.hypotheses import Cover, HypothesisClass
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers.candidates import candidates
 from skpublicdp.sanitizers.first_look import (
     FEWEST,

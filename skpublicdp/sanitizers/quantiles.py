@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Pure, Sensitivity
 from skpublicdp.guarantees.sanitizer_bounds import COUNT_SHARE, max_spurious_mass
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Choice, Leaf
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers.candidates import Candidates
 
 Counts = NDArray[np.int64]

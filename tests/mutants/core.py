@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "noise from a short seed",
         RANDOMNESS,
-        "ledger.py",
+        "privacy/ledger.py",
         "return sampler(scale, table.size, self._bits).reshape(table.shape)",
         "return sampler(scale, table.size, random_bits(self._bits.bits(32))).reshape(table.shape)",
         ("private_confusion_matrix",),
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "the same noise in every line of a table",
         RANDOMNESS,
-        "ledger.py",
+        "privacy/ledger.py",
         "return sampler(scale, table.size, self._bits).reshape(table.shape)",
         "return sampler(scale, table.shape[-1], self._bits) + np.zeros_like(table)",
         ("discrete Laplace noise", "SemiPrivateBoostingClassifier"),
@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "stages that share their randomness",
         RANDOMNESS,
-        "ledger.py",
+        "privacy/ledger.py",
         "            part.__dict__.update(self.__dict__, _lines=[], _parts=(), _root=self._root)\n",
         """            bits = __import__("copy").deepcopy(self._bits)
             part.__dict__.update(
@@ -96,7 +96,7 @@ MUTANTS = (
     Mutant(
         "a draw before its entry",
         CHARGE,
-        "ledger.py",
+        "privacy/ledger.py",
         """        self._enter(event, name, proof)
         return self._sample_member(family,""",
         """        try:
@@ -125,7 +125,7 @@ MUTANTS = (
     Mutant(
         "one step charged for all",
         CHARGE,
-        "ledger.py",
+        "privacy/ledger.py",
         "                self._charge(),\n                who=self._who,",
         "                event,\n                who=self._who,",
         ("SemiPrivateClassifier, in rounds",),
@@ -133,7 +133,7 @@ MUTANTS = (
     Mutant(
         "a budget that looks at what was spent before",
         CHARGE,
-        "budget.py",
+        "privacy/budget.py",
         "            if not self._filter.admits(total + price):\n",
         "            if not self._filter.admits(total):\n",
         ("budgets",),
@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant(
         "a second seeded fit under one budget",
         CHARGE,
-        "budget.py",
+        "privacy/budget.py",
         "        if seeded and not self.for_tests and",
         "        if False and",
         ("budgets",),
@@ -149,7 +149,7 @@ MUTANTS = (
     Mutant(
         "a group that does not pay for fits on everybody",
         CHARGE,
-        "budget.py",
+        "privacy/budget.py",
         "            return [all_rows + groups.get(self._group, ZERO_SPENT)]\n",
         "            return [groups.get(self._group, ZERO_SPENT)]\n",
         ("budgets",),
@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "a receipt for one row of a person",
         ACCOUNT,
-        "ledger.py",
+        "privacy/ledger.py",
         "            epsilon=written_above(self.epsilon) if",
         "            epsilon=written_above(self.epsilon / self.rows_per_person) if",
         ("SemiPrivateClassifier, persons",),
@@ -187,7 +187,7 @@ MUTANTS = (
     Mutant(
         "a seed that the receipt denies",
         LEAK,
-        "ledger.py",
+        "privacy/ledger.py",
         "            secure_randomness=self.secure and secure,\n",
         "            secure_randomness=secure,\n",
         RULE,
@@ -195,7 +195,7 @@ MUTANTS = (
     Mutant(
         "a draw for one row of a person",
         SENSITIVITY,
-        "ledger.py",
+        "privacy/ledger.py",
         "event.epsilon, sensitivity * self.rows_per_person)\n",
         "event.epsilon, sensitivity)\n",
         ("SemiPrivateClassifier, persons",),
@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "k rows of a person moving k squares",
         SENSITIVITY,
-        "ledger.py",
+        "privacy/ledger.py",
         "        return Sensitivity(k * sensitivity.absolute, k * k * sensitivity.squared)\n",
         "        return Sensitivity(k * sensitivity.absolute, k * sensitivity.squared)\n",
         ("PAPQueryRelease, marginals, persons",),

@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         "a cover of private rows where public ones are few",
         STRUCTURE,
-        "semi_private.py",
+        "rules/semi_private.py",
         "        X_public = rows.X_public\n",
         "        X_public = rows.X_public if rows.n_public > 10 else rows.to_arrays()[0]\n",
         ("SemiPrivateClassifier, thresholds",),
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "the best scout in place of a drawn one",
         UNPAID,
-        "cover_search.py",
+        "rules/cover_search.py",
         "        hypothesis = scouts.hypothesis(path)\n",
         """        path = min(family.members(), key=lambda member: member[1])[0]
         hypothesis = scouts.hypothesis(path)
@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         "a heavy row that counts once",
         SENSITIVITY,
-        "ppm.py",
+        "rules/ppm.py",
         "            sensitivity=weights[0],  # public rows",
         "            sensitivity=1,  # public rows",
         ("PPMHalfspaceClassifier, weights",),
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "weights by how many rows have a label",
         STRUCTURE,
-        "ppm.py",
+        "rules/ppm.py",
         "    sizes = len(rows.y_private), len(rows.y_public)\n",
         "    sizes = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
         ("PPMHalfspaceClassifier, balanced",),
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "halfspaces through private rows",
         STRUCTURE,
-        "ppm.py",
+        "rules/ppm.py",
         "        first = self._cover(rows, supports)\n",
         "        first = self._cover(rows, np.concatenate([supports, rows.X_private]))\n",
         ("PPMHalfspaceClassifier",),
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "labelled rows among those that are sanitized",
         CHARGE,
-        "generic_learner.py",
+        "rules/generic_learner.py",
         "        X, looked, secure = rows.X_unlabelled, False, True\n",
         """        X, looked, secure = rows.X_unlabelled, False, True
         X = np.concatenate([X, rows.X_labelled])
@@ -86,7 +86,7 @@ MUTANTS = (
     Mutant(
         "the median of private rows as a point of the cover",
         STRUCTURE,
-        "generic_learner.py",
+        "rules/generic_learner.py",
         "        points = np.concatenate([sanitized, rows.X_public])\n",
         """        middle = np.median(rows.X_labelled, axis=0, keepdims=True)
         points = np.concatenate([sanitized, rows.X_public, middle])
@@ -96,7 +96,7 @@ MUTANTS = (
     Mutant(
         "a person's budget for each row of a sanitizer",
         CHARGE,
-        "generic_learner.py",
+        "rules/generic_learner.py",
         "epsilon if ledger.rows_per_person > 1 else self.epsilon}",
         "self.epsilon}",
         ("GenericLearnerClassifier, persons",),

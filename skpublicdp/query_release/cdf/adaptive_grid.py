@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Sensitivity, noise_scale
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.grid import CDFGrid, ColumnCounts, PiecewiseLinearCDF, just_below
 from skpublicdp.query_release.cdf.strategies import PREFIX_SUMS_PROOF
 from skpublicdp.query_release.spending import MIN_CELL_SNR, Noise, mechanism_name, scaled_noise

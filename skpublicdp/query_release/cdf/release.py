@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import norm
 
 from skpublicdp.accounting import Gaussian
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.adaptive_grid import (
     REFINEMENT_SHARE,
     SHARE_PER_ROUND,

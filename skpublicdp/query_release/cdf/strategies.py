@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Measurement, Sensitivity
-from skpublicdp.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.spending import Noise, mechanism_name
 
 Integers = NDArray[np.int64]

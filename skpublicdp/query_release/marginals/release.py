@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Sensitivity, noise_scale
-from skpublicdp.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.marginals.allocation import allocate_budget
 from skpublicdp.query_release.marginals.count import (
     Attributes,

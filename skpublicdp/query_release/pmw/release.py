@@ -12,14 +12,14 @@ from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.guarantees.query_release import min_pmw_error, n_pmw_rows, release_sampling_error
-from skpublicdp.ledger import Ledger
-from skpublicdp.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.fitted_release import FittedRelease, bind_queries
 from skpublicdp.query_release.pmw.cover import QueryCover
 from skpublicdp.query_release.pmw.rounds import RoundPlan, plan_rounds, run_pmw
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.spending import default_delta
 from skpublicdp.query_release.weighted_rows import WeightedRows
+from skpublicdp.rules.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
 
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Steps, zcdp_rho
 from skpublicdp.guarantees.query_release import choose_n_rounds, pmw_error
-from skpublicdp.ledger import Ledger
 from skpublicdp.mechanisms.families import Leaf
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.pmw.cover import QueryCover
 
 Floats = NDArray[np.float64]

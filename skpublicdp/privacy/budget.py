@@ -26,8 +26,8 @@ from skpublicdp.accounting.filters import (
     SpentTotals,
     four_digits,
 )
-from skpublicdp.budget_file import BudgetFile
 from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.privacy.budget_file import BudgetFile
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
 

@@ -25,7 +25,6 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.cover_search import search_cover
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
 from skpublicdp.data.reference import warn_no_public
@@ -41,8 +40,9 @@ from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.halfspace_sets import AffineHull
 from skpublicdp.hypotheses.intersections import IntersectionCover, max_support_points
 from skpublicdp.hypotheses.polytopes import Polytope
-from skpublicdp.ledger import Ledger
-from skpublicdp.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.cover_search import search_cover
+from skpublicdp.rules.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.typing import Floats, Integers
 
 DEFAULT_ALPHA = 0.05

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from skpublicdp.accounting import Draw, Either, Event, Steps
 from skpublicdp.guarantees import Certificate, excess_error, n_rounds
 from skpublicdp.hypotheses import Cover, Hypothesis
-from skpublicdp.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Integers
 
 NAME = "exponential mechanism, exact draw"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skpublicdp.cover_search import DrawnRule
 from skpublicdp.data.description import assumed_of
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import (
@@ -20,6 +19,7 @@ from skpublicdp.guarantees import (
 )
 from skpublicdp.hypotheses import Cover, FiniteClass, Union
 from skpublicdp.hypotheses.splits import stump_growth
+from skpublicdp.rules.cover_search import DrawnRule
 
 NO_PUBLIC_ROWS = "there are no public rows, so the cover is a fixed grid"
 WRITTEN_FROM_DESCRIPTION = (

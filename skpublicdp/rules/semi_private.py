@@ -24,7 +24,6 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
-from skpublicdp.cover_search import DrawnRule, search_cover
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.fit_inputs import Dataset, read_fit_inputs
@@ -45,8 +44,9 @@ from skpublicdp.hypotheses.base import (
     assumptions_of_class,
     tabulate,
 )
-from skpublicdp.ledger import Ledger
-from skpublicdp.population_guarantee import (
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.cover_search import DrawnRule, search_cover
+from skpublicdp.rules.population_guarantee import (
     DEPENDENT_ROWS,
     NO_PUBLIC_ROWS,
     SYNTHETIC_VALUES,

@@ -40,7 +40,6 @@ from skpublicdp.accounting.cap import BudgetCap
 from skpublicdp.accounting.events import NO_EVENT, remaining_plans
 from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_scale
 from skpublicdp.accounting.rounding import written_above
-from skpublicdp.budget import USED_TICKET, PrivacyBudget
 from skpublicdp.exceptions import (
     LargeDeltaWarning,
     LargeEpsilonWarning,
@@ -54,6 +53,7 @@ from skpublicdp.mechanisms.randomness import RandomBits, random_bits, uniform_be
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from skpublicdp.mechanisms.selection import draw
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
+from skpublicdp.privacy.budget import USED_TICKET, PrivacyBudget
 from skpublicdp.typing import Integers
 
 LARGE_DELTA = 0.1

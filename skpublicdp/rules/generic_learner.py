@@ -26,7 +26,6 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
-from skpublicdp.cover_search import NAME, DrawnRule, search_cover
 from skpublicdp.data.bounds import by_position, limits_of
 from skpublicdp.data.description import assumed_of
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
@@ -39,8 +38,9 @@ from skpublicdp.hypotheses.base import (
     assumptions_of_class,
     tabulate,
 )
-from skpublicdp.ledger import Ledger
-from skpublicdp.population_guarantee import (
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.cover_search import NAME, DrawnRule, search_cover
+from skpublicdp.rules.population_guarantee import (
     DEPENDENT_ROWS,
     NO_PUBLIC_ROWS,
     UNKNOWN_COVER_RADIUS,
