@@ -1,5 +1,7 @@
 """Array types that the annotations of the whole package share."""
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,3 +13,9 @@ Integers = NDArray[np.int64]
 
 Codes = NDArray[np.intp]
 """Array of positions, of any shape: codes of labels, cells and indices of rows."""
+
+Mask = NDArray[np.bool_]
+"""Boolean array, of any shape."""
+
+R = TypeVar("R")
+"""Result of a function that is applied to batches of rows."""

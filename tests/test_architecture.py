@@ -302,6 +302,21 @@ def test_dependencies_stay_public(path):
     assert not private_sklearn(source)
 
 
+def test_types_of_arrays_are_named_once():
+    """One name for each: annotations of all modules read alike."""
+    named = {
+        (path.relative_to(PACKAGE).as_posix(), node.targets[0].id)
+        for path in FILES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign)
+        and ast.unparse(node.value).startswith("NDArray[")
+        and isinstance(node.targets[0], ast.Name)
+    }
+    names = [name for _, name in named]
+    assert len(names) == len(set(names))
+    assert {name for file, name in named if file != "typing.py"} == {"BinCodes", "UnsignedCounts"}
+
+
 def test_files_hold_one_noun():
     assert {path.name for path in FILES if lines_of_code(path.read_text()) > 400} == set()
 

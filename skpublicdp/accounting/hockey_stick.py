@@ -14,10 +14,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 ROUNDING_FACTOR = 1 + 2.0**-39
 """Factor on sums of a few thousand non-negative floats: more than all their roundings."""

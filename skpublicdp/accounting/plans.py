@@ -28,9 +28,10 @@ from skpublicdp.accounting.events import (
     Subsampled,
     basic_price,
 )
-from skpublicdp.accounting.hockey_stick import CurveGrid, Floats, float_down, float_up
+from skpublicdp.accounting.hockey_stick import CurveGrid, float_down, float_up
 from skpublicdp.accounting.rounding import non_negative, probability, root_below
 from skpublicdp.accounting.zcdp import zcdp_rho
+from skpublicdp.typing import Floats
 
 
 def plan_delta(plan: Event, epsilon: Fraction) -> float:

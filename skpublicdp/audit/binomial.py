@@ -9,14 +9,12 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skpublicdp.audit.epsilon_bounds import clopper_pearson
 from skpublicdp.audit.recorder import Recorder
 from skpublicdp.audit.sensitivity import log_noise, log_partition_function, member_errors
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 MAX_LOSS_ATOMS = 1 << 12
 """Maximum number of exact atoms. With more, privacy losses are rounded up to a grid."""

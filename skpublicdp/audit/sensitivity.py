@@ -7,16 +7,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from skpublicdp.accounting import Draw, Gaussian, Pure
 from skpublicdp.audit.privacy_loss import PrivacyLosses
 from skpublicdp.audit.recorder import MechanismCall
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Product
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 NOISE_SCALE_TOLERANCE = Fraction(1, 1 << 20)
 """Relative tolerance of the noise scale, for rounding."""

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from skpublicdp.audit.epsilon_bounds import clopper_pearson, epsilon_lower_bound
 from skpublicdp.query_release import PAPQueryRelease
+from skpublicdp.typing import Floats
 
-Floats = NDArray[np.float64]
-Holds = Callable[[Any, Any], Any]
+CellPredicate = Callable[[Any, Any], Any]
 
 
 class TracingRates(NamedTuple):
@@ -206,7 +205,7 @@ def tracing_attack(
     members: Any,
     non_members: Any,
     reference: Any,
-    holds: Holds | None = None,
+    holds: CellPredicate | None = None,
 ) -> TracingAttack:
     """Try to tell from many answers who was among the private rows.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.binner import Binner, Codes
+from skpublicdp.boosting.binner import BinCodes, Binner
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.contingency import contingency_table
 from skpublicdp.hypotheses.splits import Predicates, one_per_partition, shown, split_prior
@@ -82,7 +82,7 @@ def refine_splits(splits: BinSplits, features: Binner, finer: Binner) -> BinSpli
     return BinSplits(splits.features, first, last, splits.texts)
 
 
-def apply_tree(splits: Predicates, columns: Codes | list[Codes]) -> Codes:
+def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCodes:
     """Return the leaf of each row, as `DecisionTree.apply` does, but several times as fast.
 
     Parameters
@@ -115,7 +115,7 @@ MIN_SPLITS_PER_COLUMN, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
 
 
 def joint_gradient_sums(
-    splits: Predicates, order: int, codes: Codes, sizes: list[int], values: Floats
+    splits: Predicates, order: int, codes: BinCodes, sizes: list[int], values: Floats
 ) -> Integers:
     """Return the sums of values over the rows that meet two or three splits at a time.
 
@@ -207,7 +207,7 @@ def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
     return [power.T for power in powers]
 
 
-def candidate_splits(features: Binner, codes: Codes) -> BinSplits:
+def candidate_splits(features: Binner, codes: BinCodes) -> BinSplits:
     """Return one split for each distinct partition of the public rows.
 
     Numbers are split at their cuts, categories by equality, and both by missing values.
@@ -233,7 +233,7 @@ def candidate_splits(features: Binner, codes: Codes) -> BinSplits:
 
 
 def tree_cover(
-    splits: BinSplits, codes: Codes, names: tuple[str, ...], classes: NDArray[Any], depth: int
+    splits: BinSplits, codes: BinCodes, names: tuple[str, ...], classes: NDArray[Any], depth: int
 ) -> TreeCover:
     """Return the cover of all trees of a depth with these splits and a prior from public rows."""
     public = PublicSample(codes.T.astype(np.float64), classes, names)

@@ -14,7 +14,7 @@ from joblib import effective_n_jobs
 from numpy.typing import DTypeLike, NDArray
 
 from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, refine_splits
-from skpublicdp.boosting.binner import Binner, Codes, ColumnBins
+from skpublicdp.boosting.binner import BinCodes, Binner, ColumnBins
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.binning import snapped
 from skpublicdp.data.scratch import scratch_array
@@ -36,7 +36,7 @@ RowIndex = slice | NDArray[np.intp]
 
 def encode_rows(
     fine_binner: Binner, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
-) -> tuple[list[Codes], NDArray[Any]]:
+) -> tuple[list[BinCodes], NDArray[Any]]:
     """Return the fine bins of encoded rows, one array for each column, and `y` as `dtype`."""
     pairs = zip(fine_binner.columns, X.T, strict=True)
     return [bins.encoded_codes(values) for bins, values in pairs], y.astype(dtype)
@@ -95,7 +95,7 @@ class FineBinnedRows:
     def from_codes(
         cls,
         fine_binner: Binner,
-        chunks: Iterable[tuple[list[Codes], NDArray[Any]]],
+        chunks: Iterable[tuple[list[BinCodes], NDArray[Any]]],
         n: int,
         dtype: DTypeLike,
         n_jobs: int | None = None,
@@ -193,29 +193,29 @@ class BinnedData:
         return cls(Binner(tuple(snapped_columns)), rows, public)
 
     @cached_property
-    def bin_of_fine_bin(self) -> list[Codes]:
+    def bin_of_fine_bin(self) -> list[BinCodes]:
         """Bin of each fine bin, one array for each column."""
         pairs = zip(self.binner.columns, self.rows.fine_binner.columns, strict=True)
         return [bins.coarse_bins(fine) for bins, fine in pairs]
 
     @cached_property
-    def public_codes(self) -> Codes:
+    def public_codes(self) -> BinCodes:
         """Bins of the public rows, shape (n_columns, m)."""
         return self._codes(self.public, slice(None))
 
-    def codes(self, index: RowIndex) -> Codes:
+    def codes(self, index: RowIndex) -> BinCodes:
         """Return the bins of selected training rows, shape (n_columns, k)."""
         return self._codes(self.rows, index)
 
-    def _codes(self, rows: FineBinnedRows, index: RowIndex) -> Codes:
+    def _codes(self, rows: FineBinnedRows, index: RowIndex) -> BinCodes:
         pairs = zip(self.bin_of_fine_bin, rows.columns, strict=True)
         return np.array([np.take(bins, column[index]) for bins, column in pairs])
 
-    def codes_of_column(self, column: int, index: slice) -> Codes:
+    def codes_of_column(self, column: int, index: slice) -> BinCodes:
         """Return the bins of one column of selected training rows, shape (k,)."""
         return np.take(self.bin_of_fine_bin[column], self.rows.columns[column][index])
 
-    def leaf_indexer(self, splits: Predicates) -> Callable[[slice], Codes]:
+    def leaf_indexer(self, splits: Predicates) -> Callable[[slice], BinCodes]:
         """Return a function from selected training rows to their leaves in a tree.
 
         Parameters
@@ -230,7 +230,10 @@ class BinnedData:
         )
 
     def add_scores(
-        self, margins: NDArray[np.int32], scores: Integers, bins_of_rows: Callable[[slice], Codes]
+        self,
+        margins: NDArray[np.int32],
+        scores: Integers,
+        bins_of_rows: Callable[[slice], BinCodes],
     ) -> None:
         """Add the score of each row's bin to the margins, in place.
 

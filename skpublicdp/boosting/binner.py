@@ -17,7 +17,7 @@ from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
 from skpublicdp.data.tables import Table
 from skpublicdp.typing import Floats, Integers
 
-Codes = NDArray[np.integer[Any]]
+BinCodes = NDArray[np.integer[Any]]
 """Bins of rows, as integers of the smallest type that holds them."""
 
 MAX_CATEGORIES = 64
@@ -48,13 +48,13 @@ class ColumnBins:
     column: Column
     cuts: Floats
     size: int
-    bin_of_category: Codes
+    bin_of_category: BinCodes
 
-    def codes(self, values: NDArray[Any]) -> Codes:
+    def codes(self, values: NDArray[Any]) -> BinCodes:
         """Return the bin of each value. Each depends on its own value alone."""
         return self.encoded_codes(self.column.as_numeric(values))
 
-    def encoded_codes(self, encoded: NDArray[Any]) -> Codes:
+    def encoded_codes(self, encoded: NDArray[Any]) -> BinCodes:
         """Return the bin of each encoded value. Each depends on its own value alone."""
         if self.column.categorical:
             return np.take(self.bin_of_category, encoded.astype(np.intp)).astype(self.dtype)
@@ -72,7 +72,7 @@ class ColumnBins:
         """Smallest integer type that holds the bins."""
         return np.min_scalar_type(self.size - 1)
 
-    def coarse_bins(self, fine: ColumnBins) -> Codes:
+    def coarse_bins(self, fine: ColumnBins) -> BinCodes:
         """Return the bin that contains each fine bin, if the fine cuts include all cuts here."""
         if self.column.categorical:
             return np.arange(self.size).astype(self.dtype)
@@ -122,7 +122,7 @@ class Binner:
         """Index of each column's first bin among all bins, and the number of all bins."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
 
-    def codes(self, X: Table) -> Codes:
+    def codes(self, X: Table) -> BinCodes:
         """Return the bins of rows, shape (n_columns, n).
 
         Parameters
@@ -140,12 +140,12 @@ class Binner:
         """Smallest integer type that holds the bins of any column."""
         return np.min_scalar_type(max(self.sizes) - 1)
 
-    def encoded_codes(self, rows: Floats) -> Codes:
+    def encoded_codes(self, rows: Floats) -> BinCodes:
         """Return the bins of encoded rows, shape (n_columns, n)."""
         pairs = zip(self.columns, rows.T, strict=True)
         return np.array([bins.encoded_codes(values) for bins, values in pairs])
 
-    def indicators(self, codes: Codes) -> Floats:
+    def indicators(self, codes: BinCodes) -> Floats:
         """Return the one-hot matrix of bins, shape (n, n_bins)."""
         design = np.zeros((codes.shape[1], int(self.offsets[-1])))
         rows = np.arange(codes.shape[1])

@@ -19,9 +19,7 @@ from skpublicdp.boosting.fit import BoostingFit, FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.labels import LabelReader
-from skpublicdp.typing import Integers
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats, Integers
 
 
 class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPrivateBoosting):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import apply_tree
-from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.boosting.fit import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel
 from skpublicdp.hypotheses.base import PublicSample
@@ -204,14 +204,14 @@ def explained_pairs(fitted: FittedModel, described: Sequence[Tree]) -> tuple[Pai
     return tuple(listed)
 
 
-def _sum_of_trees(of_leaves: Sequence[Floats], asked: Sequence[Codes]) -> Floats:
+def _sum_of_trees(of_leaves: Sequence[Floats], asked: Sequence[BinCodes]) -> Floats:
     """Return the sum of the leaf values of several trees."""
     parts = [values[:, leaf] for values, leaf in zip(of_leaves, asked, strict=True)]
     total: Floats = np.sum(parts, axis=0)
     return total
 
 
-def feature_importances(model: AdditiveModel, public_codes: Codes) -> Floats:
+def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:
     """Return each column's mean absolute deviation of its contribution over the public rows.
 
     The deviation of a tree is divided equally among the columns it depends on.

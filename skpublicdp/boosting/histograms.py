@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Event
 from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, scaled_gradients
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.privacy.ledger import Ledger
@@ -46,7 +46,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
     return table
 
 
-def histogram_sums(values: NDArray[Any], codes: Codes, offsets: NDArray[np.intp]) -> Integers:
+def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.intp]) -> Integers:
     """Return the sums of integer values and the counts in each bin, (n_targets + 1, n_bins)."""
     table = np.empty((len(values) + 1, int(offsets[-1])), dtype=np.int64)
     for bin_of_row, low, high in zip(codes, offsets[:-1], offsets[1:], strict=True):

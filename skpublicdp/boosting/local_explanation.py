@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import apply_tree
-from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.boosting.explain import Pair, Shape, Tree
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.boosting.term_text import N_TERMS_SHOWN, Term
@@ -70,7 +70,7 @@ class LocalExplanation:
 
 
 def explain_rows(
-    codes: Codes,
+    codes: BinCodes,
     model: AdditiveModel,
     listed: Sequence[Term],
     shapes: Sequence[Shape],

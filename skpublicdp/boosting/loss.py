@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     MAX_GRADIENT,
@@ -90,7 +90,7 @@ class Loss(ABC):
         return np.add(gradients, hessians, out=hessians)
 
     def from_logistic(
-        self, model: AdditiveModel, codes: Codes, row_weights: Floats
+        self, model: AdditiveModel, codes: BinCodes, row_weights: Floats
     ) -> AdditiveModel:
         """Convert a model of log-odds of each target to this loss, to first order.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import apply_tree
-from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats, Integers
 
@@ -57,7 +57,7 @@ class AdditiveModel:
     trees: tuple[DecisionTree, ...] = ()
     leaf_scores: tuple[Integers, ...] = ()
 
-    def raw_predict(self, codes: Codes) -> Integers:
+    def raw_predict(self, codes: BinCodes) -> Integers:
         """Return the integer margins of binned rows, shape (n_targets, n)."""
         margins = np.repeat(self.intercepts[:, None], codes.shape[1], axis=1)
         for bins, start, stop in zip(codes, self.offsets[:-1], self.offsets[1:], strict=True):

@@ -13,7 +13,7 @@ from sklearn.isotonic import isotonic_regression
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.boosting.bin_splits import apply_tree
-from skpublicdp.boosting.binner import Binner, Codes
+from skpublicdp.boosting.binner import BinCodes, Binner
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.bounds import position_of
 from skpublicdp.data.schema import Schema
@@ -145,7 +145,7 @@ def _overlap(first: IntervalUnion, second: IntervalUnion) -> bool:
 def project_monotone(
     model: AdditiveModel,
     features: Binner,
-    public_codes: Codes,
+    public_codes: BinCodes,
     directions: Directions,
     covariances: list[Floats],
 ) -> AdditiveModel:
@@ -192,7 +192,7 @@ def project_monotone(
     return replace(monotone, intercepts=monotone.intercepts + change)
 
 
-def _variances(covariances: Floats | None, codes: Codes, size: int) -> Floats:
+def _variances(covariances: Floats | None, codes: BinCodes, size: int) -> Floats:
     """Return the variances of scores, up to a common factor."""
     if covariances is None:
         return 1 / (np.bincount(codes, minlength=size) + 0.5)

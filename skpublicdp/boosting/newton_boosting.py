@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, joint_gradient_sums, tree_cover
 from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.binner import Codes
+from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.boosting.budget_split import N_PASSES, StageBudget, tree_share
 from skpublicdp.boosting.histograms import PROOF
 from skpublicdp.boosting.loss import Loss, sum_packed
@@ -92,8 +92,8 @@ class NewtonBooster:
         self._trees: list[DecisionTree] = []
         # three parallel lists, columns first and then trees
         self._terms: list[TermPosterior] = []
-        self._bins_of_rows: list[Callable[[slice], Codes]] = []
-        self._bins_of_public_rows: list[Codes] = []
+        self._bins_of_rows: list[Callable[[slice], BinCodes]] = []
+        self._bins_of_public_rows: list[BinCodes] = []
         offsets = data.binner.offsets
         for position, bins in enumerate(data.binner.columns):
             public_bins = data.public_codes[position]
@@ -325,8 +325,8 @@ class NewtonBooster:
         kernel: Floats,
         scores: Floats,
         guess: Floats,
-        bins_of_rows: Callable[[slice], Codes],
-        public_bins: Codes,
+        bins_of_rows: Callable[[slice], BinCodes],
+        public_bins: BinCodes,
     ) -> None:
         """Append a term with its prior; `public_bins` are the bins of the public rows."""
         size = len(kernel)
@@ -338,7 +338,7 @@ class NewtonBooster:
         self._bins_of_rows.append(bins_of_rows)
         self._bins_of_public_rows.append(public_bins)
 
-    def _bin_ranks(self, public_bins: Codes, n_bins: int) -> Floats:
+    def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
         """Return positions of bins in [0, 1]: the mean of mass rank and index rank.
 
         By mass alone a bin with nearly all rows would have all others as close neighbours.

@@ -16,7 +16,7 @@ from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
-from skpublicdp.data.schema import Rows, Schema
+from skpublicdp.data.schema import Schema
 from skpublicdp.typing import Floats
 
 
@@ -49,7 +49,7 @@ class TrainingData:
 
     schema: Schema
     rows: FineBinnedRows
-    X_public: Rows
+    X_public: Floats
     n_private: int
     n_public: int
     classes: NDArray[Any] | None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skpublicdp.boosting.bin_splits import apply_tree
-from skpublicdp.boosting.binner import Codes, ColumnBins
+from skpublicdp.boosting.binner import BinCodes, ColumnBins
 from skpublicdp.boosting.explain import centred_deviations
 from skpublicdp.boosting.fit import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
@@ -35,7 +35,7 @@ class PiecewiseLinear:
     low: float
     high: float
 
-    def deviation_from_steps(self, bins: Codes, values: Floats) -> Floats:
+    def deviation_from_steps(self, bins: BinCodes, values: Floats) -> Floats:
         """Return the difference between the line and the step at each value; 0 if missing."""
         width = self.high - self.low
         is_known = bins < len(self.bin_centres)
@@ -103,7 +103,7 @@ class PredictionVariance:
             shares = np.bincount(bins, minlength=covariances.shape[-1]) / len(bins)
             self._variances.append((margin_size * centred_deviations(covariances, shares)[0]) ** 2)
 
-    def variances(self, codes: Codes, rows: Floats) -> Floats:
+    def variances(self, codes: BinCodes, rows: Floats) -> Floats:
         """Return the variance of each row's predicted mean.
 
         Parameters

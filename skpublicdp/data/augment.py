@@ -6,15 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.data.reference import evenly, reference_sample
-from skpublicdp.data.schema import Column, Rows, Schema
+from skpublicdp.data.schema import Column, Schema
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import pipeline_advice
 from skpublicdp.exceptions import NoPublicDataWarning, warn
-
-Mask = NDArray[np.bool_]
+from skpublicdp.typing import Floats, Mask
 
 N_ADDED_ROWS = 300
 """Number of added rows, the default of `describe_columns`."""
@@ -32,18 +30,18 @@ class AugmentedSample:
         Which rows contain a value that no given public row has.
     """
 
-    rows: Rows
+    rows: Floats
     is_synthetic: Mask
 
 
-def not_augmented(rows: Rows) -> AugmentedSample:
+def not_augmented(rows: Floats) -> AugmentedSample:
     """Return the rows as given, none of them synthetic."""
     return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
 def augment_public(
     schema: Schema,
-    X_public: Rows,
+    X_public: Floats,
     tables: Sequence[Table],
     bounded: Collection[int],
     labelled: Mask,
@@ -131,13 +129,13 @@ def _is_known(
     return declared or column.values.tolist() == [False, True]
 
 
-def _n_values(column: Column, line: Rows) -> int:
+def _n_values(column: Column, line: Floats) -> int:
     """Return the number of distinct finite values in a column."""
     shown = line < len(column.values) if column.categorical else np.isfinite(line)
     return len(np.unique(line[shown]))
 
 
-def _spread(schema: Schema, rows: Rows, which: Mask) -> Rows:
+def _spread(schema: Schema, rows: Floats, which: Mask) -> Floats:
     """Return rows with other values in some columns."""
     places = reference_sample(rows.shape[1], (0, 1), len(rows))
     spread = rows.copy()

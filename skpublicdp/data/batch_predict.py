@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +15,9 @@ from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource, as_
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import check_columns, read_table
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
+from skpublicdp.typing import R
 
 Rule = Callable[[Table], NDArray[Any]]
-R = TypeVar("R")
 
 
 def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.bucket_search import SortedEdges
-from skpublicdp.data.schema import Codes, Rows, Schema
+from skpublicdp.data.schema import Schema
+from skpublicdp.typing import Floats, Integers
 
 
-def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
+def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Floats:
     """Return increasing cuts (a value is in the bin of cuts below it), from public values only."""
     distinct, inverse = np.unique(values, return_inverse=True)
     mass = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
@@ -21,7 +22,7 @@ def cut_points(values: Rows, n_bins: int, weights: Rows | None = None) -> Rows:
     ends = np.searchsorted(
         np.cumsum(mass), np.arange(1, n_bins) * (mass.sum() / n_bins), side="left"
     )
-    cuts: Rows = halfway[np.unique(np.clip(ends, 0, len(halfway) - 1))]
+    cuts: Floats = halfway[np.unique(np.clip(ends, 0, len(halfway) - 1))]
     return cuts
 
 
@@ -32,7 +33,7 @@ N_FINE_EDGES = 8192
 """Approximate number of edges of a fine grid when there are fewer distinct public values."""
 
 
-def fine_edges(values: Rows, *, integral: bool, few: int) -> Rows:
+def fine_edges(values: Floats, *, integral: bool, few: int) -> Floats:
     """Return the edges of a grid on which a column may be cut later, from public values only.
 
     Parameters
@@ -59,11 +60,11 @@ def fine_edges(values: Rows, *, integral: bool, few: int) -> Rows:
             inside = known[:-1, None] + np.diff(known)[:, None] * (np.arange(parts) + 0.5) / parts
             places = np.floor(inside) + 0.5 if integral else inside
             edges = np.union1d(edges, places[np.isfinite(places)])
-    finite_edges: Rows = edges[~np.isnan(edges)]
+    finite_edges: Floats = edges[~np.isnan(edges)]
     return finite_edges
 
 
-def snapped(edges: Rows, places: Rows) -> Rows:
+def snapped(edges: Floats, places: Floats) -> Floats:
     """Return the edge nearest to each place; those that are no numbers stay what they are."""
     if not len(edges):
         return places
@@ -71,11 +72,11 @@ def snapped(edges: Rows, places: Rows) -> Rows:
     below = np.maximum(above - 1, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         nearer = places - edges[below] <= edges[above] - places
-    nearest: Rows = np.where(np.isnan(places), places, edges[np.where(nearer, below, above)])
+    nearest: Floats = np.where(np.isnan(places), places, edges[np.where(nearer, below, above)])
     return nearest
 
 
-def count_below(edges: Rows, values: Rows) -> NDArray[np.intp]:
+def count_below(edges: Floats, values: Floats) -> NDArray[np.intp]:
     """Return how many of increasing edges are below each value; 0 for NaN."""
     return SortedEdges(edges).count_below(values).astype(np.intp)
 
@@ -92,10 +93,10 @@ class Bins:
         Number of codes of each column.
     """
 
-    cuts: tuple[Rows | None, ...]
+    cuts: tuple[Floats | None, ...]
     sizes: tuple[int, ...]
 
-    def codes(self, rows: Rows) -> Codes:
+    def codes(self, rows: Floats) -> Integers:
         """Return the codes of encoded rows; each row on its own."""
         codes = np.empty(rows.shape, dtype=np.int64, order="F")
         for position, cut in enumerate(self.cuts):
@@ -105,7 +106,7 @@ class Bins:
             )
         return codes
 
-    def representatives(self, codes: Codes, X_public: Rows, schema: Schema) -> Rows:
+    def representatives(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
         """Return an encoded row for each row of codes: public medians of bins, or their middles."""
         rows = np.empty(codes.shape)
         for position, cut in enumerate(self.cuts):
@@ -124,7 +125,7 @@ class Bins:
             rows[:, position] = middles[codes[:, position]]
         return rows
 
-    def scattered(self, codes: Codes, X_public: Rows, schema: Schema) -> Rows:
+    def scattered(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
         """Return an encoded row for each row of codes: public values of its bins, mixed anew."""
         rows = self.representatives(codes, X_public, schema)
         generator = np.random.default_rng(0)  # part of the method, and of public rows only
@@ -140,7 +141,7 @@ class Bins:
         return rows
 
 
-def cut_columns(schema: Schema, X_public: Rows, n_bins: int) -> Bins:
+def cut_columns(schema: Schema, X_public: Floats, n_bins: int) -> Bins:
     """Cut numeric columns at public values; categories are bins of their own.
 
     Parameters

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.float64]
-Counts = NDArray[np.unsignedinteger[Any]]
+from skpublicdp.typing import Floats
+
+UnsignedCounts = NDArray[np.unsignedinteger[Any]]
 
 LOOKUP_BLOCK = 1 << 15
 """Values that are looked up at a time: what is made of them stays in the caches of a processor."""
@@ -37,7 +38,7 @@ class SortedEdges:
         What is said of NaN.
     """
 
-    def __init__(self, edges: Rows, missing: int = 0) -> None:
+    def __init__(self, edges: Floats, missing: int = 0) -> None:
         self._edges, self._missing = edges, missing
         self._dtype = np.min_scalar_type(max(len(edges), missing))
         self._tables: dict[Any, Any] = {}
@@ -46,7 +47,7 @@ class SortedEdges:
         # tables are made again where they are needed
         return SortedEdges, (self._edges, self._missing)
 
-    def count_below(self, values: NDArray[Any]) -> Counts:
+    def count_below(self, values: NDArray[Any]) -> UnsignedCounts:
         """Return how many edges are below each number, as `searchsorted` does.
 
         Parameters
@@ -68,7 +69,7 @@ class SortedEdges:
                 found[block] = self._wide(np.ascontiguousarray(values[block]))
             return found
 
-    def _narrow(self, values: NDArray[Any]) -> Counts:
+    def _narrow(self, values: NDArray[Any]) -> UnsignedCounts:
         table = self._tables.get(values.dtype)
         if table is None:
             if 8 * len(values) < 1 << 8 * values.dtype.itemsize:
@@ -80,7 +81,7 @@ class SortedEdges:
             self._tables[values.dtype] = table
         return np.take(table, values)
 
-    def _wide(self, values: NDArray[Any]) -> Counts:
+    def _wide(self, values: NDArray[Any]) -> UnsignedCounts:
         if values.dtype != np.float32:
             values = values.astype(np.float64, copy=False)
         if values.dtype not in self._tables and 8 * len(values) >= MIN_BUCKETS:
@@ -120,12 +121,12 @@ class Buckets:
     edges: NDArray[np.floating[Any]]
     low: np.floating[Any]
     scale: np.floating[Any]
-    first: Counts
+    first: UnsignedCounts
     crowded: NDArray[np.bool_]
     steps: int
 
     @classmethod
-    def of(cls, edges: Rows, dtype: np.dtype[Any], counts: np.dtype[Any]) -> Buckets | None:
+    def of(cls, edges: Floats, dtype: np.dtype[Any], counts: np.dtype[Any]) -> Buckets | None:
         """Return buckets of edges for values of a type; None if there is no use in them."""
         number = max(MIN_BUCKETS, min(1 << (4 * len(edges)).bit_length(), MAX_BUCKETS))
         if dtype == np.float32:
@@ -148,10 +149,10 @@ class Buckets:
         first = (np.cumsum(inside) - inside).astype(counts)
         return cls(padded, inner[0], scale, first, inside >= 1 << steps, steps)
 
-    def count_below(self, values: NDArray[np.floating[Any]]) -> Counts:
+    def count_below(self, values: NDArray[np.floating[Any]]) -> UnsignedCounts:
         """Return how many edges are below each value; anything for NaN."""
         bucket = self._bucket(values)
-        found: Counts = take(self.first, bucket)
+        found: UnsignedCounts = take(self.first, bucket)
         for step in [1 << k for k in reversed(range(self.steps))]:
             # if the last of so many edges is below, all of them are
             exceeds = (values > take(self.edges[step - 1 :], found)).view(np.uint8)

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_or_raise
-
-Rows = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from skpublicdp.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"
 """How a category that no public row has, and a missing value, are written out."""
@@ -66,11 +64,11 @@ class Column:
         """Number of codes: the categories, then those of `OTHER` and `MISSING`."""
         return len(self.values) + 2
 
-    def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Rows:
+    def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Floats:
         """Return numbers within the bounds, or codes of categories; each value on its own."""
         if self.categorical:
             refusal = RefusedError(f"Column {self.name} could not be read.")
-            codes: Rows = call_or_raise(self._codes_of_any, values, error=refusal)
+            codes: Floats = call_or_raise(self._codes_of_any, values, error=refusal)
             return codes
         numbers = to_numbers(values, self.name, self.offset, nullable=self.nullable)
         if not self.nullable and not np.isfinite(numbers).all():
@@ -84,16 +82,16 @@ class Column:
             return self.encode(values, clamp=False)
         return values.view(np.uint8) if kind == "b" else values
 
-    def _codes_of_any(self, values: NDArray[Any]) -> Rows:
+    def _codes_of_any(self, values: NDArray[Any]) -> Floats:
         """Return codes of objects, or of numbers by their distinct values."""
         if values.dtype.kind not in "biuf":
             return self._codes(np.asarray(values, dtype=object))
         distinct, inverse = np.unique(np.ma.getdata(values), return_inverse=True)
-        codes: Rows = np.take(self._codes(distinct.astype(object)), inverse)
+        codes: Floats = np.take(self._codes(distinct.astype(object)), inverse)
         codes[np.ma.getmaskarray(values)] = self.n_categories - 1
         return codes
 
-    def _codes(self, values: NDArray[Any]) -> Rows:
+    def _codes(self, values: NDArray[Any]) -> Floats:
         categories = self.values.tolist()
         codes = {value: code for code, value in enumerate(categories)}
         other, missing = len(codes), len(codes) + 1
@@ -126,7 +124,7 @@ class Column:
             found[position] = code(listed[position])
         return found
 
-    def decode(self, numbers: Rows) -> NDArray[Any]:
+    def decode(self, numbers: Floats) -> NDArray[Any]:
         """Undo `encode`, `OTHER` and `MISSING` being written out."""
         if self.is_datetime:
             return self._dates(numbers)
@@ -161,7 +159,7 @@ class Column:
         daily = time == "00:00:00.000000" or (sure and not (self.values % DAY).any())
         return day if daily else f"{day} {time.partition('.')[0]}"
 
-    def from_user(self, values: Any) -> Rows:
+    def from_user(self, values: Any) -> Floats:
         """Convert a user's numbers or dates to encoded numbers."""
         if not self.has_offset:
             return np.asarray(values, dtype=np.float64)
@@ -176,7 +174,7 @@ class Column:
                 f"Column {self.name} holds {held}, and what is asked of it must be such, too."
             ) from None
 
-    def to_user(self, numbers: Rows) -> NDArray[Any]:
+    def to_user(self, numbers: Floats) -> NDArray[Any]:
         """Convert encoded numbers to the user's numbers or dates, without rounding."""
         if not self.has_offset:
             return numbers
@@ -186,7 +184,7 @@ class Column:
         return np.ceil(numbers).astype(np.int64) + self.offset
 
     @staticmethod
-    def _dates(numbers: Rows) -> NDArray[np.datetime64]:
+    def _dates(numbers: Floats) -> NDArray[np.datetime64]:
         return np.ceil(numbers).astype(np.int64).astype("datetime64[us]")
 
     @property
@@ -219,14 +217,16 @@ def is_missing(value: Any) -> bool:
     return bool(value != value)
 
 
-def to_numbers(values: NDArray[Any], name: str, origin: int = 0, *, nullable: bool = False) -> Rows:
+def to_numbers(
+    values: NDArray[Any], name: str, origin: int = 0, *, nullable: bool = False
+) -> Floats:
     """Convert a column to floats, each value on its own; an error quotes no value."""
     refusal = NotNumbersError(not_numbers([name], nullable))
-    numbers: Rows = call_or_raise(_floats, values, origin, error=refusal)
+    numbers: Floats = call_or_raise(_floats, values, origin, error=refusal)
     return numbers
 
 
-def _floats(values: NDArray[Any], origin: int) -> Rows:
+def _floats(values: NDArray[Any], origin: int) -> Floats:
     if values.dtype.kind in "iuf" and not origin and not np.ma.isMaskedArray(values):
         plain = values.astype(np.float64)
         missing = np.isnan(plain)

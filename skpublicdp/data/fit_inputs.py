@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -22,12 +22,11 @@ from skpublicdp.data.labels import (
 )
 from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
 from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
-from skpublicdp.data.schema import Coder, Rows, Schema, build_schema
+from skpublicdp.data.schema import Coder, Schema, build_schema
 from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import ColumnType, Table
 from skpublicdp.data.validation import SHARED, check_columns, read_public, read_table, refuse_text
-
-R = TypeVar("R")
+from skpublicdp.typing import Floats, R
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -54,14 +53,14 @@ class Dataset:
     """
 
     schema: Schema
-    X_public: Rows
+    X_public: Floats
     is_synthetic: NDArray[np.bool_]
     bounded: frozenset[int]
     n_private: int
     n_public: int
     assumptions: tuple[str, ...]
     _targets: Targets | None
-    _raw_public: Rows
+    _raw_public: Floats
     _source: RowSource
     _positions: tuple[int, ...]
     _encode: Callable[[Any], NDArray[Any]] | None
@@ -81,13 +80,13 @@ class Dataset:
         return self.targets.classes
 
     @property
-    def X_labelled(self) -> Rows:
+    def X_labelled(self) -> Floats:
         """Encoded public rows that are learned from."""
         which = self.targets.has_target
-        labelled: Rows = self._raw_public[: len(which)][which]
+        labelled: Floats = self._raw_public[: len(which)][which]
         return labelled
 
-    def map(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
+    def map(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
         """Call a function with the encoded rows and the targets of each chunk, in order."""
         work = self._on_chunk(f, self._encoded)
         return self._source.map(work, columns=self._positions, n_jobs=n_jobs)
@@ -100,7 +99,7 @@ class Dataset:
         work = self._on_chunk(lambda codes, y: (codes, y.astype(dtype)), read)
         return self._source.map(work, columns=self._positions, n_jobs=n_jobs)
 
-    def fold(self, f: Callable[[Rows, NDArray[Any]], R], n_jobs: int | None = None) -> R:
+    def fold(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> R:
         """Add up what a function makes of the encoded rows and the targets of each chunk."""
         work = self._on_chunk(f, self._encoded)
         total: R = self._source.fold(work, columns=self._positions, n_jobs=n_jobs)
@@ -122,13 +121,13 @@ class Dataset:
             _types=(self._types[position],),
         )
 
-    def to_arrays(self) -> tuple[Rows, NDArray[Any]]:
+    def to_arrays(self) -> tuple[Floats, NDArray[Any]]:
         """Return all encoded private rows and their targets."""
         parts = list(self.map(lambda X, y: (X, y)))
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
     @property
-    def _encoded(self) -> Callable[[Table], Rows]:
+    def _encoded(self) -> Callable[[Table], Floats]:
         return partial(self.schema.encode, clamp=self._clamp, types=self._types)
 
     def _on_chunk(
@@ -158,10 +157,10 @@ class PrivateColumnCounts:
         """Number of private values."""
         return self.column.n_private
 
-    def at_or_below(self, ends: Rows) -> NDArray[np.int64]:
+    def at_or_below(self, ends: Floats) -> NDArray[np.int64]:
         """Return the number of values at or below each end."""
 
-        def count(X: Rows, _: NDArray[Any]) -> NDArray[np.int64]:
+        def count(X: Floats, _: NDArray[Any]) -> NDArray[np.int64]:
             return np.searchsorted(np.sort(X[:, 0]), ends, side="right").astype(np.int64)
 
         return self.column.fold(count)
@@ -288,7 +287,7 @@ def read_fit_inputs(
     )
 
 
-def _reference(schema: Schema, bounded: frozenset[int]) -> Rows:
+def _reference(schema: Schema, bounded: frozenset[int]) -> Floats:
     """Return rows that stand in for public ones, and warn that they do."""
     where = reference_of(schema, bounded, "columns")
     warn_no_public(f"the cells come from a data-independent reference over {where}")

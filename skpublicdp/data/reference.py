@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from skpublicdp.data.bounds import limits_of
-from skpublicdp.data.schema import Column, Rows, Schema
+from skpublicdp.data.schema import Column, Schema
 from skpublicdp.exceptions import NoPublicDataWarning, warn
+from skpublicdp.typing import Floats
 
 
 def reference_sample(
@@ -67,7 +68,7 @@ def warn_no_public(remedy: str) -> None:
     )
 
 
-def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -> Rows:
+def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -> Floats:
     """Return encoded rows that look at no data.
 
     Parameters
@@ -94,7 +95,7 @@ def reference_of(schema: Schema, bounded: Collection[int], kind: str) -> str:
     return f"standard-normal {kind} (bounds says what values are possible)"
 
 
-def evenly(column: Column, places: Rows) -> Rows:
+def evenly(column: Column, places: Floats) -> Floats:
     """Return encoded values of a column at places from 0 to 1 of all its values."""
     if column.categorical:
         return np.floor(places * len(column.values))

@@ -16,9 +16,7 @@ from skpublicdp.data.column import (
     MAX_EXACT_INTEGER,
     MISSING,
     OTHER,
-    Codes,
     Column,
-    Rows,
     is_missing,
     not_numbers,
     to_numbers,
@@ -32,14 +30,13 @@ from skpublicdp.data.tables import (
     Container,
     Table,
 )
+from skpublicdp.typing import Floats
 
 __all__ = [
     "MISSING",
     "OTHER",
     "Coder",
-    "Codes",
     "Column",
-    "Rows",
     "Schema",
     "build_schema",
     "column_names",
@@ -78,7 +75,7 @@ class Schema:
 
     def encode(
         self, table: Table, *, clamp: bool = True, types: Sequence[ColumnType] | None = None
-    ) -> Rows:
+    ) -> Floats:
         """Return rows as floats, column by column in memory; each row on its own.
 
         Errors go by types of columns, of all rows if the table is but some of these.
@@ -143,13 +140,13 @@ class Schema:
         ]
         return names or [column.name for column, _ in numeric], nullable
 
-    def decode(self, rows: Rows) -> Any:
+    def decode(self, rows: Floats) -> Any:
         """Return rows in the container they came in."""
         return self.container.build(
             [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
         )
 
-    def decode_rowwise(self, rows: Rows) -> Any:
+    def decode_rowwise(self, rows: Floats) -> Any:
         """Return rows in the container they came in, each as if it were the only one.
 
         No value decides the type of its column: what a function of single rows makes of one row
@@ -299,7 +296,7 @@ def _numeric(
     )
 
 
-def _public_numbers(values: NDArray[Any], name: str, origin: int) -> Rows:
+def _public_numbers(values: NDArray[Any], name: str, origin: int) -> Floats:
     try:
         return to_numbers(values, name, origin)
     except NotNumbersError:

@@ -20,9 +20,10 @@ from skpublicdp.data.containers import check_container, check_shape, count_given
 from skpublicdp.data.description import DescribedRows
 from skpublicdp.data.kinds import another_kind, check_kinds_at_prediction, keep_kinds
 from skpublicdp.data.roles import warn_if_sliced
-from skpublicdp.data.schema import Rows, column_names, not_numbers, to_numbers
+from skpublicdp.data.schema import column_names, not_numbers, to_numbers
 from skpublicdp.data.tables import ANYTHING, CATEGORY, DATE, NUMBER, TEXT, Table, is_frame
 from skpublicdp.exceptions import warn
+from skpublicdp.typing import Floats
 
 PIPED = (
     "; in a pipeline X_public must go through the steps before, too: pass "
@@ -293,12 +294,12 @@ def check_kinds(X: Table, public: Table) -> None:
             )
 
 
-def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Rows:
+def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
     """Return rows of numbers as float64, all in memory; an error never quotes a value."""
     return as_numbers(read_table(estimator, X, reset=reset, numeric=True))
 
 
-def as_numbers(table: Table) -> Rows:
+def as_numbers(table: Table) -> Floats:
     """Return the columns of a table as floats."""
     names = column_names(table)
     dates = [n for n, t in zip(names, table.types, strict=True) if t.kind == DATE]
@@ -311,14 +312,14 @@ def as_numbers(table: Table) -> Rows:
     doubtful = [name for name, t in zip(names, table.types, strict=True) if t.nullable] or names
     refusal = NotNumbersError(not_numbers(doubtful))
 
-    def convert() -> Rows:
+    def convert() -> Floats:
         rows = np.empty(table.shape)
         for position, name in enumerate(names):
             rows[:, position] = to_numbers(table.column(position), name)
         assert_all_finite(rows)
         return rows
 
-    rows: Rows = call_or_raise(convert, error=refusal)
+    rows: Floats = call_or_raise(convert, error=refusal)
     return rows
 
 

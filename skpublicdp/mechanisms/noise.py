@@ -13,12 +13,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.mechanisms.powers import DIGIT_BITS, Bounds, FixedPowers, exp_minus
 from skpublicdp.mechanisms.randomness import RandomBits
-
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Integers
 
 LARGEST_SCALE = 1 << 30
 """Draws of such a scale still fit int64, with room for the tails."""

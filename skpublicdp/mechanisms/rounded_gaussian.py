@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from skpublicdp.mechanisms.noise import (
     LARGEST_SCALE,
     WORD,
-    Integers,
     _check_range,
     _geometric,
     _Thresholds,
@@ -27,8 +26,8 @@ from skpublicdp.mechanisms.noise import (
 )
 from skpublicdp.mechanisms.powers import Bounds, exp_minus
 from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.typing import Floats, Integers
 
-Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 BLOCKS = 16

@@ -22,8 +22,7 @@ from skpublicdp.metrics.label_codes import (
     unknown_as_error,
 )
 from skpublicdp.metrics.score_bins import ScoreBins
-
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Integers
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows

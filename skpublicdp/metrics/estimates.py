@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.metrics.noisy_counts import NoisyTable
 from skpublicdp.metrics.score_bins import ScoreBins
@@ -15,8 +14,7 @@ from skpublicdp.metrics.score_intervals import (
     fieller,
     ratio_interval,
 )
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 N_CALIBRATION_BINS = 8
 """Number of bins of a calibration curve."""

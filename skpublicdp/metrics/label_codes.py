@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
-
-Codes = NDArray[np.intp]
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Codes, Floats
 
 UNREADABLE = "{name} must be a one-dimensional container with one entry per row."
 ESTIMATOR_FAILED = (

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.accounting import Gaussian, Measurement, Pure, Sensitivity
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from skpublicdp.typing import Floats, Integers, Mask
 
 PROOF = "docs/proofs/scores.md"
 COUNT_SENSITIVITY, TABLE_SENSITIVITY = Sensitivity(1, 1), Sensitivity(2, 2)

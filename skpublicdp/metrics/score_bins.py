@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from skpublicdp.query_release.spending import Noise, signal_to_noise
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from skpublicdp.typing import Codes, Floats
 
 MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
 """Smallest and largest number of bins."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import binom, norm
 
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 BINOMIAL_TAIL_SDS = 12
 """Standard deviations of a binomial count beyond which its probability is neglected."""

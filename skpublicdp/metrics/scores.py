@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import validate_parameter_constraints
 
 from skpublicdp._internal.parameters import PROBABILITY
@@ -26,8 +25,7 @@ from skpublicdp.metrics.estimates import (
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 from skpublicdp.metrics.score_bins import ScoreBins
 from skpublicdp.metrics.score_intervals import share_interval
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 FAILURE_SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
 """Shares of the failure probability of all intervals together, by metric."""

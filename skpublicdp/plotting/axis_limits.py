@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.boosting.explain import Shape
+from skpublicdp.typing import Floats
 
-Floats = NDArray[np.float64]
 Limits = tuple[float, float]
 
 

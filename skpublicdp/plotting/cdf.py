@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.query_release.queries.base import IntervalQueries, ThresholdQueries
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 TAIL_SHARE = 0.001
 """Largest fraction of the distribution outside of the picture at either side."""

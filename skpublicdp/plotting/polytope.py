@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.rules.ppm import PPMHalfspaceClassifier
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 POINT_STYLES = ((PUBLIC, "o"), ("0.35", "x"))
 """Colour and marker of the points of the first and of the second label."""

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skpublicdp.data.schema import Codes, Rows
 from skpublicdp.exceptions import UnmeasuredWarning, warn
 from skpublicdp.query_release.cdf.release import ReleasedCDF
 from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
@@ -20,8 +19,7 @@ from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.query_release.queries.marginal import WILDCARD, MarginalQueries
 from skpublicdp.query_release.synthetic import rake_weights, synthesize
 from skpublicdp.query_release.weighted_rows import WeightedRows, spread_weights
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats, Integers
 
 
 class TableAnswers:
@@ -40,7 +38,11 @@ class TableAnswers:
     """
 
     def __init__(
-        self, release: MarginalRelease, derived: Discretizer, codes_public: Codes, X_public: Rows
+        self,
+        release: MarginalRelease,
+        derived: Discretizer,
+        codes_public: Integers,
+        X_public: Floats,
     ) -> None:
         self.release, self._derived = release, derived
         self._codes_public, self._X_public = codes_public, X_public

@@ -19,8 +19,7 @@ from skpublicdp.query_release.marginals.intervals import (
     cap_by_noisy_interval,
 )
 from skpublicdp.query_release.weighted_rows import WeightedRows
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 MIN_SIZE_PROBABILITY = 0.08
 """Effective sizes of less probability do not widen the bounds inside a bin. The smallest two of

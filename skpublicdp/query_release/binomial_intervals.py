@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 BINOMIAL_BISECTIONS = 80
 """Of the range in which a root is looked for."""

@@ -7,10 +7,9 @@ from itertools import combinations
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
 from skpublicdp.data.binning import Bins, count_below, cut_columns
-from skpublicdp.data.schema import Codes, Rows, Schema
+from skpublicdp.data.schema import Schema
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.release import ReleasedCDF
@@ -24,8 +23,7 @@ from skpublicdp.query_release.queries.geometric import (
 )
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import MIN_CELL_SNR
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats, Integers
 
 MIN_RELEASED_BINS, MAX_RELEASED_BINS, MAX_BINNED_CELLS = 4, 128, 1 << 20
 """Of a column that is cut at released quantiles, and of all tables over such columns together."""
@@ -46,10 +44,10 @@ class Discretizer(ABC):
     workload: list[tuple[int, ...]]
 
     @abstractmethod
-    def codes(self, rows: Rows) -> Codes:
+    def codes(self, rows: Floats) -> Integers:
         """Return the codes of encoded rows."""
 
-    def codes_of_all(self, rows: Rows, n_jobs: int | None) -> Codes:
+    def codes_of_all(self, rows: Floats, n_jobs: int | None) -> Integers:
         """Code rows in chunks and by threads, neither of which changes a code."""
         starts = range(0, len(rows), TABULATION_CHUNK_ROWS)
         if len(starts) < 2:
@@ -64,18 +62,18 @@ class PublicBins(Discretizer):
     """The columns of a schema in bins, and where rows are in them."""
 
     def __init__(
-        self, schema: Schema, bins: Bins, workload: list[tuple[int, ...]], X_public: Rows
+        self, schema: Schema, bins: Bins, workload: list[tuple[int, ...]], X_public: Floats
     ) -> None:
         self._schema, self._X_public = schema, X_public
         self.bins = bins
         self.sizes = bins.sizes
         self.workload = workload
 
-    def codes(self, rows: Rows) -> Codes:
+    def codes(self, rows: Floats) -> Integers:
         """Return the bins of each row."""
         return self.bins.codes(rows)
 
-    def tables(self, rows: Rows, workload: list[tuple[int, ...]]) -> Codes:
+    def tables(self, rows: Floats, workload: list[tuple[int, ...]]) -> Integers:
         """Count the rows in each cell of each table; additive over rows."""
         codes = np.empty(rows.shape, np.min_scalar_type(max(self.sizes)), order="F")
         for position, cut in enumerate(self.bins.cuts):
@@ -83,7 +81,7 @@ class PublicBins(Discretizer):
             codes[:, position] = column if cut is None else count_below(cut, column)
         return marginal_tables(codes, workload, self.sizes)
 
-    def rows(self, codes: Codes) -> Rows:
+    def rows(self, codes: Integers) -> Floats:
         """Return an encoded row for each row of codes: a mixture of the public values in them."""
         return self.bins.scattered(codes, self._X_public, self._schema)
 
@@ -119,7 +117,7 @@ class ReleasedBins(PublicBins):
         )
         super().__init__(schema, Bins(tuple(cuts), sizes), workload, np.empty((0, len(sizes))))
 
-    def rows(self, codes: Codes) -> Rows:
+    def rows(self, codes: Integers) -> Floats:
         """Return an encoded row for each row of codes, spread in the bins as the lines are."""
         generator = np.random.default_rng(0)  # part of the method, and of released numbers only
         rows = codes.astype(np.float64)
@@ -148,19 +146,19 @@ def _cuts(line: ReleasedCDF, n_bins: int) -> Floats:
 class QueryIndicators(Discretizer):
     """One column per query of a list: whether it holds."""
 
-    def __init__(self, queries: CustomQueries, X_public: Rows) -> None:
+    def __init__(self, queries: CustomQueries, X_public: Floats) -> None:
         self._queries = queries
         self._all = queries.everything(X_public)
         self.sizes = (2,) * len(self._all)
         self.workload = [(column,) for column in range(len(self._all))]
 
-    def codes(self, rows: Rows) -> Codes:
+    def codes(self, rows: Floats) -> Integers:
         """Return 1 where a query holds."""
         return self._queries.holds(self._all, rows).T.astype(np.int64)
 
-    def count(self, rows: Rows) -> Codes:
+    def count(self, rows: Floats) -> Integers:
         """Count the rows for which each query holds; additive over rows."""
-        counts: Codes = self._queries.holds(self._all, rows).sum(axis=1, dtype=np.int64)
+        counts: Integers = self._queries.holds(self._all, rows).sum(axis=1, dtype=np.int64)
         return counts
 
 
@@ -179,7 +177,11 @@ def column_workload(queries: QueryClass, n_features: int) -> list[tuple[int, ...
 
 
 def choose_discretizer(
-    queries: QueryClass, schema: Schema, X_public: Rows, lines: dict[int, ReleasedCDF], room: float
+    queries: QueryClass,
+    schema: Schema,
+    X_public: Floats,
+    lines: dict[int, ReleasedCDF],
+    room: float,
 ) -> Discretizer:
     """Choose the columns and tables for a class of queries.
 

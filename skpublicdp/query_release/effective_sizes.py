@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 SHIFT_VARIANCE_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])
 """Grid of variances of the shift, as inverse numbers of rows: 0, then four per power of ten."""

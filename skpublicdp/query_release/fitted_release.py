@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.fit_inputs import Dataset
-from skpublicdp.data.schema import Rows, Schema
+from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import Promise
 from skpublicdp.query_release.answers import TableAnswers
 from skpublicdp.query_release.binned_columns import BinnedColumn
@@ -21,12 +21,12 @@ from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.weighted_rows import WeightedRows
 from skpublicdp.rules.population_guarantee import no_guarantee
+from skpublicdp.typing import Floats
 
 UNPROVED = no_guarantee(
     'only of method="pmw" is the largest error of all answers known, and intervals tell of others'
 )
 
-Floats = NDArray[np.float64]
 AnswerTable = WeightedRows | TableAnswers
 
 
@@ -102,7 +102,7 @@ class FittedRelease:
             return None
         return self.table.expected_error(self.queries)
 
-    def mean_error(self, X: Rows) -> float:
+    def mean_error(self, X: Floats) -> float:
         """Return the mean error of the class's answers as to encoded rows."""
         queries = holdout_queries(self.queries, X)
         truth = self.queries.weigh(queries, X, np.full(len(X), 1 / len(X)))
@@ -178,7 +178,7 @@ class FittedRelease:
             release.noisy((position,), (np.arange(len(cuts) + 1),)),
         )
 
-    def sample(self, n: int, generator: np.random.Generator) -> Rows:
+    def sample(self, n: int, generator: np.random.Generator) -> Floats:
         """Draw encoded rows."""
         if self.thresholds is not None:
             return self.thresholds.quantile(generator.random(n))[:, None]

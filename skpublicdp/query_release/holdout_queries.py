@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.schema import Rows
 from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.query_release.queries.geometric import (
@@ -16,11 +15,12 @@ from skpublicdp.query_release.queries.geometric import (
     StumpQueries,
 )
 from skpublicdp.query_release.queries.marginal import MarginalQueries
+from skpublicdp.typing import Floats
 
 MAX_HOLDOUT_QUERIES = 256
 
 
-def holdout_queries(queries: QueryClass, X: Rows) -> NDArray[Any]:
+def holdout_queries(queries: QueryClass, X: Floats) -> NDArray[Any]:
     """Return queries of a class that tell rows apart: some 256, or so many for each column."""
     n, n_features = X.shape
     levels = np.unique(np.linspace(0, n - 1, min(n, MAX_HOLDOUT_QUERIES)).astype(np.intp))
@@ -45,7 +45,7 @@ def holdout_queries(queries: QueryClass, X: Rows) -> NDArray[Any]:
     raise TypeError(f"There is no score for {type(queries).__name__}.")
 
 
-def _stumps(queries: StumpQueries, place: int, values: Rows) -> Rows:
+def _stumps(queries: StumpQueries, place: int, values: Floats) -> Floats:
     values = np.unique(values)
     column = np.full(len(values), -1.0 - place if queries.is_coded(place) else place)
     return np.column_stack([column, values])

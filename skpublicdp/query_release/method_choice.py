@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.fit_inputs import Dataset, PrivateColumnCounts
-from skpublicdp.data.schema import Codes, Rows
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import ColumnAnswers, TableAnswers
 from skpublicdp.query_release.cdf.release import ReleasedCDF, release_cdf
@@ -45,6 +44,7 @@ from skpublicdp.query_release.spending import (
     signal_to_noise,
 )
 from skpublicdp.query_release.weighted_rows import WeightedRows
+from skpublicdp.typing import Floats, Integers
 
 
 def release_auto(
@@ -179,7 +179,7 @@ def _measure_tables(
     derived: Discretizer,
     workload: list[tuple[int, ...]],
     rows: Dataset,
-    public: Codes,
+    public: Integers,
     *,
     ledger: Ledger,
     trust: str | float,
@@ -189,7 +189,7 @@ def _measure_tables(
     binned, sizes = derived, derived.sizes
 
     def count(tables: list[tuple[int, ...]]) -> NDArray[np.int64]:
-        def of_chunk(X: Rows, _: NDArray[Any]) -> NDArray[np.int64]:
+        def of_chunk(X: Floats, _: NDArray[Any]) -> NDArray[np.int64]:
             return binned.tables(X, tables)
 
         return rows.fold(of_chunk, n_jobs)

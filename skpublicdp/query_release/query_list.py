@@ -10,8 +10,7 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.effective_sizes import effective_sample_size
 from skpublicdp.query_release.marginals.release import MarginalRelease, TableMeasurement
 from skpublicdp.query_release.spending import all_noise, mechanism_name
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 
 def release_linear_queries(

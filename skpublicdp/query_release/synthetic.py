@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from skpublicdp.query_release.marginals.count import Attributes, Integers, ravel_codes
-from skpublicdp.query_release.marginals.ipf import Floats
+from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
+from skpublicdp.typing import Floats, Integers
 
 N_TREE_ROWS = 50_000
 """Number of rows drawn from the tree. Raking corrects their sampling error."""

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.schema import Codes, Rows
 from skpublicdp.query_release.queries.base import QueryClass
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats, Integers
 
 MAX_GROUP_ID = 1 << 62
 
@@ -28,7 +26,7 @@ class WeightedRows:
         Non-negative, with sum 1.
     """
 
-    rows: Rows
+    rows: Floats
     weights: Floats
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
@@ -45,7 +43,7 @@ class WeightedRows:
         values, cumulative = self._ecdf()
         return values[np.minimum(np.searchsorted(cumulative, p), len(values) - 1)]
 
-    def sample(self, n: int, generator: np.random.Generator) -> Rows:
+    def sample(self, n: int, generator: np.random.Generator) -> Floats:
         """Draw rows by their weights."""
         return self.rows[generator.choice(len(self.rows), size=n, p=self.weights)]
 
@@ -56,7 +54,7 @@ class WeightedRows:
 
 
 def spread_weights(
-    support: Codes, weights: Floats, codes_public: Codes, X_public: Rows, others: Rows
+    support: Integers, weights: Floats, codes_public: Integers, X_public: Floats, others: Floats
 ) -> WeightedRows:
     """Put the weight of each row of codes on rows that have these codes.
 
@@ -82,7 +80,7 @@ def spread_weights(
     return WeightedRows(rows, carried[used] / carried.sum())
 
 
-def _group_ids(codes: Codes) -> NDArray[np.intp]:
+def _group_ids(codes: Integers) -> NDArray[np.intp]:
     """Return a number for each row: the same for those of the same codes, and from 0 on."""
     labels, most = np.zeros(len(codes), dtype=np.int64), 1
     for column in codes.T:

@@ -19,9 +19,7 @@ from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers.candidates import Candidates
 from skpublicdp.sanitizers.quantiles import PROOF, Column
-
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats, Integers
 
 LOOK = "which features have many values, by one exact draw"
 CUT = "cut by an exact draw and discrete Laplace noise on its count, of a two-valued feature"
@@ -54,7 +52,7 @@ def other_values(column: Floats) -> int:
     return len(column) - int(np.sort(counts)[-2:].sum())
 
 
-def draw_columns(others: Counts, epsilon: Fraction, ledger: Ledger) -> NDArray[np.bool_]:
+def draw_columns(others: Integers, epsilon: Fraction, ledger: Ledger) -> NDArray[np.bool_]:
     """Draw a set of columns such that those left out have few rows of other values.
 
     Parameters
@@ -164,7 +162,7 @@ def two_sided(lower: float, upper: float, below: int, n: int, scale: float) -> C
     return Column(values, values, masses[kept] / masses[kept].sum())
 
 
-def _pairs(candidates: Candidates) -> tuple[Floats, Floats, Counts]:
+def _pairs(candidates: Candidates) -> tuple[Floats, Floats, Integers]:
     """List neighbours among the candidates, and 0 and 1 where they are within their range."""
     values, prior = candidates.values, candidates.prior[:-1]
     flags = [[0.0], [1.0]] if values[0] <= 0 and values[-1] >= 1 else [[], []]

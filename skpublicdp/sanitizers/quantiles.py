@@ -17,10 +17,7 @@ from skpublicdp.guarantees.sanitizer_bounds import COUNT_SHARE, max_spurious_mas
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers.candidates import Candidates
-
-Counts = NDArray[np.int64]
-Places = NDArray[np.intp]
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Codes, Floats, Integers
 
 PROOF = "docs/proofs/generic_learner.md"
 MEDIANS = "medians by exact draws and discrete Laplace noise on masses, of a feature"
@@ -99,8 +96,8 @@ def release_column(
 
 
 def find_medians(
-    below: Counts, prior: NDArray[np.int64], levels: int, epsilon: Fraction, ledger: Ledger
-) -> Places:
+    below: Integers, prior: NDArray[np.int64], levels: int, epsilon: Fraction, ledger: Ledger
+) -> Codes:
     """Draw a median, one of the numbers below it and one of those above it, and so on.
 
     Parameters
@@ -139,7 +136,7 @@ def find_medians(
     return np.sort(np.array(cuts, dtype=np.intp))
 
 
-def median_errors(below: Counts) -> Counts:
+def median_errors(below: Integers) -> Integers:
     """Count for each candidate how many numbers too many lie on one side of it.
 
     Parameters
@@ -158,11 +155,11 @@ def median_errors(below: Counts) -> Counts:
     array([0, 2, 2])
     """
     left, at, right = below[:-1] - below[0], np.diff(below), below[-1] - below[1:]
-    errors: Counts = np.maximum(np.abs(left - right) - at, 0)
+    errors: Integers = np.maximum(np.abs(left - right) - at, 0)
     return errors
 
 
-def arrange(values: Floats, cuts: Places, noisy: Counts, scale: float) -> Column:
+def arrange(values: Floats, cuts: Codes, noisy: Integers, scale: float) -> Column:
     """Make a distribution of cuts and the noisy masses of the parts they make.
 
     Parameters

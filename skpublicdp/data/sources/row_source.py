@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import joblib
 import numpy as np
@@ -23,8 +23,7 @@ from skpublicdp.data.sources.dask_reader import DaskReader
 from skpublicdp.data.sources.memory_reader import MemoryReader
 from skpublicdp.data.sources.reader import RowReader, SourceColumn, rows_per_chunk
 from skpublicdp.data.tables import concatenate_tables, pick_column, pick_rows, table_height
-
-R = TypeVar("R")
+from skpublicdp.typing import R
 
 MIN_CHUNK_ROWS = 2**13
 """Rows of a chunk in memory, at least: fewer are not worth a thread."""

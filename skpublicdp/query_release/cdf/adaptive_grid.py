@@ -19,9 +19,7 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.grid import CDFGrid, ColumnCounts, PiecewiseLinearCDF, just_below
 from skpublicdp.query_release.cdf.strategies import PREFIX_SUMS_PROOF
 from skpublicdp.query_release.spending import MIN_CELL_SNR, Noise, mechanism_name, scaled_noise
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats
 
 INTERVAL_SENSITIVITY = Sensitivity(2, 2)
 """A replaced row leaves one interval and enters another."""

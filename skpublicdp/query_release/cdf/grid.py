@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 MIN_STEP = 2.0**-40
 """Minimum padding, as a fraction of (high - low)."""

@@ -19,8 +19,7 @@ from scipy.special import ndtr, ndtri
 from skpublicdp.accounting import Measurement
 from skpublicdp.query_release.cdf.strategies import MeasurementStrategy
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 N_COSINES = 8
 """Number of cosines of the public rank in the tilt, besides a location shift."""

@@ -47,8 +47,7 @@ from skpublicdp.query_release.cdf.strategies import (
     prefix_strategy,
 )
 from skpublicdp.query_release.spending import MIN_CELL_SNR, all_noise, scaled_noise, signal_to_noise
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 MIN_CDF_CELLS, MAX_CDF_CELLS, MAX_CDF_CELLS_LAPLACE = 16, 700, 256
 """Minimum number of cells, and maximum with Gaussian and with Laplace noise, to save time."""

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.accounting import Measurement, Sensitivity
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.spending import Noise, mechanism_name
-
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Integers
 
 COEFFICIENT_BITS = 12
 """Square-root coefficients are multiples of 2^-12 of the first: rounding moves none by 1%."""

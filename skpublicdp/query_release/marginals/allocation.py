@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 
-from skpublicdp.query_release.marginals.ipf import Floats
 from skpublicdp.query_release.marginals.model import MarginalModel
+from skpublicdp.typing import Floats
 
 N_VARIANCE_BINS = 24
 """Number of groups of similar variance into which the cells of a table are binned."""

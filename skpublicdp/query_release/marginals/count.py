@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from skpublicdp.typing import Integers
+
 Attributes = tuple[int, ...]
 
 COUNT_CHUNK_ROWS = 1 << 15

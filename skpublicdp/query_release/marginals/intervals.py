@@ -23,8 +23,7 @@ from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.marginals.scales import cell_scales, table_scales
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.marginals.table import MarginalEstimate
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 MIN_COMPONENT_WEIGHT = 1e-4
 """Components of lower probability in all cells are dropped, to save time."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import wrightomega
 
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 SMALLEST_POSITIVE = 1e-300
 

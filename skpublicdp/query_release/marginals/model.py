@@ -22,12 +22,7 @@ from skpublicdp.query_release.effective_sizes import (
 )
 from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
 from skpublicdp.query_release.marginals.intervals import TablePosterior, table_posteriors
-from skpublicdp.query_release.marginals.ipf import (
-    SMALLEST_POSITIVE,
-    Floats,
-    fit_with_fixed_margins,
-    ipf,
-)
+from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE, fit_with_fixed_margins, ipf
 from skpublicdp.query_release.marginals.shrinkage import CellBatch, shrink_to_margins
 from skpublicdp.query_release.marginals.table import (
     MIN_PRECISION,
@@ -35,6 +30,7 @@ from skpublicdp.query_release.marginals.table import (
     UnconstrainedEstimate,
     largest_shares,
 )
+from skpublicdp.typing import Floats
 
 MIN_UNEXPLAINED_SHARE = 1e-6
 """Margins never tell all of a cell."""

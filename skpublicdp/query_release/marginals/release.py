@@ -21,17 +21,16 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.marginals.allocation import allocate_budget
 from skpublicdp.query_release.marginals.count import (
     Attributes,
-    Integers,
     check_codes,
     check_sizes,
     check_workload,
     marginal_tables,
 )
 from skpublicdp.query_release.marginals.intervals import NoisyFractions, TablePosterior
-from skpublicdp.query_release.marginals.ipf import Floats
 from skpublicdp.query_release.marginals.model import MarginalModel
 from skpublicdp.query_release.marginals.table import MarginalEstimate
 from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
+from skpublicdp.typing import Floats, Integers
 
 MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
 """Largest share of the budget for the first round; measured in benchmarks/ablate.py."""

@@ -19,8 +19,7 @@ from skpublicdp.query_release.marginals.shrinkage import (
     CellBatch,
     log_likelihood,
 )
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 LOG_SCALE_GRID = np.log(np.maximum(SHIFT_VARIANCE_GRID, 1e-9))
 """Grid of log g. The first value stands for g = 0, which is a state of its own."""

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 DEVIATION_SCALES = SHIFT_VARIANCE_GRID[:, None]
 """Grid of the scale g."""

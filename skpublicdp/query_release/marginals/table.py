@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skpublicdp.query_release.marginals.count import Attributes
-from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE, Floats
+from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE
+from skpublicdp.typing import Floats
 
 MIN_PRECISION = 1e-12
 """Precision (inverse variance) of a fraction that was not measured."""

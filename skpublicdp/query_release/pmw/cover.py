@@ -19,12 +19,9 @@ from numpy.typing import NDArray
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import cover_radius
 from skpublicdp.guarantees.growth import population_share_bound
+from skpublicdp.typing import Codes, Floats, Integers
 
-Rows = NDArray[np.float64]
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
-Places = NDArray[np.intp]
-Holds = Callable[[NDArray[Any], Rows], NDArray[np.bool_]]
+RowPredicate = Callable[[NDArray[Any], Floats], NDArray[np.bool_]]
 
 MAX_INCIDENCE_ENTRIES = 1 << 26
 """Maximum number of entries of the incidence matrix of queries and cells."""
@@ -53,11 +50,11 @@ class QueryCover(ABC):
     """
 
     n_queries: int
-    sizes: Places
+    sizes: Codes
     irreducible_error: float
 
     @abstractmethod
-    def cell_of(self, X: Rows) -> Places:
+    def cell_of(self, X: Floats) -> Codes:
         """Return where each row is counted, shape (n, n_blocks), each row on its own."""
 
     @abstractmethod
@@ -69,7 +66,7 @@ class QueryCover(ABC):
         """Return where a query holds, as 0 and 1."""
 
     @abstractmethod
-    def table(self, weights: Floats) -> tuple[Rows, Floats]:
+    def table(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return rows with weights that stand for weighted cells."""
 
     @abstractmethod
@@ -97,9 +94,9 @@ class QueryCover(ABC):
         return int(self.sizes.sum())
 
     @property
-    def starts(self) -> Places:
+    def starts(self) -> Codes:
         """Where blocks start in an array of cells."""
-        starts: Places = np.cumsum(self.sizes) - self.sizes
+        starts: Codes = np.cumsum(self.sizes) - self.sizes
         return starts
 
     @property
@@ -107,7 +104,7 @@ class QueryCover(ABC):
         """The logarithm of how many cells all blocks make together."""
         return float(np.log(self.sizes).sum())
 
-    def count(self, X: Rows) -> Counts:
+    def count(self, X: Floats) -> Integers:
         """Count the rows in each cell: additive, and one row moves one count of each block."""
         return np.bincount(self.cell_of(X).ravel(), minlength=self.size).astype(np.int64)
 
@@ -123,11 +120,11 @@ class QueryCover(ABC):
 class CoverIndex:
     """Queries of a cover, and the points that tell them apart."""
 
-    holds: Holds
+    holds: RowPredicate
     cover: NDArray[Any]
-    points: Rows
+    points: Floats
 
-    def find(self, Q: NDArray[Any]) -> Places:
+    def find(self, Q: NDArray[Any]) -> Codes:
         """Return the members that agree with queries on the points."""
         return _find(self.holds(self.cover, self.points).T, self.holds(Q, self.points).T)
 
@@ -156,11 +153,11 @@ class ExplicitCover(QueryCover):
 
     def __init__(
         self,
-        holds: Holds,
+        holds: RowPredicate,
         cover: NDArray[Any],
-        candidates: Rows,
-        fresh: Rows | None = None,
-        points: Rows | None = None,
+        candidates: Floats,
+        fresh: Floats | None = None,
+        points: Floats | None = None,
         missed: float = 0.0,
     ) -> None:
         check_cover_size(len(cover))
@@ -179,7 +176,7 @@ class ExplicitCover(QueryCover):
         self.n_queries, self.sizes = len(cover), np.array([len(self.cells)])
         self.irreducible_error = missed + self._reassigned_share
 
-    def cell_of(self, X: Rows) -> Places:
+    def cell_of(self, X: Floats) -> Codes:
         """Return the cell of each row, or the nearest one that is listed."""
         step = max(1, ANSWER_BLOCK // len(self._cover))
         blocks = (self._holds(self._cover, X[at : at + step]) for at in range(0, len(X), step))
@@ -195,7 +192,7 @@ class ExplicitCover(QueryCover):
         """Return the cells of a query."""
         return np.asarray(self.incidence[query], dtype=np.float64)
 
-    def table(self, weights: Floats) -> tuple[Rows, Floats]:
+    def table(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return the row of each cell."""
         return self.cells, weights
 
@@ -221,7 +218,7 @@ class ExplicitCover(QueryCover):
         return self.incidence.astype(np.float32)
 
 
-def split_sample_cover(holds: Holds, cover: NDArray[Any], X_public: Rows) -> ExplicitCover:
+def split_sample_cover(holds: RowPredicate, cover: NDArray[Any], X_public: Floats) -> ExplicitCover:
     """List cells of one half of the public rows; the other half tells what that misses."""
     listed, fresh = np.array_split(X_public, 2)
     return ExplicitCover(holds, cover, listed[:MAX_CANDIDATE_ROWS], fresh)
@@ -236,7 +233,7 @@ def check_cover_size(n_queries: int) -> None:
         )
 
 
-def _find(known: NDArray[np.bool_], wanted: NDArray[np.bool_]) -> Places:
+def _find(known: NDArray[np.bool_], wanted: NDArray[np.bool_]) -> Codes:
     """Return for each wanted column the place of the equal known one, or else of the nearest."""
     places_of = {key: place for place, key in enumerate(_packed(known))}
     places = np.array([places_of.get(key, -1) for key in _packed(wanted)], dtype=np.intp)

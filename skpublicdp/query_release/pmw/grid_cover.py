@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import cuts_radius
-from skpublicdp.query_release.pmw.cover import Floats, Places, QueryCover, Rows
+from skpublicdp.query_release.pmw.cover import QueryCover
+from skpublicdp.typing import Codes, Floats
 
 MAX_COVER_BOXES = 1 << 20
 """The most boxes of a cover: a few arrays of so many numbers are held."""
@@ -93,7 +94,7 @@ class QuantileAxis:
         share = beta / ((self.n_missed + 1) * (self.n_missed + 2))
         return cuts_radius(m, share, self.ends, columns=n_columns, missed=self.n_missed)
 
-    def cell_of(self, column: Rows) -> Places:
+    def cell_of(self, column: Floats) -> Codes:
         """Return the cell of each number."""
         return np.searchsorted(self.cuts, column)
 
@@ -104,7 +105,7 @@ class QuantileAxis:
         totals: NDArray[Any] = sums.take(self._last, axis) - sums.take(self._first, axis)
         return totals
 
-    def find(self, low: Rows, high: Rows) -> Places:
+    def find(self, low: Floats, high: Floats) -> Codes:
         """Return the run that is nearest to low <= x <= high."""
         first = self._nearest[np.searchsorted(self._values, low)]
         last = self._nearest[np.searchsorted(self._values, high, side="right")]
@@ -117,7 +118,7 @@ class QuantileAxis:
         return slice(self._first[place], self._last[place])
 
 
-def _runs(n_cells: int, ends: int) -> tuple[Places, Places]:
+def _runs(n_cells: int, ends: int) -> tuple[Codes, Codes]:
     """List runs by their first cells and the cells behind them, in lexicographic order."""
     cells = np.arange(n_cells)
     if ends == 0:
@@ -128,7 +129,7 @@ def _runs(n_cells: int, ends: int) -> tuple[Places, Places]:
     return np.append(0, first), np.append(0, last + 1)  # the empty one among them
 
 
-def _nearest(known: Floats, wanted: Floats) -> Places:
+def _nearest(known: Floats, wanted: Floats) -> Codes:
     """Return the place of the nearest known number, of ascending ones."""
     right = np.clip(np.searchsorted(known, wanted), 1, len(known) - 1)
     return right - (wanted - known[right - 1] <= known[right] - wanted)
@@ -145,7 +146,7 @@ class BoxCover(QueryCover):
         How many ends of a run are between cells: 1 or 2.
     """
 
-    def __init__(self, X_public: Rows, ends: int) -> None:
+    def __init__(self, X_public: Floats, ends: int) -> None:
         n_cells = [min(len(np.unique(column)), MAX_AXIS_CELLS) for column in X_public.T]
         while math.prod(len(_runs(k, ends)[0]) for k in n_cells) > MAX_COVER_BOXES:
             widest = n_cells.index(max(n_cells))
@@ -167,7 +168,7 @@ class BoxCover(QueryCover):
         """Add up the bounds of all columns."""
         return min(1.0, sum(axis.radius(m, beta, len(self.axes)) for axis in self.axes))
 
-    def cell_of(self, X: Rows) -> Places:
+    def cell_of(self, X: Floats) -> Codes:
         """Return the cell of each row."""
         of_axes = tuple(axis.cell_of(column) for axis, column in zip(self.axes, X.T, strict=True))
         return np.ravel_multi_index(of_axes, self._shape)[:, None]
@@ -186,12 +187,12 @@ class BoxCover(QueryCover):
         inside[tuple(axis.run(int(run)) for axis, run in zip(self.axes, runs, strict=True))] = 1
         return inside.ravel()
 
-    def find(self, boxes: Rows) -> Places:
+    def find(self, boxes: Floats) -> Codes:
         """Return the member nearest to each box, given as shape (n_queries, n_features, 2)."""
         runs = [axis.find(*boxes[:, place].T) for place, axis in enumerate(self.axes)]
         return np.ravel_multi_index(tuple(runs), self._n_runs)
 
-    def table(self, weights: Floats) -> tuple[Rows, Floats]:
+    def table(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return a row of public values for each cell."""
         grid = np.meshgrid(*(axis.middles for axis in self.axes), indexing="ij")
         return np.stack([values.ravel() for values in grid], axis=1), weights
@@ -216,7 +217,7 @@ class ProductCover(QueryCover):
         n_numeric = sum(axis.ends > 0 for axis in self.axes)
         return max(axis.radius(m, beta, n_numeric) for axis in self.axes)
 
-    def cell_of(self, X: Rows) -> Places:
+    def cell_of(self, X: Floats) -> Codes:
         """Return the cell of each row in each column."""
         of_axes = [axis.cell_of(column) for axis, column in zip(self.axes, X.T, strict=True)]
         return np.stack(of_axes, axis=1) + self.starts
@@ -236,7 +237,7 @@ class ProductCover(QueryCover):
         block[self.axes[column].run(query - int(self._queries[column]))] = 1
         return inside
 
-    def find(self, columns: Places, low: Rows, high: Rows) -> Places:
+    def find(self, columns: Codes, low: Floats, high: Floats) -> Codes:
         """Return the member nearest to low <= x <= high of a column, for each query."""
         found = self._queries[columns]
         for column in np.unique(columns):
@@ -244,7 +245,7 @@ class ProductCover(QueryCover):
             found[asked] += self.axes[column].find(low[asked], high[asked])
         return found
 
-    def table(self, weights: Floats) -> tuple[Rows, Floats]:
+    def table(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return equally likely rows whose columns are as released, and independent."""
         generator = np.random.default_rng(0)  # part of the method, and of released weights only
         even = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS

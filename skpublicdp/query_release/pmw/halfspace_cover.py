@@ -8,7 +8,8 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.float64]
+from skpublicdp.typing import Floats
+
 Signs = NDArray[np.bool_]
 
 ON_PLANE_TOLERANCE = 1e-9
@@ -41,7 +42,7 @@ class HalfspaceDichotomies:
         Which hyperplanes bound a way, with their positive side or their negative one.
     """
 
-    def __init__(self, points: Rows) -> None:
+    def __init__(self, points: Floats) -> None:
         self.points, self.centre = points, points.mean(axis=0)
         scale = np.ptp(points, axis=0)
         scale[scale == 0] = 1.0
@@ -62,17 +63,17 @@ class HalfspaceDichotomies:
         agreement, clear = np.where(self.signs, 1, -1) @ sides, np.abs(sides).sum(axis=0)
         self.along, self.against = agreement == clear, agreement == -clear
 
-    def halfspaces(self, holds: Callable[[Rows, Rows], Signs]) -> Rows:
+    def halfspaces(self, holds: Callable[[Floats, Floats], Signs]) -> Floats:
         """Return a halfspace for each way, as normal and offset; `holds` has the last word."""
         inside = (self.along.astype(float) - self.against) @ self.planes
         if not self.basis.size:
             inside = np.where(self.signs[:, :1], 1.0, -1.0)
         normals = inside[:, :-1] @ self.basis.T
         rules = np.column_stack([normals, normals @ self.centre - inside[:, -1]])
-        kept: Rows = rules[(holds(rules, self.points) == self.signs).all(axis=1)]
+        kept: Floats = rules[(holds(rules, self.points) == self.signs).all(axis=1)]
         return kept
 
-    def disagreement_bound(self, rows: Rows) -> float:
+    def disagreement_bound(self, rows: Floats) -> float:
         """Bound on which share of rows two halfspaces may differ that divide the points alike.
 
         A row on one side of all hyperplanes that bound a way is on that side of all its halfspaces.
@@ -89,21 +90,21 @@ class HalfspaceDichotomies:
         outside = along @ (1 - below) + against @ (1 - above) == 0
         return float((~inside & ~outside).sum(axis=1).max() / len(rows))
 
-    def _lift(self, rows: Rows) -> Rows:
+    def _lift(self, rows: Floats) -> Floats:
         return np.column_stack([(rows - self.centre) @ self.basis, np.ones(len(rows))])
 
-    def _sides(self, rows: Rows) -> NDArray[np.int64]:
+    def _sides(self, rows: Floats) -> NDArray[np.int64]:
         return _signs(self._lift(rows) @ self.planes.T)
 
 
-def _labels(points: Rows, dimension: int) -> Signs:
+def _labels(points: Floats, dimension: int) -> Signs:
     """List the ways to divide the points of a hyperplane: it may be tilted in each."""
     if len(points) == dimension:
         return np.array(list(product((False, True), repeat=dimension)))
     return HalfspaceDichotomies(points).signs
 
 
-def _planes(lifted: Rows) -> Rows:
+def _planes(lifted: Floats) -> Floats:
     """Return the hyperplanes through points, each of them once."""
     dimension = lifted.shape[1] - 1
     if not dimension:
@@ -114,15 +115,15 @@ def _planes(lifted: Rows) -> Rows:
     sides = _signs(lifted @ planes.T).T
     first = sides[np.arange(len(sides)), (sides != 0).argmax(axis=1)]
     _, places = np.unique(sides * first[:, None], axis=0, return_index=True)
-    kept: Rows = planes[np.sort(places)]
+    kept: Floats = planes[np.sort(places)]
     return kept
 
 
-def _signs(values: Rows) -> NDArray[np.int64]:
+def _signs(values: Floats) -> NDArray[np.int64]:
     return np.where(np.abs(values) > ON_PLANE_TOLERANCE, np.sign(values), 0).astype(np.int64)
 
 
-def line_arrangement_points(lines: Rows, points: Rows) -> Rows:
+def line_arrangement_points(lines: Floats, points: Floats) -> Floats:
     """Return points in the four cells around every crossing of lines in the plane.
 
     Each cell of an arrangement of lines that are not all parallel has a corner, so all cells are

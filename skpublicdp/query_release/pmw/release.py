@@ -20,8 +20,7 @@ from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.spending import default_delta
 from skpublicdp.query_release.weighted_rows import WeightedRows
 from skpublicdp.rules.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
-
-Floats = NDArray[np.float64]
+from skpublicdp.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Steps, zcdp_rho
 from skpublicdp.guarantees.query_release import choose_n_rounds, pmw_error
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.pmw.cover import QueryCover
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+from skpublicdp.typing import Floats, Integers
 
 WORST_QUERY = "worst query, by an exact draw of the exponential mechanism"
 PMW_PROOF = "docs/proofs/multiplicative_weights.md"
@@ -108,7 +105,7 @@ def plan_rounds(
 
 
 def run_pmw(
-    counts: Counts, n: int, arrangement: QueryCover, plan: RoundPlan, ledger: Ledger
+    counts: Integers, n: int, arrangement: QueryCover, plan: RoundPlan, ledger: Ledger
 ) -> Floats:
     """Play the rounds of private multiplicative weights.
 

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, Places, QueryCover
+from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, QueryCover
 from skpublicdp.query_release.pmw.grid_cover import BoxCover
+from skpublicdp.typing import Codes, Floats
 
-Rows = NDArray[np.float64]
 Answers = NDArray[np.bool_]
 
 
@@ -25,7 +25,7 @@ class QueryClass(BaseEstimator, ABC):
     """
 
     @abstractmethod
-    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
+    def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Tell which queries hold for which rows.
 
         Parameters
@@ -42,7 +42,7 @@ class QueryClass(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def arrange(self, X_public: Rows) -> QueryCover:
+    def arrange(self, X_public: Floats) -> QueryCover:
         """Build a cover of the class and its cells, for ``method="pmw"``.
 
         Parameters
@@ -61,16 +61,16 @@ class QueryClass(BaseEstimator, ABC):
             If they do not fit into memory.
         """
 
-    def project(self, Q: NDArray[Any], members: Any) -> Places:
+    def project(self, Q: NDArray[Any], members: Any) -> Codes:
         """Find the members of a cover that stand for queries."""
-        found: Places = members.find(Q)
+        found: Codes = members.find(Q)
         return found
 
     def dual(self, n_features: int) -> int | None:
         """Return the VC dimension of the dual class, if it is less than Assouad's bound."""
         return None
 
-    def weigh(self, Q: NDArray[Any], X: Rows, weights: Rows) -> Rows:
+    def weigh(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
         """Add up the weights of the rows for which each query holds."""
         totals = np.empty(len(Q))
         step = max(1, ANSWER_BLOCK // max(1, len(X)))
@@ -99,7 +99,7 @@ class QueryClass(BaseEstimator, ABC):
                 "numbers beyond 2**53; StumpQueries and MarginalQueries take both."
             )
 
-    def bound(self, schema: Schema, X_public: Rows) -> Self:
+    def bound(self, schema: Schema, X_public: Floats) -> Self:
         """Return the class as it works on rows encoded by a schema."""
         return self
 
@@ -110,7 +110,7 @@ class QueryClass(BaseEstimator, ABC):
     @abstractmethod
     def _checked(self, Q: Any, n_features: int) -> NDArray[Any]: ...
 
-    def _numbers(self, Q: Any, shape: tuple[int, ...], example: str) -> Rows:
+    def _numbers(self, Q: Any, shape: tuple[int, ...], example: str) -> Floats:
         """Return queries as floats of shape (n_queries, *shape)."""
         try:
             numbers = np.asarray(Q, dtype=np.float64)
@@ -145,7 +145,7 @@ class BoxQueries(QueryClass):
     ends = 2
     """How many ends of a run are asked for."""
 
-    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
+    def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Tell which rows lie in each box."""
         boxes = self._boxes(self._checked(Q, X.shape[1]))
         inside = np.ones((len(boxes), len(X)), dtype=bool)
@@ -154,11 +154,11 @@ class BoxQueries(QueryClass):
             inside &= X[:, column] <= boxes[:, column, 1:]
         return inside
 
-    def arrange(self, X_public: Rows) -> BoxCover:
+    def arrange(self, X_public: Floats) -> BoxCover:
         """Cut all columns between public values."""
         return BoxCover(X_public, self.ends)
 
-    def project(self, Q: NDArray[Any], members: BoxCover) -> Places:
+    def project(self, Q: NDArray[Any], members: BoxCover) -> Codes:
         """Find the boxes between the nearest cuts."""
         return members.find(self._boxes(Q))
 
@@ -177,7 +177,7 @@ class BoxQueries(QueryClass):
         return growth_function(m, self.ends * n_features)
 
     @abstractmethod
-    def _boxes(self, Q: Rows) -> Rows:
+    def _boxes(self, Q: Floats) -> Floats:
         """Return low and high of each column, shape (n_queries, n_features, 2)."""
 
 
@@ -189,12 +189,12 @@ class _OneColumn(BoxQueries):
         super().check_columns(schema)
         self._check_one(len(schema.columns))
 
-    def resolve(self, Q: Any, schema: Schema) -> Rows:
+    def resolve(self, Q: Any, schema: Schema) -> Floats:
         """Check queries as a user gives them, and encode dates."""
         (column,) = schema.columns
         return self._checked(column.from_user(Q) if column.has_offset else Q, 1)
 
-    def _checked(self, Q: Any, n_features: int) -> Rows:
+    def _checked(self, Q: Any, n_features: int) -> Floats:
         self._check_one(n_features)
         return self._numbers(Q, (self.ends,), ("the threshold", "low and high")[self.ends - 1])
 
@@ -222,7 +222,7 @@ class ThresholdQueries(_OneColumn):
 
     ends = 1
 
-    def _boxes(self, Q: Rows) -> Rows:
+    def _boxes(self, Q: Floats) -> Floats:
         return np.insert(Q, 0, -np.inf, axis=1)[:, None]
 
 
@@ -243,5 +243,5 @@ class IntervalQueries(_OneColumn):
     array([[ True,  True, False]])
     """
 
-    def _boxes(self, Q: Rows) -> Rows:
+    def _boxes(self, Q: Floats) -> Floats:
         return Q[:, None]

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.binning import Bins
-from skpublicdp.data.schema import Codes, Column, Schema, is_missing
+from skpublicdp.data.schema import Column, Schema, is_missing
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.query_release.queries.base import flat_queries
+from skpublicdp.typing import Integers
 
 Objects = NDArray[np.object_]
 
 
-def read_cells(Q: Any, schema: Schema, bins: Bins, any_code: int) -> Codes:
+def read_cells(Q: Any, schema: Schema, bins: Bins, any_code: int) -> Integers:
     """Return questions about cells as codes.
 
     Parameters

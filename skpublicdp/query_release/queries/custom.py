@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from skpublicdp._internal.redaction import RefusedError, call_silently
 from skpublicdp.data.schema import Schema
 from skpublicdp.query_release.pmw.cover import ExplicitCover, split_sample_cover
-from skpublicdp.query_release.queries.base import Answers, QueryClass, Rows
+from skpublicdp.query_release.queries.base import Answers, QueryClass
+from skpublicdp.typing import Floats
 
 
 class CustomQueries(QueryClass):
@@ -53,7 +54,7 @@ class CustomQueries(QueryClass):
     def __init__(self, function: Callable[[Any], ArrayLike]) -> None:
         self.function = function
 
-    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
+    def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Tell for which rows each query of the list holds."""
         places = self._checked(Q, X.shape[1])[:, 0]
         answers = self._all(X)
@@ -66,18 +67,18 @@ class CustomQueries(QueryClass):
         self._check_listed(places, self._n_listed)
         return places
 
-    def arrange(self, X_public: Rows) -> ExplicitCover:
+    def arrange(self, X_public: Floats) -> ExplicitCover:
         """List all queries, and the cells of public rows."""
         return split_sample_cover(self.holds, self.everything(X_public), X_public)
 
-    def everything(self, X: Rows) -> NDArray[np.intp]:
+    def everything(self, X: Floats) -> NDArray[np.intp]:
         """Return the whole list, as queries."""
         return np.arange(len(self._all(X[:1])))[:, None]
 
     def check_columns(self, schema: Schema) -> None:
         """Accept all columns."""
 
-    def bound(self, schema: Schema, X_public: Rows) -> Self:
+    def bound(self, schema: Schema, X_public: Floats) -> Self:
         """Return the class as it works on rows encoded by a schema."""
         other = copy.copy(self)
         other._schema = schema
@@ -100,7 +101,7 @@ class CustomQueries(QueryClass):
                 "function lists."
             )
 
-    def _all(self, X: Rows) -> Answers:
+    def _all(self, X: Floats) -> Answers:
         found, error = call_silently(self._answers, X)
         listed = getattr(self, "_n_listed", None)
         if error is None and found.dtype == bool and found.shape[:1] == (len(X),):
@@ -120,7 +121,7 @@ class CustomQueries(QueryClass):
             f"{found.dtype} of shape {found.shape}."
         )
 
-    def _answers(self, X: Rows) -> Answers:
+    def _answers(self, X: Floats) -> Answers:
         rows = self._schema.decode_rowwise(X) if hasattr(self, "_schema") else X
         answers = np.asarray(self.function(rows))
         return answers[:, None] if answers.ndim == 1 else answers

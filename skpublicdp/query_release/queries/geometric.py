@@ -10,14 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.pmw.cover import ExplicitCover, Places
+from skpublicdp.query_release.pmw.cover import ExplicitCover
 from skpublicdp.query_release.pmw.grid_cover import MAX_AXIS_CELLS, ProductCover, QuantileAxis
 from skpublicdp.query_release.pmw.halfspace_cover import (
     HalfspaceDichotomies,
     line_arrangement_points,
 )
-from skpublicdp.query_release.queries.base import Answers, BoxQueries, QueryClass, Rows
+from skpublicdp.query_release.queries.base import Answers, BoxQueries, QueryClass
 from skpublicdp.query_release.queries.cell_queries import check_categories
+from skpublicdp.typing import Codes, Floats
 
 MAX_HALFSPACES = 400
 """In the plane they make 18000 cells."""
@@ -48,10 +49,10 @@ class RectangleQueries(BoxQueries):
     array([[ True, False]])
     """
 
-    def _boxes(self, Q: Rows) -> Rows:
+    def _boxes(self, Q: Floats) -> Floats:
         return Q
 
-    def _checked(self, Q: Any, n_features: int) -> Rows:
+    def _checked(self, Q: Any, n_features: int) -> Floats:
         return self._numbers(Q, (n_features, 2), "low and high of each column")
 
 
@@ -71,7 +72,7 @@ class HalfspaceQueries(QueryClass):
     array([[ True, False]])
     """
 
-    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
+    def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Tell which rows are on the positive side."""
         Q = self._checked(Q, X.shape[1])
         answers = np.empty((len(Q), len(X)), dtype=bool)
@@ -87,7 +88,7 @@ class HalfspaceQueries(QueryClass):
             np.greater_equal(values, Q[:, -1:], out=answers[:, start : start + step])
         return answers
 
-    def arrange(self, X_public: Rows) -> ExplicitCover:
+    def arrange(self, X_public: Floats) -> ExplicitCover:
         """List the ways to divide a few public rows."""
         n_features = X_public.shape[1]
         listed, fresh = np.array_split(X_public, 2)
@@ -116,7 +117,7 @@ class HalfspaceQueries(QueryClass):
         """Bound in how many ways the queries divide m rows (Cover 1965)."""
         return min(1 << m, 2 * growth_function(max(m - 1, 0), n_features))
 
-    def _checked(self, Q: Any, n_features: int) -> Rows:
+    def _checked(self, Q: Any, n_features: int) -> Floats:
         return self._numbers(Q, (n_features + 1,), "the normal, then the offset")
 
 
@@ -139,7 +140,7 @@ class StumpQueries(QueryClass):
            [False,  True]])
     """
 
-    def holds(self, Q: ArrayLike, X: Rows) -> Answers:
+    def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Tell for which rows each stump holds."""
         Q = self._checked(Q, X.shape[1])
         column = Q[:, 0].astype(np.intp)
@@ -147,14 +148,14 @@ class StumpQueries(QueryClass):
         values = X.T[np.where(equal, -1 - column, column)]
         return np.where(equal[:, None], values == Q[:, 1:], values <= Q[:, 1:])
 
-    def arrange(self, X_public: Rows) -> ProductCover:
+    def arrange(self, X_public: Floats) -> ProductCover:
         """Cut numeric columns between public values, and give each category a cell."""
         axes = [QuantileAxis(column, 1, MAX_AXIS_CELLS) for column in X_public.T]
         for place, n_codes in self._coded().items():  # also the codes that no public row has
             axes[place] = QuantileAxis(np.arange(n_codes), 0, n_codes)
         return ProductCover(axes)
 
-    def project(self, Q: NDArray[Any], members: ProductCover) -> Places:
+    def project(self, Q: NDArray[Any], members: ProductCover) -> Codes:
         """Find the nearest cuts."""
         column = Q[:, 0].astype(np.intp)
         equal = column < 0
@@ -171,7 +172,7 @@ class StumpQueries(QueryClass):
     def check_columns(self, schema: Schema) -> None:
         """Accept all columns."""
 
-    def bound(self, schema: Schema, X_public: Rows) -> Self:
+    def bound(self, schema: Schema, X_public: Floats) -> Self:
         """Return the class as it works on rows encoded by a schema."""
         other = copy.copy(self)
         described = enumerate(schema.columns)
@@ -180,7 +181,7 @@ class StumpQueries(QueryClass):
         }
         return other
 
-    def resolve(self, Q: Any, schema: Schema) -> Rows:
+    def resolve(self, Q: Any, schema: Schema) -> Floats:
         """Check queries as a user gives them, and encode the categories they name."""
         table = np.asarray(Q, dtype=object)
         if table.ndim != 2 or table.shape[1] != 2:
@@ -212,5 +213,5 @@ class StumpQueries(QueryClass):
     def _coded(self) -> dict[int, int]:
         return getattr(self, "_codes", {})
 
-    def _checked(self, Q: Any, n_features: int) -> Rows:
+    def _checked(self, Q: Any, n_features: int) -> Floats:
         return self._numbers(Q, (2,), "column and threshold")

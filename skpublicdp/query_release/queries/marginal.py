@@ -20,8 +20,9 @@ from skpublicdp.query_release.pmw.cover import (
     check_cover_size,
     split_sample_cover,
 )
-from skpublicdp.query_release.queries.base import Answers, QueryClass, Rows
+from skpublicdp.query_release.queries.base import Answers, QueryClass
 from skpublicdp.query_release.queries.cell_queries import describe_cells, read_cells
+from skpublicdp.typing import Floats
 
 MAX_LISTED_CELLS = 1 << 14
 """The most cells of all columns together that are listed, whether public rows are there or not."""
@@ -84,7 +85,7 @@ class MarginalQueries(QueryClass):
             inside[asked] &= X[:, column] == Q[asked, column : column + 1]
         return inside
 
-    def weigh(self, Q: NDArray[Any], X: NDArray[Any], weights: Rows) -> Rows:
+    def weigh(self, Q: NDArray[Any], X: NDArray[Any], weights: Floats) -> Floats:
         """Add up the weights of the rows in each cell."""
         codes = self._codes(X)
         totals = np.zeros(len(Q))
@@ -112,7 +113,7 @@ class MarginalQueries(QueryClass):
             raise ValueError("workload must list tables, each of one or more different columns.")
         return list(dict.fromkeys(tuple(sorted(table)) for table in tables))
 
-    def arrange(self, X_public: Rows) -> ExplicitCover:
+    def arrange(self, X_public: Floats) -> ExplicitCover:
         """List the cells of the tables, and of all columns together if these are not too many."""
         sizes = self._bins.sizes
         listed = self.listed
@@ -137,7 +138,7 @@ class MarginalQueries(QueryClass):
                 )
         self.tables(schema)
 
-    def bound(self, schema: Schema, X_public: Rows) -> Self:
+    def bound(self, schema: Schema, X_public: Floats) -> Self:
         """Return the class as it works on rows encoded by a schema."""
         other = copy.copy(self)
         other._schema = schema
@@ -161,9 +162,9 @@ class MarginalQueries(QueryClass):
             called.append([names[code] for code in column])
         return cells, called
 
-    def cuts(self, position: int) -> Rows:
+    def cuts(self, position: int) -> Floats:
         """Return the cuts between the bins of a numeric column; of the bound class."""
-        cuts: Rows | None = self._bins.cuts[position]
+        cuts: Floats | None = self._bins.cuts[position]
         assert cuts is not None
         return cuts
 
