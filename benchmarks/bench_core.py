@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.hypotheses import DecisionTrees, PublicSample
 from skpublicdp.hypotheses.contingency import CONTINGENCY_BLOCK_ROWS
+from skpublicdp.mechanisms.exponential import draw
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.randomness import SecureBits
-from skpublicdp.mechanisms.selection import draw
 
 ROWS = 1_000_000
 FEATURES = 11

@@ -290,9 +290,9 @@ def release(task, method, epsilon, seed):
 def exact_draw(errors, epsilon):
     from fractions import Fraction
 
+    from skpublicdp.mechanisms.exponential import draw
     from skpublicdp.mechanisms.families import Leaf
     from skpublicdp.mechanisms.randomness import SecureBits
-    from skpublicdp.mechanisms.selection import draw
 
     return lambda: draw(Leaf(errors), Fraction(epsilon), 1, SecureBits())
 

@@ -13,8 +13,8 @@ from scipy.stats import chi2
 
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.powers import exp_minus
-from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.mechanisms.exact_exp import exp_minus
+from skpublicdp.mechanisms.exponential import probabilities
 
 FALSE_ALARM = 1e-6
 

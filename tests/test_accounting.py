@@ -26,9 +26,9 @@ from skpublicdp.accounting import (
     zcdp_rho,
 )
 from skpublicdp.guarantees import Certificate, excess_error
+from skpublicdp.mechanisms.exponential import draw, probabilities
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.mechanisms.randomness import SeededBits
-from skpublicdp.mechanisms.selection import draw, probabilities
 from tests.helpers import best_delta, readings, two_down, two_up
 
 

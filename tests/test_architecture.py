@@ -352,8 +352,8 @@ class TestTheChecks:
     @pytest.mark.parametrize(
         ("source", "draws"),
         [
-            ("from skpublicdp.mechanisms.noise import discrete_laplace", True),
-            ("from skpublicdp.mechanisms import selection as s, families", True),
+            ("from skpublicdp.mechanisms.discrete_laplace import discrete_laplace", True),
+            ("from skpublicdp.mechanisms import exponential as s, families", True),
             ("import skpublicdp.mechanisms.subsets", True),
             ("import skpublicdp.mechanisms as m\nm.randomness.random_bits()", True),
             ("def f():\n    from skpublicdp.mechanisms.rounded_gaussian import x", True),

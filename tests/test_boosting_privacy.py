@@ -57,7 +57,7 @@ from skpublicdp.boosting.strategy import (
     optimised_strategy,
 )
 from skpublicdp.data.schema import Column
-from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import assert_private
 from tests.kit import Recorder

@@ -9,8 +9,8 @@ import pytest
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.hypotheses import Stumps
+from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.mechanisms.families import Choice, Leaf
-from skpublicdp.mechanisms.selection import probabilities
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.sanitizers import QuantileSanitizer, first_look, quantile_sanitizer

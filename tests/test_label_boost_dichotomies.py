@@ -15,8 +15,8 @@ from skpublicdp.label_boost.relabelling import (
     log_n_labelings,
     max_relabelled_rows,
 )
+from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.mechanisms.selection import probabilities
 from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
 
 CLASSES = np.arange(2)

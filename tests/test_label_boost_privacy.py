@@ -27,7 +27,7 @@ from skpublicdp.label_boost.privacy_plan import (
 )
 from skpublicdp.label_boost.procedure import rows_for_base_learner
 from skpublicdp.label_boost.relabelling import all_labelings
-from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.privacy.ledger import Ledger
 from tests.kit import enumerate_runs
 

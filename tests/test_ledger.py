@@ -45,8 +45,8 @@ from skpublicdp.accounting import (
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.exceptions import LargeDeltaWarning, PrivacyBudgetError
 from skpublicdp.hypotheses import Halfspaces, Stumps
+from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.mechanisms.selection import probabilities
 from skpublicdp.privacy.ledger import Ledger, new_ticket, noise_is_representable, public_seed
 from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.first_look import LOOK

@@ -13,7 +13,7 @@ from skpublicdp import GenericLearnerClassifier, PrivacyBudget, SemiPrivateClass
 from skpublicdp.accounting import basic_price, exact_fraction
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps, Thresholds
-from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests.helpers import all_data_sets, as_arrays, assert_private, neighbours_of
 from tests.kit import Recorder, enumerate_runs, index_by_release, worst_ratio

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skpublicdp.mechanisms import noise
-from skpublicdp.mechanisms.noise import discrete_laplace
+from skpublicdp.mechanisms import discrete_laplace as module
+from skpublicdp.mechanisms.discrete_laplace import discrete_laplace
 from skpublicdp.mechanisms.randomness import SeededBits, random_bits
 from tests.helpers import FALSE_ALARM, assert_fits
 
@@ -38,7 +38,7 @@ def assert_table(table, exact):
 
 @pytest.mark.parametrize("scale", [*SCALES, Fraction(2**30), Fraction(1, 10**30)])
 def test_geometric_digits(scale):
-    geometric = noise._Geometric(1 / scale)
+    geometric = module._Geometric(1 / scale)
     rate = 1 / scale
     for digit in geometric._digits:
         powers = [exp_minus(rate * k) for k in range(4097)]
@@ -92,8 +92,8 @@ def test_mean_and_variance(scale):
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(7, 3), Fraction(40), Fraction(10**5)])
 def test_ends_of_the_tables(scale, monkeypatch):
     """With tables that end early, the rare ways out of them are common."""
-    monkeypatch.setattr(noise, "GEOMETRIC_REACH", Fraction(1, 4))
-    monkeypatch.setattr(noise, "_geometric", lru_cache(noise._Geometric))
+    monkeypatch.setattr(module, "GEOMETRIC_REACH", Fraction(1, 4))
+    monkeypatch.setattr(module, "_geometric", lru_cache(module._Geometric))
     assert_distribution(scale, 100_000)
 
 
@@ -135,7 +135,7 @@ class TestUndecided:
         ],
     )
     def test_one_threshold(self, answers, below):
-        table = noise._Thresholds(lambda precision: [third(precision)])
+        table = module._Thresholds(lambda precision: [third(precision)])
         for word, expected in [(self.WORD - 1, 1), (self.WORD + 1, 0)]:
             assert table.count_above(1, Script([word])).tolist() == [expected]
         script = Script([self.WORD], answers)
@@ -151,7 +151,7 @@ class TestUndecided:
             one, shift = (1 << precision) - 1, Fraction(0x8000, 1 << 128)
             return [(one, one + 1), third(precision, shift), third(precision)]
 
-        table = noise._Thresholds(bounds)
+        table = module._Thresholds(bounds)
         script = Script([self.WORD], [ONES // 3 + second])
         assert table.count_above(1, script).tolist() == [count]
         assert script.answers == []
@@ -163,24 +163,24 @@ class TestUndecided:
             asked.append(precision)
             return [third(precision) if precision > 200 else (0, 1 << precision)]
 
-        table = noise._Thresholds(bounds)
+        table = module._Thresholds(bounds)
         assert asked == [128, 256]
         assert table._words.tolist() == [self.WORD]
 
     def test_certainty(self):
-        table = noise._Thresholds(lambda precision: [(1 << precision,) * 2, (0, 0)])
+        table = module._Thresholds(lambda precision: [(1 << precision,) * 2, (0, 0)])
         script = Script([ONES, 0], [ONES, 0])
         assert table.count_above(2, script).tolist() == [1, 1]
         assert script.answers == []
 
     @pytest.mark.parametrize(("answer", "value"), [(0, 3), (ONES, 2)])
     def test_a_whole_draw(self, answer, value):
-        word = noise._Geometric(Fraction(1, 10))._high._words[2]
+        word = module._Geometric(Fraction(1, 10))._high._words[2]
         script = Script([word, ONES], [answer])
         assert discrete_laplace(Fraction(10), 1, script).tolist() == [value]
 
     def test_the_end_of_the_table_starts_anew(self):
-        last = noise._Geometric(Fraction(1, 10))._last
+        last = module._Geometric(Fraction(1, 10))._last
         script = Script([0, 0, ONES, ONES], [ONES])
         assert discrete_laplace(Fraction(10), 1, script).tolist() == [2 * last]
 

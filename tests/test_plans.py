@@ -27,8 +27,8 @@ from skpublicdp.accounting import (
     rho_price,
 )
 from skpublicdp.accounting.hockey_stick import CurveGrid, _gaussian_delta
+from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.mechanisms.families import Choice, Leaf, Product
-from skpublicdp.mechanisms.selection import probabilities
 from tests.helpers import best_delta
 
 TENTH = Fraction(1, 10)

@@ -12,7 +12,7 @@ from skpublicdp import PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import HalfspaceIntersections
-from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.rules import cover_search
 from tests.helpers import assert_fits, assert_private, public_sample
 from tests.kit import Recorder

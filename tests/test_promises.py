@@ -34,8 +34,8 @@ from skpublicdp.hypotheses import (
     Union,
 )
 from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.mechanisms.exponential import draw
 from skpublicdp.mechanisms.randomness import SeededBits
-from skpublicdp.mechanisms.selection import draw
 from tests.helpers import FALSE_ALARM, public_sample
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:Only .* public row")]

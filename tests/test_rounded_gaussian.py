@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from skpublicdp.mechanisms import rounded_gaussian as module
-from skpublicdp.mechanisms.powers import exp_minus
+from skpublicdp.mechanisms.exact_exp import exp_minus
 from skpublicdp.mechanisms.randomness import SeededBits, random_bits
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from tests.helpers import FALSE_ALARM, assert_fits

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.mechanisms import selection
+from skpublicdp.mechanisms import exponential
+from skpublicdp.mechanisms.exponential import draw, probabilities
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.mechanisms.randomness import SeededBits, random_bits
-from skpublicdp.mechanisms.selection import draw, probabilities
 from tests.helpers import assert_fits
 
 
@@ -56,7 +56,7 @@ def test_probabilities_agree_with_brute_force(epsilon, sensitivity):
 @pytest.mark.parametrize("arithmetic", ["float", "fixed"])
 def test_draws_fit_the_exact_probabilities(arithmetic, monkeypatch):
     if arithmetic == "fixed":
-        monkeypatch.setattr(selection, "_arithmetics", fixed_only)
+        monkeypatch.setattr(exponential, "_arithmetics", fixed_only)
     # options come up often enough: of wrong priors and twice the budget 1000 draws are noticed, and
     # 3000 of nine tenths of the budget, with a chance of 0.99 and more
     family, bits = nested([1, 10, 10]), SeededBits(1)
@@ -71,7 +71,7 @@ def fixed_only(rate):
     return itertools.islice(_all_arithmetics(rate), 1, None)
 
 
-_all_arithmetics = selection._arithmetics
+_all_arithmetics = exponential._arithmetics
 
 
 class TapeBits:
@@ -98,12 +98,12 @@ class TapeBits:
 def test_both_arithmetics_decide_alike(errors, epsilon, seed):
     family = Choice(Leaf(np.array(errors, dtype=np.int64)[:, None]))
     rate = epsilon / 2
-    by_float = selection._pick_option(family, rate, TapeBits(seed))
+    by_float = exponential._pick_option(family, rate, TapeBits(seed))
     try:
-        selection._arithmetics = fixed_only
-        by_fixed = selection._pick_option(family, rate, TapeBits(seed))
+        exponential._arithmetics = fixed_only
+        by_fixed = exponential._pick_option(family, rate, TapeBits(seed))
     finally:
-        selection._arithmetics = _all_arithmetics
+        exponential._arithmetics = _all_arithmetics
     assert by_float == by_fixed
 
 
@@ -133,7 +133,7 @@ def test_undecided_draws_fall_back_to_integers(first, second, option):
     # 2 + 1/e against 1 + 1/e + 1: u = 1/2 is the edge, and no float tells which side of it u is
     family = Choice(Leaf(np.array([[0, 0, 2], [0, 2, 0]])))
     bits = EdgeBits(first, second)
-    assert selection._pick_option(family, Fraction(1, 2), bits) == option
+    assert exponential._pick_option(family, Fraction(1, 2), bits) == option
     assert bits.answers == []  # all 128 bits were needed
 
 
@@ -163,7 +163,7 @@ def test_wide_and_narrow_histograms_agree():
     narrow = np.array([3, 1, 4, 1, 5, 9, 2, 6], dtype=np.int64)
     wide = narrow * 10**6
     for errors in (narrow, wide):
-        counts, members = selection._histogram(errors)
+        counts, members = exponential._histogram(errors)
         assert counts.tolist() == sorted(set(errors.tolist()))
         assert members.tolist() == [2, 1, 1, 1, 1, 1, 1]
 
@@ -199,52 +199,52 @@ class TestPicking:
     WIDTH = Fraction(1, 1 << 64)
 
     def floats(self, roundings, *masses):
-        return selection._Floats(np.array(masses), roundings)
+        return exponential._Floats(np.array(masses), roundings)
 
     @pytest.mark.parametrize("side", [-1, 1])
     def test_floats_admit_their_roundings(self, side):
-        arithmetic = selection._FloatArithmetic(self.RATE)
+        arithmetic = exponential._FloatArithmetic(self.RATE)
         near = Fraction(1, 2) + side * Fraction(100, 1 << 53)
         expected = 0 if side < 0 else 1
         assert arithmetic.pick(self.floats(10, 1.0, 1.0), near, self.WIDTH) == expected
-        with pytest.raises(selection._UndecidedError):
+        with pytest.raises(exponential._UndecidedError):
             arithmetic.pick(self.floats(1000, 1.0, 1.0), near, self.WIDTH)
 
     def test_floats_admit_what_underflowed(self):
         # an option of mass 0 may have lost up to 2^-999: a draw below that is not sure
-        arithmetic = selection._FloatArithmetic(self.RATE)
+        arithmetic = exponential._FloatArithmetic(self.RATE)
         values = self.floats(0, 0.0, 1.0)
-        with pytest.raises(selection._UndecidedError):
+        with pytest.raises(exponential._UndecidedError):
             arithmetic.pick(values, Fraction(0), Fraction(1, 1 << 200))
         assert arithmetic.pick(values, Fraction(1, 1 << 60), self.WIDTH) == 1
 
     @pytest.mark.parametrize("arithmetic", ["float", "fixed"])
     def test_the_width_of_the_uniform_number_counts(self, arithmetic):
         if arithmetic == "float":
-            arithmetic, values = selection._FloatArithmetic(self.RATE), self.floats(0, 1.0, 1.0)
+            arithmetic, values = exponential._FloatArithmetic(self.RATE), self.floats(0, 1.0, 1.0)
         else:
-            arithmetic = selection._FixedArithmetic(self.RATE, 128)
+            arithmetic = exponential._FixedArithmetic(self.RATE, 128)
             one = np.array([1 << 128, 1 << 128], dtype=object)
             values = one, one
         below = Fraction(1, 2) - Fraction(1, 1 << 20)
         assert arithmetic.pick(values, below, Fraction(1, 1 << 21)) == 0
-        with pytest.raises(selection._UndecidedError):
+        with pytest.raises(exponential._UndecidedError):
             arithmetic.pick(values, below, Fraction(1, 1 << 19))
 
     @pytest.mark.parametrize(("numerator", "option"), [(399, 0), (450, None), (501, 1)])
     def test_integers_admit_the_width_of_their_bounds(self, numerator, option):
         # c_0 in [4, 5], c_1 = 10 in units of 2^-128
-        arithmetic = selection._FixedArithmetic(self.RATE, 128)
+        arithmetic = exponential._FixedArithmetic(self.RATE, 128)
         values = np.array([4, 6], dtype=object), np.array([5, 5], dtype=object)
         uniform = Fraction(numerator, 1000)
         if option is not None:
             assert arithmetic.pick(values, uniform, self.WIDTH) == option
         else:
-            with pytest.raises(selection._UndecidedError):
+            with pytest.raises(exponential._UndecidedError):
                 arithmetic.pick(values, uniform, self.WIDTH)
 
     def test_roundings_are_counted(self):
-        arithmetic = selection._FloatArithmetic(self.RATE)
+        arithmetic = exponential._FloatArithmetic(self.RATE)
         one = arithmetic._powers.roundings
         values = arithmetic.weights(np.array([[0, 1, 2]]))
         assert values.roundings == one
@@ -257,14 +257,14 @@ class TestPicking:
 
     @pytest.mark.parametrize("mass", [2.0**901, 1e300, np.inf])
     def test_floats_leave_large_masses_alone(self, mass):
-        arithmetic = selection._FloatArithmetic(self.RATE)
-        with pytest.raises(selection._UndecidedError):
+        arithmetic = exponential._FloatArithmetic(self.RATE)
+        with pytest.raises(exponential._UndecidedError):
             arithmetic.pick(self.floats(1, mass, mass), Fraction(1, 4), self.WIDTH)
-        with pytest.raises(selection._UndecidedError):
+        with pytest.raises(exponential._UndecidedError):
             arithmetic.times(self.floats(1, mass), self.floats(1, 1.0))
 
     def test_integers_enclose_products(self):
-        arithmetic = selection._FixedArithmetic(self.RATE, 4)
+        arithmetic = exponential._FixedArithmetic(self.RATE, 4)
         odd = np.array([7], dtype=object), np.array([7], dtype=object)
         lower, upper = arithmetic.times(odd, odd)
         assert (lower[0], upper[0]) == (3, 4)  # 49 / 16

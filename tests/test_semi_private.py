@@ -19,7 +19,7 @@ from skpublicdp import PublicFit, SemiPrivateClassifier
 from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
 from skpublicdp.hypotheses import DecisionTrees, Stumps, Thresholds
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.mechanisms.exponential import probabilities
 from tests.helpers import assert_fits, assert_private, outcome_probabilities, public_sample
 
 RNG = np.random.default_rng(0)

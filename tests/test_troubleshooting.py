@@ -30,7 +30,7 @@ INSIDE = {
     "audit/event_loss.py",
     "label_boost/labelings_2d.py",
     "mechanisms/families.py",
-    "mechanisms/selection.py",
+    "mechanisms/exponential.py",
     "model_selection/family.py",
     "query_release/holdout_queries.py",
 }

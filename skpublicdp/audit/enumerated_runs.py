@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.recorder import Recorder
-from skpublicdp.mechanisms.powers import exp_minus
-from skpublicdp.mechanisms.selection import probabilities
+from skpublicdp.mechanisms.exact_exp import exp_minus
+from skpublicdp.mechanisms.exponential import probabilities
 
 PRECISION = 96
 """Precision of probability bounds, in binary digits."""

@@ -16,7 +16,7 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.mechanisms.noise import (
+from skpublicdp.mechanisms.discrete_laplace import (
     LARGEST_SCALE,
     WORD,
     _check_range,
@@ -24,7 +24,7 @@ from skpublicdp.mechanisms.noise import (
     _Thresholds,
     _Uniform,
 )
-from skpublicdp.mechanisms.powers import Bounds, exp_minus
+from skpublicdp.mechanisms.exact_exp import Bounds, exp_minus
 from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Floats, Integers
 

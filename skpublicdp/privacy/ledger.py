@@ -47,11 +47,11 @@ from skpublicdp.exceptions import (
     SeededRandomnessWarning,
     warn,
 )
+from skpublicdp.mechanisms.discrete_laplace import LARGEST_SCALE, discrete_laplace
+from skpublicdp.mechanisms.exponential import draw
 from skpublicdp.mechanisms.families import Family, Path
-from skpublicdp.mechanisms.noise import LARGEST_SCALE, discrete_laplace
 from skpublicdp.mechanisms.randomness import RandomBits, random_bits, uniform_below
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
-from skpublicdp.mechanisms.selection import draw
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
 from skpublicdp.privacy.budget import USED_TICKET, PrivacyBudget
 from skpublicdp.typing import Integers

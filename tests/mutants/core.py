@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant(
         "the exponential mechanism without its 2",
         SCALE,
-        "mechanisms/selection.py",
+        "mechanisms/exponential.py",
         "    return epsilon / (2 * sensitivity)\n",
         "    return epsilon / sensitivity\n",
         ("exact draws",),
@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         "noise on one side",
         SCALE,
-        "mechanisms/noise.py",
+        "mechanisms/discrete_laplace.py",
         "    return geometric.draw(size, bits) - geometric.draw(size, bits)\n",
         "    return geometric.draw(size, bits)\n",
         ("discrete Laplace noise",),

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from skpublicdp.mechanisms.powers import DIGIT_BITS, Bounds, FixedPowers, exp_minus
+from skpublicdp.mechanisms.exact_exp import DIGIT_BITS, Bounds, FixedPowers, exp_minus
 from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Integers
 

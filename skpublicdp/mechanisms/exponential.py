@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.mechanisms.exact_exp import FixedPowers, FloatPowers
 from skpublicdp.mechanisms.families import (
     Choice,
     Family,
@@ -27,7 +28,6 @@ from skpublicdp.mechanisms.families import (
     Prior,
     Product,
 )
-from skpublicdp.mechanisms.powers import FixedPowers, FloatPowers
 from skpublicdp.mechanisms.randomness import RandomBits, uniform_below
 
 Offsets = NDArray[np.int64]
