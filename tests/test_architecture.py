@@ -113,7 +113,7 @@ ON_TOP = {"audit", "plotting"}  # may import estimators, and nothing imports the
 
 DRAWING = {
     f"skpublicdp.mechanisms.{module}"
-    for module in ("noise", "randomness", "rounded_gaussian", "selection", "subsets")
+    for module in ("discrete_laplace", "exponential", "randomness", "rounded_gaussian", "subsets")
 }
 LEDGER = {
     node.name
