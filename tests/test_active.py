@@ -355,7 +355,7 @@ class TestPrivacy:
         assert worst("random", third, "random") > 0.6  # the rate of other sizes
 
         class Same(EnumeratedRun):
-            def choice(self, kind, sizes, sample, ledger):
+            def choose_positions(self, kind, sizes, sample, ledger):
                 return np.arange(sizes[-1])
 
         learner = learner_of(3, 1, "random", epsilon=0.5)

@@ -55,8 +55,8 @@ def test_it_is_private_and_spends_most_of_it(domain, hypotheses, case):
 @pytest.mark.parametrize(("domain", "hypotheses", "case"), CASES, ids=repr)
 def test_a_draw_of_sensitivity_one_is_caught(domain, hypotheses, case):
     class Mutant(EnumeratedRun):
-        def member(self, family, epsilon, sensitivity, *others):
-            return super().member(family, epsilon, 1, *others)
+        def draw_member(self, family, epsilon, sensitivity, *others):
+            return super().draw_member(family, epsilon, 1, *others)
 
     assert worst(domain, hypotheses, **case, kind=Mutant) > 1
 
@@ -67,18 +67,18 @@ def test_all_data_sets_are_there_and_score_as_the_rules_say():
     listed = {tuple(np.repeat(range(4), counts)) for counts in sets}
     assert listed == set(itertools.combinations_with_replacement(range(4), n_points))
     assert len(sets) == len(listed) == n_multisets(n_points, 4)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         BLRSanitizer(LINE, Thresholds(), n_points=n_points, random_state=0).fit(LINE[rows])
-    (use,) = tape.uses
+    (call,) = recorder.calls
     rules = [np.arange(4) > cut for cut in np.arange(5) - 0.5]
-    for counts, error in zip(sets, use.answer.errors, strict=True):
+    for counts, error in zip(sets, call.exact_input.errors, strict=True):
         points = np.repeat(range(4), counts)
         expected = max(
             abs(np.mean((h != f)[rows]) - np.mean((h != f)[points]))
             for h, f in itertools.combinations(rules, 2)
         )
         assert error == pytest.approx(expected * len(rows) * n_points)
-        assert use.sensitivity == n_points
+        assert call.sensitivity == n_points
 
 
 @pytest.mark.parametrize("n_points", [1, 2, 3, 6])

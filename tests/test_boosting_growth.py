@@ -452,9 +452,9 @@ def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
     before = halves.data
     assert halves.is_affordable(20_000)
     assert not halves.is_affordable(20)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         after = halves.split(np.zeros((1, 20_000), dtype=np.int32))
-    assert len(tape.uses) == SPLIT_LEVELS
+    assert len(recorder.calls) == SPLIT_LEVELS
     cells_are(after, X, public)
     cuts = [feature.cuts for feature in after.binner.columns]
     for found, old in zip(cuts, before.binner.columns, strict=True):
@@ -479,15 +479,15 @@ def test_halves_are_summed_row_by_row():
         return cuts[-1]
 
     halves._candidate_cuts = noted
-    with Recorder() as tape:
+    with Recorder() as recorder:
         found = halves.split(margins)
     assert found.binner.sizes != cells.binner.sizes  # small noise cuts here and there
     total = np.vstack([part.sum(axis=1) for part in LOGISTIC.gradient_hessian(margins, y)])
-    for use in tape.uses:
+    for call in recorder.calls:
         # every column holds all rows once
-        np.testing.assert_array_equal(use.answer.sum(axis=1), 2 * total[:, 0])
-        assert use.sensitivity.squared == 2 * LOGISTIC.sensitivity.squared
-    first = tape.uses[0].answer[:, : 2 * cells.binner.sizes[0]]
+        np.testing.assert_array_equal(call.exact_input.sum(axis=1), 2 * total[:, 0])
+        assert call.sensitivity.squared == 2 * LOGISTIC.sensitivity.squared
+    first = recorder.calls[0].exact_input[:, : 2 * cells.binner.sizes[0]]
     residuals = LOGISTIC.gradient_hessian(margins, y)[0][0]
     line, size = cells.codes(slice(None))[0], cells.binner.sizes[0]
     above = X[:, 0] > np.append(cuts[0], np.inf)[line]

@@ -76,14 +76,14 @@ def test_no_row_moves_a_visit_by_more_than_the_noise_is_for(name):
     pure = name.endswith("pure")
     closest = 0.0
     for model in some_models(FEATURES, loss.n_targets):
-        with Recorder() as tape:
+        with Recorder() as recorder:
             budget = StageBudget(Fraction(1), pure)
             for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0 if pure else 1e-6, 0)):
                 grown.update_term(0, budget)
-        answers = [use.answer for use in tape.uses]
+        answers = [call.exact_input for call in recorder.calls]
         most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
-        assert most <= allowed(tape.uses[0], pure) <= tape.uses[0].spread
-        closest = max(closest, most / allowed(tape.uses[0], pure))
+        assert most <= allowed(recorder.calls[0], pure) <= recorder.calls[0].spread
+        closest = max(closest, most / allowed(recorder.calls[0], pure))
     assert closest > (0.65 if loss.n_targets > 1 else 0.94)
 
 
@@ -99,17 +99,19 @@ def test_no_row_moves_what_a_tree_explains_by_more_than_its_draw_is_for(name, de
     # of models with scores no margin is certain, and every residual is as long as can be
     for model in itertools.islice(some_models(FEATURES, loss.n_targets), 3):
         explained = []
-        with Recorder(itertools.repeat(())) as tape, pytest.MonkeyPatch.context() as patch:
+        with Recorder(itertools.repeat(())) as recorder, pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(cover), "hypothesis", lambda self, path: None)
             for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0, 0)):
                 grown._draw(cover, StageBudget(Fraction(1), pure=True), np.arange(1))
-        for use in tape.uses:
+        for call in recorder.calls:
             # one row is in one leaf, so all there is to its trees is the label of this one
-            explained += [member(use.answer, some_path(depth, [0, 1], code)) for code in labels]
+            explained += [
+                member(call.exact_input, some_path(depth, [0, 1], code)) for code in labels
+            ]
         explained = np.array(explained)
         spread = explained.max() - explained.min()
-        assert spread <= tape.uses[0].sensitivity
-        furthest = max(furthest, spread / tape.uses[0].sensitivity)
+        assert spread <= recorder.calls[0].sensitivity
+        furthest = max(furthest, spread / recorder.calls[0].sensitivity)
     assert furthest > (0.4 if name.endswith("pure") else 0.7 if loss.n_targets > 1 else 0.98)
 
 
@@ -129,7 +131,7 @@ def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
         labels = np.arange(max(2, loss.n_targets))
         cover = tree_cover(candidate_splits(FEATURES, public), public, ("a", "b"), labels, depth)
         chosen = rng.permutation(700)[:500]
-        with Recorder() as tape:
+        with Recorder() as recorder:
             tree = grown._draw(cover, StageBudget(Fraction(9), pure=True), chosen)
         residuals, _ = loss.gradient_hessian(model.raw_predict(codes[:, chosen]), y[chosen])
         if loss.n_targets == 1:
@@ -137,7 +139,7 @@ def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
         of_row = residuals.sum(axis=0) - residuals  # for each label
         label = tree.predict(codes[:, chosen].T)
         expected = of_row[label, np.arange(500)].sum()
-        assert member(tape.uses[0].answer, tape.uses[0].outcome) == expected
+        assert member(recorder.calls[0].exact_input, recorder.calls[0].outcome) == expected
 
 
 def some_path(depth, splits, code):
@@ -178,12 +180,12 @@ GROWING = {
 
 def paid(uses):
     """All that was spent, as it adds up: ε if there is Laplace noise, else μ²."""
-    pure = {not use.gaussian for use in uses if use.kind == "noise"}
+    pure = {not call.gaussian for call in uses if call.kind == "noise"}
     assert len(pure) == 1
     if pure == {True}:
-        return sum(use.cost for use in uses)
+        return sum(call.cost for call in uses)
     return sum(
-        DRAW_MU_SQUARED_RATE * use.cost**2 if use.kind == "draw" else use.cost for use in uses
+        DRAW_MU_SQUARED_RATE * call.cost**2 if call.kind == "draw" else call.cost for call in uses
     )
 
 
@@ -233,7 +235,7 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
         patch.setattr(Dataset, "codes", noting_private)
         patch.setattr(training_data, "encode_rows", noting)
         clf, uses = neighbours_compared(watch=watch, **options)
-    names = Counter(use.name for use in uses)
+    names = Counter(call.name for call in uses)
     assert names["noisy gradient and hessian histogram"] >= 2
     if name != "little":
         assert names["noisy gradient and hessian histogram of half bins"] == 6
@@ -301,7 +303,7 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
         found.gain = next(explained)
         return found
 
-    with pytest.MonkeyPatch.context() as patch, Recorder() as tape:
+    with pytest.MonkeyPatch.context() as patch, Recorder() as recorder:
         patch.setattr(AdditiveFit, "update", learned)
         patch.setattr(
             BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
@@ -310,7 +312,7 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
         if worth is not None:
             patch.setattr(BinSplitter, "is_affordable", lambda *args: worth)
         fitted(X, y, n_classes=n_classes, **{"public": PUBLIC[:25], **parameters})
-    return tape.uses
+    return recorder.calls
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,7 @@ def test_shares_of_growth_add_up_on_every_path(parameters, every):
         spent = paid(uses)
         assert spent <= whole
         assert spent > whole * (1 - Fraction(1, 10**6))  # and nothing is left over
-        n_draws.add(sum(use.kind == "draw" for use in uses))
+        n_draws.add(sum(call.kind == "draw" for call in uses))
         lengths.add(len(uses))
     assert len(lengths) > 5
     if parameters.get("method") == "moments":
@@ -355,7 +357,7 @@ def test_a_budget_is_charged_no_less_than_growth_spends(accountant):
         charged = budget.ledger[-1].event
         if accountant != "pure":
             assert paid(uses) <= charged.mu_squared
-            assert sum(use.kind == "draw" for use in uses) > 1
+            assert sum(call.kind == "draw" for call in uses) > 1
     assert len(budget.ledger) == 2
     assert budget.spent().epsilon <= 800
 
@@ -393,25 +395,25 @@ def test_trees_are_drawn_on_random_rows_whatever_order_these_are_in():
             "update_term",
             lambda self, *args: SimpleNamespace(gain=9.0 if update_term(self, *args) else 0.0),
         )
-        with Recorder() as tape:
+        with Recorder() as recorder:
             fitted(X, y, epsilon=4000)
         places = np.argsort(order)
         outcomes = [
-            np.sort(places[use.outcome]) if use.kind == "subset" else use.outcome
-            for use in tape.uses
+            np.sort(places[call.outcome]) if call.kind == "subset" else call.outcome
+            for call in recorder.calls
         ]
         with Recorder(outcomes) as again:
             fitted(X[order], y[order], epsilon=4000)
-    subsets = tape.uses_of("subset")
+    subsets = recorder.calls_of("subset")
     assert len(subsets) > 3
-    assert len({use.outcome.tobytes() for use in subsets}) == len(subsets)
-    for use, other in zip(tape.uses, again.uses, strict=True):
-        assert use.kind == other.kind
-        if use.kind == "noise":
-            np.testing.assert_array_equal(use.answer, other.answer)
-        elif use.kind == "draw":
+    assert len({call.outcome.tobytes() for call in subsets}) == len(subsets)
+    for call, other in zip(recorder.calls, again.calls, strict=True):
+        assert call.kind == other.kind
+        if call.kind == "noise":
+            np.testing.assert_array_equal(call.exact_input, other.exact_input)
+        elif call.kind == "draw":
             for seed in range(20):
-                assert some_errors(use, seed) == some_errors(other, seed)
+                assert some_errors(call, seed) == some_errors(other, seed)
 
 
 # What it comes to

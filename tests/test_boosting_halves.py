@@ -299,12 +299,12 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         )
 
     monkeypatch.setattr(fit_steps, "estimate_shift", compared)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         look, spent = fit._estimate_shift(Fraction(1))
     share = shift_share(fit._budget, len(X), Sensitivity(4, 4))
     looks = 2 if found else 1
     assert spent == looks * share
-    assert spent == sum(use.event.mu_squared for use in tape.uses) / fit._budget.amount
+    assert spent == sum(call.event.mu_squared for call in recorder.calls) / fit._budget.amount
     assert look.drift == 2.0
     np.testing.assert_array_equal(look.weights, weights[len(found) - 1] if found else None)
     assert [unlikely for _, unlikely in seen] == [MIN_SHIFT_EVIDENCE, 0.0][:looks]
@@ -329,13 +329,16 @@ def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
     )
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
     fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.of(clf))
-    with Recorder() as tape:
+    with Recorder() as recorder:
         fit.fit_additive(trees=True)
     # a draw of a plan counts as ε² / 4
-    amounts = [use.cost**2 / 4 if use.kind == "draw" else use.event.mu_squared for use in tape.uses]
+    amounts = [
+        call.cost**2 / 4 if call.kind == "draw" else call.event.mu_squared
+        for call in recorder.calls
+    ]
     shares = [
-        (use.name, amount / fit._budget.amount)
-        for use, amount in zip(tape.uses, amounts, strict=True)
+        (call.name, amount / fit._budget.amount)
+        for call, amount in zip(recorder.calls, amounts, strict=True)
     ]
     looks = [share for name, share in shares if name == LOOK]
     assert sum(share for _, share in shares) <= 1

@@ -152,8 +152,8 @@ def of_one(pure):
     return Pure(Fraction(1)) if pure else Gaussian(Fraction(1))
 
 
-def allowed(use, pure):
-    return use.sensitivity.absolute if pure else use.sensitivity.squared
+def allowed(call, pure):
+    return call.sensitivity.absolute if pure else call.sensitivity.squared
 
 
 @pytest.mark.parametrize("pure", [True, False])
@@ -167,17 +167,21 @@ def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(pure, n_classes, co
     for strategy in strategies(features, pure):
         most = 0
         for model in some_models(features, targets):
-            with Recorder() as tape:
+            with Recorder() as recorder:
                 for row in range(len(y)):
                     table = gradient_histogram(
                         model, cells_of(features, codes[:, [row]], y[[row]]), pure=pure
                     )
                     measure(table, strategy, of_one(pure), rich_ledger(), counts=counts)
-            spread = tape.uses[0].spread
-            answers = [use.answer for use in tape.uses]
+            spread = recorder.calls[0].spread
+            answers = [call.exact_input for call in recorder.calls]
             most = max(most, *(moved(a, b, pure) for a, b in itertools.combinations(answers, 2)))
         assert most <= spread
-        assert allowed(tape.uses[0], pure) <= spread <= allowed(tape.uses[0], pure) * (1 + 2**-22)
+        assert (
+            allowed(recorder.calls[0], pure)
+            <= spread
+            <= allowed(recorder.calls[0], pure) * (1 + 2**-22)
+        )
         closest.append(most / spread)
     if n_classes == 2:
         assert closest[0] == pytest.approx(1, abs=1e-6)  # attained where cells are measured
@@ -196,16 +200,16 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
     for cell_by_cell, strategy in zip((True, False), strategies(features, pure), strict=False):
         most = 0
         for model in itertools.islice(some_models(features, 1), 2):
-            with Recorder() as tape:
+            with Recorder() as recorder:
                 for rows in map(list, everybody):
                     cells = cells_of(features, codes[:, rows], y[rows])
                     table = gradient_histogram(model, cells, pure=pure)
                     measure(table, strategy, of_one(pure), rich_ledger(2), counts=counts)
-            answers = np.array([use.answer.ravel() for use in tape.uses])
+            answers = np.array([call.exact_input.ravel() for call in recorder.calls])
             away = answers[:, None] - answers
             most = max(most, int((np.abs(away) if pure else away**2).sum(axis=2).max()))
-        assert most <= tape.uses[0].spread
-        assert not cell_by_cell or most == pytest.approx(float(tape.uses[0].spread), rel=1e-6)
+        assert most <= recorder.calls[0].spread
+        assert not cell_by_cell or most == pytest.approx(float(recorder.calls[0].spread), rel=1e-6)
 
 
 @given(
@@ -256,7 +260,7 @@ def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
     for seed, model in enumerate(some_models(features, targets)):
         tree = some_tree(features, n_classes, seed)
         monkeypatch.setattr(PrivateTreeBooster, "_draw", lambda self, drawn, tree=tree: tree)
-        with Recorder() as tape:
+        with Recorder() as recorder:
             for row in range(len(y)):
                 cells = cells_of(features, codes[:, [row]], y[[row]], codes)
                 begin = [
@@ -267,10 +271,10 @@ def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
                 assert (
                     voters._margins.tolist() == voters.model.raw_predict(codes[:, [row]]).tolist()
                 )
-        answers = [use.answer for use in tape.uses]
+        answers = [call.exact_input for call in recorder.calls]
         most = max(moved(a, b, pure) for a, b in itertools.combinations(answers, 2))
-        assert most <= tape.uses[0].spread
-        closest = max(closest, most / tape.uses[0].spread)
+        assert most <= recorder.calls[0].spread
+        closest = max(closest, most / recorder.calls[0].spread)
         weight = boosting_weights(model.raw_predict(codes), y, MAX_ROW_WEIGHT)
         assert weight.min() >= 0
         assert weight.max() <= MAX_ROW_WEIGHT
@@ -373,9 +377,9 @@ def watched(*args, **options):
 
 def affordable(uses, epsilon, delta):
     """Whether steps fit a budget, by what is known of them alone."""
-    gaussian = {use.gaussian for use in uses if use.kind == "noise"}
+    gaussian = {call.gaussian for call in uses if call.kind == "noise"}
     assert len(gaussian) < 2
-    total = sum(use.cost for use in uses)
+    total = sum(call.cost for call in uses)
     if delta == 0 or (not gaussian and total <= epsilon):
         assert True not in gaussian
         return total <= epsilon
@@ -383,9 +387,9 @@ def affordable(uses, epsilon, delta):
     return plan_delta(Steps(map(happened, uses)), epsilon) <= delta * 1.01  # grids differ
 
 
-def happened(use):
+def happened(call):
     """What a use of the rows cost, from the noise that was drawn."""
-    return Draw(use.cost) if use.kind == "draw" else Gaussian(use.cost)
+    return Draw(call.cost) if call.kind == "draw" else Gaussian(call.cost)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -394,7 +398,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     epsilon, delta = Fraction(options["epsilon"]), Fraction(options.get("delta", 1e-6))
     one, uses = neighbours_compared(**options)
     assert affordable(uses, epsilon, delta)
-    looks = [use for use in one.privacy_.mechanisms if "lower halves of columns" in use.name]
+    looks = [call for call in one.privacy_.mechanisms if "lower halves of columns" in call.name]
     assert len(looks) > 1 or not name.startswith("looked")
     assert not one.trees_ or options.get("method") != "moments"
 
@@ -403,7 +407,7 @@ def neighbours_compared(n=60, watch=None, **options):
     """Compare a fit with those of neighbours under the same outputs; return it and its uses."""
     n_classes, k, watch = options.get("n_classes", 2), options.get("k"), watch or watched
     X, y = some_rows(1, n, n_classes, options.get("gap", 0.0))
-    with Recorder() as tape:
+    with Recorder() as recorder:
         one, seen = watch(X, y, **options)
     generator = np.random.default_rng(2)
     odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
@@ -413,29 +417,29 @@ def neighbours_compared(n=60, watch=None, **options):
         other_X[replaced], other_y[replaced] = new, (y[replaced] + 1) % n_classes
         if position == len(odd_ones) - 1:
             other_y = y
-        with Recorder(tape.outcomes) as other_tape:
+        with Recorder(recorder.outcomes) as other_recorder:
             _, also_seen = watch(other_X, other_y, **options)
-        assert len(other_tape.uses) == len(tape.uses)
+        assert len(other_recorder.calls) == len(recorder.calls)
         assert also_seen == seen
-        for use, again in zip(tape.uses, other_tape.uses, strict=True):
-            paid = (use.kind, use.event, use.sensitivity, use.spread)
+        for call, again in zip(recorder.calls, other_recorder.calls, strict=True):
+            paid = (call.kind, call.event, call.sensitivity, call.spread)
             assert paid == (again.kind, again.event, again.sensitivity, again.spread)
-            if use.kind == "noise":
-                pure = not use.gaussian
-                assert moved(use.answer, again.answer, pure) <= allowed(use, pure)
+            if call.kind == "noise":
+                pure = not call.gaussian
+                assert moved(call.exact_input, again.exact_input, pure) <= allowed(call, pure)
                 continue
-            if use.kind == "subset":  # which rows, drawn whatever they are
-                assert again.outcome.tolist() == use.outcome.tolist()
+            if call.kind == "subset":  # which rows, drawn whatever they are
+                assert again.outcome.tolist() == call.outcome.tolist()
                 continue
             for seed in generator.integers(1 << 30, size=20):
-                moves = some_errors(use, seed) - some_errors(again, seed)
-                assert abs(moves) <= use.sensitivity
-    return one, tape.uses
+                moves = some_errors(call, seed) - some_errors(again, seed)
+                assert abs(moves) <= call.sensitivity
+    return one, recorder.calls
 
 
-def some_errors(use, seed):
+def some_errors(call, seed):
     """The error count of the member that a seed leads to."""
-    family, errors, generator = use.answer, 0, np.random.default_rng(seed)
+    family, errors, generator = call.exact_input, 0, np.random.default_rng(seed)
     todo = [family]
     while todo:
         family = todo.pop()
@@ -472,7 +476,7 @@ def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parame
         self.drift, self.drifted = drift, drift > 1.6
         self.overshot = next(rounds) == stop
 
-    with monkeypatch.context() as patch, Recorder() as tape:
+    with monkeypatch.context() as patch, Recorder() as recorder:
         patch.setattr(fit_steps, "estimate_shift", compared)
         patch.setattr(AdditiveFit, "update", learned)
         patch.setattr(
@@ -482,7 +486,7 @@ def dictated(monkeypatch, even, looks, drift, stop, gain, *, n_classes, **parame
             PrivateTreeBooster, "add_tree_with_noisy_leaves", lambda *args: (grow(*args), gain)[1]
         )
         fitted(X, y, n_classes=n_classes, public=PUBLIC[:25], **parameters)
-    return tape.uses
+    return recorder.calls
 
 
 def as_plan(paths):
@@ -521,7 +525,7 @@ def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
     for uses in forced(monkeypatch, parameters):
         assert affordable(uses, epsilon, delta)
         paths.add(tuple(map(happened, uses)))
-        n_draws.add(sum(use.kind == "draw" for use in uses))
+        n_draws.add(sum(call.kind == "draw" for call in uses))
     if parameters.get("method") == "moments":
         assert n_draws == {0}
     elif not delta and parameters["n_classes"] > 2:
@@ -564,9 +568,9 @@ class Listening(Recorder):
         super().__init__(outcomes)
         self.drawn = []
 
-    def member(self, family, epsilon, sensitivity, sample, ledger):
+    def draw_member(self, family, epsilon, sensitivity, sample, ledger):
         self.drawn.append((family, epsilon, sensitivity))
-        return super().member(family, epsilon, sensitivity, sample, ledger)
+        return super().draw_member(family, epsilon, sensitivity, sample, ledger)
 
 
 def outcomes_of(rows, points, n_trees, **options):
@@ -581,9 +585,9 @@ def outcomes_of(rows, points, n_trees, **options):
             found[prefix] = bounds
             return
         # the outcomes so far, then any: only the next family matters
-        with Listening(itertools.chain(prefix, anything)) as tape:
+        with Listening(itertools.chain(prefix, anything)) as recorder:
             fitted(X, y, public=public, delta=0, method="votes", max_rounds=n_trees, **options)
-        following = probabilities(*tape.drawn[len(prefix)], precision=96)
+        following = probabilities(*recorder.drawn[len(prefix)], precision=96)
         for path, (lower, upper) in following.items():
             explore((*prefix, path), (bounds[0] * lower, bounds[1] * upper))
 

@@ -26,7 +26,7 @@ from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, Unkno
 from skpublicdp.plotting import ShapeDisplay
 from tests.kit import Recorder
 
-matplotlib.use("Agg")
+matplotlib.call("Agg")
 
 no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 may_drift = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
@@ -335,7 +335,7 @@ def test_a_budget_is_charged_once(epsilon):
 
 def test_receipts_list_every_stage():
     receipt = fitted(epsilon=8).privacy_
-    names = [use.name for use in receipt.mechanisms]
+    names = [call.name for call in receipt.mechanisms]
     for name in ("sum of the outcomes", "sum of squared residuals", "histogram of residuals"):
         assert sum(name in used for used in names) == 1
     assert "labels" not in str(receipt)
@@ -384,10 +384,10 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     options = CONFIGURATIONS[name]
     k, gap = options.get("k"), options.get("gap", 0.0)
     X, y = few(1, gap=gap)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         _, seen = watched(X, y, **options)
-    assert (options["epsilon"] > 100) == any("hessian" in use.name for use in tape.uses)
-    assert affordable(tape.uses, options["epsilon"], options.get("delta", 1e-6))
+    assert (options["epsilon"] > 100) == any("hessian" in call.name for call in recorder.calls)
+    assert affordable(recorder.calls, options["epsilon"], options.get("delta", 1e-6))
     generator = np.random.default_rng(2)
     odd_ones = [
         ([1e300, -np.inf], -1e300),
@@ -401,34 +401,34 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
         other_X[replaced], other_y[replaced] = new, outcome
         if position == 2:  # the outcome alone
             other_X = X
-        with Recorder(tape.outcomes) as other_tape:
+        with Recorder(recorder.outcomes) as other_recorder:
             _, also_seen = watched(other_X, other_y, **options)
         assert also_seen == seen
-        for use, again in zip(tape.uses, other_tape.uses, strict=True):
-            paid = (use.kind, use.event, use.sensitivity, use.spread)
+        for call, again in zip(recorder.calls, other_recorder.calls, strict=True):
+            paid = (call.kind, call.event, call.sensitivity, call.spread)
             assert paid == (again.kind, again.event, again.sensitivity, again.spread)
-            if use.kind == "noise":
-                away = np.abs(use.answer - again.answer)
-                if use.gaussian:
-                    assert (away**2).sum() <= use.sensitivity.squared
+            if call.kind == "noise":
+                away = np.abs(call.exact_input - again.exact_input)
+                if call.gaussian:
+                    assert (away**2).sum() <= call.sensitivity.squared
                 else:
-                    assert away.sum() <= use.sensitivity.absolute
+                    assert away.sum() <= call.sensitivity.absolute
                 continue
             for seed in generator.integers(1 << 30, size=20):
-                assert abs(some_errors(use, seed) - some_errors(again, seed)) <= use.sensitivity
+                assert abs(some_errors(call, seed) - some_errors(again, seed)) <= call.sensitivity
 
 
 def affordable(uses, epsilon, delta):
     """Whether steps fit a budget: ε adds up, or μ², draws being noise of μ² = (π/8) ε²."""
     if not delta:
-        return sum(use.cost for use in uses) <= epsilon
-    costs = [use.cost if use.kind == "noise" else np.pi / 8 * use.cost**2 for use in uses]
+        return sum(call.cost for call in uses) <= epsilon
+    costs = [call.cost if call.kind == "noise" else np.pi / 8 * call.cost**2 for call in uses]
     return float(sum(costs)) <= float(gaussian_mu_squared(Fraction(epsilon), Fraction(delta)))
 
 
-def some_errors(use, seed):
+def some_errors(call, seed):
     """The error count of the member that a seed leads to."""
-    todo, errors, generator = [use.answer], 0, np.random.default_rng(seed)
+    todo, errors, generator = [call.exact_input], 0, np.random.default_rng(seed)
     while todo:
         family = todo.pop()
         match type(family).__name__:

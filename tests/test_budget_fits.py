@@ -128,7 +128,7 @@ def test_a_failed_validation_spends_nothing():
 
 
 class Interrupted(Recorder):
-    def member(self, *args):
+    def draw_member(self, *args):
         raise KeyboardInterrupt
 
 
@@ -147,16 +147,16 @@ class Waiting(Recorder):
         super().__init__()
         self.budget, self.seen = budget, []
 
-    def member(self, family, epsilon, sensitivity, sample, ledger):
+    def draw_member(self, family, epsilon, sensitivity, sample, ledger):
         self.seen.append(len(pickle.loads(pickle.dumps(self.budget)).ledger))
         return sample(ledger, family, epsilon, sensitivity)
 
 
 def test_the_entry_is_there_before_anything_is_drawn():
     budget = PrivacyBudget(1.0, for_tests=True)
-    with Waiting(budget) as tape:
+    with Waiting(budget) as recorder:
         learner(epsilon=0.4, budget=budget).fit(X, Y, X_public=X_PUBLIC)
-    assert tape.seen == [1]
+    assert recorder.seen == [1]
 
 
 def test_two_fits_that_both_passed_the_check_cannot_both_spend():
@@ -164,7 +164,7 @@ def test_two_fits_that_both_passed_the_check_cannot_both_spend():
     budget = PrivacyBudget(1.0, for_tests=True)
 
     class Overtaken(Recorder):
-        def member(self, *args):
+        def draw_member(self, *args):
             raise AssertionError("something was drawn")
 
     class Rows:
@@ -327,12 +327,12 @@ def test_a_person_costs_what_a_row_does_and_gets_less_signal():
     """The event is the same; the draw is that of k times the sensitivity."""
     persons = np.repeat(np.arange(20), 3)
     budget = PrivacyBudget(1.0, for_tests=True)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         clf = learner(epsilon=0.5, max_rows_per_group=2, budget=budget)
         clf.fit(X, Y, X_public=X_PUBLIC, groups=persons)
-    (use,) = tape.uses
-    assert use.sensitivity == 2
-    assert use.event == Draw(Fraction(1, 2))
+    (call,) = recorder.calls
+    assert call.sensitivity == 2
+    assert call.event == Draw(Fraction(1, 2))
     (entry,) = budget.ledger
     assert entry.n_rows == 40
     assert entry.event == Draw(Fraction(1, 2))

@@ -203,9 +203,9 @@ def replayed(wrapper, labels, read):
     """Fit to neighbours with the same private outcomes, and read something off both."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Recorder() as tape:
+        with Recorder() as recorder:
             one = read(wrapper().fit(ROWS, labels[0]))
-        with Recorder(tape.outcomes):
+        with Recorder(recorder.outcomes):
             return one, read(wrapper().fit(ROWS, labels[1]))
 
 

@@ -30,16 +30,16 @@ from tests.kit import (
 class Look(EnumeratedRun):
     """Coins of the first look matter as far as they are 0 or not."""
 
-    def uniform(self, bound, sample, ledger):
+    def draw_uniform(self, bound, sample, ledger):
         return self.play({0: 2 * (Fraction(1, bound),), 1: 2 * (Fraction(bound - 1, bound),)})
 
 
 def released(run):
     """Of the first look only the set is released: it shows in the names of what follows."""
     return tuple(
-        (use.name, use.outcome if use.kind == "draw" else None)
-        for use in run.uses
-        if use.kind != "uniform" and use.name != first_look.LOOK
+        (call.name, call.outcome if call.kind == "draw" else None)
+        for call in run.calls
+        if call.kind != "uniform" and call.name != first_look.LOOK
     )
 
 
@@ -112,11 +112,11 @@ class TestSanitizerIsPrivate:
     )
     def test_mutants_are_caught(self, monkeypatch, mutant, case):
         class Mutant(Look):
-            def member(self, family, epsilon, sensitivity, *others):
+            def draw_member(self, family, epsilon, sensitivity, *others):
                 sensitivity = mutant.get("sensitivity", sensitivity)
-                return super().member(family, epsilon, sensitivity, *others)
+                return super().draw_member(family, epsilon, sensitivity, *others)
 
-            def spread(self, spread):
+            def noise_scale(self, spread):
                 return spread * mutant.get("scale", 1)
 
         assert self.worst(monkeypatch, **case, kind=Mutant) > 1
@@ -192,13 +192,13 @@ class TestFirstLookIsPrivate:
     @pytest.mark.parametrize("mutant", ["prior", "coins", "order"])
     def test_another_draw_of_the_set_is_caught(self, monkeypatch, others, mutant):
         class Mutant(Look):
-            def member(self, family, *others):
+            def draw_member(self, family, *others):
                 if mutant == "prior":
                     family = Choice(family.options, [1] * len(family.prior))
-                return super().member(family, *others)
+                return super().draw_member(family, *others)
 
-            def uniform(self, bound, *others):
-                return super().uniform(bound - (mutant == "coins"), *others)
+            def draw_uniform(self, bound, *others):
+                return super().draw_uniform(bound - (mutant == "coins"), *others)
 
         if mutant == "order":
             monkeypatch.setattr(np, "argsort", lambda counts, kind: np.arange(len(counts)))
@@ -251,10 +251,10 @@ class TestFirstLookIsPrivate:
     @pytest.mark.parametrize("mutant", ["cut", "count", "share"])
     def test_mutants_are_caught(self, monkeypatch, case, mutant):
         class Mutant(Look):
-            def member(self, family, epsilon, *others):
-                return super().member(family, (2 if mutant == "cut" else 1) * epsilon, *others)
+            def draw_member(self, family, epsilon, *others):
+                return super().draw_member(family, (2 if mutant == "cut" else 1) * epsilon, *others)
 
-            def spread(self, spread):
+            def noise_scale(self, spread):
                 return spread / (2 if mutant == "count" else 1)
 
         if mutant == "share":
@@ -273,23 +273,23 @@ class TestFirstLookIsPrivate:
         flags = np.arange(10) >= n_many
 
         class Chosen(Recorder):
-            def member(self, family, epsilon, sensitivity, sample, ledger):
-                if self._asked["name"] == first_look.LOOK:
+            def draw_member(self, family, epsilon, sensitivity, sample, ledger):
+                if self._pending["name"] == first_look.LOOK:
                     return n_many, 0  # the columns that come before this place
                 return sample(ledger, family, epsilon, sensitivity)
 
-            def uniform(self, bound, sample, ledger):
+            def draw_uniform(self, bound, sample, ledger):
                 return 1
 
         rows = np.where(flags, np.arange(1000)[:, None] % 2, np.arange(1000.0)[:, None])
-        with Chosen() as tape:
+        with Chosen() as recorder:
             sanitizer = QuantileSanitizer(epsilon=1.5, random_state=0).fit(rows)
-        spent = sum(use.cost for use in tape.uses_of("noise"))
-        looks, cuts = ([u for u in tape.uses_of("draw") if u.name == name] for name in NAMES)
+        spent = sum(call.cost for call in recorder.calls_of("noise"))
+        looks, cuts = ([u for u in recorder.calls_of("draw") if u.name == name] for name in NAMES)
         assert (len(looks), len(cuts)) == (1, 10 - n_many)
-        spent += sum(use.cost for use in looks + cuts)
+        spent += sum(call.cost for call in looks + cuts)
         # of the draws of one level every row is in one
-        medians = {use.event.epsilon for use in tape.uses_of("draw") if use.name == MEDIANS}
+        medians = {call.event.epsilon for call in recorder.calls_of("draw") if call.name == MEDIANS}
         assert len(medians) == (n_many > 0)
         levels = n_levels(1000, 12 * 1.35 / (10 + 11 * n_many)) or 2
         spent += sum(n_many * levels * epsilon for epsilon in medians)
@@ -327,8 +327,8 @@ class TestLearnerIsPrivate:
 
     def test_a_draw_that_overspends_is_caught(self, monkeypatch):
         class Mutant(Look):
-            def member(self, family, epsilon, *others):
-                return super().member(
+            def draw_member(self, family, epsilon, *others):
+                return super().draw_member(
                     family, (3 if isinstance(family, Leaf) else 1) * epsilon, *others
                 )
 
@@ -336,7 +336,7 @@ class TestLearnerIsPrivate:
 
     def test_a_sanitizer_that_overspends_is_caught(self, monkeypatch):
         class Mutant(Look):
-            def spread(self, spread):
+            def noise_scale(self, spread):
                 return spread / 3
 
         assert self.worst(monkeypatch, Mutant) > 1

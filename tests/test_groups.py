@@ -36,15 +36,15 @@ class ForOneRow(EnumeratedRun):
 
     K = 2
 
-    def member(self, family, epsilon, sensitivity, *others):
-        return super().member(family, epsilon, sensitivity // self.K, *others)
+    def draw_member(self, family, epsilon, sensitivity, *others):
+        return super().draw_member(family, epsilon, sensitivity // self.K, *others)
 
-    def spread(self, spread):
+    def noise_scale(self, spread):
         return spread / self.K
 
 
 def released(run):
-    return tuple((use.name, use.outcome if use.kind == "draw" else None) for use in run.uses)
+    return tuple((call.name, call.outcome if call.kind == "draw" else None) for call in run.calls)
 
 
 def worst(fit, persons, epsilon=Fraction(1), kind=EnumeratedRun):
@@ -284,9 +284,9 @@ class TestRouting:
 
     def test_in_a_pipeline(self, routing):
         pipe = make_pipeline(StandardScaler(), CLF)
-        with Recorder() as tape:
+        with Recorder() as recorder:
             pipe.fit(X, Y, groups=GROUPS, is_public=MASK)
-        assert {use.sensitivity for use in tape.uses} == {2}
+        assert {call.sensitivity for call in recorder.calls} == {2}
         assert pipe[-1].privacy_.n_private == counted(GROUPS[~MASK])
 
     def test_in_a_pipeline_without_routing(self):

@@ -125,11 +125,11 @@ def same(fit, *data_sets, state="warn"):
 
     `fit` takes a data set and returns all that somebody may see of it.
     """
-    with Recorder() as tape:
+    with Recorder() as recorder:
         first, expected, error = observed(lambda: fit(data_sets[0]))
     assert error is None
     for data in data_sets[1:]:
-        with Recorder(tape.outcomes):
+        with Recorder(recorder.outcomes):
             seen, said, error = observed(lambda data=data: fit(data), state)
         assert error is None
         assert said == expected

@@ -431,11 +431,11 @@ class TestRounds:
 
     @pytest.mark.parametrize("rounds", [1, 2, 3])
     def test_the_draws_together_spend_the_budget(self, rounds):
-        with Recorder() as tape:
+        with Recorder() as recorder:
             self.fitted(rounds, epsilon=0.7)
-        assert len(tape.uses) == rounds
-        assert sum(use.cost for use in tape.uses) == Fraction(7, 10)
-        assert {use.sensitivity for use in tape.uses} == {1}
+        assert len(recorder.calls) == rounds
+        assert sum(call.cost for call in recorder.calls) == Fraction(7, 10)
+        assert {call.sensitivity for call in recorder.calls} == {1}
 
     def test_nothing_finer_than_a_constant_is_drawn_once_more(self):
         X = np.random.default_rng(0).normal(size=(3000, 6))

@@ -105,22 +105,22 @@ USES = {
 }
 
 
-def opened(use, bits, budget=None, **settings):
-    noise = use == "Gaussian"
+def opened(call, bits, budget=None, **settings):
+    noise = call == "Gaussian"
     epsilon, delta = (2, MILLIONTH) if noise else (1, 0)
     return watched(bits, epsilon, delta, budget=budget, **settings)
 
 
 class TestWrittenAhead:
-    @pytest.mark.parametrize("use", USES)
-    def test_the_entry_comes_before_the_draw(self, use):
+    @pytest.mark.parametrize("call", USES)
+    def test_the_entry_comes_before_the_draw(self, call):
         budget = PrivacyBudget(2, 1e-6, for_tests=True)
         bits = Bits(look=lambda: [entry.event for entry in budget.ledger])
-        ledger = opened(use, bits, budget, who="Somebody")
+        ledger = opened(call, bits, budget, who="Somebody")
         ledger.read(100)
         assert not bits.seen
         assert not budget.ledger
-        USES[use](ledger)
+        USES[call](ledger)
         assert bits.seen
         assert set(map(tuple, bits.seen)) == {(ledger.event,)}
         ((number, _, who, event, n_rows, group, _),) = budget.ledger
@@ -136,29 +136,29 @@ class TestWrittenAhead:
         assert len(budget.ledger) == 1
         assert budget.spent().epsilon == 1
 
-    @pytest.mark.parametrize("use", sorted(USES.keys() - {"part"}))
-    def test_overspending_touches_no_bit(self, use):
+    @pytest.mark.parametrize("call", sorted(USES.keys() - {"part"}))
+    def test_overspending_touches_no_bit(self, call):
         bits = Bits()
-        ledger = opened(use, bits)
-        if use == "Gaussian":
+        ledger = opened(call, bits)
+        if call == "Gaussian":
             noisy(ledger, ledger.event)
         else:
             drawn(ledger, Fraction(1))
         before, receipt = len(bits.seen), ledger.receipt()
         with pytest.raises(PrivacyBudgetError, match="it costs more than the plan"):
-            USES[use](ledger)
+            USES[call](ledger)
         assert len(bits.seen) == before
         assert ledger.receipt() == receipt
 
-    @pytest.mark.parametrize("use", USES)
-    def test_a_budget_that_is_empty_by_now(self, use):
+    @pytest.mark.parametrize("call", USES)
+    def test_a_budget_that_is_empty_by_now(self, call):
         """Another fit came between the look at the budget and the first draw."""
         budget, bits = PrivacyBudget(2, 1e-6, for_tests=True), Bits()
-        ledger = opened(use, bits, budget)
+        ledger = opened(call, bits, budget)
         other = Ledger(2, budget=budget)
         drawn(other)
         with pytest.raises(PrivacyBudgetError, match="is left of the budget"):
-            USES[use](ledger)
+            USES[call](ledger)
         assert not bits.seen
         assert len(budget.ledger) == 1
         assert ledger.receipt().epsilon == 0.0
@@ -505,15 +505,15 @@ class TestNoise:
             (Gaussian(Fraction(1, 30)), moved.squared * 30),
         ]:
             ledger = Ledger(1, MILLIONTH, rows_per_person=k, random_state=0, event=event)
-            with Recorder() as tape:
+            with Recorder() as recorder:
                 measured = noisy(ledger, event, sensitivity=sensitivity)
-            (use,) = tape.uses
-            np.testing.assert_array_equal(use.answer, TABLE)
-            np.testing.assert_array_equal(measured.values, use.outcome)
+            (call,) = recorder.calls
+            np.testing.assert_array_equal(call.exact_input, TABLE)
+            np.testing.assert_array_equal(measured.values, call.outcome)
             assert measured.values.shape == TABLE.shape
-            assert use.spread == measured.spread
+            assert call.spread == measured.spread
             assert exact <= measured.spread <= exact * (1 + Fraction(1, 2**23))
-            assert use.cost <= (event.mu_squared if use.gaussian else event.epsilon)
+            assert call.cost <= (event.mu_squared if call.gaussian else event.epsilon)
 
     def test_every_number_has_noise_of_its_own(self):
         """Against exact probabilities, all numbers of one table together."""
@@ -554,11 +554,11 @@ class TestPersons:
         moves = range(-k * sensitivity, k * sensitivity + 1)
 
         def outcomes(errors, rows):
-            with Recorder() as tape:
+            with Recorder() as recorder:
                 drawn_by = Ledger(epsilon, rows_per_person=rows)
                 drawn_by.draw(Leaf(np.array(errors)), Draw(epsilon), sensitivity, **SAID)
-            (use,) = tape.uses
-            return probabilities(use.answer, use.cost, use.sensitivity, precision=96)
+            (call,) = recorder.calls
+            return probabilities(call.exact_input, call.cost, call.sensitivity, precision=96)
 
         base = outcomes([10, 10, 10], k)
         tight = Fraction(0)
@@ -857,12 +857,12 @@ class Replay(Recorder):
 
     look = 0  # how many columns have many values: none, or all
 
-    def member(self, family, *others):
-        path = super().member(family, *others)
-        return (self.look, 0) if self._asked["name"] == LOOK else path
+    def draw_member(self, family, *others):
+        path = super().draw_member(family, *others)
+        return (self.look, 0) if self._pending["name"] == LOOK else path
 
-    def uniform(self, *others):
-        super().uniform(*others)
+    def draw_uniform(self, *others):
+        super().draw_uniform(*others)
         return 1
 
 
@@ -917,26 +917,26 @@ class TestReplay:
     def test_what_shows_is_what_was_released(self, name, look):
         fit = FITS[name]
         kind = type("Looked", (Replay,), {"look": look})
-        with kind() as tape:
+        with kind() as recorder:
             shown = all_that_shows(lambda: fit(ROWS, LABELS))
         differences = 0
         for place, row, label in itertools.product(range(6), NEW_ROWS, (0, 1)):
             rows, labels = ROWS.copy(), LABELS.copy()
             rows[place], labels[place] = row, label
-            with kind(tape.outcomes) as again:
+            with kind(recorder.outcomes) as again:
                 assert all_that_shows(lambda: fit(rows, labels)) == shown  # noqa: B023
-            for one, other in zip(tape.uses, again.uses, strict=True):
+            for one, other in zip(recorder.calls, again.calls, strict=True):
                 same = ("kind", "name", "event", "sensitivity", "spread", "epsilon")
                 assert all(getattr(one, what) == getattr(other, what) for what in same)
                 differences += answers(one) != answers(other)
         assert differences or name == "quantiles of few"  # the rows are looked at
 
 
-def answers(use):
+def answers(call):
     """What the private rows say; of families the first few hundred errors."""
-    if use.kind == "draw":
-        return [errors for _, errors, _ in itertools.islice(use.answer.members(), 300)]
-    return np.ravel(use.answer).tolist()
+    if call.kind == "draw":
+        return [errors for _, errors, _ in itertools.islice(call.exact_input.members(), 300)]
+    return np.ravel(call.exact_input).tolist()
 
 
 def test_noise_on_floats_is_refused_before_it_is_written():

@@ -51,7 +51,7 @@ RNG = np.random.default_rng(0)
 class Silent(Recorder):
     """No noise is added, so that what is released is exact."""
 
-    def noisy(self, event, spread, table, sample, ledger):
+    def add_noise(self, event, spread, table, sample, ledger):
         return table.copy()
 
 
@@ -233,13 +233,13 @@ class TestRows:
         odd = (loud | {"nan": np.nan, "na": pd.NA, "list": [1]})[kind]
         X = np.array([[0.2], [0.9], [0.7]])
         y = np.array(["no", "yes", "yes"], dtype=object)
-        with Recorder() as tape:
+        with Recorder() as recorder:
             first = private_scores(Scored(), X, y, random_state=0)
         y[2] = odd
-        with Recorder(tape.outcomes) as other:
+        with Recorder(recorder.outcomes) as other:
             second = private_scores(Scored(), X, list(y), random_state=0)
         assert pickle.dumps(first) == pickle.dumps(second)
-        assert other.uses[0].answer == [2]
+        assert other.calls[0].exact_input == [2]
         with Silent():
             assert float(private_accuracy_score(y, ["no", "yes", "yes"])) == pytest.approx(2 / 3)
 
@@ -404,9 +404,9 @@ class TestMathematics:
     def test_the_noise_of_sums(self):
         """Weights of the noise are found by moving one released number at a time."""
         X, y = np.linspace(0, 1, 12)[:, None], ["no", "yes"] * 6
-        with Recorder() as tape:
+        with Recorder() as recorder:
             base = private_scores(Scored(), X, y, random_state=0)._table.counts
-        right, table = tape.uses
+        right, table = recorder.calls
         moves = []
         for at in range(len(table.outcome) + 1):
             outcomes = [right.outcome.copy(), table.outcome.copy()]

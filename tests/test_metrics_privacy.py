@@ -53,10 +53,10 @@ def arrays(rows):
 def answers(release, rows, **settings):
     """What leaves through the ledger, and what it costs: (exact integers, spread, gaussian)."""
     X, y = arrays(rows)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         release(X, y, random_state=0, **settings)
-    assert {use.kind for use in tape.uses} == {"noise"}
-    return [(use.answer.ravel(), use.spread, use.gaussian) for use in tape.uses]
+    assert {call.kind for call in recorder.calls} == {"noise"}
+    return [(call.exact_input.ravel(), call.spread, call.gaussian) for call in recorder.calls]
 
 
 @pytest.mark.parametrize("delta", [Fraction(0), DELTA])
@@ -96,10 +96,10 @@ def test_nothing_else_leaves(name):
         told = numbers_of(made) if hasattr(made, "metrics_") else None
         return pickle.dumps((made, told, repr(made)))
 
-    with Recorder() as tape:
+    with Recorder() as recorder:
         expected = seen([ROWS[0]] * N)
     for chosen in itertools.combinations_with_replacement(ROWS, N):
-        with Recorder(tape.outcomes):
+        with Recorder(recorder.outcomes):
             assert seen(chosen) == expected
 
 
@@ -181,8 +181,8 @@ def test_nothing_else_leaves_of_persons_and_streams(release):
         return pickle.dumps((made, numbers_of(made), repr(made)))
 
     rng = np.random.default_rng(1)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         expected = seen([FEW_ROWS[0]] * 6)
     for _ in range(10):
-        with Recorder(tape.outcomes):
+        with Recorder(recorder.outcomes):
             assert seen([FEW_ROWS[k] for k in rng.integers(len(FEW_ROWS), size=6)]) == expected

@@ -111,9 +111,9 @@ def test_feature_maps_are_candidates_too():
         "clf__hypotheses__max_depth": [2],
     }
     pipeline.set_params(clf__hypotheses=DecisionTrees())
-    with Recorder() as tape:
+    with Recorder() as recorder:
         search = searched(grid, estimator=pipeline)
-    assert len(tape.uses) == 1
+    assert len(recorder.calls) == 1
     assert search.best_params_["map"] != lose
     assert search.score(X, XOR) > 0.95
     best = search.best_estimator_
@@ -175,9 +175,9 @@ class TestPublicRowsFirst:
         search = searched(DEPTHS, data={"y_public": labels})
         assert search.chosen_by_ == "public rows"
         assert search.best_index_ == 1
-        with Recorder() as tape:
+        with Recorder() as recorder:
             searched(DEPTHS, data={"y_public": labels})
-        family = tape.uses_of("draw")[-1].answer  # of the last fit: of the trees alone
+        family = recorder.calls_of("draw")[-1].exact_input  # of the last fit: of the trees alone
         assert not isinstance(family, OneOf)
 
     def test_a_tie_is_for_the_private_rows(self):
@@ -248,9 +248,9 @@ class TestKinds:
 
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
     def test_a_lone_candidate_has_all_of_the_budget(self):
-        with Recorder() as tape:
+        with Recorder() as recorder:
             searched({"alpha": [0.3]}, estimator=GenericLearnerClassifier(bounds=(-3, 3)))
-        assert sum(use.cost for use in tape.uses_of("draw")) == 1
+        assert sum(call.cost for call in recorder.calls_of("draw")) == 1
 
     @given(n=st.integers(1, 10**7), kinds=st.integers(2, 9), share=st.floats(0.01, 0.9))
     def test_shares(self, n, kinds, share):
@@ -270,7 +270,7 @@ class TestKinds:
 def test_public_weights_are_a_prior_and_move_no_mass_between_candidates():
     """However much public rows weigh, what they say of rules says nothing of the setting."""
     labels = np.where(np.arange(100) % 3 > 0, "a", "b")  # no rule is good on them
-    with Recorder() as tape:
+    with Recorder() as recorder:
         searched(
             {"public_weight": [0, 1, 7]},
             estimator=SemiPrivateClassifier(Stumps()),
@@ -278,9 +278,9 @@ def test_public_weights_are_a_prior_and_move_no_mass_between_candidates():
             epsilon=0.5,
             cv=2,
         )
-    family = tape.uses_of("draw")[-1].answer
+    family = recorder.calls_of("draw")[-1].exact_input
     rate = 0.25
-    private = tape.uses_of("draw")[-1].answer.options[0]
+    private = recorder.calls_of("draw")[-1].exact_input.options[0]
     assert isinstance(private, Leaf)
     masses = []
     for place, option in enumerate(family.options):
@@ -358,11 +358,11 @@ def test_it_may_be_a_base_learner_of_itself():
 
 
 def test_persons_are_protected_by_a_larger_sensitivity():
-    with Recorder() as tape:
+    with Recorder() as recorder:
         search = searched(
             DEPTHS, data={"groups": np.arange(N) // 4}, max_rows_per_group=4, epsilon=1
         )
-    assert tape.uses_of("draw")[0].sensitivity == 4
+    assert recorder.calls_of("draw")[0].sensitivity == 4
     assert "one person" in search.privacy_.unit
 
 

@@ -46,11 +46,11 @@ def test_one_draw_over_all_neighbours(y_public):
 
     @cache
     def outcomes(chosen):
-        with Recorder() as tape:
+        with Recorder() as recorder:
             family().fit(*as_arrays(POINTS, chosen), X_public=PUBLIC, y_public=y_public)
-        (use,) = tape.uses_of("draw")
-        assert use.epsilon == exact_fraction(EPSILON)
-        return probabilities(use.answer, use.epsilon, use.sensitivity, precision=96)
+        (call,) = recorder.calls_of("draw")
+        assert call.epsilon == exact_fraction(EPSILON)
+        return probabilities(call.exact_input, call.epsilon, call.sensitivity, precision=96)
 
     worst = Fraction(0)
     for chosen in all_data_sets(POINTS, 2):
@@ -108,26 +108,26 @@ def told(search):
 @pytest.mark.parametrize("make", [family, kinds], ids=["one draw", "trials"])
 def test_dictated_draws_leave_nothing_to_the_rows(make):
     X, y = np.resize(POINTS, (12, 1)), np.resize([0, 1, 1, 0], 12)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         first = told(make().fit(X, y, X_public=PUBLIC))
     changed, labels = X.copy(), y.copy()
     changed[3], labels[3] = 1e9, 1 - labels[3]
-    with Recorder(tape.outcomes) as again:
+    with Recorder(recorder.outcomes) as again:
         assert told(make().fit(changed, labels, X_public=PUBLIC)) == first
-    assert [use.kind for use in again.uses] == [use.kind for use in tape.uses]
+    assert [call.kind for call in again.calls] == [call.kind for call in recorder.calls]
 
 
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 def test_what_is_spent_is_what_was_asked_for():
     X, y = np.resize(POINTS, (30, 1)), np.resize([0, 1, 1, 0], 30)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         family().fit(X, y, X_public=PUBLIC)
-    (draw,) = tape.uses_of("draw")
+    (draw,) = recorder.calls_of("draw")
     assert draw.cost == exact_fraction(EPSILON)
     assert draw.sensitivity == 1
-    with Recorder() as tape:
+    with Recorder() as recorder:
         search = kinds().fit(X, y, X_public=PUBLIC)
-    one, other, choice, last = (use.cost for use in tape.uses_of("draw"))
+    one, other, choice, last = (call.cost for call in recorder.calls_of("draw"))
     part = exact_fraction(EPSILON) * exact_fraction(0.4)
     assert one == choice == part / 3
     assert 0 <= one - other < Fraction(1, 10**12)  # told as a float that is read as no more
@@ -147,7 +147,7 @@ def test_persons_are_protected_in_every_step():
     with Recorder() as persons:
         search = kinds().set_params(max_rows_per_group=2)
         search.fit(X, y, X_public=PUBLIC, groups=np.arange(40) // 2)
-    for one, two in zip(rows.uses_of("draw"), persons.uses_of("draw"), strict=True):
+    for one, two in zip(rows.calls_of("draw"), persons.calls_of("draw"), strict=True):
         halved = float(two.cost / two.sensitivity), float(one.cost) / 2
         assert halved[0] == pytest.approx(halved[1])
     assert "replace one person" in search.privacy_.unit
@@ -183,9 +183,9 @@ def test_a_large_cover_does_not_drown_a_small_one():
     search = SemiPrivateSearchCV(
         SemiPrivateClassifier(), grid, epsilon=1, classes=[0, 1], random_state=0
     )
-    with Recorder() as tape:
+    with Recorder() as recorder:
         search.fit(X, np.resize([0, 1], 50), X_public=public)
-    family = tape.uses_of("draw")[0].answer
+    family = recorder.calls_of("draw")[0].exact_input
     masses = [
         option.prior_range[0] * family.weight(place) for place, option in enumerate(family.options)
     ]

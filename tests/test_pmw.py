@@ -261,10 +261,10 @@ def test_play_draws_what_the_plan_says():
     arrangement = ThresholdQueries().arrange(np.arange(4.0)[:, None])
     ledger = Ledger(1, 1e-6, 0)
     plan = pmw.plan_rounds(1000, 5, math.log(4), ledger=ledger, beta=0.05)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         counts = arrangement.answers(np.array([400, 300, 200, 100]))
         weights = pmw.run_pmw(counts, 1000, arrangement, plan, ledger)
-    drawn = [(use.kind, use.event, use.sensitivity) for use in tape.uses]
+    drawn = [(call.kind, call.event, call.sensitivity) for call in recorder.calls]
     assert drawn == [("draw", Draw(plan.round_epsilon), 1)] * plan.rounds
     assert ledger.event == Steps((Draw(plan.round_epsilon),) * plan.rounds)
     assert weights.sum() == pytest.approx(1)

@@ -86,11 +86,13 @@ def test_exact_privacy_over_all_private_rows(model, fit):
     outcomes, epsilon = {}, Fraction(7, 10)
     for chosen, rows, y, mask, weight in every_data_set(model):
         settings = {"private_label": 1, "class_weight": weight, "epsilon": float(epsilon)}
-        with Recorder() as tape:
+        with Recorder() as recorder:
             fit(rows, y, is_public=mask, **settings)
-        (use,) = tape.uses
-        assert use.sensitivity == weights_of(model)[0]
-        outcomes[chosen] = probabilities(use.answer, use.cost, use.sensitivity, precision=96)
+        (call,) = recorder.calls
+        assert call.sensitivity == weights_of(model)[0]
+        outcomes[chosen] = probabilities(
+            call.exact_input, call.cost, call.sensitivity, precision=96
+        )
         assert 1 - Fraction(1, 2**60) < sum(low for low, _ in outcomes[chosen].values()) <= 1
     for (one, other), of_data in outcomes.items():
         for neighbour, of_neighbour in outcomes.items():
@@ -108,11 +110,11 @@ def test_scores_weigh_rows_by_their_status(model, fit):
     cover = HalfspaceIntersections().build_cover(public_sample(public), alpha=0.5, beta=0.05)
     rules = [cover.hypothesis(path) for path in range(cover.size)]
     for _, rows, y, mask, weight in list(every_data_set(model))[::5]:
-        with Recorder() as tape:
+        with Recorder() as recorder:
             fit(rows, y, is_public=mask, private_label=1, class_weight=weight)
         wrong = np.array([rule.predict(rows) != y for rule in rules])
         expected = wrong @ np.where(mask, for_public, for_private)
-        np.testing.assert_array_equal(tape.uses[0].answer.errors, expected)
+        np.testing.assert_array_equal(recorder.calls[0].exact_input.errors, expected)
 
 
 @few_rows
@@ -120,10 +122,10 @@ def test_public_rows_without_labels_choose_halfspaces_and_are_not_scored():
     rows, y = np.array([[0.2, 0.2], [3.0, -1.0], [0.5, 0.5], [0.5, 0.4]]), [1, 1, 0, 0]
     cover = HalfspaceIntersections().build_cover(public_sample(CORNERS), alpha=0.5, beta=0.05)
     rules = [cover.hypothesis(path) for path in range(cover.size)]
-    with Recorder() as tape:
+    with Recorder() as recorder:
         clf = clone(FAST).set_params(private_label=1).fit(rows, y, X_public=CORNERS)
     expected = [(rule.predict(rows) != y).sum() for rule in rules]
-    np.testing.assert_array_equal(tape.uses[0].answer.errors, expected)
+    np.testing.assert_array_equal(recorder.calls[0].exact_input.errors, expected)
     assert (clf.privacy_.n_private, clf.privacy_.n_public) == (4, 3)
 
 
@@ -189,9 +191,9 @@ def test_the_check_sees_a_sensitivity_that_is_too_small():
         rows = np.vstack([CORNERS, [[0.2, 0.2]]])
         mask = np.array([True, True, True, False])
         settings = {"private_label": 1, "class_weight": {0: 1, 1: 2}, "epsilon": 1.0}
-        with Recorder() as tape:
+        with Recorder() as recorder:
             fitted(rows, [0, 0, 1, label], is_public=mask, **settings)
-        outcomes.append(probabilities(tape.uses[0].answer, tape.uses[0].cost, 1))
+        outcomes.append(probabilities(recorder.calls[0].exact_input, recorder.calls[0].cost, 1))
     with pytest.raises(AssertionError):
         assert_private(*outcomes, Fraction(1))
 
@@ -202,19 +204,19 @@ class TestRounds:
     @few_rows
     def test_the_draws_together_spend_the_budget(self):
         for epsilon, n_draws in [(0.01, 1), (1.0, 2), (3.0, 3), (8.0, 4)]:
-            with Recorder() as tape:
+            with Recorder() as recorder:
                 clf = fitted(epsilon=epsilon, class_weight={"negative": 2})
-            assert sum(use.cost for use in tape.uses) == Fraction(str(epsilon))
-            assert [use.sensitivity for use in tape.uses] == [2] * n_draws
+            assert sum(call.cost for call in recorder.calls) == Fraction(str(epsilon))
+            assert [call.sensitivity for call in recorder.calls] == [2] * n_draws
             spent = [mechanism.epsilon for mechanism in clf.privacy_.mechanisms]
             shares = n_draws * (n_draws + 1) / 2
             assert spent == pytest.approx([epsilon * t / shares for t in range(1, n_draws + 1)])
 
     def test_the_papers_pool_is_drawn_from_once(self):
-        with Recorder() as tape:
+        with Recorder() as recorder:
             fitted(X[:, :1], is_public=np.arange(N) < 30, pool="paper", epsilon=100.0)
             fitted(is_public=np.arange(N) < 9, epsilon=100.0)  # so few that all fit in
-        assert [use.cost for use in tape.uses] == [100, 100]
+        assert [call.cost for call in recorder.calls] == [100, 100]
 
     def test_they_pay(self, monkeypatch):
         noisy = np.where(np.random.default_rng(2).random(N) < 0.1, Y[::-1], Y)
@@ -238,11 +240,11 @@ class TestRounds:
             outcomes[chosen] = {}
             for first in range(2, 9):  # singles and a pair
                 settings = {"private_label": 1, "class_weight": weight, "epsilon": 0.9}
-                with Recorder([first, 0]) as tape:
+                with Recorder([first, 0]) as recorder:
                     fitted(rows, y, is_public=np.arange(11) < 9, max_halfspaces=6, **settings)
                 before, after = (
-                    probabilities(use.answer, use.cost, use.sensitivity, precision=96)
-                    for use in tape.uses
+                    probabilities(call.exact_input, call.cost, call.sensitivity, precision=96)
+                    for call in recorder.calls
                 )
                 for path, (low, high) in after.items():
                     outcomes[chosen][first, path] = (
@@ -303,9 +305,9 @@ class TestLearning:
 
 class TestWeights:
     def weighted(self, weight, **data):
-        with Recorder() as tape:
+        with Recorder() as recorder:
             clf = fitted(class_weight=weight, **data)
-        return clf, tape.uses[-1].sensitivity
+        return clf, recorder.calls[-1].sensitivity
 
     @pytest.mark.parametrize(
         ("weight", "expected"),

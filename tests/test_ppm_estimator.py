@@ -159,9 +159,9 @@ class TestWhatComesOut:
         assert fitted(random_state=None).privacy_.secure_randomness
 
     def test_the_draws_spend_the_budget(self):
-        with Recorder() as tape:
+        with Recorder() as recorder:
             fitted(epsilon=0.7)
-        assert sum(use.cost for use in tape.uses) == Fraction(7, 10)
+        assert sum(call.cost for call in recorder.calls) == Fraction(7, 10)
 
     def test_certificate(self):
         clf = fitted(epsilon=0.5, beta=0.1)

@@ -306,7 +306,7 @@ class TestSupports:
             mask = np.arange(5) < 4
             runs = enumerate_runs(lambda: model.fit(X, [0, 0, 1, 0, label], is_public=mask))  # noqa: B023
             found[index, label] = index_by_release(
-                runs, lambda run: tuple(map(repr, [use.outcome for use in run.uses]))
+                runs, lambda run: tuple(map(repr, [call.outcome for call in run.calls]))
             )
         for one, other in itertools.permutations(found.values(), 2):
             assert worst_ratio(one, other, Fraction(7, 10)) <= 1

@@ -149,17 +149,17 @@ def test_the_coefficients_are_a_square_root_of_prefix_sums():
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_what_is_spent_is_what_was_asked_for(name):
-    with Recorder() as tape:
+    with Recorder() as recorder:
         release(name)
         release(name, PURE)
-    gaussian = [use for use in tape.uses if use.gaussian]
-    pure = [use for use in tape.uses if not use.gaussian]
-    cost = sum(use.cost for use in gaussian)
+    gaussian = [call for call in recorder.calls if call.gaussian]
+    pure = [call for call in recorder.calls if not call.gaussian]
+    cost = sum(call.cost for call in gaussian)
     assert 0.999 < gaussian_epsilon(cost, GAUSSIAN[1]) <= 1
     # the spread is rounded up to 24 binary digits
     least = 1 - Fraction(1, 2**23)
     assert least * gaussian_mu_squared(*GAUSSIAN) < cost <= gaussian_mu_squared(*GAUSSIAN)
-    assert least < sum(use.cost for use in pure) <= 1
+    assert least < sum(call.cost for call in pure) <= 1
 
 
 # the table
@@ -254,25 +254,25 @@ def test_cells_end_where_public_rows_are_rare(n_public):
 @pytest.mark.parametrize("name", ["drift", "hours", "no public rows"])
 def test_the_same_noisy_integers_give_the_same_release(name, trust, budget):
     x, x_public, bounds = RELEASES[name]
-    with Recorder() as tape:
+    with Recorder() as recorder:
         one = release(name, budget, trust=trust)
-    with Recorder(tape.outcomes) as again:
+    with Recorder(recorder.outcomes) as again:
         ledger = Ledger(*budget, 0)
         other = release_cdf(
             np.full(len(x), 5.0), x_public, bounds=bounds, ledger=ledger, trust=trust
         )
-    assert not np.array_equal(tape.uses[0].answer, again.uses[0].answer)
+    assert not np.array_equal(recorder.calls[0].exact_input, again.calls[0].exact_input)
     assert equal(one, other)
 
 
 def test_what_is_measured_is_the_product():
     strategy, counts = prefix_strategy(20, BUDGET), np.arange(20)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         found = measure(strategy, counts, Gaussian(BUDGET), Ledger(1, 1e-6, 3))
-    (use,) = tape.uses
-    assert np.array_equal(use.answer, strategy.matrix @ counts)
-    assert use.sensitivity == strategy.sensitivity
-    assert np.array_equal(found.values, use.outcome)
+    (call,) = recorder.calls
+    assert np.array_equal(call.exact_input, strategy.matrix @ counts)
+    assert call.sensitivity == strategy.sensitivity
+    assert np.array_equal(found.values, call.outcome)
     assert found.values.dtype == np.int64
     assert found.variance == pytest.approx(float(found.spread) + 1 / 12)
 

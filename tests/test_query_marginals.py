@@ -124,47 +124,47 @@ class TestPrivacy:
     def test_neighbours_with_the_same_noisy_tables(self, public, workload, delta):
         """They are asked for the same, for what it costs, and all else is equal byte by byte."""
         arguments = {"workload": workload, "sizes": TINY_SIZES, "epsilon": 2.0}
-        with Recorder() as tape:
+        with Recorder() as recorder:
             released = pickle.dumps(release(TINY, public, delta=delta, **arguments))
-        moved = {use.name: np.zeros(2) for use in tape.uses}
+        moved = {call.name: np.zeros(2) for call in recorder.calls}
         for rows in neighbours(TINY):
-            with Recorder(tape.outcomes) as again:
+            with Recorder(recorder.outcomes) as again:
                 other = release(rows, public, delta=delta, **arguments)
             assert pickle.dumps(other) == released
-            for use, same in zip(tape.uses, again.uses, strict=True):
-                assert (use.name, use.event, use.spread) == (same.name, same.event, same.spread)
-                assert use.sensitivity == same.sensitivity
-                change = use.answer - same.answer
+            for call, same in zip(recorder.calls, again.calls, strict=True):
+                assert (call.name, call.event, call.spread) == (same.name, same.event, same.spread)
+                assert call.sensitivity == same.sensitivity
+                change = call.exact_input - same.exact_input
                 far = np.array([np.abs(change).sum(), (change**2).sum()])
-                assert (far <= use.sensitivity).all()
-                moved[use.name] = np.maximum(moved[use.name], far)
+                assert (far <= call.sensitivity).all()
+                moved[call.name] = np.maximum(moved[call.name], far)
         # and no less would do
-        assert all((far == use.sensitivity).all() for far in moved.values())
+        assert all((far == call.sensitivity).all() for far in moved.values())
 
     def test_noise_costs_the_whole_budget(self, public, workload, delta):
         for epsilon in (0.01, 0.3, 2.0):
             ledger = Ledger(epsilon, delta, 0)
-            with Recorder() as tape:
+            with Recorder() as recorder:
                 release_marginals(TINY, public, TINY_SIZES, workload, ledger=ledger)
             whole = gaussian_mu_squared(epsilon, delta) if delta else Fraction(str(epsilon))
-            drawn = sum(use.cost for use in tape.uses)
+            drawn = sum(call.cost for call in recorder.calls)
             paid = sum(
                 used.event.mu_squared if delta else used.event.epsilon
                 for used in ledger.receipt().mechanisms
             )
-            assert all(use.gaussian == bool(delta) for use in tape.uses)
+            assert all(call.gaussian == bool(delta) for call in recorder.calls)
             # spreads are rounded up to 24 binary digits, and shares down to 30
             assert whole * (1 - Fraction(1, 2**20)) < drawn <= paid <= whole
 
     def test_persons_have_more_noise(self, public, workload, delta):
         spreads = []
         for k in (None, 3):
-            with Recorder() as tape:
+            with Recorder() as recorder:
                 release(
                     TINY, public, workload, TINY_SIZES, delta=delta, rows_per_person=k, trust=1.0
                 )
-            spreads.append({use.name: use for use in tape.uses})
-            first = tape.uses[0]
+            spreads.append({call.name: call for call in recorder.calls})
+            first = recorder.calls[0]
             spreads[-1] = Fraction(first.sensitivity.squared), first.spread * first.cost
         if delta:
             assert spreads[1][0] == 9 * spreads[0][0]
@@ -186,10 +186,10 @@ def test_the_first_round_has_noise_as_large_as_the_sampling_error(delta, epsilon
     else:  # variance 2 (2 d / ε)² on each of d = 4 columns
         n_measured = 4
         expected = min(np.sqrt(128 / n) / epsilon, 0.5)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         ledger = Ledger(epsilon, delta, 0)
         release_marginals(population(n, 0), population(0, 1), SIZES, PAIRS, ledger=ledger)
-    costs = [float(use.cost) for use in tape.uses]
+    costs = [float(call.cost) for call in recorder.calls]
     assert sum(costs[:n_measured]) / sum(costs) == pytest.approx(expected, rel=0.02)
 
 
@@ -198,11 +198,14 @@ def test_the_first_round_has_noise_as_large_as_the_sampling_error(delta, epsilon
 def test_only_noisy_tables_matter(delta, n_public):
     """Other private rows with the same noisy tables give the same release, bit by bit."""
     public = population(n_public, 1)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         one = release(population(3000, 0), public, delta=delta)
-    with Recorder(tape.outcomes) as again:
+    with Recorder(recorder.outcomes) as again:
         two = release(population(3000, 5), public, delta=delta)
-    assert any((a.answer != b.answer).any() for a, b in zip(tape.uses, again.uses, strict=True))
+    assert any(
+        (a.exact_input != b.exact_input).any()
+        for a, b in zip(recorder.calls, again.calls, strict=True)
+    )
     assert pickle.dumps(one) == pickle.dumps(two)
 
 

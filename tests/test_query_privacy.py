@@ -121,7 +121,7 @@ def fit(case, rows, outcomes=None, **settings):
     groups, method = settings.pop("groups", None), settings["method"]
     release = PAPQueryRelease(queries, bounds=bounds, random_state=0, **settings)
     with (
-        Recorder(outcomes) as tape,
+        Recorder(outcomes) as recorder,
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
@@ -132,7 +132,7 @@ def fit(case, rows, outcomes=None, **settings):
     if method == "auto" and case.split()[0] in WITH_INTERVALS:
         seen.append(release.interval(Q))
     warned = [(each.category, str(each.message)) for each in caught]
-    return tape.uses, pickle.dumps((seen, warned))
+    return recorder.calls, pickle.dumps((seen, warned))
 
 
 def twelve(case):
@@ -147,8 +147,10 @@ def neighbours(case):
         yield [*rows[:place], row, *rows[place + 1 :]]
 
 
-def exact(use):
-    return np.asarray(use.answer.errors if use.kind == "draw" else use.answer).astype(np.int64)
+def exact(call):
+    return np.asarray(call.exact_input.errors if call.kind == "draw" else call.exact_input).astype(
+        np.int64
+    )
 
 
 def assert_paid(uses, others):
@@ -156,19 +158,19 @@ def assert_paid(uses, others):
 
     Returns the largest share of a sensitivity that was made use of.
     """
-    for use, other in zip(uses, others, strict=True):
+    for call, other in zip(uses, others, strict=True):
         asked = [
-            (one.kind, one.name, one.event, one.sensitivity, one.spread) for one in (use, other)
+            (one.kind, one.name, one.event, one.sensitivity, one.spread) for one in (call, other)
         ]
         assert asked[0] == asked[1]
     shares = [0.0]
-    for use, other in zip(uses, others, strict=True):
-        moved = np.abs(exact(use) - exact(other))
-        if use.kind == "draw":
-            shares.append(moved.max() / use.sensitivity)
+    for call, other in zip(uses, others, strict=True):
+        moved = np.abs(exact(call) - exact(other))
+        if call.kind == "draw":
+            shares.append(moved.max() / call.sensitivity)
         else:
-            assert (moved**2).sum() <= use.sensitivity.squared
-            shares.append(moved.sum() / use.sensitivity.absolute)
+            assert (moved**2).sum() <= call.sensitivity.squared
+            shares.append(moved.sum() / call.sensitivity.absolute)
     assert max(shares) <= 1
     return max(shares)
 
@@ -176,8 +178,8 @@ def assert_paid(uses, others):
 def spent(uses):
     """What was done, from the sensitivity and the spread that were drawn with."""
     return Steps(
-        Draw(use.cost) if use.kind == "draw" else (Gaussian if use.gaussian else Pure)(use.cost)
-        for use in uses
+        Draw(call.cost) if call.kind == "draw" else (Gaussian if call.gaussian else Pure)(call.cost)
+        for call in uses
     )
 
 
@@ -186,7 +188,7 @@ def assert_spends_all(uses, epsilon, delta):
     event = spent(uses)
     if not delta:
         assert 0.99 * epsilon < basic_price(event)[0] <= epsilon
-    elif all(use.gaussian for use in uses):
+    elif all(call.gaussian for call in uses):
         assert 0.99 * gaussian_mu_squared(epsilon, delta) < mu_squared_price(event)
         assert mu_squared_price(event) <= gaussian_mu_squared(epsilon, delta)
     else:
@@ -200,7 +202,7 @@ def test_all_else_is_equal(case, method, delta):
     for epsilon in budgets(case, method):
         settings = {"epsilon": epsilon, "delta": delta, "method": method}
         uses, seen = fit(case, twelve(case), **settings)
-        outcomes, shares = [use.outcome for use in uses], []
+        outcomes, shares = [call.outcome for call in uses], []
         for rows in neighbours(case):
             others, also_seen = fit(case, rows, outcomes, **settings)
             assert also_seen == seen
@@ -238,7 +240,7 @@ def test_all_else_is_equal_for_a_whole_person(case, method, delta):
     settings |= {"groups": PERSONS, "max_rows_per_group": 2}
     uses, seen = fit(case, rows, **settings)
     assert_spends_all(uses, settings["epsilon"], delta)
-    outcomes, shares = [use.outcome for use in uses], []
+    outcomes, shares = [call.outcome for call in uses], []
     for pair in itertools.combinations_with_replacement(values, 2):
         rows[:2], rows[12:] = pair, (values[-1], pair[0])
         others, also_seen = fit(case, rows, outcomes, **settings)
@@ -279,20 +281,22 @@ def test_a_fit_takes_what_it_promises_from_a_budget(case, method, accountant):
     release = PAPQueryRelease(
         queries, method=method, epsilon=2.0, delta=DELTA, bounds=(0, 3), budget=budget
     )
-    with Recorder() as tape:
+    with Recorder() as recorder:
         release.fit(X, X_public=public)
     if accountant == "pure":
-        assert_spends_all(tape.uses, 2, DELTA)
+        assert_spends_all(recorder.calls, 2, DELTA)
     else:
         price, cap = PRICES[accountant]
-        assert 0.99 * cap(Fraction(2), DELTA) < price(spent(tape.uses)) <= cap(Fraction(2), DELTA)
+        assert (
+            0.99 * cap(Fraction(2), DELTA) < price(spent(recorder.calls)) <= cap(Fraction(2), DELTA)
+        )
     assert release.privacy_.entry == 1
     (entry,) = budget.ledger
     assert (entry.who, entry.n_rows) == ("PAPQueryRelease", 12)
     more = 1.9 if accountant == "auto" else 0.1  # few draws leave room for some noise
-    with Recorder() as tape, pytest.raises(PrivacyBudgetError):
+    with Recorder() as recorder, pytest.raises(PrivacyBudgetError):
         release.set_params(epsilon=more).fit(X, X_public=public)
-    assert not tape.uses
+    assert not recorder.calls
     assert budget.ledger == [entry]
 
 

@@ -29,8 +29,8 @@ def pieces_of(*ends):
     return Intervals(starts, ends, np.ones(len(ends)))
 
 
-def looks(tape):
-    return [use for use in tape.uses if "look " in use.name]
+def looks(recorder):
+    return [call for call in recorder.calls if "look " in call.name]
 
 
 # cutting
@@ -108,7 +108,7 @@ def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
     noise = all_noise(Ledger(10_000, delta))
 
     def answers(rows, outcomes=None):
-        with Recorder(outcomes) as tape:
+        with Recorder(outcomes) as recorder:
             refine_heavy_cells(
                 line,
                 masses,
@@ -117,13 +117,13 @@ def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
                 Ledger(10_000, delta, 0),
                 16,
             )
-        return tape
+        return recorder
 
-    tape = answers((0.25, 0.25, 1.7))
-    assert len(tape.uses) > 2
-    outcomes, farthest = tape.outcomes, 0
+    recorder = answers((0.25, 0.25, 1.7))
+    assert len(recorder.calls) > 2
+    outcomes, farthest = recorder.outcomes, 0
     exact = {
-        rows: [use.answer for use in answers(rows, outcomes).uses]
+        rows: [call.exact_input for call in answers(rows, outcomes).calls]
         for rows in itertools.combinations_with_replacement(DOMAIN, 3)
     }
     alone = False
@@ -138,9 +138,9 @@ def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
                 alone |= moved.sum() == 1
     assert alone
     assert farthest == INTERVAL_SENSITIVITY.absolute
-    assert all(use.sensitivity == INTERVAL_SENSITIVITY for use in tape.uses)
+    assert all(call.sensitivity == INTERVAL_SENSITIVITY for call in recorder.calls)
     total = noise.mu_squared if delta else noise.epsilon
-    assert sum(use.cost for use in tape.uses) <= REFINEMENT_SHARE * total
+    assert sum(call.cost for call in recorder.calls) <= REFINEMENT_SHARE * total
 
 
 @pytest.mark.parametrize("n", [1, 40])
@@ -148,13 +148,13 @@ def test_the_counts_are_those_of_the_pieces(n):
     generator = np.random.default_rng(n)
     x = generator.choice(DOMAIN, n)
     line = build_grid(np.empty(0), 0.0, 3.0, 5)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         masses = np.ones(len(line.edges) + 1)
         ledger = Ledger(10_000, 1e-6, 0)
         refine_heavy_cells(
             line, masses, SortedColumn(x, line.low, line.high), all_noise(ledger), ledger, 16
         )
-    first = tape.uses[0].answer
+    first = recorder.calls[0].exact_input
     whole = Intervals(
         np.append(just_below(np.array([0.0])), line.edges), np.append(line.edges, 3.0), masses
     )
@@ -177,14 +177,14 @@ def heavy(n=20_000, seed=0):
 def test_the_same_released_values_give_the_same_looks_and_the_same_release(budget, n_public):
     x, bounds, budget = heavy(), (-100, 300), (30, budget[1])
     public = np.random.default_rng(1).normal(50, 20, n_public)
-    with Recorder() as tape:
+    with Recorder() as recorder:
         one = release_cdf(x, public, bounds=bounds, ledger=Ledger(*budget, 0))
-    assert len(looks(tape)) >= 2
+    assert len(looks(recorder)) >= 2
     for others in (np.full(len(x), 5.0), np.append(x[1:], 299.0)):
-        with Recorder(tape.outcomes) as again:
+        with Recorder(recorder.outcomes) as again:
             other = release_cdf(others, public, bounds=bounds, ledger=Ledger(*budget, 0))
-        for use, same in zip(tape.uses, again.uses, strict=True):
-            assert (use.name, use.event, use.spread) == (same.name, same.event, same.spread)
+        for call, same in zip(recorder.calls, again.calls, strict=True):
+            assert (call.name, call.event, call.spread) == (same.name, same.event, same.spread)
         assert np.array_equal(one.curve.heights, other.curve.heights)
         assert np.array_equal(one.curve.knots, other.curve.knots)
         assert np.array_equal(one.deviations, other.deviations)
@@ -194,9 +194,9 @@ def test_the_same_released_values_give_the_same_looks_and_the_same_release(budge
 def test_little_budget_is_not_spent_on_looks():
     x = np.random.default_rng(0).normal(size=500)
     for budget, uses in (((0.1, 1e-6), 1), ((0.1, 0), 1), ((0.2, 1e-6), 2)):
-        with Recorder() as tape:
+        with Recorder() as recorder:
             release_cdf(x, x[:200], bounds=(-6, 6), ledger=Ledger(*budget, 1))
-        assert len(tape.uses) == uses
+        assert len(recorder.calls) == uses
 
 
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)

@@ -192,25 +192,25 @@ def _attacked(
     make_estimator: Callable[[], Any], rows: Mapping[str, Any], others: Mapping[str, Any]
 ) -> tuple[Any, float]:
     """Fit, and return ln P / P' of what left the ledger, P' being that of the neighbour."""
-    with Recorder() as tape:
+    with Recorder() as recorder:
         fitted = make_estimator().fit(**rows)
-    with Recorder(tape.outcomes) as again:
+    with Recorder(recorder.outcomes) as again:
         make_estimator().fit(**others)
     lost = 0.0
-    for mine, yours in zip(tape.uses, again.uses, strict=True):
+    for mine, yours in zip(recorder.calls, again.calls, strict=True):
         if mine.kind == "draw":
             rate = float(mine.epsilon / (2 * Fraction(mine.sensitivity)))
-            moved = member_errors(yours.answer, mine.outcome) - member_errors(
-                mine.answer, mine.outcome
+            moved = member_errors(yours.exact_input, mine.outcome) - member_errors(
+                mine.exact_input, mine.outcome
             )
             lost += rate * moved
             lost += float(
-                log_partition_function(yours.answer, rate)
-                - log_partition_function(mine.answer, rate)
+                log_partition_function(yours.exact_input, rate)
+                - log_partition_function(mine.exact_input, rate)
             )
         elif mine.kind == "noise":
-            lost += log_noise(mine, mine.outcome - mine.answer)
-            lost -= log_noise(mine, mine.outcome - yours.answer)
+            lost += log_noise(mine, mine.outcome - mine.exact_input)
+            lost -= log_noise(mine, mine.outcome - yours.exact_input)
         elif mine.kind != "seed":
             raise ValueError(
                 "audit_privacy needs a statistic where rows have secret random roles: pass one."

@@ -56,7 +56,9 @@ class EnumeratedRun(Recorder):
         self.taken = (*self.taken, outcome)
         return outcome
 
-    def member(self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any) -> Any:
+    def draw_member(
+        self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any
+    ) -> Any:
         """Take one member, if there are few enough."""
         self._limit(family.size)
         try:
@@ -65,16 +67,16 @@ class EnumeratedRun(Recorder):
             bounds = probabilities(family, epsilon, sensitivity, precision=PRECISION)
         return self.play(bounds)
 
-    def noisy(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
+    def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
         """Return the same noisy table for all rows."""
         return np.full_like(table, self.NOISY)
 
-    def uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
+    def draw_uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
         """Take one integer."""
         self._limit(bound)
         return self.play(dict.fromkeys(range(bound), 2 * (Fraction(1, bound),)))
 
-    def choice(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
+    def choose_positions(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
         """Take one choice of positions."""
         n, k = (*sizes, sizes[0])[:2]
         self._limit({"subset": math.comb(n, k), "order": math.factorial(n)}.get(kind, n**k))
@@ -136,7 +138,7 @@ def enumerate_runs(
 
 
 def _of_draws(run: EnumeratedRun) -> Any:
-    return tuple(use.outcome for use in run.uses_of("draw"))
+    return tuple(call.outcome for call in run.calls_of("draw"))
 
 
 def index_by_release(runs: list[Any], released: Callable[[Any], Any] = _of_draws) -> dict[Any, Any]:
@@ -164,10 +166,10 @@ def worst_ratio(one: dict[Any, Any], other: dict[Any, Any], epsilon: Any) -> Fra
     worst = Fraction(0)
     for name, run in one.items():
         match, lost = other[name], -Fraction(epsilon)
-        for mine, yours in zip(run.uses_of("noise"), match.uses_of("noise"), strict=True):
+        for mine, yours in zip(run.calls_of("noise"), match.calls_of("noise"), strict=True):
             assert not mine.gaussian
             assert mine.spread == yours.spread
-            lost += Fraction(int(np.abs(mine.answer - yours.answer).sum())) / mine.spread
+            lost += Fraction(int(np.abs(mine.exact_input - yours.exact_input).sum())) / mine.spread
         worst = max(worst, run.upper / match.lower * exp_above(lost))
     return worst
 

@@ -28,7 +28,7 @@ class OutcomeEnumerator(Verifier):
         for chosen in self._domain:
             known[chosen] = enumerate_runs(partial(self._fit, chosen), EnumeratedFit, most)
         runs = [run for of_one in known.values() for run in of_one]
-        noisy = any(use.kind == "noise" for run in runs for use in run.uses)
+        noisy = any(call.kind == "noise" for run in runs for call in run.calls)
         self._witness = ALL_DRAWS if noisy else ALL_OUTCOMES
         self._n_sets = len(known)
         for run in runs:
@@ -60,7 +60,7 @@ class OutcomeEnumerator(Verifier):
                     self._distinguishable(f"neighbouring data sets can be told apart by {where}")
                 noise = PrivacyLosses()
                 try:
-                    self._add(noise, run.uses_of("noise"), match.uses_of("noise"))
+                    self._add(noise, run.calls_of("noise"), match.calls_of("noise"))
                 except IncomparableError as error:
                     self._distinguishable(str(error))
                 ratio = max(run.upper / match.lower, match.upper / run.lower)
@@ -69,7 +69,7 @@ class OutcomeEnumerator(Verifier):
         with contextlib.suppress(IncomparableError):  # the probabilities and the replay report it
             run = next(iter(one.values()))
             if run.taken in other:
-                self._add(PrivacyLosses(), run.uses, other[run.taken].uses)
+                self._add(PrivacyLosses(), run.calls, other[run.taken].calls)
 
     def _compare_probabilities(self, one: Any, other: Any, mine: Any, yours: Any) -> None:
         """Compare the probabilities of everything observable."""

@@ -86,28 +86,30 @@ class FitRecorder(Recorder):
         return ask
 
     def _replacements(self) -> dict[str, Callable[..., Any]]:
-        tape, true = self, Ledger.seed
+        outer, original = self, Ledger.seed
 
         def seed(self: Ledger, count: int = 31) -> int | None:
-            value = next(tape._dictated) if tape._dictated is not None else true(self, count)
-            tape.note("seed", count, value)
+            value = next(outer._replayed) if outer._replayed is not None else original(self, count)
+            outer.record_call("seed", count, value)
             return value
 
         return {**super()._replacements(), "seed": seed}
 
-    def note(self, kind: str, answer: Any, outcome: Any) -> None:
+    def record_call(self, kind: str, exact_input: Any, outcome: Any) -> None:
         """Record one call with its number of random bits."""
         if self._budget is not None and kind in ("draw", "noise") and not self._budget.ledger:
-            self.faults.append(f"{self._asked.get('name', 'a draw')}: drawn before it was charged")
-        super().note(kind, answer, outcome)
-        self.uses[-1] = replace(self.uses[-1], bits=self.n_bits - self._seen)
+            self.faults.append(
+                f"{self._pending.get('name', 'a draw')}: drawn before it was charged"
+            )
+        super().record_call(kind, exact_input, outcome)
+        self.calls[-1] = replace(self.calls[-1], bits=self.n_bits - self._seen)
         self._seen = self.n_bits
 
 
 class NoiselessRecorder(FitRecorder):
     """Recorder without noise, so that later steps depend on the rows as much as possible."""
 
-    def noisy(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
+    def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
         """Return the exact integers."""
         return table.copy()
 

@@ -1,8 +1,8 @@
 """Record and replay of mechanism calls: a recorder between a fit and its ledger.
 
-Private answers leave an estimator through `Ledger` alone. So if these answers are replayed, the
-fits of neighbouring data sets must agree in everything else (Cebere, Erb, Desfontaines, Bellet and
-Fitzsimons 2026, arXiv 2602.17454).
+An estimator obtains private answers only through `Ledger`. If the same answers are replayed in the
+fits of two neighbouring data sets, both fits must agree in everything else (Cebere, Erb,
+Desfontaines, Bellet and Fitzsimons 2026, arXiv 2602.17454).
 """
 
 from __future__ import annotations
@@ -24,14 +24,35 @@ LEDGER_SAMPLERS = ("_sample_member", "_sample_noise")
 class MechanismCall:
     """One call of a mechanism through the ledger.
 
-    `kind` is "draw", "noise", "subset", "order", "indices", "uniform" or "seed". `answer` is the
-    exact input (a family, integers, or the sizes of a random choice), `outcome` the output. A
-    missing event means that nothing was paid. The event covers `rows_per_person` rows of a person.
-    A draw is `secret` if one theorem pays for the whole fit, so that the draw is not released.
+    Attributes
+    ----------
+    kind : {"draw", "noise", "subset", "order", "indices", "uniform", "seed"}
+        Method of the ledger; a draw is an exponential mechanism.
+    exact_input : Family, ndarray of int64, int or tuple of int
+        Exact input: the family of a draw, the integers before noise, or the sizes of a random
+        choice.
+    outcome : object
+        Output of the mechanism.
+    name : str
+        Name of the ledger entry.
+    event : Event or None
+        Event of the ledger entry; None without an entry.
+    sensitivity : Sensitivity or int or None
+        Sensitivity of the input of a draw or of noise, for one person.
+    spread : Fraction or None
+        Scale of Laplace noise, or variance of Gaussian noise.
+    epsilon : Fraction or None
+        Privacy parameter of a draw.
+    bits : int
+        Number of random bits that were consumed.
+    rows_per_person : int
+        Number of rows of a person that the event covers.
+    secret : bool
+        Whether one theorem pays for the whole fit, so that the draw itself is not released.
     """
 
     kind: str
-    answer: Any
+    exact_input: Any
     outcome: Any
     name: str = ""
     event: Event | None = None
@@ -51,8 +72,8 @@ class MechanismCall:
         if self.kind != "noise":
             return Fraction(0)
         assert self.spread is not None
-        moved = self.sensitivity
-        return Fraction(moved.squared if self.gaussian else moved.absolute) / self.spread
+        norms = self.sensitivity
+        return Fraction(norms.squared if self.gaussian else norms.absolute) / self.spread
 
     @property
     def gaussian(self) -> bool:
@@ -63,12 +84,12 @@ class MechanismCall:
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Replace an attribute within a context."""
-    true = getattr(owner, name)
+    original = getattr(owner, name)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, true)
+        setattr(owner, name, original)
 
 
 class Recorder:
@@ -79,11 +100,11 @@ class Recorder:
     Parameters
     ----------
     outcomes : iterable, optional
-        Outcomes to replay, as recorded before.
+        Outcomes to replay, from an earlier recording. By default the mechanisms draw new ones.
 
     Attributes
     ----------
-    uses : list of Use
+    calls : list of MechanismCall
         The recorded calls, in order.
 
     Examples
@@ -93,28 +114,28 @@ class Recorder:
     >>> from skpublicdp.accounting import Draw
     >>> from skpublicdp.privacy.ledger import Ledger
     >>> from skpublicdp.mechanisms.families import Leaf
-    >>> with Recorder([2]) as tape:
+    >>> with Recorder([2]) as recorder:
     ...     family = Leaf(np.array([0, 1, 40]))
     ...     Ledger(1).draw(family, Draw(Fraction(1)), 1, name="a draw", proof="")
     2
-    >>> [(use.kind, use.name, use.cost) for use in tape.uses]
+    >>> [(call.kind, call.name, call.cost) for call in recorder.calls]
     [('draw', 'a draw', Fraction(1, 1))]
     """
 
     def __init__(self, outcomes: Iterable[Any] | None = None) -> None:
-        self.uses: list[MechanismCall] = []
-        self._dictated = None if outcomes is None else iter(outcomes)
+        self.calls: list[MechanismCall] = []
+        self._replayed = None if outcomes is None else iter(outcomes)
         self._patches = ExitStack()
-        self._asked: dict[str, Any] = {}
+        self._pending: dict[str, Any] = {}
 
     @property
     def outcomes(self) -> list[Any]:
         """Outcomes of the calls, in order."""
-        return [use.outcome for use in self.uses]
+        return [call.outcome for call in self.calls]
 
-    def uses_of(self, kind: str) -> list[MechanismCall]:
+    def calls_of(self, kind: str) -> list[MechanismCall]:
         """Return the calls of one kind."""
-        return [use for use in self.uses if use.kind == kind]
+        return [call for call in self.calls if call.kind == kind]
 
     def __enter__(self) -> Any:
         for name, function in self._replacements().items():
@@ -125,48 +146,62 @@ class Recorder:
         self._patches.close()
 
     def _replacements(self) -> dict[str, Callable[..., Any]]:
-        tape = self
-        true = {name: getattr(Ledger, name) for name in (*LEDGER_METHODS, *LEDGER_SAMPLERS)}
+        """Return the functions that replace methods of `Ledger`, by name.
+
+        `draw` and `add_noise` note the entry of the call in `_pending`. The samplers, which the
+        original methods call, add the numbers and record the call.
+        """
+        recorder = self
+        originals = {name: getattr(Ledger, name) for name in (*LEDGER_METHODS, *LEDGER_SAMPLERS)}
 
         def draw(
             self: Ledger, family: Any, event: Any, sensitivity: Any, *, name: str, proof: str
         ) -> Any:
-            tape._asked = {"name": name, "event": event}
-            return true["draw"](self, family, event, sensitivity, name=name, proof=proof)
+            recorder._pending = {"name": name, "event": event}
+            return originals["draw"](self, family, event, sensitivity, name=name, proof=proof)
 
         def add_noise(
             self: Ledger, table: Any, sensitivity: Any, event: Any, *, name: str, proof: str
         ) -> Any:
-            moved = self.for_person(Sensitivity(*sensitivity))
-            tape._asked = {"name": name, "event": event, "sensitivity": moved}
-            return true["add_noise"](self, table, sensitivity, event, name=name, proof=proof)
+            person_sensitivity = self.for_person(Sensitivity(*sensitivity))
+            recorder._pending = {"name": name, "event": event, "sensitivity": person_sensitivity}
+            return originals["add_noise"](self, table, sensitivity, event, name=name, proof=proof)
 
         def sample_member(self: Ledger, family: Any, epsilon: Any, sensitivity: Any) -> Any:
-            path = tape.member(family, epsilon, sensitivity, true["_sample_member"], self)
-            tape._asked |= {"sensitivity": sensitivity, "epsilon": epsilon}
+            path = recorder.draw_member(
+                family, epsilon, sensitivity, originals["_sample_member"], self
+            )
             # one event pays for the whole fit: its draws are not released
-            whole = self._remaining is None and self._plan == self._root._plan
-            tape._asked |= {"rows_per_person": self.rows_per_person, "secret": whole}
-            tape.note("draw", family, path)
+            is_secret = self._remaining is None and self._plan == self._root._plan
+            recorder._pending |= {
+                "sensitivity": sensitivity,
+                "epsilon": epsilon,
+                "rows_per_person": self.rows_per_person,
+                "secret": is_secret,
+            }
+            recorder.record_call("draw", family, path)
             return path
 
         def sample_noise(self: Ledger, event: Any, spread: Any, table: Any) -> Any:
-            spread = tape.spread(spread)
-            outcome = tape.noisy(event, spread, table, true["_sample_noise"], self)
-            tape._asked |= {"event": tape._asked.get("event"), "spread": spread}
-            tape._asked["rows_per_person"] = self.rows_per_person
-            tape.note("noise", table.copy(), outcome)
+            spread = recorder.noise_scale(spread)
+            outcome = recorder.add_noise(event, spread, table, originals["_sample_noise"], self)
+            recorder._pending |= {
+                "event": recorder._pending.get("event"),
+                "spread": spread,
+                "rows_per_person": self.rows_per_person,
+            }
+            recorder.record_call("noise", table.copy(), outcome)
             return outcome - table
 
         def sample_uniform(self: Ledger, bound: int) -> Any:
-            outcome = tape.uniform(bound, true["uniform_below"], self)
-            tape.note("uniform", bound, outcome)
+            outcome = recorder.draw_uniform(bound, originals["uniform_below"], self)
+            recorder.record_call("uniform", bound, outcome)
             return outcome
 
         def choosing(kind: str) -> Callable[..., Any]:
             def choose(self: Ledger, *sizes: int) -> Any:
-                outcome = tape.choice(kind, sizes, true[kind], self)
-                tape.note(kind, sizes, outcome)
+                outcome = recorder.choose_positions(kind, sizes, originals[kind], self)
+                recorder.record_call(kind, sizes, outcome)
                 return outcome
 
             return choose
@@ -180,34 +215,36 @@ class Recorder:
             **{kind: choosing(kind) for kind in ("subset", "order", "indices")},
         }
 
-    def note(self, kind: str, answer: Any, outcome: Any) -> None:
-        """Record one call."""
-        asked = self._asked if kind in ("draw", "noise") else {}
-        self.uses.append(MechanismCall(kind, answer, outcome, **asked))
-        self._asked = {}
+    def record_call(self, kind: str, exact_input: Any, outcome: Any) -> None:
+        """Record one call, with the entry that `draw` or `add_noise` noted before."""
+        entry = self._pending if kind in ("draw", "noise") else {}
+        self.calls.append(MechanismCall(kind, exact_input, outcome, **entry))
+        self._pending = {}
 
     # hooks for subclasses
 
-    def member(self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any) -> Any:
+    def draw_member(
+        self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any
+    ) -> Any:
         """Return the drawn member."""
-        if self._dictated is not None:
-            return next(self._dictated)
+        if self._replayed is not None:
+            return next(self._replayed)
         return sample(ledger, family, epsilon, sensitivity)
 
-    def spread(self, spread: Any) -> Any:
+    def noise_scale(self, spread: Any) -> Any:
         """Return the scale of the noise."""
         return spread
 
-    def noisy(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
+    def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
         """Return the table with noise."""
-        if self._dictated is not None:
-            return next(self._dictated)
+        if self._replayed is not None:
+            return next(self._replayed)
         return table + sample(ledger, event, spread, table)
 
-    def uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
+    def draw_uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
         """Return an integer below a bound."""
-        return next(self._dictated) if self._dictated is not None else sample(ledger, bound)
+        return next(self._replayed) if self._replayed is not None else sample(ledger, bound)
 
-    def choice(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
+    def choose_positions(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
         """Return the chosen positions."""
-        return next(self._dictated) if self._dictated is not None else sample(ledger, *sizes)
+        return next(self._replayed) if self._replayed is not None else sample(ledger, *sizes)

@@ -44,39 +44,39 @@ class Replayer(Verifier):
                 places = rng.choice(len(others), neighbours, replace=False)
                 others = [others[place] for place in np.sort(places)]
             for kind in kinds:
-                tape, attempt = self._recorded(base, kind)
-                self._compare_replay(tape, attempt, base, REPEATED)
+                recorder, attempt = self._recorded(base, kind)
+                self._compare_replay(recorder, attempt, base, REPEATED)
                 for other in others:
                     self._n_pairs += 1
-                    self._compare_replay(tape, attempt, other, NEIGHBOURS)
-            self._check_row_order(base, tape, attempt)
-            self._check_additivity(base, tape)
+                    self._compare_replay(recorder, attempt, other, NEIGHBOURS)
+            self._check_row_order(base, recorder, attempt)
+            self._check_additivity(base, recorder)
         self._n_sets = max(self._n_sets, len({self._domain.named(base) for base in known}))
 
     def _dictated(self, outcomes: Any, chosen: PersonKinds) -> tuple[Any, ObservedFit]:
-        with FitRecorder(outcomes) as tape:
+        with FitRecorder(outcomes) as recorder:
             attempt = self._fit(chosen)
-        return tape, attempt
+        return recorder, attempt
 
     def _compare_replay(
-        self, tape: Any, attempt: ObservedFit, chosen: PersonKinds, who: str
+        self, recorder: Any, attempt: ObservedFit, chosen: PersonKinds, who: str
     ) -> None:
-        again, also = self._dictated(tape.outcomes, chosen)
+        again, also = self._dictated(recorder.outcomes, chosen)
         self._check(again, also)
         if attempt.shown != also.shown:
             where = difference_seen(attempt.shown, also.shown)
             self._distinguishable(f"{who} can be told apart by {where}")
-        asked = [[(u.kind, u.name, u.event, u.spread) for u in t.uses] for t in (tape, again)]
+        asked = [[(u.kind, u.name, u.event, u.spread) for u in t.calls] for t in (recorder, again)]
         if asked[0] != asked[1]:
             self._distinguishable(f"{who} are asked different questions")
             return
         losses = PrivacyLosses()
         try:
-            self._add(losses, tape.uses, again.uses)
+            self._add(losses, recorder.calls, again.calls)
         except IncomparableError as error:
             self._distinguishable(str(error))
             return
-        self._price(losses, any(use.kind in RANDOM_ROLE_CALLS for use in tape.uses))
+        self._price(losses, any(call.kind in RANDOM_ROLE_CALLS for call in recorder.calls))
 
     def _price(self, losses: PrivacyLosses, roles: bool) -> None:
         assert self._claimed is not None
@@ -90,15 +90,15 @@ class Replayer(Verifier):
             self._add_finding("more than is claimed is lost by rows whose random roles are known")
         self._attained, self._delta = max(self._attained, attained), max(self._delta, at)
 
-    def _check_row_order(self, base: PersonKinds, tape: Any, attempt: ObservedFit) -> None:
+    def _check_row_order(self, base: PersonKinds, recorder: Any, attempt: ObservedFit) -> None:
         """Check that reversing the rows changes nothing, as it can change sums of floats."""
-        roles = any(use.kind in RANDOM_ROLE_CALLS for use in tape.uses)
+        roles = any(call.kind in RANDOM_ROLE_CALLS for call in recorder.calls)
         if roles or self._domain.ordered or self._domain.rows_per_person:
             return
-        again, also = self._dictated(tape.outcomes, base[::-1])
+        again, also = self._dictated(recorder.outcomes, base[::-1])
         losses = PrivacyLosses()
         try:
-            for mine, yours in zip(tape.uses, again.uses, strict=True):
+            for mine, yours in zip(recorder.calls, again.calls, strict=True):
                 add_loss(losses, mine, yours)
         except (IncomparableError, ValueError):
             self._add_finding("what is asked depends on the order of rows")
@@ -106,7 +106,7 @@ class Replayer(Verifier):
         if losses.ends or losses.mu_squared or attempt.shown != also.shown:
             self._add_finding("answers depend on the order of rows: sums are not exact")
 
-    def _check_additivity(self, base: PersonKinds, tape: Any) -> None:
+    def _check_additivity(self, base: PersonKinds, recorder: Any) -> None:
         """Check that tables are additive: the contribution of a row depends on no other row.
 
         Two equal rows are replaced one by one and together, since rounding errors would add up.
@@ -116,11 +116,11 @@ class Replayer(Verifier):
             corners = []
             for steps in itertools.product((0, 1), repeat=2):
                 moved = [(kind + step) % kinds for step in steps]
-                corners.append(self._dictated(tape.outcomes, (*moved, *base[2:]))[0].uses)
+                corners.append(self._dictated(recorder.outcomes, (*moved, *base[2:]))[0].calls)
             if len({len(uses) for uses in corners}) > 1:
                 return  # reported before
             for uses in zip(*corners, strict=True):
-                if uses[0].kind == "noise" and len({use.answer.shape for use in uses}) == 1:
-                    none, one, other, both = (use.answer.astype(np.int64) for use in uses)
+                if uses[0].kind == "noise" and len({call.exact_input.shape for call in uses}) == 1:
+                    none, one, other, both = (call.exact_input.astype(np.int64) for call in uses)
                     if (none - one - other + both).any():
                         self._add_finding(f"{uses[0].name}: what a row adds depends on other rows")

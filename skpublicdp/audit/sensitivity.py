@@ -125,14 +125,14 @@ def member_errors(family: Family, path: Any) -> int:
     raise TypeError(f"unknown family {type(family).__name__}")
 
 
-def log_noise(use: MechanismCall, noise: Integers) -> float:
+def log_noise(call: MechanismCall, noise: Integers) -> float:
     """Return the log probability of noise, up to a constant.
 
     Discrete Laplace noise, or Gaussian noise that is rounded.
     """
-    assert use.spread is not None
-    spread = float(use.spread)
-    if not use.gaussian:
+    assert call.spread is not None
+    spread = float(call.spread)
+    if not call.gaussian:
         return -float(np.abs(noise).sum()) / spread
     far = np.abs(noise.astype(np.float64))  # in the tail a difference of Φ is exact
     ends = [log_ndtr((half - far) / math.sqrt(spread)) for half in (0.5, -0.5)]
@@ -156,23 +156,24 @@ def add_loss(losses: PrivacyLosses, mine: MechanismCall, yours: MechanismCall) -
     """
     if mine.kind == "draw":
         assert mine.epsilon is not None
-        low, high = (int(end) for end in error_range(mine.answer, yours.answer))
+        low, high = (int(end) for end in error_range(mine.exact_input, yours.exact_input))
         rate = float(mine.epsilon / (2 * Fraction(mine.sensitivity)))
         if low == high:
             return 0.0
         turn = float(
-            log_partition_function(yours.answer, rate) - log_partition_function(mine.answer, rate)
+            log_partition_function(yours.exact_input, rate)
+            - log_partition_function(mine.exact_input, rate)
         )
         losses.ends.append((turn - rate * high, turn - rate * low))
         return _share(rate * (high - low), getattr(mine.event, "epsilon", 0))
     if mine.kind != "noise":
         return 0.0
     assert mine.spread is not None
-    if mine.answer.shape != yours.answer.shape:
+    if mine.exact_input.shape != yours.exact_input.shape:
         raise IncomparableError(
-            f"noise on {mine.answer.shape} and on {yours.answer.shape} integers"
+            f"noise on {mine.exact_input.shape} and on {yours.exact_input.shape} integers"
         )
-    moved = [abs(step) for step in (mine.answer - yours.answer).ravel().tolist()]
+    moved = [abs(step) for step in (mine.exact_input - yours.exact_input).ravel().tolist()]
     spread = float(mine.spread)
     if mine.gaussian:
         squared = sum(step * step for step in moved) / spread
@@ -190,26 +191,26 @@ def _share(moved: float, paid: Any) -> float:
     return moved / float(paid) if paid else math.inf
 
 
-def faults_of_entry(use: MechanismCall) -> str:
+def faults_of_entry(call: MechanismCall) -> str:
     """Return the mismatch between a ledger entry and its mechanism call, or ""."""
-    if use.kind not in ("draw", "noise"):
+    if call.kind not in ("draw", "noise"):
         return ""
-    if use.event is None:
+    if call.event is None:
         return "was done without an entry"
-    if use.kind == "draw":
-        if not isinstance(use.event, Draw):
-            return f"was a draw, and its entry is {use.event}"
-        paid, done, more = use.event.epsilon, use.epsilon, Fraction(0)
+    if call.kind == "draw":
+        if not isinstance(call.event, Draw):
+            return f"was a draw, and its entry is {call.event}"
+        paid, done, more = call.event.epsilon, call.epsilon, Fraction(0)
     else:
-        if use.answer.dtype.kind != "i":
+        if call.exact_input.dtype.kind != "i":
             return "was noise on numbers that are not integers"
-        if isinstance(use.event, Gaussian):
-            paid = use.event.mu_squared
-        elif isinstance(use.event, Pure):
-            paid = use.event.epsilon
+        if isinstance(call.event, Gaussian):
+            paid = call.event.mu_squared
+        elif isinstance(call.event, Pure):
+            paid = call.event.epsilon
         else:
-            return f"was noise, and its entry is {use.event}"
-        done, more = use.cost, NOISE_SCALE_TOLERANCE
+            return f"was noise, and its entry is {call.event}"
+        done, more = call.cost, NOISE_SCALE_TOLERANCE
     assert done is not None
     if done > paid:
         return f"cost {float(done):g}, and its entry says {float(paid):g}"

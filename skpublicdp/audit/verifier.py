@@ -59,8 +59,8 @@ class Verifier:
         """Return the verification so far."""
         claimed, delta = self._claimed or (0.0, 0.0)
         uses = tuple(
-            {"use": use, "kind": kind, "share": share}
-            for (use, kind), share in self._shares.items()
+            {"use": call, "kind": kind, "share": share}
+            for (call, kind), share in self._shares.items()
         )
         return Verification(
             name, claimed, delta, self._attained, self._delta, self._witness,
@@ -71,9 +71,9 @@ class Verifier:
         """Return a data set on which fit succeeds, and its recorder."""
         failure = None
         for chosen in self._domain.sample(MAX_FAILURES, np.random.default_rng(1)):
-            tape, attempt = self._recorded(chosen)
+            recorder, attempt = self._recorded(chosen)
             if attempt.failure is None:
-                return chosen, tape
+                return chosen, recorder
             failure = attempt.failure
         raise ValueError(
             f"fit must not fail on the data sets to verify; it says: {failure}"
@@ -92,29 +92,29 @@ class Verifier:
 
     def _recorded(self, chosen: PersonKinds, kind: Any = FitRecorder) -> tuple[Any, ObservedFit]:
         """Fit with true randomness and check the recorded calls."""
-        with kind() as tape:
+        with kind() as recorder:
             attempt = self._fit(chosen)
-        self._check(tape, attempt)
-        for use in tape.uses:
-            least = _least_bits(use, noise=kind is not NoiselessRecorder)
-            if use.bits < least:
+        self._check(recorder, attempt)
+        for call in recorder.calls:
+            least = _least_bits(call, noise=kind is not NoiselessRecorder)
+            if call.bits < least:
                 self._add_finding(
-                    f"{use.name or use.kind}: {use.bits} random bits for {least} or more"
+                    f"{call.name or call.kind}: {call.bits} random bits for {least} or more"
                 )
-        return tape, attempt
+        return recorder, attempt
 
-    def _check(self, tape: Any, attempt: ObservedFit) -> None:
-        for fault in tape.faults:
+    def _check(self, recorder: Any, attempt: ObservedFit) -> None:
+        for fault in recorder.faults:
             self._add_finding(fault)
-        for use in tape.uses:
-            if fault := faults_of_entry(use):
-                self._add_finding(f"{use.name or use.kind}: {fault}")
+        for call in recorder.calls:
+            if fault := faults_of_entry(call):
+                self._add_finding(f"{call.name or call.kind}: {fault}")
         if attempt.receipt is not None and self._claimed is None:
-            self._check_receipt(attempt.receipt, tape)
+            self._check_receipt(attempt.receipt, recorder)
         elif attempt.failure is None and self._claimed is None:
             self._claimed = (0.0, 0.0)
 
-    def _check_receipt(self, receipt: Any, tape: Any) -> None:
+    def _check_receipt(self, receipt: Any, recorder: Any) -> None:
         epsilon, delta = float(receipt.epsilon), float(receipt.delta)
         self._claimed = epsilon, delta
         for losses in smallest_losses(receipt.event, pure=not delta):
@@ -128,10 +128,10 @@ class Verifier:
             self._add_finding(f"the receipt says epsilon = {epsilon:g}, and {asked} was asked for")
         if self._counted and receipt.unit == REPLACE_ONE:
             self._add_finding("the receipt protects a row, and persons are to be protected")
-        if receipt.secure_randomness and any(state is not None for state in tape.states):
+        if receipt.secure_randomness and any(state is not None for state in recorder.states):
             self._add_finding("the receipt calls seeded randomness secure")
         state = parameters.get("random_state")
-        if state is None and any(of is not None for of in tape.states):
+        if state is None and any(of is not None for of in recorder.states):
             self._add_finding("a ledger was given a seed that nobody asked for")
 
     def _check_budget(self, chosen: PersonKinds) -> None:
@@ -144,7 +144,7 @@ class Verifier:
             budget = PrivacyBudget(
                 2 * epsilon + 1, 2 * delta, accountant=accountant, for_tests=True
             )
-            with FitRecorder(budget=budget) as tape:
+            with FitRecorder(budget=budget) as recorder:
                 attempt = fit_once(
                     lambda b=budget: made().set_params(budget=b),  # type: ignore[misc]
                     self._domain.arguments(chosen),
@@ -154,10 +154,10 @@ class Verifier:
                 )
             if isinstance(attempt.failure, PrivacyBudgetError) and accountant == "auto":
                 continue  # zCDP cannot price a fit that is only known to be (ε, δ)-private
-            for fault in tape.faults:
+            for fault in recorder.faults:
                 self._add_finding(fault)
             entries = [entry.event for entry in budget.ledger]
-            spent = any(use.kind in ("draw", "noise") for use in tape.uses)
+            spent = any(call.kind in ("draw", "noise") for call in recorder.calls)
             owed = [[attempt.receipt.event]] if attempt.receipt is not None and spent else [[]]
             if accountant == "pure" and spent:
                 owed.append([Approximate(epsilon, delta)])
@@ -182,17 +182,17 @@ class Verifier:
         if len(mine) != len(yours):
             raise IncomparableError("neighbouring data sets are asked different questions")
         counted, secret = self._counted or 1, False
-        for use, match in zip(mine, yours, strict=True):
-            share = add_loss(losses, use, match)
-            secret = secret or use.secret  # a secret draw may relabel all rows
-            if use.kind not in ("draw", "noise") or secret:
+        for call, match in zip(mine, yours, strict=True):
+            share = add_loss(losses, call, match)
+            secret = secret or call.secret  # a secret draw may relabel all rows
+            if call.kind not in ("draw", "noise") or secret:
                 continue
             # an inner learner that pays for one row per person is changed by all of them
-            share /= max(1, counted / use.rows_per_person) ** (1 + use.gaussian)
-            key = use.name, use.kind
+            share /= max(1, counted / call.rows_per_person) ** (1 + call.gaussian)
+            key = call.name, call.kind
             self._shares[key] = max(self._shares.get(key, 0.0), share)
             if share > 1 + FLOAT_TOLERANCE:
-                self._add_finding(f"{use.name or use.kind}: moved further than is paid for")
+                self._add_finding(f"{call.name or call.kind}: moved further than is paid for")
 
 
 def delta_with_tolerance(losses: PrivacyLosses, delta: float) -> float:
@@ -200,13 +200,13 @@ def delta_with_tolerance(losses: PrivacyLosses, delta: float) -> float:
     return delta * (1 + (GRID_TOLERANCE if losses.ends else FLOAT_TOLERANCE))
 
 
-def _least_bits(use: Any, noise: bool) -> int:
+def _least_bits(call: Any, noise: bool) -> int:
     """Return the minimum number of random bits of a call."""
-    if use.kind == "noise":
-        return BITS_PER_WORD * int(use.answer.size) * noise
-    if use.kind == "draw":
-        return int(use.answer.size > 1)
-    if use.kind == "subset":
-        n, k = use.answer
+    if call.kind == "noise":
+        return BITS_PER_WORD * int(call.exact_input.size) * noise
+    if call.kind == "draw":
+        return int(call.exact_input.size > 1)
+    if call.kind == "subset":
+        n, k = call.exact_input
         return int(0 < k < n)
     return 0

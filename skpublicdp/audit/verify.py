@@ -125,13 +125,13 @@ class _Verifier(OutcomeEnumerator, Replayer):
     """Lists all outcomes where that can be done, and replays the rest."""
 
     def run(self) -> None:
-        first, tape = self._fit_without_failure()
-        noisy = any(use.kind == "noise" for use in tape.uses)
+        first, recorder = self._fit_without_failure()
+        noisy = any(call.kind == "noise" for call in recorder.calls)
         if not (noisy and self._claimed and self._claimed[1]):
             try:
                 self._enumerate()
             except TooManyOutcomesError:
-                if any(use.secret for use in tape.uses):
+                if any(call.secret for call in recorder.calls):
                     raise ValueError(
                         f"max_fits={self._max_fits} is too small to list all outcomes, and draws "
                         "that are not released cannot be replayed: give a larger max_fits, or "
