@@ -15,7 +15,7 @@ from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.accounting.events import DRAW_MU_SQUARED_RATE
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit, newton_boosting, training_data
 from skpublicdp.boosting.adaptive_bins import BinSplitter
-from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.additive_fit import AdditiveFit
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import encode_rows
 from skpublicdp.boosting.budget_split import StageBudget
@@ -102,7 +102,7 @@ def test_no_row_moves_what_a_tree_explains_by_more_than_its_draw_is_for(name, de
         with Recorder(itertools.repeat(())) as recorder, pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(cover), "hypothesis", lambda self, path: None)
             for grown in of_one_row(loss, outcomes, model, Ledger(1000, 0, 0)):
-                grown._draw(cover, StageBudget(Fraction(1), pure=True), np.arange(1))
+                grown._draw_tree(cover, StageBudget(Fraction(1), pure=True), np.arange(1))
         for call in recorder.calls:
             # one row is in one leaf, so all there is to its trees is the label of this one
             explained += [
@@ -132,7 +132,7 @@ def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
         cover = tree_cover(candidate_splits(FEATURES, public), public, ("a", "b"), labels, depth)
         chosen = rng.permutation(700)[:500]
         with Recorder() as recorder:
-            tree = grown._draw(cover, StageBudget(Fraction(9), pure=True), chosen)
+            tree = grown._draw_tree(cover, StageBudget(Fraction(9), pure=True), chosen)
         residuals, _ = loss.gradient_hessian(model.raw_predict(codes[:, chosen]), y[chosen])
         if loss.n_targets == 1:
             residuals = np.vstack([-residuals, residuals])

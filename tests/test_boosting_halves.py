@@ -15,6 +15,7 @@ from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting import covariate_shift as module
 from skpublicdp.boosting import fit_steps
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.binner import make_binner
 from skpublicdp.boosting.budget_split import (
     CLASS_COUNT_SHARE,
@@ -35,7 +36,6 @@ from skpublicdp.boosting.covariate_shift import (
     shift_features,
 )
 from skpublicdp.boosting.fit import BoostingFit
-from skpublicdp.boosting.posterior import WeightedPublicRows
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.binning import cut_points
 from skpublicdp.exceptions import DriftWarning

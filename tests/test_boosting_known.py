@@ -7,8 +7,8 @@ from scipy.special import expit
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
-from skpublicdp.boosting import additive
-from skpublicdp.boosting.posterior import GaussianPosterior, WeightedPublicRows
+from skpublicdp.boosting import additive_fit
+from skpublicdp.boosting.additive_posterior import GaussianPosterior, WeightedPublicRows
 from skpublicdp.boosting.public_labels import (
     evidence_weights,
     laplace_approximation,
@@ -188,7 +188,7 @@ def test_right_labels_help_and_wrong_ones_do_nothing():
 def test_without_trust_labels_change_nothing(monkeypatch, parameters):
     """They are in no sum that is released."""
     without = decisions(**parameters)
-    monkeypatch.setattr(additive, "POWER_PRIORS", (0.0, 0.0))
+    monkeypatch.setattr(additive_fit, "POWER_PRIORS", (0.0, 0.0))
     np.testing.assert_array_equal(decisions(PUBLIC_Y, **parameters), without)
 
 

@@ -9,8 +9,17 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, ndtri, softmax
 
 from skpublicdp.accounting import Draw, Either, Gaussian, Steps, gaussian_mu_squared, plan_delta
-from skpublicdp.boosting import posterior, strategy
-from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting import additive_posterior, strategy
+from skpublicdp.boosting.additive_fit import AdditiveFit
+from skpublicdp.boosting.additive_posterior import (
+    MISMATCH,
+    GaussianPosterior,
+    NoisyStatistic,
+    WeightedPublicRows,
+    fit_prior_variances,
+    gauss_newton_update,
+    prior_covariances,
+)
 from skpublicdp.boosting.budget_split import (
     CLASS_COUNT_SHARE,
     LEAF_SHARE,
@@ -29,15 +38,6 @@ from skpublicdp.boosting.budget_split import (
     vote_step,
 )
 from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
-from skpublicdp.boosting.posterior import (
-    MISMATCH,
-    GaussianPosterior,
-    NoisyStatistic,
-    WeightedPublicRows,
-    fit_prior_variances,
-    gauss_newton_update,
-    prior_covariances,
-)
 from skpublicdp.boosting.private_trees import _leaf_values
 from skpublicdp.privacy.ledger import Ledger
 from tests.test_boosting_privacy import grid
@@ -134,7 +134,7 @@ def test_a_constant_column_costs_nothing():
     ("module", "run"),
     [
         (
-            posterior,
+            additive_posterior,
             lambda at: fit_prior_variances(
                 prior_covariances(FEATURES, at), at, some_release(at), 0.4
             ),
@@ -312,16 +312,16 @@ def test_leaves_are_expected_to_be_of_the_label_that_was_drawn():
     at = WeightedPublicRows(np.eye(3), np.full(3, 1 / 3), 300)
     half = np.full(3, 0.5)
 
-    def scores(total, variance, doubted=False):
+    def scores(total, variance, may_be_zero=False):
         released = NoisyStatistic(np.array(total), variance * np.eye(3), at.X, half, half)
-        return _leaf_values(at, [released], np.zeros((1, 3)), own[None], doubted=doubted)
+        return _leaf_values(at, [released], np.zeros((1, 3)), own[None], may_be_zero=may_be_zero)
 
     found = scores([0.0, 0.0, 0.0], 1e12)  # sums that say nothing
     assert (np.sign(found.scores[0]) == [1, -1, 1]).all()
     assert abs(found.gain) < 0.01
     assert scores([9.0, -9.0, 9.0], 1.0).gain > scores([-9.0, 9.0, -9.0], 1.0).gain
     # with even odds that it explains nothing it counts half before anything is known
-    half_sure = scores([0.0, 0.0, 0.0], 1e12, doubted=True)
+    half_sure = scores([0.0, 0.0, 0.0], 1e12, may_be_zero=True)
     np.testing.assert_allclose(half_sure.scores, found.scores / 2, atol=0.01)
     second = found.covariances + found.scores[:, :, None] * found.scores[:, None]
     np.testing.assert_allclose(
@@ -330,6 +330,8 @@ def test_leaves_are_expected_to_be_of_the_label_that_was_drawn():
         atol=0.01,
     )
     assert half_sure.evidence == pytest.approx(found.evidence, abs=0.01)
-    sure = [scores([90.0, -90.0, 90.0], 1.0, doubted=doubted) for doubted in (False, True)]
+    sure = [
+        scores([90.0, -90.0, 90.0], 1.0, may_be_zero=may_be_zero) for may_be_zero in (False, True)
+    ]
     np.testing.assert_allclose(sure[0].scores, sure[1].scores, rtol=1e-3)
     assert sure[1].evidence == pytest.approx(sure[0].evidence - np.log(2), abs=0.01)

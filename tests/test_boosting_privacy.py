@@ -31,7 +31,8 @@ from skpublicdp.accounting import (
     zcdp_rho,
 )
 from skpublicdp.boosting import binned, fit_steps
-from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.additive_fit import AdditiveFit
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import BinnedData, FineBinnedRows
 from skpublicdp.boosting.binner import Binner, ColumnBins
@@ -47,7 +48,6 @@ from skpublicdp.boosting.model import (
     null_model,
     scaled_gradients,
 )
-from skpublicdp.boosting.posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.private_trees import MAX_ROW_WEIGHT, PrivateTreeBooster, leaf_gradients
 from skpublicdp.boosting.public_labels import WarmStart
 from skpublicdp.boosting.strategy import (
@@ -259,7 +259,7 @@ def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
     sure = [np.zeros((targets, size, size)) for size in features.sizes]
     for seed, model in enumerate(some_models(features, targets)):
         tree = some_tree(features, n_classes, seed)
-        monkeypatch.setattr(PrivateTreeBooster, "_draw", lambda self, drawn, tree=tree: tree)
+        monkeypatch.setattr(PrivateTreeBooster, "_draw_tree", lambda self, drawn, tree=tree: tree)
         with Recorder() as recorder:
             for row in range(len(y)):
                 cells = cells_of(features, codes[:, [row]], y[[row]], codes)
@@ -305,7 +305,7 @@ def test_tables_add_up_and_rows_count_for_themselves(seed, n, n_classes, pure):
     whole = tables(np.arange(n))
     by_part = [tables(part) for part in parts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(binned, "CHUNK_ROWS", int(generator.integers(1, 6)))
+        patch.setattr(binned, "HISTOGRAM_CHUNK_ROWS", int(generator.integers(1, 6)))
         chunked = tables(np.arange(n), n_jobs=2)
     for table, other, *added in zip(whole, chunked, *by_part, strict=True):
         assert table.dtype == np.int64

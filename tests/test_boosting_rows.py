@@ -72,7 +72,7 @@ def test_the_model_is_the_same_bit_for_bit(name, monkeypatch):
     for size, n_jobs in ((1, None), (64, 2), (333, 3)):
         if size == 1 and name != "two":
             continue
-        monkeypatch.setattr(module, "CHUNK_ROWS", size)
+        monkeypatch.setattr(module, "HISTOGRAM_CHUNK_ROWS", size)
         monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns, size=size: size)
         monkeypatch.setattr(row_source, "MIN_CHUNK_ROWS", 1)
         assert fit(n_jobs) == whole
@@ -91,7 +91,7 @@ def test_rows_are_coded_alike_whatever_the_chunks_are(seed, ends, size):
     fine = make_binner(schema_of(2), public, None)
     parts = np.split(np.arange(300), sorted(ends))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "CHUNK_ROWS", size)
+        patch.setattr(module, "HISTOGRAM_CHUNK_ROWS", size)
         rows = FineBinnedRows.from_encoded(fine, ((X[at], y[at]) for at in parts), 300, np.uint8)
         assert rows.sum_over_chunks(lambda at: np.bincount(rows.y[at], minlength=3)).tolist() == [
             *np.bincount(y, minlength=3)
@@ -209,7 +209,7 @@ def test_edges_below_values_are_counted_as_a_search_would(scale, k):
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, MultinomialLoss(3, pure=False)])
 def test_two_sums_in_one_number(loss):
     """Exact also where a whole chunk is in one cell, and wrong."""
-    n = module.CHUNK_ROWS
+    n = module.HISTOGRAM_CHUNK_ROWS
     rng = np.random.default_rng(0)
     for margins in (np.full((loss.n_targets, n), -MAX_MARGIN), rng.integers(-9999, 9999, (1, n))):
         margins = np.resize(margins, (loss.n_targets, n)).astype(np.int32)

@@ -13,7 +13,7 @@ from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Binner, ColumnBins
 from skpublicdp.boosting.budget_split import N_BINS, StageBudget
-from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss, sum_packed
 from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.training_data import TrainingData
@@ -106,7 +106,7 @@ class BinSplitter:
                 self._sensitivity,
                 self._level_budget.event,
                 name="noisy gradient and hessian histogram of half bins",
-                proof=PROOF,
+                proof=BOOSTING_PROOF,
             )
             noise = measured.variance / (2 * MAX_GRADIENT) ** 2
             self._keep_significant(cuts, measured.values / (2 * MAX_GRADIENT), noise)

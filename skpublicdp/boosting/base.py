@@ -22,15 +22,15 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.boosting.explain import (
     columns_of_trees,
-    explained_pairs,
-    explained_trees,
+    describe_pairs,
+    describe_trees,
     feature_importances,
     shape_functions,
 )
 from skpublicdp.boosting.fit import BoostingFit, FittedModel
 from skpublicdp.boosting.local_explanation import LocalExplanation, explain_rows
 from skpublicdp.boosting.monotone import validate_monotonic_cst
-from skpublicdp.boosting.term_text import Term, describe_terms, list_terms
+from skpublicdp.boosting.term_text import Term, describe_terms, label_suffixes, list_terms
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader
@@ -69,7 +69,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
 
     def _fit(
         self,
-        kind: TargetReader,
+        target_reader: TargetReader,
         run_fit: Callable[[BoostingFit], FittedModel],
         X: Any,
         y: Any,
@@ -82,8 +82,8 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
 
         Parameters
         ----------
-        kind : TargetReader
-            Type of the target, which reads `y`.
+        target_reader : TargetReader
+            Validates and encodes `y`.
         run_fit : callable
             Calls one of the fitting methods of a `BoostingFit`.
         X, y
@@ -97,8 +97,15 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         """
         check_parameters(self)
         ledger = Ledger.of(self)
-        # voting trees have no other use for labelled public rows
-        training = read_training_data(self, X, y, kind, together=self.method == "votes", **inputs)
+        training = read_training_data(
+            self,
+            X,
+            y,
+            target_reader,
+            # voting trees have no other use for labelled public rows
+            train_on_public_labels=self.method == "votes",
+            **inputs,
+        )
         directions = validate_monotonic_cst(self.monotonic_cst, training.schema)
         if directions is not None and training.classes is not None and len(training.classes) > 2:
             raise ValueError(
@@ -106,38 +113,19 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
                 f"{len(training.classes)} labels."
             )
         ledger.read(training.n_private, training.n_public)
-        boosting = BoostingFit(
+        boosting_fit = BoostingFit(
             training,
             ledger,
             max_rounds=self.max_rounds,
             learning_rate=learning_rate,
             directions=directions,
         )
-        if boosting.too_few_rows(self.method):
-            expected = (
-                "predictions close to chance"
-                if training.public_labels is None
-                else "predictions no better than those of a model of the labelled public rows"
-            )
-            warn(
-                f"For {training.n_private} private rows at epsilon = {float(ledger.epsilon):g} the "
-                "noise is larger than the strongest effect that a column can have, so expect "
-                f"{expected} (privacy is unaffected); use more rows or fewer columns.",
-                TooFewRowsWarning,
-            )
-        fitted = run_fit(boosting)
-        unit, labels = 1.0, training.classes
-        if training.outcome_bounds is not None:
-            low, high = training.outcome_bounds
-            unit, labels = (high - low) / 4, np.array(["lower", "higher"])
-        assert labels is not None
-        model, self._binner = fitted.model, fitted.data.binner
-        self._model, self._loss = model, fitted.loss
-        self.shapes_, self.intercept_ = shape_functions(fitted, unit)
-        self.trees_ = explained_trees(fitted, labels, unit)
-        self.pairs_ = explained_pairs(fitted, self.trees_)
-        self.feature_importances_ = unit * feature_importances(model, fitted.data.public_codes)
-        # without public rows the drift is that of a reference grid, which means nothing
+        if boosting_fit.has_too_few_rows(self.method):
+            self._warn_about_too_few_rows(training, ledger)
+        fitted = run_fit(boosting_fit)
+        self._model, self._binner, self._loss = fitted.model, fitted.data.binner, fitted.loss
+        self._set_explanations(training, fitted)
+        # without public rows the statistic compares private rows with an arbitrary reference grid
         self.drift_ = fitted.drift if training.n_public else None
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
         self.privacy_ = ledger.receipt(
@@ -156,12 +144,41 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             )
         return training, fitted
 
+    @staticmethod
+    def _warn_about_too_few_rows(training: TrainingData, ledger: Ledger) -> None:
+        """Warn that the noise exceeds the effects, by public numbers alone."""
+        expected = (
+            "predictions close to chance"
+            if training.public_labels is None
+            else "predictions no better than those of a model of the labelled public rows"
+        )
+        warn(
+            f"For {training.n_private} private rows at epsilon = {float(ledger.epsilon):g} the "
+            "noise is larger than the strongest effect that a column can have, so expect "
+            f"{expected} (privacy is unaffected); use more rows or fewer columns.",
+            TooFewRowsWarning,
+        )
+
+    def _set_explanations(self, training: TrainingData, fitted: FittedModel) -> None:
+        """Set shape functions, trees, pairs and importances, on the scale of the output."""
+        unit, labels = 1.0, training.classes
+        if training.outcome_bounds is not None:
+            low, high = training.outcome_bounds
+            unit, labels = (high - low) / 4, np.array(["lower", "higher"])
+        assert labels is not None
+        self.shapes_, self.intercept_ = shape_functions(fitted, unit)
+        self.trees_ = describe_trees(fitted, labels, unit)
+        self.pairs_ = describe_pairs(fitted, self.trees_)
+        importances = feature_importances(fitted.model, fitted.data.public_codes)
+        self.feature_importances_ = unit * importances
+
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
+        """Columns of the schema, which new tables are checked against."""
         return tuple(bins.column for bins in self._binner.columns)
 
-    def _of_margins(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
-        """Return the prediction rule that applies `f` to the integer margins of a table."""
+    def _prediction_rule(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
+        """Return the rule that maps a table to `f` of its integer margins."""
         check_is_fitted(self)
         model, binner = self._model, self._binner
         return lambda table: f(model.raw_predict(binner.codes(table)))
@@ -179,8 +196,8 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         LocalExplanation
             `intercept` and `contributions` add up exactly to `decision_function`, or, for a
             regressor, to `predict` before it is clipped to `outcome_bounds_`. Its text lists the
-            strongest contributions first. It reveals no more about the private rows than the
-            predictions do, but it contains the rows of `X`.
+            strongest contributions first. It costs no privacy of the private rows, but it contains
+            the rows of `X`.
         """
         check_is_fitted(self)
         return explain_rows(
@@ -194,20 +211,27 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
 
     def _terms(self) -> tuple[Term, ...]:
+        """Return the columns, pairs and other trees of the model, with their importances."""
         return list_terms(self.shapes_, self.pairs_, self.trees_, columns_of_trees(self._model))
 
-    def _in_words(self, adds_to: str, labels: Sequence[str], decimals: int) -> str:
-        intercepts = np.atleast_1d(self.intercept_)
-        named = [f" for {label}" * bool(label) for label in labels]
-        base = ", ".join(f"{i:+.{decimals}f}{n}" for i, n in zip(intercepts, named, strict=True))
-        return f"{adds_to} of an average public row: {base}; to it are added\n" + describe_terms(
-            self._terms(),
-            self.shapes_,
-            self.trees_,
-            self._model,
-            labels,
-            decimals,
+    def _explain_as_text(self, target_name: str, labels: Sequence[str], decimals: int) -> str:
+        """Return the intercepts and the strongest terms as text.
+
+        Parameters
+        ----------
+        target_name : str
+            Name of the quantity that the terms add up to.
+        labels : sequence of str
+            Name of each target; an empty name is not printed.
+        decimals : int
+            Number of decimals.
+        """
+        pairs = zip(np.atleast_1d(self.intercept_), label_suffixes(labels), strict=True)
+        base = ", ".join(f"{intercept:+.{decimals}f}{suffix}" for intercept, suffix in pairs)
+        terms = describe_terms(
+            self._terms(), self.shapes_, self.trees_, self._model, labels, decimals
         )
+        return f"{target_name} of an average public row: {base}; to it are added\n{terms}"
 
     def __sklearn_tags__(self) -> Any:
         """Declare that missing values, categories and strings are supported."""

@@ -21,7 +21,7 @@ from skpublicdp.data.scratch import scratch_array
 from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.typing import Integers
 
-CHUNK_ROWS = 1 << 17
+HISTOGRAM_CHUNK_ROWS = 1 << 17
 """Rows of a chunk. With fewer, the overhead of Python exceeds the work of a thread."""
 
 MAX_MEMORY_BYTES = 1 << 27
@@ -146,17 +146,17 @@ class FineBinnedRows:
         """Return the sum of ``f(chunk)`` over all chunks of rows, by several threads."""
 
         def sum_span(start: int, stop: int) -> Any:
-            total = f(slice(start, min(start + CHUNK_ROWS, stop)))
-            for first in range(start + CHUNK_ROWS, stop, CHUNK_ROWS):
-                total = total + f(slice(first, min(first + CHUNK_ROWS, stop)))
+            total = f(slice(start, min(start + HISTOGRAM_CHUNK_ROWS, stop)))
+            for first in range(start + HISTOGRAM_CHUNK_ROWS, stop, HISTOGRAM_CHUNK_ROWS):
+                total = total + f(slice(first, min(first + HISTOGRAM_CHUNK_ROWS, stop)))
             return total
 
-        n_chunks = -(-self.n // CHUNK_ROWS)
+        n_chunks = -(-self.n // HISTOGRAM_CHUNK_ROWS)
         n_threads = min(effective_n_jobs(self.n_jobs), n_chunks)
         if n_threads < 2:
             return sum_span(0, self.n)
         bounds = np.linspace(0, n_chunks, SPANS_PER_THREAD * n_threads + 1, dtype=int)
-        ends = [CHUNK_ROWS * bound for bound in bounds]
+        ends = [HISTOGRAM_CHUNK_ROWS * bound for bound in bounds]
         # joblib.Parallel takes as long to start as a million rows take to sum
         with ThreadPoolExecutor(n_threads) as pool:
             spans = [(low, min(high, self.n)) for low, high in pairwise(ends) if low < high]

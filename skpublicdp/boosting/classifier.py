@@ -278,7 +278,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
             Of the second label; where there are more than two, a margin for each whose softmax is
             its probability.
         """
-        return predict_batches(self, X, self._of_margins(_log_odds))
+        return predict_batches(self, X, self._prediction_rule(_log_odds))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each label.
@@ -296,7 +296,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         check_is_fitted(self)
         mean = self._loss.mean
         return predict_batches(
-            self, X, self._of_margins(lambda margins: _probabilities(mean(margins)))
+            self, X, self._prediction_rule(lambda margins: _probabilities(mean(margins)))
         )
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -317,7 +317,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     def _rule(self) -> Rule:
         check_is_fitted(self)
         classes = self.classes_
-        return self._of_margins(lambda margins: classes[_most_probable(margins)])
+        return self._prediction_rule(lambda margins: classes[_most_probable(margins)])
 
     def explain(self) -> str:
         """Describe the model as text.
@@ -332,8 +332,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         check_is_fitted(self)
         labels = [str(label) for label in self.classes_]
         if len(labels) == 2:
-            return self._in_words(f"log-odds of {labels[1]}", [""], decimals=2)
-        return self._in_words("log-odds", labels, decimals=2)
+            return self._explain_as_text(f"log-odds of {labels[1]}", [""], decimals=2)
+        return self._explain_as_text("log-odds", labels, decimals=2)
 
     def to_json(self) -> str:
         """Return the model as JSON, with all that is needed to predict in another language.

@@ -9,8 +9,8 @@ from scipy.linalg import cho_factor, cho_solve, solve
 from scipy.optimize import minimize
 from scipy.stats import rankdata
 
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows, row_space, whiten_and_reduce
 from skpublicdp.boosting.binner import Binner
-from skpublicdp.boosting.posterior import WeightedPublicRows, row_space, whiten_and_reduce
 from skpublicdp.typing import Floats, Integers
 
 MIN_SHIFT_EVIDENCE = 2.0

@@ -29,14 +29,15 @@ class Shape:
     cells : tuple of str
         Texts of its bins; the last one is for missing values.
     cuts : ndarray of float64
-        Cut points of a number; empty for a categorical column.
+        Cut points of a numeric column; empty for a categorical column.
     shares : ndarray of float64, shape (n_bins,)
-        Fraction of the public rows in each bin; where it is 0, the score comes from the prior.
-    scores : ndarray of float64, shape (n_targets, n_cells)
+        Fraction of the public rows in each bin. Scores of bins without public rows come from the
+        prior alone.
+    scores : ndarray of float64, shape (n_targets, n_bins)
         Contribution of each bin, relative to an average public row.
-    deviations : ndarray of float64, shape (n_targets, n_cells)
-        Posterior standard deviation of each score: noise, private and public sampling error. Zero
-        for voting trees.
+    deviations : ndarray of float64, shape (n_targets, n_bins)
+        Posterior standard deviation of each score, from noise and from the sampling errors of
+        private and public rows. Zero for voting trees.
     """
 
     name: str
@@ -54,16 +55,17 @@ class Tree:
     Attributes
     ----------
     rule : str
-        Its questions and the label each leaf was drawn with; what no row can reach is left out.
+        Its splits and the label each leaf was drawn with. Leaves that no row can reach are left
+        out.
     names : tuple of str
-        The columns it depends on.
+        Names of the columns it depends on.
     shares : ndarray of float64, shape (n_leaves,)
-        Share of the public rows in each leaf.
+        Fraction of the public rows in each leaf.
     scores : ndarray of float64, shape (n_targets, n_leaves)
-        What a row in each leaf adds to the log-odds, or to the mean outcome, from the lowest to the
-        highest side.
+        Contribution of each leaf to the log-odds or the mean outcome. Leaves are ordered from the
+        side where all splits fail to the side where all hold.
     deviations : ndarray of float64, shape (n_targets, n_leaves)
-        Standard deviation of what is believed of each. Zero where trees only vote.
+        Posterior standard deviation of each score. Zero for voting trees.
     """
 
     rule: str
@@ -75,7 +77,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """What two columns add together: all trees that depend on these two and no other.
+    """Joint contribution of two columns: the sum of all trees that depend on exactly these two.
 
     Attributes
     ----------
@@ -84,15 +86,15 @@ class Pair:
     trees : tuple of int
         Positions in `trees_`.
     cells : tuple of tuple of str
-        The cells of either in words; the last one is for missing values.
+        Texts of the bins of each column; the last one is for missing values.
     cuts : tuple of ndarray of float64
-        Where numbers are cut, empty for a categorical column.
-    shares : ndarray of float64, shape (n_cells, n_cells of the other)
-        Share of the public rows in each pair of cells.
-    scores : ndarray of float64, shape (n_targets, n_cells, n_cells of the other)
-        What a row in each pair of cells adds to the log-odds, or to the mean outcome.
-    deviations : ndarray of float64, shape (n_targets, n_cells, n_cells of the other)
-        Standard deviation of what is believed of each. Zero where trees only vote.
+        Cut points of each column; empty for a categorical column.
+    shares : ndarray of float64, shape (n_bins_first, n_bins_second)
+        Fraction of the public rows in each pair of bins.
+    scores : ndarray of float64, shape (n_targets, n_bins_first, n_bins_second)
+        Contribution of each pair of bins to the log-odds or the mean outcome.
+    deviations : ndarray of float64, shape (n_targets, n_bins_first, n_bins_second)
+        Posterior standard deviation of each score. Zero for voting trees.
     """
 
     names: tuple[str, str]
@@ -113,101 +115,153 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
         Fitted model.
     unit : float, default=1.0
         Size of one margin unit on the output scale.
+
+    Returns
+    -------
+    tuple of Shape
+        One for each column.
+    ndarray of float64, shape (n_targets,)
+        Intercepts, which include the public means of all columns.
     """
-    model, features = fitted.model, fitted.data.binner
+    model, binner = fitted.model, fitted.data.binner
     intercepts = model.intercepts.copy()
-    columns = []
-    for position, (start, feature, line) in enumerate(
-        zip(features.offsets, features.columns, fitted.data.public_codes, strict=False)
+    shapes = []
+    for position, (start, bins, bin_of_row) in enumerate(
+        zip(binner.offsets, binner.columns, fitted.data.public_codes, strict=False)
     ):
-        shares = np.bincount(line, minlength=feature.size) / len(line)
-        scores = model.scores[:, start : start + feature.size]
+        shares = np.bincount(bin_of_row, minlength=bins.size) / len(bin_of_row)
+        scores = model.scores[:, start : start + bins.size]
         # an integer, so that sums over columns stay exact
-        level = np.rint(scores @ shares).astype(np.int64)
+        public_mean = np.rint(scores @ shares).astype(np.int64)
         deviations = np.zeros(scores.shape)
         if fitted.covariances:
             deviations = unit * centred_deviations(fitted.covariances[position], shares)
-        name, labels = feature.column.name, tuple(feature.labels)
-        centred: Floats = (scores - level[:, None]) * np.float64(unit / MARGIN_UNIT)
-        columns.append(Shape(name, labels, feature.cuts, shares, centred, deviations))
-        intercepts += level
-    return tuple(columns), np.asarray(intercepts * (unit / MARGIN_UNIT), dtype=np.float64)
+        centred: Floats = (scores - public_mean[:, None]) * np.float64(unit / MARGIN_UNIT)
+        name, labels = bins.column.name, tuple(bins.labels)
+        shapes.append(Shape(name, labels, bins.cuts, shares, centred, deviations))
+        intercepts += public_mean
+    return tuple(shapes), np.asarray(intercepts * (unit / MARGIN_UNIT), dtype=np.float64)
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
-    """Return the standard deviations of centred scores, shape (n_targets, n_bins)."""
+    """Return the standard deviations of scores after their public mean is subtracted.
+
+    Parameters
+    ----------
+    covariances : ndarray of float64, shape (n_targets, n_bins, n_bins)
+        Posterior covariances of the scores.
+    shares : ndarray of float64, shape (n_bins,)
+        Fraction of the public rows in each bin.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_targets, n_bins)
+    """
     centring = np.eye(len(shares)) - shares
     variances = np.einsum("ij,tjk,ik->ti", centring, covariances, centring)
     deviations: Floats = np.sqrt(np.maximum(variances, 0.0))
     return deviations
 
 
-def explained_trees(
+def describe_trees(
     fitted: FittedModel, labels: NDArray[Any], unit: float = 1.0
 ) -> tuple[Tree, ...]:
-    """Return the trees of a model, with their rules as text."""
-    model, features = fitted.model, fitted.data.binner
-    public = PublicSample(np.empty((0, len(features.names))), labels, features.names)
-    known = fitted.covariances[len(features.columns) :]
-    found = []
-    trees_ = zip(model.trees, model.leaf_scores, columns_of_trees(model), strict=True)
-    for position, (tree, scores, columns) in enumerate(trees_):
-        deviations = np.zeros(scores.shape)
-        if known:
-            variances = np.diagonal(known[position], axis1=1, axis2=2)
+    """Return the rule, the leaf values and the public leaf shares of each tree.
+
+    Parameters
+    ----------
+    fitted : FittedModel
+        Fitted model.
+    labels : ndarray
+        Names of the labels that leaves are drawn with.
+    unit : float, default=1.0
+        Size of one margin unit on the output scale.
+    """
+    model, binner = fitted.model, fitted.data.binner
+    # the rule of a tree needs the names of columns and labels, but no rows
+    names_and_labels = PublicSample(np.empty((0, len(binner.names))), labels, binner.names)
+    tree_covariances = fitted.covariances[len(binner.columns) :]
+    described = []
+    for position, (tree, leaf_scores, columns) in enumerate(
+        zip(model.trees, model.leaf_scores, columns_of_trees(model), strict=True)
+    ):
+        deviations = np.zeros(leaf_scores.shape)
+        if tree_covariances:
+            variances = np.diagonal(tree_covariances[position], axis1=1, axis2=2)
             deviations = unit * np.sqrt(np.maximum(variances, 0.0))
-        rule = DecisionTree(tree.splits, tree.leaves, public).rule()
-        names = tuple(features.names[column] for column in columns)
-        line = apply_tree(tree.splits, fitted.data.public_codes)
-        shares = np.bincount(line, minlength=scores.shape[1]) / len(line)
-        added: Floats = scores * np.float64(unit / MARGIN_UNIT)
-        found.append(Tree(rule, names, shares, added, deviations))
-    return tuple(found)
+        rule = DecisionTree(tree.splits, tree.leaves, names_and_labels).rule()
+        names = tuple(binner.names[column] for column in columns)
+        leaf_of_row = apply_tree(tree.splits, fitted.data.public_codes)
+        shares = np.bincount(leaf_of_row, minlength=leaf_scores.shape[1]) / len(leaf_of_row)
+        scores: Floats = leaf_scores * np.float64(unit / MARGIN_UNIT)
+        described.append(Tree(rule, names, shares, scores, deviations))
+    return tuple(described)
 
 
 def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
-    """Return the columns that the value of each tree depends on."""
+    """Return the columns that the value of each tree depends on.
+
+    A split whose two subtrees give equal scores does not count.
+    """
     pairs = zip(model.trees, model.leaf_scores, strict=True)
     return [tree.depends_on([*map(str, scores.T.tolist())]) for tree, scores in pairs]
 
 
-def explained_pairs(fitted: FittedModel, described: Sequence[Tree]) -> tuple[Pair, ...]:
-    """Return the joint contribution of each pair of columns that trees depend on."""
-    model, features, codes = fitted.model, fitted.data.binner, fitted.data.public_codes
-    found: dict[tuple[int, ...], list[int]] = {}
+def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tuple[Pair, ...]:
+    """Return the joint contribution of each pair of columns that trees depend on.
+
+    All trees of a pair are evaluated on the grid of the two columns' bins, and added up.
+
+    Parameters
+    ----------
+    fitted : FittedModel
+        Fitted model.
+    described_trees : sequence of Tree
+        Result of `describe_trees`.
+    """
+    model, binner, codes = fitted.model, fitted.data.binner, fitted.data.public_codes
+    trees_of_pair: dict[tuple[int, ...], list[int]] = {}
     for position, columns in enumerate(columns_of_trees(model)):
         if len(columns) == 2:
-            found.setdefault(columns, []).append(position)
-    listed = []
-    for columns, positions in found.items():
-        first, second = (features.columns[column] for column in columns)
-        rows = np.indices((first.size, second.size)).reshape(2, -1)
-        lines = [rows[0]] * len(codes)  # of other columns nothing is asked
-        lines[columns[1]] = rows[1]
-        asked = [apply_tree(model.trees[position].splits, lines) for position in positions]
-        leaf_scores = [described[position].scores for position in positions]
-        variances = [described[position].deviations ** 2 for position in positions]
+            trees_of_pair.setdefault(columns, []).append(position)
+    pairs = []
+    for columns, positions in trees_of_pair.items():
+        first, second = (binner.columns[column] for column in columns)
+        grid = np.indices((first.size, second.size)).reshape(2, -1)
+        grid_codes = [grid[0]] * len(codes)  # the trees do not depend on any other column
+        grid_codes[columns[1]] = grid[1]
+        leaves = [apply_tree(model.trees[position].splits, grid_codes) for position in positions]
+        leaf_scores = [described_trees[position].scores for position in positions]
+        leaf_variances = [described_trees[position].deviations ** 2 for position in positions]
         shape = (len(model.intercepts), first.size, second.size)
-        both = codes[columns[0]].astype(np.intp) * second.size + codes[columns[1]]
-        counts = np.bincount(both, minlength=first.size * second.size)
-        listed.append(
+        cell_of_row = codes[columns[0]].astype(np.intp) * second.size + codes[columns[1]]
+        counts = np.bincount(cell_of_row, minlength=first.size * second.size)
+        pairs.append(
             Pair(
                 names=(first.column.name, second.column.name),
                 trees=tuple(positions),
                 cells=(tuple(first.labels), tuple(second.labels)),
                 cuts=(first.cuts, second.cuts),
-                shares=(counts / len(both)).reshape(shape[1:]),
-                scores=_sum_of_trees(leaf_scores, asked).reshape(shape),
-                deviations=np.sqrt(_sum_of_trees(variances, asked)).reshape(shape),
+                shares=(counts / len(cell_of_row)).reshape(shape[1:]),
+                scores=_sum_leaf_values(leaf_scores, leaves).reshape(shape),
+                deviations=np.sqrt(_sum_leaf_values(leaf_variances, leaves)).reshape(shape),
             )
         )
-    return tuple(listed)
+    return tuple(pairs)
 
 
-def _sum_of_trees(of_leaves: Sequence[Floats], asked: Sequence[BinCodes]) -> Floats:
-    """Return the sum of the leaf values of several trees."""
-    parts = [values[:, leaf] for values, leaf in zip(of_leaves, asked, strict=True)]
-    total: Floats = np.sum(parts, axis=0)
+def _sum_leaf_values(leaf_values: Sequence[Floats], leaves: Sequence[BinCodes]) -> Floats:
+    """Return the sum over trees of the value of each row's leaf, shape (n_targets, n).
+
+    Parameters
+    ----------
+    leaf_values : sequence of ndarray of float64, shape (n_targets, n_leaves)
+        Values of the leaves of each tree.
+    leaves : sequence of ndarray of int, shape (n,)
+        Leaf of each row in each tree.
+    """
+    contributions = [values[:, leaf] for values, leaf in zip(leaf_values, leaves, strict=True)]
+    total: Floats = np.sum(contributions, axis=0)
     return total
 
 
@@ -216,24 +270,25 @@ def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:
 
     The deviation of a tree is divided equally among the columns it depends on.
     """
-    edges = zip(model.offsets[:-1], model.offsets[1:], strict=True)
-    found = np.array(
+    bounds = zip(model.offsets[:-1], model.offsets[1:], strict=True)
+    importances = np.array(
         [
-            _mean_absolute_deviation(model.scores[:, start:stop][:, line] / MARGIN_UNIT)
-            for line, (start, stop) in zip(public_codes, edges, strict=True)
+            _mean_absolute_deviation(model.scores[:, start:stop][:, bins] / MARGIN_UNIT)
+            for bins, (start, stop) in zip(public_codes, bounds, strict=True)
         ]
     )
-    for tree, scores, asked in zip(
+    for tree, leaf_scores, columns in zip(
         model.trees, model.leaf_scores, columns_of_trees(model), strict=True
     ):
-        if not asked:  # a constant tree
+        if not columns:  # a constant tree
             continue
-        found[list(asked)] += _mean_absolute_deviation(
-            scores[:, tree.apply(public_codes.T)] / MARGIN_UNIT
-        ) / len(asked)
-    return found
+        importances[list(columns)] += _mean_absolute_deviation(
+            leaf_scores[:, tree.apply(public_codes.T)] / MARGIN_UNIT
+        ) / len(columns)
+    return importances
 
 
 def _mean_absolute_deviation(contributions: Floats) -> float:
+    """Return the mean absolute deviation from each target's mean, averaged over targets."""
     centred = contributions - contributions.mean(axis=1, keepdims=True)
     return float(np.abs(centred).mean())

@@ -13,43 +13,36 @@ SCHEMA_VERSION = 1
 """Version of the JSON schema, which docs/user_guide/boosting.md describes."""
 
 
-def model_to_json(estimator: Any, **of_target: Any) -> str:
+def model_to_json(estimator: Any, **target_fields: Any) -> str:
     """Return a fitted model as JSON.
 
     Parameters
     ----------
     estimator : SemiPrivateBoosting
         Fitted estimator.
-    **of_target
-        Fields of its kind of target: classes or outcome bounds.
+    **target_fields
+        Fields that describe the target: its classes or its bounds.
     """
-    model, features = estimator._model, estimator._binner
-    edges = zip(features.offsets, features.offsets[1:], strict=False)
-    columns = [
-        _column_to_json(feature)
-        | {
+    model, binner = estimator._model, estimator._binner
+    columns = []
+    for position, (bins, shape) in enumerate(zip(binner.columns, estimator.shapes_, strict=True)):
+        start, stop = binner.offsets[position], binner.offsets[position + 1]
+        scores = {
             "cells": list(shape.cells),
             "scores": model.scores[:, start:stop].tolist(),
             "deviations": shape.deviations.tolist(),
             "public_shares": shape.shares.tolist(),
-            "importance": importance,
+            "importance": float(estimator.feature_importances_[position]),
         }
-        for feature, shape, importance, (start, stop) in zip(
-            features.columns,
-            estimator.shapes_,
-            estimator.feature_importances_.tolist(),
-            edges,
-            strict=True,
-        )
-    ]
+        columns.append(_column_to_json(bins) | scores)
     trees = [
         {
-            "questions": _splits_to_json(tree.splits, features.names),
-            "scores": scores.tolist(),
+            "questions": _splits_to_json(tree.splits, binner.names),
+            "scores": leaf_scores.tolist(),
             "deviations": described.deviations.tolist(),
             "public_shares": described.shares.tolist(),
         }
-        for tree, scores, described in zip(
+        for tree, leaf_scores, described in zip(
             model.trees, model.leaf_scores, estimator.trees_, strict=True
         )
     ]
@@ -58,7 +51,7 @@ def model_to_json(estimator: Any, **of_target: Any) -> str:
             "schema": "skpublicdp boosting",
             "version": SCHEMA_VERSION,
             "estimator": type(estimator).__name__,
-            **of_target,
+            **target_fields,
             "unit": MARGIN_UNIT,
             "intercept": model.intercepts.tolist(),
             "columns": columns,
@@ -72,28 +65,30 @@ def model_to_json(estimator: Any, **of_target: Any) -> str:
     )
 
 
-def _column_to_json(feature: ColumnBins) -> dict[str, Any]:
-    column = feature.column
-    if not column.categorical:
-        kind = "date" if column.is_datetime else "number"
-        return {
-            "name": column.name,
-            "kind": kind,
-            "origin": column.offset,
-            "cuts": feature.cuts.tolist(),
-        }
-    codes = zip(column.values.tolist(), feature.bin_of_category.tolist(), strict=False)
-    kept = [value for value, cell in codes if cell < feature.size - 2]
-    return {"name": column.name, "kind": "category", "categories": kept}
+def _column_to_json(bins: ColumnBins) -> dict[str, Any]:
+    """Return the cut points of a numeric column, or the categories that have a bin of their own."""
+    column = bins.column
+    if column.categorical:
+        pairs = zip(column.values.tolist(), bins.bin_of_category.tolist(), strict=False)
+        # the last two bins are for rare categories and for missing values
+        categories = [category for category, code in pairs if code < bins.size - 2]
+        return {"name": column.name, "kind": "category", "categories": categories}
+    return {
+        "name": column.name,
+        "kind": "date" if column.is_datetime else "number",
+        "origin": column.offset,
+        "cuts": bins.cuts.tolist(),
+    }
 
 
-def _splits_to_json(asked: BinSplits, names: tuple[str, ...]) -> list[dict[str, Any]]:
+def _splits_to_json(splits: BinSplits, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the column, the range of bins and the text of each split of a tree."""
     return [
         {
-            "column": int(asked.features[node]),
-            "first": int(asked.first_bin[node]),
-            "last": int(asked.last_bin[node]),
-            "text": asked.describe(node, names),
+            "column": int(splits.features[node]),
+            "first": int(splits.first_bin[node]),
+            "last": int(splits.last_bin[node]),
+            "text": splits.describe(node, names),
         }
-        for node in range(len(asked))
+        for node in range(len(splits))
     ]

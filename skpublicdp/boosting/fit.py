@@ -11,7 +11,8 @@ from fractions import Fraction
 
 from skpublicdp.accounting import Draw, Steps
 from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
-from skpublicdp.boosting.additive import AdditiveFit
+from skpublicdp.boosting.additive_fit import AdditiveFit
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.bin_splits import refine_splits
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import MAX_FINE_BINS, Binner, refine_bins, refine_scores
@@ -43,12 +44,11 @@ from skpublicdp.boosting.budget_split import (
 )
 from skpublicdp.boosting.covariate_shift import ShiftEstimate
 from skpublicdp.boosting.fit_steps import FitSteps
-from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, null_model, probabilities
 from skpublicdp.boosting.monotone import project_monotone
 from skpublicdp.boosting.newton_boosting import NewtonBooster
-from skpublicdp.boosting.posterior import WeightedPublicRows
 from skpublicdp.boosting.private_trees import LEAF_SENSITIVITY, PrivateTreeBooster
 from skpublicdp.boosting.public_labels import WarmStart, warm_starts
 from skpublicdp.boosting.residual_histogram import (
@@ -100,7 +100,7 @@ class BoostingFit(FitSteps):
     and Newton boosting for large ones (`_fit_boosted`).
     """
 
-    def too_few_rows(self, method: str) -> bool:
+    def has_too_few_rows(self, method: str) -> bool:
         """Indicate, by public numbers, whether noise exceeds the strongest possible effects."""
         histograms_fail = effects_below_noise(self._full_budget, self._n, self._column_sensitivity)
         pure_budget = StageBudget(self._ledger.epsilon, pure=True)
@@ -397,13 +397,13 @@ class BoostingFit(FitSteps):
             name = "exponential mechanism, exact draws of trees, and noisy sums over their leaves"
             booster = self._tree_booster(
                 [WarmStart(model, [])],
-                self._ledger.sub_ledger(budget.event, name=name, proof=PROOF),
+                self._ledger.sub_ledger(budget.event, name=name, proof=BOOSTING_PROOF),
             )
             self._add_measured_trees(booster, budget, self._n_measured_trees(budget), design)
             return booster.model, booster.tree_covariances
         n_trees = n_voting_trees(self._budget, self._n_persons, self._log_n_trees, share)
         name = f"exponential mechanism, exact draws of {n_trees} trees"
-        ledger = self._ledger.sub_ledger(budget.event, name=name, proof=PROOF)
+        ledger = self._ledger.sub_ledger(budget.event, name=name, proof=BOOSTING_PROOF)
         draw = budget.fraction(Fraction(1, n_trees)).draw_as_gaussian
         return self._add_voting_trees(model, draw, n_trees, ledger, pure=budget.pure), []
 

@@ -11,7 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.additive import LARGE_SHIFT_THRESHOLD, AdditiveFit
+from skpublicdp.boosting.additive_fit import LARGE_SHIFT_THRESHOLD, AdditiveFit
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.budget_split import (
     BALANCED,
@@ -35,11 +36,15 @@ from skpublicdp.boosting.covariate_shift import (
     median_split_indicators,
     shift_features,
 )
-from skpublicdp.boosting.histograms import PROOF, gradient_histogram, histogram_sums, measure
+from skpublicdp.boosting.histograms import (
+    BOOSTING_PROOF,
+    gradient_histogram,
+    histogram_sums,
+    measure,
+)
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
 from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS
 from skpublicdp.boosting.monotone import Directions
-from skpublicdp.boosting.posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.residual_histogram import RESIDUAL_SHARE
 from skpublicdp.boosting.strategy import (
     STRATEGY_UNIT,
@@ -250,7 +255,7 @@ class FitSteps:
             count_sensitivity(len(indicators)),
             self._budget.fraction(share).event,
             name="noisy counts of lower halves of columns",
-            proof=PROOF,
+            proof=BOOSTING_PROOF,
         )
         features = shift_features(data.binner, design.X, self._training.X_public)
         return estimate_shift(
@@ -294,7 +299,7 @@ class FitSteps:
             Sensitivity(unit, unit**2) if is_single else Sensitivity(2, 2),
             budget.event,
             name="noisy counts of the labels" if unit == 1 else "noisy sum of the outcomes",
-            proof=PROOF,
+            proof=BOOSTING_PROOF,
         ).values
         n = self._n
         shares = np.clip(counts / (unit * n), min(3 / n, 0.5), max(1 - 3 / n, 0.5))

@@ -16,7 +16,8 @@ from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
-PROOF = "docs/proofs/moments.md"
+BOOSTING_PROOF = "docs/proofs/moments.md"
+"""Proof page of the sensitivities of all sums that boosting releases, for receipts."""
 
 
 def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) -> Integers:
@@ -47,19 +48,36 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
 
 
 def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.intp]) -> Integers:
-    """Return the sums of integer values and the counts in each bin, (n_targets + 1, n_bins)."""
+    """Return the sums of integer values over each bin, and the number of rows in it.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_targets, n)
+        Integers, of any type.
+    codes : ndarray of int, shape (n_columns, n)
+        Bin codes of the rows.
+    offsets : ndarray of intp, shape (n_columns + 1,)
+        Index of each column's first bin among all bins, and the number of all bins.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_targets + 1, n_bins)
+        Sums of each target, then counts.
+    """
     table = np.empty((len(values) + 1, int(offsets[-1])), dtype=np.int64)
-    for bin_of_row, low, high in zip(codes, offsets[:-1], offsets[1:], strict=True):
-        for target, value in enumerate(values):
+    for bin_of_row, start, stop in zip(codes, offsets[:-1], offsets[1:], strict=True):
+        size = stop - start
+        for target, target_values in enumerate(values):
             # doubles are exact here: the sums are integers far below 2^53
-            table[target, low:high] = np.bincount(bin_of_row, weights=value, minlength=high - low)
-        table[-1, low:high] = np.bincount(bin_of_row, minlength=high - low)
+            sums = np.bincount(bin_of_row, weights=target_values, minlength=size)
+            table[target, start:stop] = sums
+        table[-1, start:stop] = np.bincount(bin_of_row, minlength=size)
     return table
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyHistogram:
-    """Released combinations of a gradient histogram, in units of gradients and of rows.
+    """Linear combinations of a gradient histogram with noise, in units of gradients and of rows.
 
     Attributes
     ----------
@@ -80,14 +98,14 @@ class NoisyHistogram:
 def measure(
     table: Integers, strategy: HistogramStrategy, event: Event, ledger: Ledger, *, counts: bool
 ) -> NoisyHistogram:
-    """Release the combinations of a histogram that a strategy measures, with exact noise.
+    """Release the measurements of a strategy on a gradient histogram, with exact noise.
 
     Parameters
     ----------
     table : ndarray of int64, shape (n_targets + 1, n_bins)
         Result of `gradient_histogram`.
     strategy : HistogramStrategy
-        Combinations of bins.
+        Linear combinations of bins to measure.
     event : Gaussian or Pure
         Privacy event to spend.
     ledger : Ledger
@@ -103,7 +121,7 @@ def measure(
         strategy.sensitivity(counts=counts),
         event,
         name="noisy gradient histogram",
-        proof=PROOF,
+        proof=BOOSTING_PROOF,
     )
     values = measured.values.astype(np.float64)
     unit = 2 * MAX_GRADIENT * STRATEGY_UNIT

@@ -24,12 +24,12 @@ class LocalExplanation:
     Attributes
     ----------
     terms : tuple of str
-        Columns, pairs of columns that trees ask about, and other trees.
+        Names of the columns, of the pairs of columns that trees split on, and of other trees.
     cells : ndarray of object, shape (n, n_terms)
         Texts of the bins of each row.
     contributions : ndarray of float64, shape (n, n_terms) or (n, n_terms, n_classes)
-        What each term adds to the log-odds of the second label, or of each where there are more
-        than two, or to the mean outcome.
+        Contribution of each term to the log-odds of the second of two labels, to the log-odds of
+        each of more labels, or to the mean outcome.
     intercept : float or ndarray of float64, shape (n_classes,)
         Intercept of the sum.
     """
@@ -49,66 +49,79 @@ class LocalExplanation:
         return len(self.contributions)
 
     def __str__(self) -> str:
-        return "\n\n".join(self._row(row) for row in range(len(self)))
+        return "\n\n".join(self._describe_row(row) for row in range(len(self)))
 
-    def _row(self, row: int) -> str:
-        added = self.contributions[row].reshape(len(self.terms), -1)
-        order = np.argsort(-np.abs(added).max(axis=1), kind="stable")
+    def _describe_row(self, row: int) -> str:
+        """Return a text table of the strongest terms of a row, the sum of the others, and all."""
+        contributions = self.contributions[row].reshape(len(self.terms), -1)
+        order = np.argsort(-np.abs(contributions).max(axis=1), kind="stable")
         strong, weak = order[:N_TERMS_SHOWN], order[N_TERMS_SHOWN:]
-        said = [
-            ("intercept", "", np.atleast_1d(self.intercept)),
-            *((self.terms[term], self.cells[row, term], added[term]) for term in strong.tolist()),
-        ]
+        table = [("intercept", "", np.atleast_1d(self.intercept))]
+        for term in strong.tolist():
+            table.append((self.terms[term], self.cells[row, term], contributions[term]))
         if len(weak):
-            said.append((f"{len(weak)} weaker", "", added[weak].sum(axis=0)))
-        said.append(("total", "", np.atleast_1d(self.total[row])))
-        wide, wider = (max(len(one[place]) for one in said) for place in (0, 1))
-        return "\n".join(
-            f"{name:{wide}}  {cell:{wider}}  {'  '.join(f'{part:+9.4g}' for part in parts)}"
-            for name, cell, parts in said
-        )
+            table.append((f"{len(weak)} weaker", "", contributions[weak].sum(axis=0)))
+        table.append(("total", "", np.atleast_1d(self.total[row])))
+        name_width = max(len(name) for name, _, _ in table)
+        cell_width = max(len(cell) for _, cell, _ in table)
+        lines = []
+        for name, cell, values in table:
+            numbers = "  ".join(f"{value:+9.4g}" for value in values)
+            lines.append(f"{name:{name_width}}  {cell:{cell_width}}  {numbers}")
+        return "\n".join(lines)
 
 
 def explain_rows(
     codes: BinCodes,
     model: AdditiveModel,
-    listed: Sequence[Term],
+    terms: Sequence[Term],
     shapes: Sequence[Shape],
     pairs: Sequence[Pair],
     trees: Sequence[Tree],
     intercepts: Floats,
 ) -> LocalExplanation:
-    """Return the contribution of each term to each row.
+    """Return the contribution of each term to the margin of each row.
 
     Parameters
     ----------
     codes : ndarray of int, shape (n_columns, n)
-        The cells of the rows.
+        Bin codes of the rows.
     model : AdditiveModel
-        Where the trees are from.
-    listed : sequence of Term
-        The terms.
+        The model, for the splits of its trees.
+    terms : sequence of Term
+        All terms of the model.
     shapes, pairs, trees
-        What was learned.
+        Descriptions of its columns, pairs and trees, with their scores.
     intercepts : ndarray of float64, shape (n_targets,)
-        What every row has.
+        Intercepts of the model, on the output scale.
     """
-    found, cells = [], np.empty((codes.shape[1], len(listed)), dtype=object)
-    of_pair = {pair.trees: pair for pair in pairs}
-    for place, term in enumerate(listed):
-        lines = [codes[column] for column in term.columns]
+    pair_of_trees = {pair.trees: pair for pair in pairs}
+    contributions_by_term = []
+    cells = np.empty((codes.shape[1], len(terms)), dtype=object)
+    for position, term in enumerate(terms):
+        bins = [codes[column] for column in term.columns]
         if not term.trees:
-            found.append(shapes[term.columns[0]].scores[:, lines[0]])
-        elif term.trees in of_pair:
-            found.append(of_pair[term.trees].scores[:, lines[0], lines[1]])
+            scores = shapes[term.columns[0]].scores[:, bins[0]]
+        elif term.trees in pair_of_trees:
+            scores = pair_of_trees[term.trees].scores[:, bins[0], bins[1]]
         else:
             (tree,) = term.trees
-            found.append(trees[tree].scores[:, apply_tree(model.trees[tree].splits, codes)])
-        words = [np.array(shapes[column].cells, dtype=object) for column in term.columns]
-        parts = [labels[line] for labels, line in zip(words, lines, strict=True)]
-        cells[:, place] = [", ".join(row) for row in zip(*parts, strict=True)] if parts else ""
-    contributions = np.array(found).transpose(2, 0, 1)
+            scores = trees[tree].scores[:, apply_tree(model.trees[tree].splits, codes)]
+        contributions_by_term.append(scores)
+        cells[:, position] = _cell_texts([shapes[column] for column in term.columns], bins)
+    contributions = np.array(contributions_by_term).transpose(2, 0, 1)
     intercept: Any = intercepts
     if len(intercepts) == 1:
         contributions, intercept = contributions[:, :, 0], float(intercepts[0])
-    return LocalExplanation(tuple(term.name for term in listed), cells, contributions, intercept)
+    return LocalExplanation(tuple(term.name for term in terms), cells, contributions, intercept)
+
+
+def _cell_texts(shapes: Sequence[Shape], bins: Sequence[BinCodes]) -> list[str] | str:
+    """Return the text of each row's bins in the columns of a term; empty without columns."""
+    if not shapes:
+        return ""
+    texts = [
+        np.array(shape.cells, dtype=object)[bin_of_row]
+        for shape, bin_of_row in zip(shapes, bins, strict=True)
+    ]
+    return [", ".join(row) for row in zip(*texts, strict=True)]

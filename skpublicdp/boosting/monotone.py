@@ -26,21 +26,21 @@ Projection = Callable[[Floats, Floats], Floats]
 """Maps scores and their variances to the nearest scores that satisfy a constraint."""
 
 
-def validate_monotonic_cst(given: Any, schema: Schema) -> Directions | None:
-    """Return 1, 0 or -1 for each column, or None if all are 0.
+def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | None:
+    """Return the direction (1, 0 or -1) of each column; ``None`` without any constraint.
 
     Raises
     ------
     ValueError
         If values or shape are invalid, a column is unknown, or a constrained column is categorical.
     """
-    if given is None:
+    if monotonic_cst is None:
         return None
     names = list(schema.names)
-    sequence = given
-    if isinstance(given, Mapping):
+    sequence = monotonic_cst
+    if isinstance(monotonic_cst, Mapping):
         sequence = [0] * len(names)
-        for column, direction in given.items():
+        for column, direction in monotonic_cst.items():
             position = position_of(column, names)
             if position is None:
                 raise ValueError(
@@ -51,7 +51,7 @@ def validate_monotonic_cst(given: Any, schema: Schema) -> Directions | None:
     if failure or values.shape != (len(names),) or not np.isin(values, (-1, 0, 1)).all():
         raise ValueError(
             f"monotonic_cst must be a dict of columns or a sequence of {len(names)} values, one "
-            f"per column, each 1 (increasing), -1 (decreasing) or 0; got {given!r}."
+            f"per column, each 1 (increasing), -1 (decreasing) or 0; got {monotonic_cst!r}."
         )
     directions = values.astype(np.int8)
     for column, direction in zip(schema.columns, directions, strict=True):
@@ -63,7 +63,10 @@ def validate_monotonic_cst(given: Any, schema: Schema) -> Directions | None:
 
 
 def isotonic_projection(direction: int) -> Projection:
-    """Return the isotonic regression of a column's bins; the last one (missing) is free."""
+    """Return the isotonic regression of a column's scores by bin.
+
+    The last bin holds missing values, so its score is not constrained.
+    """
 
     def project(scores: Floats, variances: Floats) -> Floats:
         projected = scores.copy()
@@ -79,31 +82,45 @@ def isotonic_projection(direction: int) -> Projection:
 def monotone_leaf_projection(
     tree: DecisionTree, sizes: list[int], directions: Directions
 ) -> Projection | None:
-    """Return the isotonic projection of a tree's leaves, or None if nothing constrains them.
+    """Return the isotonic projection of a tree's leaf values; ``None`` if it is unconstrained.
 
     Two leaves are ordered if they contain rows that differ in one constrained column only. A tree
-    whose values respect this partial order is monotone.
+    whose values respect this partial order is monotone. There are few leaves, so the projection
+    enumerates all upper and lower sets of the order.
+
+    Parameters
+    ----------
+    tree : DecisionTree
+        The tree.
+    sizes : list of int
+        Number of bins of each column.
+    directions : ndarray of int8, shape (n_columns,)
+        1 for increasing, -1 for decreasing, 0 for no constraint.
     """
-    n, edges = len(tree.leaves), list(_ordered_leaves(tree, sizes, directions))
-    if not edges:
+    n_leaves, order = len(tree.leaves), list(_ordered_leaves(tree, sizes, directions))
+    if not order:
         return None
-    # all sets of leaves as bit masks: upper and lower sets of the partial order
-    masks = np.arange(1, 1 << n)
-    contains = (masks[:, None] >> np.arange(n)) & 1 == 1
-    is_upper, is_lower = np.ones(len(masks), dtype=bool), np.ones(len(masks), dtype=bool)
-    for low, high in edges:
-        is_upper &= ~contains[:, low] | contains[:, high]
-        is_lower &= ~contains[:, high] | contains[:, low]
+    # every nonempty set of leaves is a bit mask
+    masks = np.arange(1, 1 << n_leaves)
+    contains = (masks[:, None] >> np.arange(n_leaves)) & 1 == 1  # (n_sets, n_leaves)
+    is_upper_set, is_lower_set = np.ones(len(masks), dtype=bool), np.ones(len(masks), dtype=bool)
+    for low, high in order:
+        is_upper_set &= ~contains[:, low] | contains[:, high]
+        is_lower_set &= ~contains[:, high] | contains[:, low]
 
     def project(scores: Floats, variances: Floats) -> Floats:
-        # max-min formula of Robertson, Wright and Dykstra (1988), Theorem 1.4.4: the result is
-        # ordered exactly, in spite of rounding errors of the means
+        """Return the maximum over upper sets of the minimum over lower sets of weighted means.
+
+        This is the max-min formula of Robertson, Wright and Dykstra (1988), Theorem 1.4.4. The
+        result is ordered exactly, in spite of rounding errors of the means.
+        """
         weights = 1 / variances
-        means = np.append(np.nan, (contains @ (weights * scores)) / (contains @ weights))
-        table = means[masks[is_upper][:, None] & masks[is_lower]]
+        mean_of_set = np.append(np.nan, (contains @ (weights * scores)) / (contains @ weights))
+        # means of the intersections of upper sets (rows) with lower sets (columns)
+        means = mean_of_set[masks[is_upper_set][:, None] & masks[is_lower_set]]
         projected = [
-            table[contains[is_upper, leaf]][:, contains[is_lower, leaf]].min(axis=1).max()
-            for leaf in range(n)
+            means[contains[is_upper_set, leaf]][:, contains[is_lower_set, leaf]].min(axis=1).max()
+            for leaf in range(n_leaves)
         ]
         return np.array(projected)
 
@@ -113,8 +130,13 @@ def monotone_leaf_projection(
 def _ordered_leaves(
     tree: DecisionTree, sizes: list[int], directions: Directions
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs (lower, higher) of leaves that a constraint orders."""
+    """Yield pairs (lower, higher) of leaves that a constraint orders.
+
+    A pair is ordered if the regions of both leaves overlap in all columns but a constrained one,
+    and some bin of the first region precedes some bin of the second one in this column.
+    """
     columns = np.unique(tree.splits.features).tolist()
+    # the bins of each leaf in each column, as unions of half-open intervals (low, high]
     regions = [
         {
             column: intersect_interval(region.get(column, WHOLE_LINE), -1, sizes[column] - 1)
@@ -122,23 +144,26 @@ def _ordered_leaves(
         }
         for region in tree.regions()
     ]
+    constrained_columns = [column for column in columns if directions[column]]
     for (a, region_a), (b, region_b) in permutations(enumerate(regions), 2):
-        for column in columns:
-            if not directions[column]:
-                continue
-            others_overlap = all(
-                _overlap(region_a[other], region_b[other]) for other in columns if other != column
+        for column in constrained_columns:
+            overlap_elsewhere = all(
+                _overlap(region_a[i], region_b[i]) for i in columns if i != column
             )
-            # without the bin of missing values
-            ranges = [
+            # without the last bin, which holds missing values
+            bins_a, bins_b = (
                 intersect_interval(region[column], -1, sizes[column] - 2)
                 for region in (region_a, region_b)
-            ]
-            if others_overlap and all(ranges) and ranges[0][0][0] + 1 < ranges[1][-1][1]:
+            )
+            if not (overlap_elsewhere and bins_a and bins_b):
+                continue
+            first_bin_of_a, last_bin_of_b = bins_a[0][0] + 1, bins_b[-1][1]
+            if first_bin_of_a < last_bin_of_b:
                 yield (a, b) if directions[column] > 0 else (b, a)
 
 
 def _overlap(first: IntervalUnion, second: IntervalUnion) -> bool:
+    """Indicate whether two unions of intervals have a common point."""
     return any(intersect_interval(first, low, high) for low, high in second)
 
 
@@ -149,7 +174,10 @@ def project_monotone(
     directions: Directions,
     covariances: list[Floats],
 ) -> AdditiveModel:
-    """Project each column and each tree of a model with one target on the constraints.
+    """Return the nearest monotone model: each column and each tree is projected by itself.
+
+    A sum of monotone terms is monotone. The mean margin of the public rows is kept. The model must
+    have one target.
 
     Parameters
     ----------
@@ -162,15 +190,10 @@ def project_monotone(
     directions : ndarray of int8, shape (n_columns,)
         1 for increasing, -1 for decreasing, 0 for no constraint.
     covariances : list of ndarray
-        Posterior covariances of columns, then of trees. Where there are none, bins and leaves are
-        weighted by their public rows.
-
-    Returns
-    -------
-    AdditiveModel
-        Model that is monotone exactly.
+        Posterior covariances of columns, then of trees. Terms without one are weighted by the
+        number of public rows in each bin or leaf.
     """
-    before = model.raw_predict(public_codes).mean()
+    mean_margin = model.raw_predict(public_codes).mean()
     scores, leaf_scores = model.scores.copy(), list(model.leaf_scores)
     for column in np.flatnonzero(directions).tolist():
         bins = slice(int(model.offsets[column]), int(model.offsets[column + 1]))
@@ -188,12 +211,22 @@ def project_monotone(
             projected = projection(leaf_scores[i][0].astype(np.float64), variances)
             leaf_scores[i] = np.rint(projected)[None].astype(np.int64)
     monotone = replace(model, scores=scores, leaf_scores=tuple(leaf_scores))
-    change = np.rint(before - monotone.raw_predict(public_codes).mean()).astype(np.int64)
+    change = np.rint(mean_margin - monotone.raw_predict(public_codes).mean()).astype(np.int64)
     return replace(monotone, intercepts=monotone.intercepts + change)
 
 
 def _variances(covariances: Floats | None, codes: BinCodes, size: int) -> Floats:
-    """Return the variances of scores, up to a common factor."""
+    """Return the variances of one term's scores, up to a common factor.
+
+    Parameters
+    ----------
+    covariances : ndarray of float64, shape (1, size, size), or None
+        Posterior covariance of the scores.
+    codes : ndarray of int, shape (m,)
+        Bins or leaves of the public rows, whose counts replace a missing covariance.
+    size : int
+        Number of bins or leaves.
+    """
     if covariances is None:
         return 1 / (np.bincount(codes, minlength=size) + 0.5)
     variances: Floats = np.maximum(np.diagonal(covariances[0]), 1e-9)

@@ -18,7 +18,7 @@ from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, joint_gradient
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.boosting.budget_split import N_PASSES, StageBudget, tree_share
-from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss, sum_packed
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel
 from skpublicdp.boosting.neyman_allocation import (
@@ -224,7 +224,7 @@ class NewtonBooster:
             self._loss.sensitivity,
             budget.event,
             name="noisy gradient and hessian histogram",
-            proof=PROOF,
+            proof=BOOSTING_PROOF,
         )
         gradients, hessians = measured.values / (2 * MAX_GRADIENT)
         before = _integer_scores(posterior)
@@ -267,7 +267,7 @@ class NewtonBooster:
                 break
             # a random set: neighbouring tables need not have their rows in the same places
             sample = np.arange(n) if n_rows == n else self._ledger.subset(n, n_rows)
-            tree = self._draw(cover, budget.fraction(draw_share), sample)
+            tree = self._draw_tree(cover, budget.fraction(draw_share), sample)
             self._trees.append(tree)
             zeros = np.zeros((self._loss.n_targets, len(tree.leaves)))
             public_leaves = apply_tree(tree.splits, self._data.public_codes)
@@ -279,7 +279,7 @@ class NewtonBooster:
                 break
         return share
 
-    def _draw(
+    def _draw_tree(
         self, cover: TreeCover, budget: StageBudget, sample: NDArray[np.intp]
     ) -> DecisionTree:
         """Draw a tree by the exponential mechanism; its score is the gradient sum in its leaves.

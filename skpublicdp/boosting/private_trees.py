@@ -11,9 +11,15 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
+from skpublicdp.boosting.additive_posterior import (
+    GaussianPosterior,
+    NoisyStatistic,
+    WeightedPublicRows,
+    gauss_newton_update,
+)
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.histograms import PROOF, histogram_sums
+from skpublicdp.boosting.histograms import BOOSTING_PROOF, histogram_sums
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     MAX_GRADIENT,
@@ -21,12 +27,6 @@ from skpublicdp.boosting.model import (
     gradient_scale,
     probabilities,
     scaled_gradients,
-)
-from skpublicdp.boosting.posterior import (
-    GaussianPosterior,
-    NoisyStatistic,
-    WeightedPublicRows,
-    gauss_newton_update,
 )
 from skpublicdp.boosting.public_labels import WarmStart, evidence_weights, mix_models
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
@@ -74,17 +74,18 @@ class PrivateTreeBooster:
     ) -> None:
         self._warm_starts, self.tree_covariances = warm_starts, list[Floats]()
         self._cover, self._data, self._ledger = cover, data, ledger
-        self._set(warm_starts[-1])
+        self._set_model(warm_starts[-1])
 
-    def _set(self, start: WarmStart) -> None:
+    def _set_model(self, start: WarmStart) -> None:
+        """Replace the current model, and recompute the margins of all rows."""
         self.model, self.column_covariances = start.model, start.covariances
         self._margins = self._data.margins(start.model)
 
     def add_voting_tree(self, event: Draw, rate: float) -> None:
         """Draw a tree for two labels whose leaves move the log-odds by 2 · `rate` up or down."""
-        tree = self._draw(event)
-        votes = 2 * tree.leaves[None].astype(np.int64) - 1
-        self._add(tree, round(2 * rate * MARGIN_UNIT) * votes)
+        tree = self._draw_tree(event)
+        signs = 2 * tree.leaves[None].astype(np.int64) - 1  # -1 or 1, shape (1, n_leaves)
+        self._add_tree(tree, round(2 * rate * MARGIN_UNIT) * signs)
 
     def add_tree_with_noisy_leaves(
         self, event: Draw, noise: Gaussian | Pure, design: WeightedPublicRows
@@ -105,51 +106,69 @@ class PrivateTreeBooster:
         float
             Log Bayes factor of the leaf values against zero values.
         """
+        tree = self._draw_tree(event)
+        Z = np.eye(len(tree.leaves))[apply_tree(tree.splits, self._data.public_codes)]
+        statistics = self._noisy_leaf_sums(tree, Z, noise)
+        label_of_target = np.arange(len(statistics))[:, None] if len(statistics) > 1 else [[1]]
+        is_positive = tree.leaves == label_of_target  # (n_targets, n_leaves)
+        leaf_rows = WeightedPublicRows(Z, design.weights, design.n)
+        models = [self.model]
+        if not self.tree_covariances:
+            models = [start.model for start in self._warm_starts]
+        offsets = [model.raw_predict(self._data.public_codes) / MARGIN_UNIT for model in models]
+        posteriors = [
+            # the tree was drawn on the gradients of the last model; its leaf values may be zero
+            # under the other models
+            _leaf_values(leaf_rows, statistics, offset, is_positive, may_be_zero=i > 0)
+            for i, offset in enumerate(offsets)
+        ]
+        weights = evidence_weights(np.array([leaf.evidence for leaf in posteriors]))
+        if len(models) > 1:
+            self._set_model(mix_models(self._warm_starts, weights))
+        values = np.tensordot(weights, [leaf.scores for leaf in posteriors], axes=1)
+        self.tree_covariances.append(
+            np.tensordot(weights, [leaf.covariances for leaf in posteriors], axes=1)
+        )
+        self._add_tree(tree, np.rint(MARGIN_UNIT * values).astype(np.int64))
+        return float(weights @ [leaf.gain for leaf in posteriors])
+
+    def _noisy_leaf_sums(
+        self, tree: DecisionTree, Z: Floats, noise: Gaussian | Pure
+    ) -> list[NoisyStatistic]:
+        """Release the gradient sums of a tree's leaves, one statistic for each target.
+
+        Parameters
+        ----------
+        tree : DecisionTree
+            The tree.
+        Z : ndarray of float64, shape (m, n_leaves)
+            Leaf indicators of the public rows.
+        noise : Gaussian or Pure
+            Privacy event to spend.
+        """
         pure = isinstance(noise, Pure)
-        tree = self._draw(event)
-        n_leaves = len(tree.leaves)
         measured = self._ledger.add_noise(
             leaf_gradients(tree, self._data, self._margins, pure=pure),
             LEAF_SENSITIVITY,
             noise,
             name="noisy gradient sums of its leaves",
-            proof=PROOF,
+            proof=BOOSTING_PROOF,
         )
         totals = measured.values / (2 * MAX_GRADIENT)
-
-        public_codes = self._data.public_codes
-        baseline = probabilities(self.model.raw_predict(public_codes))
+        baseline = probabilities(self.model.raw_predict(self._data.public_codes))
         scale = gradient_scale(baseline, pure)
-        Z = np.eye(n_leaves)[apply_tree(tree.splits, public_codes)]
-        covariance = measured.variance / (2 * MAX_GRADIENT) ** 2 * np.eye(n_leaves)
-        statistics = [
+        covariance = measured.variance / (2 * MAX_GRADIENT) ** 2 * np.eye(len(tree.leaves))
+        return [
             NoisyStatistic(total, covariance, Z, scale, probability)
             for total, probability in zip(totals, baseline, strict=True)
         ]
-        # leaves that were drawn with the label of the target
-        is_positive = tree.leaves == (np.arange(len(totals))[:, None] if len(totals) > 1 else [[1]])
-        leaf_rows = WeightedPublicRows(Z, design.weights, design.n)
-        models = (
-            [self.model] if self.tree_covariances else [start.model for start in self._warm_starts]
-        )
-        offsets = [model.raw_predict(public_codes) / MARGIN_UNIT for model in models]
-        posteriors = [
-            # the tree was drawn for the last model, so it may explain nothing under the others
-            _leaf_values(leaf_rows, statistics, offset, is_positive, doubted=i > 0)
-            for i, offset in enumerate(offsets)
-        ]
-        weights = evidence_weights(np.array([leaf.evidence for leaf in posteriors]))
-        if len(models) > 1:
-            self._set(mix_models(self._warm_starts, weights))
-        values = np.tensordot(weights, [leaf.scores for leaf in posteriors], axes=1)
-        self.tree_covariances.append(
-            np.tensordot(weights, [leaf.covariances for leaf in posteriors], axes=1)
-        )
-        self._add(tree, np.rint(MARGIN_UNIT * values).astype(np.int64))
-        return float(weights @ [leaf.gain for leaf in posteriors])
 
-    def _draw(self, event: Draw) -> DecisionTree:
-        """Draw a tree by weighted errors; a row's weight depends on its own margin and label."""
+    def _draw_tree(self, event: Draw) -> DecisionTree:
+        """Draw a tree by the exponential mechanism; its score is the weight of misclassified rows.
+
+        The weight of a row depends on its own margin and label only, so the sensitivity is
+        `MAX_ROW_WEIGHT`.
+        """
         data, y = self._data, self._data.rows.y
 
         def tabulate_chunk(chunk: slice) -> Integers:
@@ -166,7 +185,8 @@ class PrivateTreeBooster:
         )
         return self._cover.hypothesis(path)
 
-    def _add(self, tree: DecisionTree, scores: Integers) -> None:
+    def _add_tree(self, tree: DecisionTree, scores: Integers) -> None:
+        """Add a tree to the model, and its leaf scores to the margins of all rows."""
         self.model = self.model.with_tree(tree, scores)
         self._data.add_scores(self._margins, scores, self._data.leaf_indexer(tree.splits))
 
@@ -196,8 +216,10 @@ class _LeafPosterior:
         Posterior means.
     covariances : ndarray of float64, shape (n_targets, n_leaves, n_leaves)
         Posterior covariances.
-    evidence, gain : float
-        Log evidence, and the log Bayes factor of the leaf values against zero values.
+    evidence : float
+        Log marginal likelihood, up to a constant.
+    gain : float
+        Log Bayes factor of the leaf values against zero values.
     """
 
     scores: Floats
@@ -212,12 +234,12 @@ def _leaf_values(
     offsets: Floats,
     is_positive: NDArray[np.bool_],
     *,
-    doubted: bool,
+    may_be_zero: bool,
 ) -> _LeafPosterior:
     """Return the posterior of leaf values given the noisy gradient sums of each target.
 
-    The prior trusts the drawn tree: leaves with the target's label raise its margin, others lower
-    it. If the tree is `doubted`, the values are mixed with zero values at prior odds of 1.
+    The prior means follow the drawn labels: leaves with the target's label raise its margin, others
+    lower it. With `may_be_zero` all values are zero with a prior probability of 1/2.
 
     Parameters
     ----------
@@ -229,12 +251,14 @@ def _leaf_values(
         Margins of the public rows without the tree.
     is_positive : ndarray of bool, shape (n_targets, n_leaves)
         Whether a leaf was drawn with the label of the target.
-    doubted : bool
-        Whether the tree may explain nothing.
+    may_be_zero : bool
+        Whether to average over the alternative that all leaf values are zero.
     """
 
-    def fit(scale: float) -> list[tuple[GaussianPosterior, float]]:
-        means = np.pad(np.where(is_positive, scale, -scale), ((0, 0), (0, 1)))  # no intercept
+    def fit(prior_mean: float) -> list[tuple[GaussianPosterior, float]]:
+        """Return the posterior and the log evidence of each target; 0 fixes all values at 0."""
+        signed_means = np.where(is_positive, prior_mean, -prior_mean)
+        means = np.pad(signed_means, ((0, 0), (0, 1)))  # the intercept is fixed at 0
         return [
             gauss_newton_update(
                 GaussianPosterior(mean, np.diag(mean**2)), design, statistic, offset
@@ -242,13 +266,15 @@ def _leaf_values(
             for mean, statistic, offset in zip(means, statistics, offsets, strict=True)
         ]
 
-    fitted, zero = fit(LEAF_VALUE_PRIOR), fit(0.0)
-    evidence, null_evidence = (sum(value for _, value in fits) for fits in (fitted, zero))
-    weight = float(expit(evidence - null_evidence)) if doubted else 1.0
+    fitted = fit(LEAF_VALUE_PRIOR)
+    evidence = sum(log_evidence for _, log_evidence in fitted)
+    zero_evidence = sum(log_evidence for _, log_evidence in fit(0.0))
+    gain = evidence - zero_evidence
+    weight = float(expit(gain)) if may_be_zero else 1.0
     scores = np.array([posterior.mean[:-1] for posterior, _ in fitted])
     covariances = np.array([posterior.covariance[:-1, :-1] for posterior, _ in fitted])
+    # law of total covariance for the mixture with zero values
     between = (1 - weight) * scores[:, :, None] * scores[:, None]
-    total = float(np.logaddexp(evidence, null_evidence) - np.log(2)) if doubted else evidence
-    return _LeafPosterior(
-        weight * scores, weight * (covariances + between), total, evidence - null_evidence
-    )
+    if may_be_zero:
+        evidence = float(np.logaddexp(evidence, zero_evidence) - np.log(2))
+    return _LeafPosterior(weight * scores, weight * (covariances + between), evidence, gain)

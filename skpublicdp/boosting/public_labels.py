@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 
-from skpublicdp.boosting.binner import Binner
-from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, null_model
-from skpublicdp.boosting.posterior import (
+from skpublicdp.boosting.additive_posterior import (
     LOG_VARIANCE_MEAN,
     GaussianPosterior,
     WeightedPublicRows,
     bin_prior,
     prior_covariances,
 )
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, null_model
 from skpublicdp.typing import Floats
 
 POWER_PRIORS = (0.0, 0.1, 0.3, 1.0)

@@ -273,7 +273,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         check_is_fitted(self)
         low, high = self.outcome_bounds_
         mean = self._loss.mean
-        return self._of_margins(lambda margins: low + (high - low) * mean(margins)[0])
+        return self._prediction_rule(lambda margins: low + (high - low) * mean(margins)[0])
 
     @_checked
     def interval(
@@ -340,7 +340,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         check_is_fitted(self)
         low, high = self.outcome_bounds_
         decimals = max(0, 3 - int(np.floor(np.log10(high - low))))
-        return self._in_words("mean outcome", [""], decimals)
+        return self._explain_as_text("mean outcome", [""], decimals)
 
     def to_json(self) -> str:
         """Return the model as JSON, with all that is needed to predict in another language.

@@ -10,7 +10,7 @@ from scipy.interpolate import PchipInterpolator
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.budget_split import StageBudget
-from skpublicdp.boosting.histograms import PROOF
+from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
 from skpublicdp.privacy.ledger import Ledger
@@ -52,7 +52,7 @@ def residual_variance(
         Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4),
         budget.event,
         name="noisy sum of squared residuals",
-        proof=PROOF,
+        proof=BOOSTING_PROOF,
     ).values[0]
     _, hessians = loss.gradient_hessian(model.raw_predict(data.public_codes))
     expected = data.rows.n * float((hessians @ row_weights).sum()) * 2 * MAX_GRADIENT
@@ -79,7 +79,9 @@ def noisy_residual_histogram(
     counts = data.rows.sum_over_chunks(count_chunk)
     # a row that changes bins lowers one count and raises another
     sensitivity, name = Sensitivity(2, 2), "noisy histogram of residuals"
-    return ledger.add_noise(counts, sensitivity, budget.event, name=name, proof=PROOF).values
+    return ledger.add_noise(
+        counts, sensitivity, budget.event, name=name, proof=BOOSTING_PROOF
+    ).values
 
 
 def residual_fractions(counts: Integers, n: int) -> Floats:

@@ -28,9 +28,9 @@ class Term:
     name : str
         Name of the term.
     columns : tuple of int
-        Positions of its columns.
+        Positions of the columns it depends on.
     trees : tuple of int
-        Positions of its trees; none if it is the column itself.
+        Positions of its trees in `trees_`; empty for the shape function of a column.
     importance : float
         Mean absolute deviation of its contribution, over the public rows and the targets.
     """
@@ -45,42 +45,44 @@ def list_terms(
     shapes: Sequence[Shape],
     pairs: Sequence[Pair],
     trees: Sequence[Tree],
-    asked: Sequence[tuple[int, ...]],
+    columns_of_trees: Sequence[tuple[int, ...]],
 ) -> tuple[Term, ...]:
-    """Return the terms: columns, then pairs, then the other trees.
+    """Return the terms of a model: its columns, its pairs, then the trees that are in no pair.
 
     Parameters
     ----------
     shapes, pairs, trees
-        What was learned.
-    asked : sequence of tuple of int
-        The columns each tree depends on.
+        Descriptions of the columns, pairs and trees of the model.
+    columns_of_trees : sequence of tuple of int
+        Columns that each tree depends on.
     """
-    found = [
+    terms = [
         Term(shape.name, (position,), (), term_importance(shape))
         for position, shape in enumerate(shapes)
     ]
     for pair in pairs:
-        name, importance = " & ".join(pair.names), term_importance(pair)
-        found.append(Term(name, asked[pair.trees[0]], pair.trees, importance))
-    paired = {position for pair in pairs for position in pair.trees}
+        name, columns = " & ".join(pair.names), columns_of_trees[pair.trees[0]]
+        terms.append(Term(name, columns, pair.trees, term_importance(pair)))
+    trees_in_pairs = {position for pair in pairs for position in pair.trees}
     for position, tree in enumerate(trees):
-        if position not in paired:
-            name = f"tree {position + 1}"
-            name += f" of {' & '.join(tree.names)}" if tree.names else ""
-            found.append(Term(name, asked[position], (position,), term_importance(tree)))
-    return tuple(found)
+        if position in trees_in_pairs:
+            continue
+        name = f"tree {position + 1}"
+        if tree.names:
+            name += f" of {' & '.join(tree.names)}"
+        terms.append(Term(name, columns_of_trees[position], (position,), term_importance(tree)))
+    return tuple(terms)
 
 
-def term_importance(part: Shape | Pair | Tree) -> float:
+def term_importance(term: Shape | Pair | Tree) -> float:
     """Return the mean absolute deviation of a contribution over the public rows."""
-    scores, shares = part.scores.reshape(len(part.scores), -1), part.shares.ravel()
+    scores, shares = term.scores.reshape(len(term.scores), -1), term.shares.ravel()
     centred = scores - (scores @ shares)[:, None]
     return float((np.abs(centred) @ shares).mean())
 
 
 def describe_terms(
-    listed: Sequence[Term],
+    terms: Sequence[Term],
     shapes: Sequence[Shape],
     trees: Sequence[Tree],
     model: AdditiveModel,
@@ -91,96 +93,115 @@ def describe_terms(
 
     Parameters
     ----------
-    listed : sequence of Term
-        The terms.
+    terms : sequence of Term
+        All terms of the model.
     shapes, trees
-        What was learned.
+        Descriptions of its columns and trees.
     model : AdditiveModel
-        Where the trees are from.
+        The model, for the splits of its trees.
     labels : sequence of str
-        One for each target; an empty one is left out.
+        Name of each target; an empty name is not printed.
     decimals : int
-        Places after the point.
+        Number of decimals.
     """
-    wanted = [f" for {label}" * bool(label) for label in labels]
+    suffixes = label_suffixes(labels)
 
-    def number(scores: Floats, deviations: Floats) -> str:
-        parts = []
-        for score, deviation, label in zip(scores, deviations, wanted, strict=True):
-            band = f" ± {2 * deviation:.{decimals}f}" * bool(deviation)
-            parts.append(f"{score:+.{decimals}f}{band}{label}")
-        return ", ".join(parts)
+    def format_scores(scores: Floats, deviations: Floats) -> str:
+        """Return the score of each target, with twice its deviation if it has one."""
+        texts = []
+        for score, deviation, suffix in zip(scores, deviations, suffixes, strict=True):
+            interval = f" ± {2 * deviation:.{decimals}f}" if deviation else ""
+            texts.append(f"{score:+.{decimals}f}{interval}{suffix}")
+        return ", ".join(texts)
 
-    ranked = sorted(listed, key=lambda term: -term.importance)
+    ranked = sorted(terms, key=lambda term: -term.importance)
     lines = []
     for term in ranked[:N_TERMS_SHOWN]:
         lines.append(f"{term.name} (importance {term.importance:.{decimals}f})")
         if not term.trees:
             (column,) = term.columns
-            lines += _describe_column(shapes[column], number)
+            lines += _describe_column(shapes[column], format_scores)
         for position in term.trees:
             tree = trees[position]
-            said = [*map(number, tree.scores.T, tree.deviations.T)]
+            leaf_texts = [*map(format_scores, tree.scores.T, tree.deviations.T)]
             indent = "    "
             if len(term.trees) > 1:
                 lines.append(f"    tree {position + 1}")
                 indent *= 2
-            lines += [indent + line for line in model.trees[position].lines(said)]
+            lines += [indent + line for line in model.trees[position].lines(leaf_texts)]
     weaker = ranked[N_TERMS_SHOWN:]
     if weaker:
-        added = sum(term.importance for term in weaker)
+        total_importance = sum(term.importance for term in weaker)
         names = ", ".join(term.name for term in weaker)
-        lines.append(f"weaker (importance {added:.{decimals}f} together): {names}")
+        lines.append(f"weaker (importance {total_importance:.{decimals}f} together): {names}")
     return "\n".join(lines)
 
 
-def _describe_column(shape: Shape, number: Callable[[Floats, Floats], str]) -> list[str]:
-    """Return one line for each bin of a column that public rows have."""
-    seen = np.flatnonzero(shape.shares).tolist()
-    groups = [[cell] for cell in seen]
-    left = ""
-    if not len(shape.cuts):
-        common = sorted(seen, key=lambda cell: -shape.shares[cell])[:MAX_LINES_PER_COLUMN]
-        groups = [[cell] for cell in seen if cell in common]
-        if len(groups) < len(seen):
-            left = f"    and {len(seen) - len(groups)} rarer categories"
+def label_suffixes(labels: Sequence[str]) -> list[str]:
+    """Return the text that follows the number of each target; empty for an empty label."""
+    return [f" for {label}" if label else "" for label in labels]
+
+
+def _describe_column(shape: Shape, format_scores: Callable[[Floats, Floats], str]) -> list[str]:
+    """Return one line for each bin, or group of bins, that has public rows.
+
+    Parameters
+    ----------
+    shape : Shape
+        Shape function of the column.
+    format_scores : callable
+        Maps the scores and deviations of all targets to text.
+    """
+    bins = np.flatnonzero(shape.shares).tolist()
+    n_rare = 0
+    if len(shape.cuts):
+        groups = merge_bins([[i] for i in bins], shape, MAX_LINES_PER_COLUMN)
     else:
-        groups = merge_bins(groups, shape, MAX_LINES_PER_COLUMN)
+        most_common = sorted(bins, key=lambda i: -shape.shares[i])[:MAX_LINES_PER_COLUMN]
+        groups = [[i] for i in bins if i in most_common]
+        n_rare = len(bins) - len(groups)
     texts = [range_text(shape.cells, group[0], group[-1]) for group in groups]
     width = max(map(len, texts))
     lines = []
     for text, group in zip(texts, groups, strict=True):
-        mass = shape.shares[group] / shape.shares[group].sum()
-        said = number(shape.scores[:, group] @ mass, shape.deviations[:, group].max(axis=1))
-        lines.append(f"    {text:{width}}  {said}")
-    return [*lines, left] if left else lines
+        weights = shape.shares[group] / shape.shares[group].sum()
+        deviations = shape.deviations[:, group].max(axis=1)
+        scores_text = format_scores(shape.scores[:, group] @ weights, deviations)
+        lines.append(f"    {text:{width}}  {scores_text}")
+    if n_rare:
+        lines.append(f"    and {n_rare} rarer categories")
+    return lines
 
 
-def merge_bins(groups: list[list[int]], shape: Shape, most: int) -> list[list[int]]:
-    """Merge neighbouring bins greedily, those with the smallest loss of squared error first.
+def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[list[int]]:
+    """Merge neighbouring groups of bins greedily, by the smallest increase of squared error.
 
+    The squared error is between the scores and their mean in the group, weighted by public rows.
     The bin of missing values stays separate.
 
     Parameters
     ----------
     groups : list of list of int
-        Cells in order.
+        Initial groups of bins, in order.
     shape : Shape
-        Their scores and shares.
-    most : int
-        Groups that are left at most.
+        Scores and public shares of the bins.
+    max_groups : int
+        Maximum number of groups that are returned.
     """
     missing = [group for group in groups if group[-1] == len(shape.shares) - 1]
     groups = [group for group in groups if group not in missing]
 
-    def loss(group: list[int]) -> float:
+    def squared_error(group: list[int]) -> float:
         mass, scores = shape.shares[group], shape.scores[:, group]
         return float(((scores - (scores @ mass)[:, None] / mass.sum()) ** 2 @ mass).sum())
 
-    while len(groups) + len(missing) > most:
-        costs = [loss(a + b) - loss(a) - loss(b) for a, b in pairwise(groups)]
-        best = int(np.argmin(costs))
-        groups[best : best + 2] = [groups[best] + groups[best + 1]]
+    while len(groups) + len(missing) > max_groups:
+        increases = [
+            squared_error(left + right) - squared_error(left) - squared_error(right)
+            for left, right in pairwise(groups)
+        ]
+        first = int(np.argmin(increases))
+        groups[first : first + 2] = [groups[first] + groups[first + 1]]
     return groups + missing
 
 

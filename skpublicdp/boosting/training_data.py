@@ -77,13 +77,13 @@ def read_training_data(
     estimator: Any,
     X: Any,
     y: Any,
-    kind: TargetReader | None = None,
+    target_reader: TargetReader | None = None,
     *,
     X_public: Any = None,
     y_public: Any = None,
     is_public: Any = None,
     groups: Any = None,
-    together: bool = False,
+    train_on_public_labels: bool = False,
 ) -> TrainingData:
     """Validate the inputs of `fit`, split private from public rows, and encode columns and target.
 
@@ -93,17 +93,17 @@ def read_training_data(
         Has the parameters.
     X, y, X_public, y_public, is_public, groups
         As in `fit`.
-    kind : Kind, optional
-        Type of the target; labels by default.
-    together : bool
+    target_reader : TargetReader, optional
+        Validates and encodes `y`; labels by default.
+    train_on_public_labels : bool, default=False
         Whether public rows with one of two labels are training rows, like private ones.
     """
-    kind = kind or LabelReader(estimator.classes, least=2)
+    target_reader = target_reader or LabelReader(estimator.classes, least=2)
     dataset = read_fit_inputs(
         estimator,
         X,
         y,
-        kind,
+        target_reader,
         X_public=X_public,
         y_public=y_public,
         is_public=is_public,
@@ -119,7 +119,7 @@ def read_training_data(
     dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
     encoders = [bins.codes for bins in fine_binner.columns]
     chunks, n = dataset.codes(encoders, dtype, estimator.n_jobs), dataset.n_private
-    if together and classes is not None and len(classes) == 2:
+    if train_on_public_labels and classes is not None and len(classes) == 2:
         labelled = encode_rows(fine_binner, dtype, dataset.X_labelled, targets.public)
         chunks = chain(chunks, [labelled])
         n += len(targets.public)

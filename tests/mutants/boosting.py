@@ -56,11 +56,11 @@ MUTANTS = (
         "exact counts of the labels",
         UNPAID,
         "boosting/fit_steps.py",
-        """            proof=PROOF,
+        """            proof=BOOSTING_PROOF,
         ).values
         n = self._n
 """,
-        """            proof=PROOF,
+        """            proof=BOOSTING_PROOF,
         ).values
         counts = self._training.rows.sum_over_chunks(count_chunk)
         n = self._n

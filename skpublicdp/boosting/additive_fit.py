@@ -6,18 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from skpublicdp.boosting.binner import Binner
-from skpublicdp.boosting.budget_split import MISMATCH
-from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
-from skpublicdp.boosting.histograms import NoisyHistogram
-from skpublicdp.boosting.model import (
-    MARGIN_UNIT,
-    AdditiveModel,
-    gradient_scale,
-    null_model,
-    probabilities,
-)
-from skpublicdp.boosting.posterior import (
+from skpublicdp.boosting.additive_posterior import (
     BinPosterior,
     GaussianPosterior,
     NoisyStatistic,
@@ -28,6 +17,17 @@ from skpublicdp.boosting.posterior import (
     gauss_newton_update,
     prior_covariances,
     whiten_and_reduce,
+)
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.budget_split import MISMATCH
+from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
+from skpublicdp.boosting.histograms import NoisyHistogram
+from skpublicdp.boosting.model import (
+    MARGIN_UNIT,
+    AdditiveModel,
+    gradient_scale,
+    null_model,
+    probabilities,
 )
 from skpublicdp.boosting.public_labels import (
     POWER_PRIORS,
