@@ -18,7 +18,7 @@ from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.containers import count_given_rows
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
-from skpublicdp.privacy.ledger import has_seed
+from skpublicdp.privacy.seeds import has_seed
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 

@@ -127,7 +127,7 @@ def test_failures_are_set_aside():
 
 def test_terms_are_checked():
     for bad in (0, -1, math.inf, math.nan, "much", "1", None, 1j, [1.0]):
-        said = f"epsilon must be a number, positive and finite; got {bad!r}."
+        said = f"epsilon must be a positive finite number; got {bad!r}."
         with pytest.raises(ValueError, match=re.escape(said)):
             PrivacyBudget(bad)
     for bad in (-1e-9, 1, math.nan, "x", None, [0.0]):
@@ -317,9 +317,9 @@ def test_groups_have_the_whole_budget_each():
 def test_names_of_groups_are_checked():
     budget = PrivacyBudget(1.0)
     for bad in ("", None, 3):
-        with pytest.raises(ValueError, match="name must be a text"):
+        with pytest.raises(ValueError, match="name must be a non-empty string"):
             budget.group(bad)
-    with pytest.raises(ValueError, match="already that of the group 'north'"):
+    with pytest.raises(ValueError, match="already belongs to the group 'north'"):
         budget.group("north").group("south")
 
 
@@ -347,7 +347,7 @@ def test_copies_are_the_same_purse():
 @pytest.mark.parametrize("said", [{"who": None}, {"n_rows": math.nan}, {"n_rows": -1}])
 def test_what_an_entry_says_is_checked(said):
     budget = PrivacyBudget(1.0)
-    with pytest.raises(ValueError, match="who must be a text, n_rows a number"):
+    with pytest.raises(ValueError, match="who must be a string and n_rows a non-negative integer"):
         budget.spend(TENTH, **said)
     assert budget.ledger == []
 

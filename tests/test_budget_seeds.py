@@ -101,7 +101,7 @@ FITS = {
 class TestEveryFit:
     def test_a_seed_warns_and_the_second_one_is_refused(self, name):
         budget = PrivacyBudget(5, 1e-3)
-        with pytest.warns(SeededRandomnessWarning, match="is charged to a budget and its noise"):
+        with pytest.warns(SeededRandomnessWarning, match="is charged to a budget, but its noise"):
             FITS[name](budget, 0)
         with pytest.raises(PrivacyBudgetError, match="admits one fit with a random_state"):
             FITS[name](budget, 1)  # whatever its seed: none is kept to be compared
@@ -201,7 +201,7 @@ def test_a_budget_for_tests_says_so_and_stays_one(tmp_path):
     path = tmp_path / "budget.sqlite"
     budget = PrivacyBudget(5, path=path, for_tests=True)
     assert repr(budget) == "PrivacyBudget(epsilon=5, delta=0, accountant='pure', for_tests=True)"
-    assert "it protects nobody" in budget._repr_html_()
+    assert "it gives no protection" in budget._repr_html_()
     assert budget.to_dict()["for_tests"] is True
     for copied in (pickle.loads(pickle.dumps(budget)), budget.group("north"), clone(budget)):
         assert copied.for_tests

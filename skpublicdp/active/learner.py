@@ -50,7 +50,8 @@ from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.privacy.ledger import Ledger, new_ticket
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
     guarantee_of_base_learner,

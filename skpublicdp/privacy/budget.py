@@ -9,11 +9,10 @@ import sqlite3
 import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
-from decimal import ROUND_FLOOR, Decimal
-from html import escape
+from decimal import Decimal
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, Self, overload
 
 from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.events import from_text, to_text
@@ -24,89 +23,20 @@ from skpublicdp.accounting.filters import (
     Filter,
     Spent,
     SpentTotals,
-    four_digits,
 )
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.budget_file import BudgetFile
+from skpublicdp.privacy.budget_html import budget_html
+from skpublicdp.privacy.entry import Entry
+from skpublicdp.privacy.remaining import Remaining
+from skpublicdp.privacy.seeds import SEEDED_TWICE
+from skpublicdp.privacy.ticket import USED_TICKET
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
+"""Query for the running total of each group after its last entry."""
 
 N_SEEDED = "SELECT count(*) FROM entries WHERE seeded"
-
-SEEDED_TWICE = (
-    "A budget admits one fit with a random_state, and this one has had it: two fits with the same "
-    "seed have the same noise, which their difference removes. Use random_state=None, also in the "
-    "parts of an estimator, and no ensemble that sets seeds, such as BaggingClassifier; for tests "
-    "without private data there is PrivacyBudget(..., for_tests=True)."
-)
-
-USED_TICKET = (
-    "A query is good for one fit, and this one or a copy of it has been fitted; call query again."
-)
-"""Message for a ticket, see `ledger.new_ticket`, that was used before."""
-
-
-class Entry(NamedTuple):
-    """One fit that was charged to a budget, in public numbers only.
-
-    Attributes
-    ----------
-    number : int
-        Position in the ledger, from 1.
-    time : str
-        Time of the entry, which is before the first draw; ISO 8601, UTC.
-    who : str
-        Name of the estimator.
-    event : Event
-        Plan that was paid for.
-    n_rows : int
-        Number of private rows.
-    group : str or None
-        Name of the disjoint group of rows.
-    seeded : bool
-        Whether its randomness came from a `random_state`, or an earlier version did not write down
-        whether it did.
-    """
-
-    number: int
-    time: str
-    who: str
-    event: Event
-    n_rows: int
-    group: str | None
-    seeded: bool = False
-
-
-class Remaining(NamedTuple):
-    """The largest ε that one more fit may have, by the kind of fit.
-
-    Kinds of fits compose differently, so none of these is ε minus the ε spent.
-
-    Attributes
-    ----------
-    pure : float
-        For any fit with ``delta=0``.
-    draw : float
-        For a fit that only draws a rule by the exponential mechanism.
-    gaussian : float
-        For a fit that adds Gaussian noise, at the δ of the budget. It is 0 if that δ is 0.
-    approximate : float
-        For any other fit with a δ, at the remaining δ.
-    """
-
-    pure: float
-    draw: float
-    gaussian: float
-    approximate: float
-
-    def __bool__(self) -> bool:
-        return any(self)
-
-    def __repr__(self) -> str:
-        left = ", ".join(
-            f"{name} {four_digits(left, ROUND_FLOOR)}" for name, left in self._asdict().items()
-        )
-        return f"Largest ε of one more fit, by its kind, as kinds compose differently: {left}"
+"""Query for the number of seeded fits."""
 
 
 class PrivacyBudget:
@@ -129,12 +59,12 @@ class PrivacyBudget:
         The quantity that is added up: ``"pure"`` ε and δ, ``"zcdp"`` ρ, ``"gdp"`` μ². ``"auto"``
         is ``"pure"`` for ``delta=0``. Otherwise it admits a fit while one of three totals stays
         below the cap: all ε, with at most one fit of noise; μ² of all fits; or ε of the fits
-        without noise in k sixteenths of ε, and μ² of the fits with noise in the rest. Fits of
-        which only (ε, δ) is known share a tenth of δ.
+        without noise in k sixteenths of ε, and μ² of the fits with noise in the rest. Fits with
+        a known (ε, δ) and an unknown mechanism share a tenth of δ.
     for_tests : bool, default=False
         Whether any number of fits with a `random_state` may be charged. Otherwise the second one is
         refused, since two fits with the same seed have the same noise, and their difference has
-        none. A budget for tests protects nobody. Its `repr` and all receipts state this.
+        none. A budget for tests gives no protection. Its `repr` and all receipts state this.
 
     Warns
     -----
@@ -183,7 +113,7 @@ class PrivacyBudget:
         for_tests: bool = False,
     ) -> None:
         if not _is_number(epsilon) or not 0 < epsilon < math.inf:
-            raise ValueError(f"epsilon must be a number, positive and finite; got {epsilon!r}.")
+            raise ValueError(f"epsilon must be a positive finite number; got {epsilon!r}.")
         _check_delta(delta)
         if accountant not in ACCOUNTANTS:
             raise ValueError(f"accountant must be one of {ACCOUNTANTS}; got {accountant!r}.")
@@ -198,7 +128,7 @@ class PrivacyBudget:
         if path is None:
             handle, path = tempfile.mkstemp(prefix="privacy-budget-", suffix=".sqlite")
             os.close(handle)
-            atexit.register(_remove, path, os.getpid())
+            atexit.register(_remove_file, path, os.getpid())
         self._file = BudgetFile.open(str(Path(path).resolve()), self._filter, for_tests=for_tests)
 
     @property
@@ -213,7 +143,7 @@ class PrivacyBudget:
 
     @property
     def accountant(self) -> str:
-        """The accountant, which decides which quantity is added up."""
+        """The accountant, which determines the quantity that is added up."""
         return self._filter.accountant
 
     @property
@@ -254,9 +184,9 @@ class PrivacyBudget:
             Budget for fits on rows of that group only.
         """
         if not isinstance(name, str) or not name:
-            raise ValueError(f"name must be a text that is not empty; got {name!r}.")
+            raise ValueError(f"name must be a non-empty string; got {name!r}.")
         if self._group:
-            raise ValueError(f"This budget is already that of the group {self._group!r}.")
+            raise ValueError(f"This budget already belongs to the group {self._group!r}.")
         budget = object.__new__(type(self))
         budget.__dict__.update(self.__dict__, _group=name)
         return budget
@@ -274,7 +204,7 @@ class PrivacyBudget:
         Raises
         ------
         PrivacyBudgetError
-            If the event costs more than the budget has left, or is the second seeded one.
+            If the event costs more than the rest of the budget, or is the second seeded one.
         """
         with self._file.connected() as connection:
             self._admit(event, seeded, connection)
@@ -313,14 +243,17 @@ class PrivacyBudget:
         Raises
         ------
         PrivacyBudgetError
-            If the event costs more than the budget has left, is the second seeded one, or has a
-            used ticket. Nothing is spent then.
+            If the event costs more than the rest of the budget, is the second seeded one, or has
+            a used ticket. The budget is not charged in these cases.
         """
         if not isinstance(who, str) or not 0 <= n_rows < 1 << 63:
-            raise ValueError(f"who must be a text, n_rows a number; got {who!r} and {n_rows!r}.")
+            raise ValueError(
+                "who must be a string and n_rows a non-negative integer; "
+                f"got {who!r} and {n_rows!r}."
+            )
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._file.connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # other writers wait from here on
+            connection.execute("BEGIN IMMEDIATE")  # locks out other writers
             total = self._admit(event, seeded, connection).to_text()
             row = (now, who, to_text(event), int(n_rows), self._group, total, ticket, int(seeded))
             try:
@@ -336,12 +269,13 @@ class PrivacyBudget:
         return int(written.lastrowid or 0)
 
     def spent(self) -> Spent:
-        """Return the smallest (ε, δ) that would have admitted all fits, of the most spent group.
+        """Return the smallest (ε, δ) that would have admitted all fits, in the most spent group.
 
-        The guarantee is that of the whole budget, unless all fits were fixed in advance: a decision
-        to stop that depends on earlier results is an adaptive choice (docs/proofs/budgets.md).
+        It is a guarantee only if all fits were fixed in advance. Otherwise the guarantee is the
+        (ε, δ) of the whole budget, since a decision to stop that depends on earlier results is an
+        adaptive choice (docs/proofs/budgets.md).
         """
-        return self._most_spent(self._groups(self._file.read(LAST_TOTALS)))
+        return self._largest_spent(self._totals_of_groups(self._file.read(LAST_TOTALS)))
 
     @overload
     def remaining(self, kind: None = None) -> Remaining: ...
@@ -368,7 +302,7 @@ class PrivacyBudget:
         Returns
         -------
         float or Remaining
-            0 if nothing is left.
+            0 if the budget is exhausted.
 
         Examples
         --------
@@ -383,7 +317,7 @@ class PrivacyBudget:
         """
         if kind is None:
             if delta is not None:
-                raise ValueError("delta belongs to one kind of fit; pass kind as well.")
+                raise ValueError("delta applies to one kind of fit; pass kind as well.")
             return Remaining(*(self.remaining(kind) for kind in Remaining._fields))
         if kind not in FIT_KINDS:
             raise ValueError(f"kind must be one of {FIT_KINDS}; got {kind!r}.")
@@ -392,7 +326,7 @@ class PrivacyBudget:
         if delta is not None:
             _check_delta(delta)
         exact_delta = None if delta is None else exact_fraction(delta)
-        totals = self._totals(self._groups(self._file.read(LAST_TOTALS)))
+        totals = self._limiting_totals(self._totals_of_groups(self._file.read(LAST_TOTALS)))
         return min(self._filter.largest_epsilon(total, kind, exact_delta) for total in totals)
 
     def history(self) -> list[Spent]:
@@ -400,12 +334,12 @@ class PrivacyBudget:
         groups: dict[str, SpentTotals] = {}
         history: list[Spent] = []
         for group, total in self._file.read("SELECT disjoint, total FROM entries ORDER BY number"):
-            groups[group] = _total(total)
-            history.append(self._most_spent(groups))
+            groups[group] = _parse_totals(total)
+            history.append(self._largest_spent(groups))
         return history
 
     def to_dict(self) -> dict[str, Any]:
-        """Return terms, entries and spending as plain values that JSON can store."""
+        """Return terms, spending and entries as a dict that JSON can store."""
         fields = ("number", "time", "who", "n_rows", "group", "seeded")
         return {
             "epsilon": self.epsilon,
@@ -446,20 +380,7 @@ class PrivacyBudget:
         )
 
     def _repr_html_(self) -> str:
-        spent = self.spent()
-        rows = "".join(
-            f"<tr><td>{entry.number}</td><td>{entry.time}</td><td>{escape(entry.who)}</td>"
-            f"<td>{entry.n_rows}</td><td>{escape(entry.group or '')}</td></tr>"
-            for entry in self.ledger
-        )
-        tests = " For tests only: it protects nobody." if self.for_tests else ""
-        return (
-            f"<div><p><b>Privacy budget: ε = {self.epsilon:g}, δ = {self.delta:g}.{tests}</b> "
-            f"Spent: ε = {spent.epsilon:.4g}, δ = {spent.delta:g}. {self.remaining()}.</p>"
-            f'<progress max="{self.epsilon}" value="{spent.epsilon}"></progress>'
-            "<table><tr><th>entry</th><th>time (UTC)</th><th>who</th><th>private rows</th>"
-            f"<th>group</th></tr>{rows}</table></div>"
-        )
+        return budget_html(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PrivacyBudget):
@@ -472,27 +393,34 @@ class PrivacyBudget:
     def __sklearn_clone__(self) -> Self:
         return self
 
-    def _groups(self, last_totals: list[Any]) -> dict[str, SpentTotals]:
-        return {group: _total(total) for group, total, _ in last_totals}
+    def _totals_of_groups(self, records: list[Any]) -> dict[str, SpentTotals]:
+        """Parse the result of `LAST_TOTALS`: the totals by group, "" for fits on all rows."""
+        return {group: _parse_totals(total) for group, total, _ in records}
 
-    def _totals(self, groups: dict[str, SpentTotals]) -> list[SpentTotals]:
-        """Return the totals that limit this budget: of its group, or of all rows and each group."""
+    def _limiting_totals(self, groups: dict[str, SpentTotals]) -> list[SpentTotals]:
+        """Return the totals that must stay below the cap, each with the fits on all rows.
+
+        A group is limited by its own fits. A budget for all rows is limited by every group.
+        """
         all_rows = groups.get("", ZERO_SPENT)
         if self._group:
             return [all_rows + groups.get(self._group, ZERO_SPENT)]
         return [all_rows, *(all_rows + total for name, total in groups.items() if name)]
 
-    def _most_spent(self, groups: dict[str, SpentTotals]) -> Spent:
-        return max(map(self._filter.spent, self._totals(groups)), key=lambda spent: spent.epsilon)
+    def _largest_spent(self, groups: dict[str, SpentTotals]) -> Spent:
+        """Return the spending of the group with the largest ε."""
+        spending = map(self._filter.spent, self._limiting_totals(groups))
+        return max(spending, key=lambda spent: spent.epsilon)
 
     def _admit(self, event: Event, seeded: bool, connection: sqlite3.Connection) -> SpentTotals:
-        """Return the new total of the events of this group alone, or raise."""
-        # of all groups: who knows the rows of one group could remove noise that two groups share
+        """Return the new total of this group without fits on all rows, or raise."""
+        # Seeded fits of all groups count: an attacker who knows the rows of one group could
+        # compute the noise that it shares with another one.
         if seeded and not self.for_tests and connection.execute(N_SEEDED).fetchone()[0]:
             raise PrivacyBudgetError(SEEDED_TWICE)
         price = SpentTotals.of(event)
-        groups = self._groups(connection.execute(LAST_TOTALS).fetchall())
-        for total in self._totals(groups):
+        groups = self._totals_of_groups(connection.execute(LAST_TOTALS).fetchall())
+        for total in self._limiting_totals(groups):
             if not self._filter.admits(total + price):
                 raise PrivacyBudgetError(self._filter.refusal_message(event, total))
         return groups.get(self._group, ZERO_SPENT) + price
@@ -507,17 +435,19 @@ def _check_delta(delta: Any) -> None:
         raise ValueError(f"delta must be a number, at least 0 and below 1; got {delta!r}.")
 
 
-def _total(text: str) -> SpentTotals:
+def _parse_totals(text: str) -> SpentTotals:
+    """Return the totals that an entry stores, or raise for the format of an earlier version."""
     try:
         return SpentTotals.from_text(text)
     except (AttributeError, TypeError, ValueError):
         raise PrivacyBudgetError(
-            "This file of a budget was written by an earlier version, which added up other "
-            "prices; go on with that version, or count all that it spent elsewhere."
+            "The file of this PrivacyBudget was written by an earlier version, whose totals cannot "
+            "be read; use that version, or start a budget with the rest of its epsilon."
         ) from None
 
 
-def _remove(path: str, owner: int) -> None:
+def _remove_file(path: str, owner: int) -> None:
+    """Remove a temporary file at exit, in the process that created it but not in its forks."""
     if os.getpid() == owner:
         with suppress(OSError):
             os.remove(path)

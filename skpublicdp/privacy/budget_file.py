@@ -14,8 +14,8 @@ from typing import Any
 from skpublicdp.accounting.filters import Filter
 from skpublicdp.exceptions import PrivacyBudgetError
 
-WAIT = 300
-"""Seconds that a process waits for others that write at the same time."""
+LOCK_TIMEOUT = 300
+"""Seconds that a process waits while other processes write."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -25,9 +25,19 @@ CREATE TABLE IF NOT EXISTS entries (
     ticket TEXT UNIQUE, seeded INTEGER NOT NULL DEFAULT 1
 );
 """
-"""Schema of the file. `disjoint` is the name of a group, or empty for all rows. `total` is the
-spending of that group including this entry. `seeded` is 1 if the noise came from a `random_state`,
-or if an earlier version wrote the entry, which does not say; the seed itself is not stored."""
+"""Schema of the file.
+
+`disjoint` is the name of a group, or empty for all rows. `total` is the spending of that group
+including this entry. `seeded` is 1 if the noise came from a `random_state`, and for entries of
+earlier versions that did not record it. The seed itself is not stored.
+"""
+
+
+UNUSABLE_FILE = (
+    "The file of this PrivacyBudget cannot be used ({}), so fits are refused; open the budget on "
+    "the machine that has its file, and pass a permanent path."
+)
+"""Message for a file that is missing, was replaced or cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,7 @@ class BudgetFile:
     path : str
         Absolute path.
     identity : str
-        Random identifier, which distinguishes it from the file of any other budget.
+        Random identifier, different for every file.
     for_tests : bool
         Whether any number of seeded fits may be charged to it.
     """
@@ -50,7 +60,17 @@ class BudgetFile:
 
     @classmethod
     def open(cls, path: str, cap: Filter, *, for_tests: bool = False) -> BudgetFile:
-        """Create the file, or check that an existing one has the same terms."""
+        """Create the file, or open an existing one if it has the same terms.
+
+        Parameters
+        ----------
+        path : str
+            Absolute path.
+        cap : Filter
+            The total (ε, δ) and its accountant.
+        for_tests : bool
+            Whether any number of seeded fits may be charged.
+        """
         terms = {
             "epsilon": str(cap.epsilon),
             "delta": str(cap.delta),
@@ -58,11 +78,11 @@ class BudgetFile:
             "for_tests": str(for_tests),
         }
         try:
-            with closing(sqlite3.connect(path, timeout=WAIT)) as connection:
+            with closing(sqlite3.connect(path, timeout=LOCK_TIMEOUT)) as connection:
                 connection.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
                 connection.execute("BEGIN IMMEDIATE")
                 columns = connection.execute("PRAGMA table_info(entries)").fetchall()
-                if "seeded" not in {column[1] for column in columns}:  # made by an earlier version
+                if "seeded" not in {column[1] for column in columns}:  # from an earlier version
                     connection.execute(
                         "ALTER TABLE entries ADD COLUMN seeded INTEGER NOT NULL DEFAULT 1"
                     )
@@ -71,7 +91,7 @@ class BudgetFile:
                     stored = {**terms, "identity": secrets.token_hex(16)}
                     connection.executemany("INSERT INTO terms VALUES (?, ?)", stored.items())
                 connection.execute("COMMIT")
-                stored.setdefault("for_tests", "False")  # made by an earlier version
+                stored.setdefault("for_tests", "False")  # from an earlier version
         except sqlite3.Error as error:
             raise PrivacyBudgetError(
                 f"path must be the file of a PrivacyBudget, or a file that can be created: {error}."
@@ -87,26 +107,25 @@ class BudgetFile:
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one transaction. It must not be shared by threads or forks."""
+        """Open a connection for one transaction; threads and forks must not share it.
+
+        The file is opened only if it exists and has the identity of this budget.
+        """
         address = f"{Path(self.path).as_uri()}?mode=rw"
         try:
-            connection = sqlite3.connect(address, timeout=WAIT, isolation_level=None, uri=True)
+            connection = sqlite3.connect(
+                address, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True
+            )
             with closing(connection):
-                connection.execute("PRAGMA synchronous = EXTRA")  # an entry outlives a power cut
+                connection.execute("PRAGMA synchronous = EXTRA")  # entries survive a power cut
                 query = "SELECT value FROM terms WHERE name = 'identity'"
                 if connection.execute(query).fetchone() != (self.identity,):
-                    raise PrivacyBudgetError(LOST.format("it is another one"))
+                    raise PrivacyBudgetError(UNUSABLE_FILE.format("it is another one"))
                 yield connection
         except sqlite3.Error as error:
-            raise PrivacyBudgetError(LOST.format(error)) from None
+            raise PrivacyBudgetError(UNUSABLE_FILE.format(error)) from None
 
     def read(self, query: str) -> list[Any]:
-        """Return the rows of a query."""
+        """Return the rows that an SQL query selects."""
         with self.connected() as connection:
             return connection.execute(query).fetchall()
-
-
-LOST = (
-    "The file of this PrivacyBudget cannot be used ({}), so nothing can be spent; open the budget "
-    "on the machine that has its file, and pass a permanent path."
-)

@@ -2,19 +2,15 @@
 
 A ledger holds a plan: an event that is fixed in advance and costs at most the (ε, δ) of the fit.
 Each draw and each noisy release is recorded before it is sampled, and refused if the rest of the
-plan does not cover it. With a budget, the whole plan is charged at the first of them. Proofs:
+plan does not cover it. The first one charges the whole plan to the budget, if there is one. Proofs:
 docs/proofs/budgets.md.
 """
 
 from __future__ import annotations
 
-import math
-import os
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,66 +22,30 @@ from skpublicdp.accounting import (
     Either,
     Event,
     Gaussian,
-    Mechanism,
     PrivacyReceipt,
     Pure,
     Steps,
-    basic_price,
     exact_fraction,
-    gaussian_epsilon,
     mu_squared_price,
-    plan_delta,
 )
 from skpublicdp.accounting.cap import BudgetCap
 from skpublicdp.accounting.events import NO_EVENT, remaining_plans
+from skpublicdp.accounting.group_privacy import group_sensitivity, row_level_guarantee
 from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_scale
 from skpublicdp.accounting.rounding import written_above
-from skpublicdp.exceptions import (
-    LargeDeltaWarning,
-    LargeEpsilonWarning,
-    PrivacyBudgetError,
-    SeededRandomnessWarning,
-    warn,
-)
+from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning, warn
 from skpublicdp.mechanisms.discrete_laplace import LARGEST_SCALE, discrete_laplace
 from skpublicdp.mechanisms.exponential import draw
 from skpublicdp.mechanisms.families import Family, Path
 from skpublicdp.mechanisms.randomness import RandomBits, random_bits, uniform_below
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
-from skpublicdp.privacy.budget import USED_TICKET, PrivacyBudget
+from skpublicdp.privacy.budget import PrivacyBudget
+from skpublicdp.privacy.large_parameters import warn_if_delta_is_large, warn_if_epsilon_is_large
+from skpublicdp.privacy.receipt_line import ReceiptLine
+from skpublicdp.privacy.seeds import SEEDED_FIT, has_seed
+from skpublicdp.privacy.ticket import redeem_ticket
 from skpublicdp.typing import Integers
-
-LARGE_DELTA = 0.1
-"""Largest δ · n_private without a warning."""
-
-LARGE_EPSILON = 10
-"""Largest ε of a pure guarantee without a warning.
-
-At ε = 10, an attacker who knows all other rows and considers two values of the last one equally
-likely is right with probability at most 1 / (1 + e^-10) = 99.995%. A larger ε is tier 3 of
-Ponomareva et al. (2023), How to DP-fy ML. The same probability is the limit for plans with δ > 0.
-"""
-
-SEEDED_FIT = (
-    "{} is charged to a budget and its noise comes from a random_state (its own, that of a part of "
-    "it, or one that an ensemble such as BaggingClassifier sets): whoever has or guesses the seed "
-    "can remove the noise, and so can two fits with the same seed. Use random_state=None and no "
-    "such ensemble; for tests without private data there is PrivacyBudget(..., for_tests=True)."
-)
-
-
-class _ReceiptLine(NamedTuple):
-    """Line of a receipt. The lines of a sub-ledger, if there are any, replace it."""
-
-    name: str
-    event: Event
-    proof: str
-    sub_lines: list[_ReceiptLine]
-
-    @property
-    def shown(self) -> list[_ReceiptLine]:
-        return self.sub_lines or [self]
 
 
 def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
@@ -96,26 +56,6 @@ def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
 
 drawable = noise_is_representable
 """Former name of `noise_is_representable`."""
-
-
-def new_ticket() -> str:
-    """Return a one-time token, good for one fit in this process or with one budget."""
-    return f"{os.getpid()}-{secrets.token_hex(16)}"
-
-
-_REDEEMED_TICKETS: set[str] = set()
-_REDEMPTION_LOCK = Lock()
-
-
-def redeem_ticket(ticket: str) -> None:
-    """Mark a ticket as used, or raise if it was used or made in another process.
-
-    A fit that is charged to a budget has its ticket checked by the file of the budget instead.
-    """
-    with _REDEMPTION_LOCK:
-        if ticket in _REDEEMED_TICKETS or not ticket.startswith(f"{os.getpid()}-"):
-            raise PrivacyBudgetError(USED_TICKET)
-        _REDEEMED_TICKETS.add(ticket)
 
 
 class Ledger:
@@ -138,7 +78,7 @@ class Ledger:
     rows_per_person : int
         Maximum number of rows of one person. Each event is priced for replacing all of them.
     ticket : str, optional
-        One-time token of a fit that must not be repeated; see `new_ticket`.
+        One-time token of a fit that must not be repeated; see `ticket.new_ticket`.
     seeded_parts : bool
         Whether a base learner or sanitizer, which samples by itself, has its own seed.
 
@@ -188,16 +128,16 @@ class Ledger:
         self._budget, self._who, self._ticket = budget, who, ticket
         self._seeded = seeded_parts or not self.secure
         self._entry: int | None = None
-        self._lines: list[_ReceiptLine] = []
-        self._spent = self._paid = False
-        self._parts: tuple[Ledger, ...] = ()
+        self._lines: list[ReceiptLine] = []
+        self._spent = self._is_prepaid = False
+        self._parallel: tuple[Ledger, ...] = ()
         self._remaining: Event | None = NO_EVENT
         self._cap = BudgetCap(
             self.epsilon, self.delta, "pure" if budget is None else budget.accountant
         )
         self._root, self._plan = self, event or self._cap.default_plan()
         if budget is not None:
-            budget.check(self._charge(), seeded=self._seeded)
+            budget.check(self._charged_event(), seeded=self._seeded)
             if self._seeded and not budget.for_tests:
                 warn(SEEDED_FIT.format(who or "This fit"), SeededRandomnessWarning)
         self.plan(self._plan)
@@ -206,7 +146,7 @@ class Ledger:
     def of(cls, estimator: Any, *, event: Event | None = None, **settings: Any) -> Ledger:
         """Return the ledger of a fit, with the parameters of its estimator.
 
-        `settings` are further arguments of `Ledger`. They override those of the estimator.
+        `settings` are further arguments of `Ledger`. They override the estimator's parameters.
         """
         parameters = {
             "epsilon": estimator.epsilon,
@@ -231,43 +171,23 @@ class Ledger:
     def read(self, n_private: int, n_public: int = 0) -> None:
         """Record the numbers of rows, and warn if δ is large for the number of private rows."""
         self.n_private, self.n_public = n_private, n_public
-        if self.delta * n_private > LARGE_DELTA:
-            warn(
-                f"delta = {float(self.delta):g} is large for {n_private} private rows: it should "
-                "be far below one over their number; lower delta.",
-                LargeDeltaWarning,
-            )
-
-    def _warn_if_large(self) -> None:
-        """Warn if an attacker may identify a row almost always under the plan of the fit."""
-        advantage = math.tanh(LARGE_EPSILON / 2)  # 2 · success rate - 1, for equally likely rows
-        if self.epsilon <= LARGE_EPSILON and self.delta <= LARGE_DELTA:
-            return  # the guarantee alone implies it
-        if plan_delta(self._plan, Fraction(0)) > advantage:
-            warn(
-                f"epsilon = {float(self.epsilon):g} protects almost nothing: an attacker who "
-                "knows all other rows and considers two values of the last one equally likely may "
-                "be right more than 99.99% of the time; lower epsilon, as about 1 is usual.",
-                LargeEpsilonWarning,
-            )
+        warn_if_delta_is_large(self.delta, n_private)
 
     def fits(self, event: Event) -> bool:
         """Return whether a plan costs at most (ε, δ), in the currency of the budget if any."""
         return self._cap.admits(event)
 
     def plan(self, event: Event) -> None:
-        """Set the plan, which the budget is charged and the receipt reports."""
-        if self._spent or self._parts:
+        """Set the plan. The budget is charged for it, and the receipt reports it."""
+        if self._spent or self._parallel:
             raise RuntimeError(
                 "plan() must be called before the ledger spends anything or is split."
             )
         is_root = self._root is self
         if is_root:
             fits = self.fits(event)
-        else:  # a part or a sub-ledger may plan less than it holds
-            fits = self._remaining is None or any(
-                True for _ in remaining_plans(self._remaining, event)
-            )
+        else:  # a parallel ledger or a sub-ledger may plan less than it holds
+            fits = self._remaining is None or bool(list(remaining_plans(self._remaining, event)))
         if not fits:
             raise PrivacyBudgetError(
                 f"A plan must cost no more than epsilon = {float(self.epsilon):g} and delta = "
@@ -289,7 +209,7 @@ class Ledger:
             case Steps((Either(options), *later)) if option in options:
                 self._remaining = Steps((option, *later))
             case _:
-                raise RuntimeError("option must be one of those that the plan has next.")
+                raise RuntimeError("option must be an option of the next Either in the plan.")
 
     def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
         """Return the largest scale at which ``make_plan(scale)`` costs at most (ε, δ).
@@ -353,29 +273,14 @@ class Ledger:
         return Measurement(table + noise, scale, variance)
 
     def for_person(self, sensitivity: Sensitivity) -> Sensitivity:
-        """Return the sensitivity for replacing all rows of a person.
-
-        In the worst case all changes add up in the same integer.
-        """
-        k = self.rows_per_person
-        return Sensitivity(k * sensitivity.absolute, k * k * sensitivity.squared)
+        """Return the sensitivity for replacing all rows of a person."""
+        return group_sensitivity(sensitivity, self.rows_per_person)
 
     def per_row(
         self, epsilon: Fraction, delta: Fraction = Fraction(0)
     ) -> tuple[Fraction, Fraction]:
-        """Return the row-level (ε, δ) of a mechanism that implies the given one for persons.
-
-        It is group privacy for `rows_per_person` rows, inverted.
-
-        References
-        ----------
-        Dwork and Roth (2014), Theorem 2.2; with δ, docs/proofs/budgets.md.
-        """
-        k = self.rows_per_person
-        if k == 1:
-            return epsilon, delta
-        # δ_person <= k e^ε δ_row, as e^ε bounds each of the k factors
-        return epsilon / k, delta / k * Fraction(math.exp(-float(epsilon)) * (1 - 2**-40))
+        """Return a row-level (ε, δ) that implies the given (ε, δ) for persons."""
+        return row_level_guarantee(epsilon, delta, self.rows_per_person)
 
     def subset(self, n: int, k: int) -> NDArray[np.intp]:
         """Return k of n positions in increasing order, each set equally likely."""
@@ -394,24 +299,24 @@ class Ledger:
         return uniform_below(bound, self._bits)
 
     def seed(self, count: int = 31) -> int | None:
-        """Return a seed for the randomness of foreign code, or None if this one has no seed."""
+        """Return a seed for code that samples by itself, or None if the ledger is not seeded."""
         return None if self.secure else self._bits.bits(count)
 
     def split(self, n_parts: int) -> tuple[Ledger, ...]:
         """Return one ledger for each of `n_parts` disjoint sets of rows (parallel composition).
 
-        Each of them holds the whole plan, and this ledger can spend nothing more. The set of each
-        row and the sizes of the sets must be public.
+        Each of them holds the whole plan, and this ledger cannot spend any more. The assignment
+        of rows to sets and the sizes of the sets must be public.
         """
-        if self._spent or self._parts:
+        if self._spent or self._parallel:
             raise RuntimeError("split() must be called once, before the ledger spends anything.")
-        parts = []
+        ledgers = []
         for _ in range(n_parts):
-            part = object.__new__(type(self))
-            part.__dict__.update(self.__dict__, _lines=[], _parts=(), _root=self._root)
-            parts.append(part)
-        self._parts, self._remaining = tuple(parts), NO_EVENT
-        return self._parts
+            ledger = object.__new__(type(self))
+            ledger.__dict__.update(self.__dict__, _lines=[], _parallel=(), _root=self._root)
+            ledgers.append(ledger)
+        self._parallel, self._remaining = tuple(ledgers), NO_EVENT
+        return self._parallel
 
     def sub_ledger(
         self, event: Event, *, name: str, proof: str, by_theorem: bool = False
@@ -425,8 +330,8 @@ class Ledger:
         name, proof : str
             Name and reference in the receipt.
         by_theorem : bool, default=False
-            Whether a theorem bounds the cost of all draws of the stage by `event`. They are not
-            added up then.
+            Whether a theorem bounds the cost of the whole stage by `event`. The ledger then does
+            not add up the costs of its draws.
 
         Returns
         -------
@@ -437,20 +342,18 @@ class Ledger:
         sub_ledger.__dict__.update(
             self.__dict__,
             _lines=[],
-            _parts=(),
+            _parallel=(),
             _plan=event,
-            _remaining=event,
-            _paid=True,
+            _remaining=None if by_theorem else event,
+            _is_prepaid=True,
             _spent=False,
         )
-        if by_theorem:
-            sub_ledger._remaining = None
         self._enter(event, name, proof, sub_ledger._lines)
         return sub_ledger
 
     def annotate(self, name: str, event: Event, proof: str) -> None:
         """Add a line to the receipt for a stage that a theorem or another line pays for."""
-        self._lines.append(_ReceiptLine(name, event, proof, []))
+        self._lines.append(ReceiptLine(name, event, proof, []))
 
     child, note, choose, scale = sub_ledger, annotate, take_option, calibrate
     """Former names."""
@@ -463,27 +366,32 @@ class Ledger:
         assumptions : tuple of str
             Facts that are assumed to be public.
         secure : bool, default=True
-            False if the randomness of foreign code was seeded.
+            False if a base learner or sanitizer that samples by itself was seeded.
 
         Returns
         -------
         PrivacyReceipt
             The receipt.
         """
-        ledgers, spent = self._parts or (self,), self._spent
+        ledgers, spent = self._parallel or (self,), self._spent
         budget = self._root._budget
         unit = REPLACE_ONE
         if self._grouped:
             unit = f"replace one person, up to {self.rows_per_person} private rows"
-            assumptions += ("it may be known which rows are one person's",)
-        lines = (shown for ledger in ledgers for line in ledger._lines for shown in line.shown)
+            assumptions += ("which rows belong to the same person is public",)
+        lines = [
+            displayed_line
+            for ledger in ledgers
+            for line in ledger._lines
+            for displayed_line in line.displayed_lines
+        ]
         return PrivacyReceipt(
             epsilon=written_above(self.epsilon) if spent else 0.0,
             delta=written_above(self.delta) if spent else 0.0,
             unit=unit,
             n_private=self.n_private,
             n_public=self.n_public,
-            mechanisms=tuple(map(self._mechanism, lines)),
+            mechanisms=tuple(line.to_mechanism(self.epsilon, self.delta) for line in lines),
             secure_randomness=self.secure and secure,
             assumptions=assumptions,
             event=self._plan if spent else NO_EVENT,
@@ -491,30 +399,24 @@ class Ledger:
             for_tests=bool(spent and budget and budget.for_tests),
         )
 
-    def _mechanism(self, line: _ReceiptLine) -> Mechanism:
-        event = line.event
-        epsilon, delta = basic_price(event)
-        if isinstance(event, Gaussian):
-            event_epsilon = gaussian_epsilon(event.mu_squared, self.delta)
-            epsilon, delta = min(event_epsilon, float(self.epsilon)), self.delta
-        return Mechanism(line.name, float(epsilon), float(delta), line.proof, event)
-
     def _enter(
-        self, event: Event, name: str, proof: str, sub_lines: list[_ReceiptLine] | None = None
+        self, event: Event, name: str, proof: str, sub_lines: list[ReceiptLine] | None = None
     ) -> None:
-        """Record an event before it is sampled, or raise if the rest of the plan excludes it."""
-        if self._remaining is None:  # a theorem pays for it
+        """Record an event before it is sampled, or raise if the rest of the plan excludes it.
+
+        The first event of a fit charges its budget and redeems its ticket.
+        """
+        if self._remaining is None:  # a theorem bounds the cost of the whole stage
             return
-        # one of the remaining plans is taken now: the δ of a plan covers no later choice of them
-        remaining = list(remaining_plans(self._remaining, event))
-        if not remaining:
-            raise PrivacyBudgetError(f"{name}: it costs more than the plan of this fit has left.")
+        options = list(remaining_plans(self._remaining, event))
+        if not options:
+            raise PrivacyBudgetError(f"{name} costs more than the rest of the plan of this fit.")
         root = self._root
         if not root._spent:
-            root._warn_if_large()
+            warn_if_epsilon_is_large(root._plan, root.epsilon, root.delta)
         if root._budget is not None and root._entry is None:
             root._entry = root._budget.spend(
-                self._charge(),
+                self._charged_event(),
                 who=self._who,
                 n_rows=self.n_private,
                 ticket=self._ticket,
@@ -523,22 +425,24 @@ class Ledger:
         elif self._ticket is not None and not root._spent:
             redeem_ticket(self._ticket)
         root._spent = self._spent = True
-        self._remaining = (
-            remaining[0] if len(remaining) == 1 else max(remaining, key=mu_squared_price)
-        )
-        if not self._paid:
+        # The choice is made now, since the δ of a plan does not cover a choice after the event.
+        self._remaining = options[0] if len(options) == 1 else max(options, key=mu_squared_price)
+        if not self._is_prepaid:
             self._lines.append(
-                _ReceiptLine(name, event, proof, [] if sub_lines is None else sub_lines)
+                ReceiptLine(name, event, proof, [] if sub_lines is None else sub_lines)
             )
 
-    def _charge(self) -> Event:
-        """Return the event that the budget is charged."""
+    def _charged_event(self) -> Event:
+        """Return the event that the budget is charged for.
+
+        An accountant of ε and δ has no price for noise, so it is charged the guarantee of the fit.
+        """
         assert self._root._budget is not None
         if self.delta and self._root._budget.accountant == "pure":
             return Approximate(self.epsilon, self.delta)
         return self._root._plan
 
-    # the samplers, which tests and audits replace
+    # Tests and audits replace the two samplers below.
 
     def _sample_member(self, family: Family, epsilon: Fraction, sensitivity: int) -> Path:
         return draw(family, epsilon, sensitivity, self._bits)
@@ -548,22 +452,6 @@ class Ledger:
         return sampler(scale, table.size, self._bits).reshape(table.shape)
 
 
-def has_seed(parameter: Any) -> bool:
-    """Indicate whether a private learner or sanitizer, or one in a list, has a `random_state`.
-
-    A seed of another name, and one that is no parameter, cannot be seen.
-    """
-    if isinstance(parameter, Mapping):
-        return any(map(has_seed, parameter.values()))
-    if isinstance(parameter, list | tuple):
-        return any(map(has_seed, parameter))
-    if not hasattr(parameter, "get_params") or isinstance(parameter, type):
-        return False
-    parameters = parameter.get_params(deep=False)
-    seeded = "epsilon" in parameters and parameters.get("random_state") is not None
-    return seeded or any(map(has_seed, parameters.values()))
-
-
 def public_seed(random_state: Any) -> int:
-    """Return a seed for sampling that spends no privacy, such as synthetic rows."""
+    """Return a seed for post-processing that samples, such as drawing synthetic rows."""
     return random_bits(random_state).bits(128)

@@ -85,10 +85,11 @@ MUTANTS = (
         "stages that share their randomness",
         RANDOMNESS,
         "privacy/ledger.py",
-        "            part.__dict__.update(self.__dict__, _lines=[], _parts=(), _root=self._root)\n",
+        "            ledger.__dict__.update(self.__dict__, _lines=[], _parallel=(), "
+        "_root=self._root)\n",
         """            bits = __import__("copy").deepcopy(self._bits)
-            part.__dict__.update(
-                self.__dict__, _lines=[], _parts=(), _root=self._root, _bits=bits
+            ledger.__dict__.update(
+                self.__dict__, _lines=[], _parallel=(), _root=self._root, _bits=bits
             )
 """,
         ("random bits",),
@@ -126,7 +127,7 @@ MUTANTS = (
         "one step charged for all",
         CHARGE,
         "privacy/ledger.py",
-        "                self._charge(),\n                who=self._who,",
+        "                self._charged_event(),\n                who=self._who,",
         "                event,\n                who=self._who,",
         ("SemiPrivateClassifier, in rounds",),
     ),
@@ -203,9 +204,9 @@ MUTANTS = (
     Mutant(
         "k rows of a person moving k squares",
         SENSITIVITY,
-        "privacy/ledger.py",
-        "        return Sensitivity(k * sensitivity.absolute, k * k * sensitivity.squared)\n",
-        "        return Sensitivity(k * sensitivity.absolute, k * sensitivity.squared)\n",
+        "accounting/group_privacy.py",
+        "n_rows * n_rows * sensitivity.squared)\n",
+        "n_rows * sensitivity.squared)\n",
         ("PAPQueryRelease, marginals, persons",),
     ),
 )

@@ -1,0 +1,38 @@
+"""Entries of a privacy budget: the fits that were charged to it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from skpublicdp.accounting import Event
+
+
+class Entry(NamedTuple):
+    """One fit that was charged to a budget, in public numbers only.
+
+    Attributes
+    ----------
+    number : int
+        Position in the ledger, from 1.
+    time : str
+        Time of the entry, which is before the first draw; ISO 8601, UTC.
+    who : str
+        Name of the estimator.
+    event : Event
+        Plan that was paid for.
+    n_rows : int
+        Number of private rows.
+    group : str or None
+        Name of the disjoint group of rows.
+    seeded : bool
+        Whether the randomness came from a `random_state`. It is also True for entries of earlier
+        versions that did not record it.
+    """
+
+    number: int
+    time: str
+    who: str
+    event: Event
+    n_rows: int
+    group: str | None
+    seeded: bool = False

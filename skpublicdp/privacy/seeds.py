@@ -1,0 +1,38 @@
+"""Seeded fits: how they are detected, and why a budget restricts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+SEEDED_FIT = (
+    "{} is charged to a budget, but its noise comes from a random_state (its own, that of a nested "
+    "estimator, or one that an ensemble such as BaggingClassifier sets), so anybody who knows the "
+    "seed can remove the noise. Use random_state=None and no such ensemble; for tests without "
+    "private data use PrivacyBudget(..., for_tests=True)."
+)
+"""Warning for a seeded fit that is charged to a budget."""
+
+SEEDED_TWICE = (
+    "A budget admits one fit with a random_state, and it has admitted one: two fits with the same "
+    "seed have the same noise, and their difference has none. Use random_state=None, also in "
+    "nested estimators, and no ensemble that sets seeds, such as BaggingClassifier; for tests "
+    "without private data use PrivacyBudget(..., for_tests=True)."
+)
+"""Error for a second seeded fit that is charged to a budget."""
+
+
+def has_seed(parameter: Any) -> bool:
+    """Indicate whether a private learner or sanitizer, or one in a list, has a `random_state`.
+
+    Seeds with another name, and seeds that are not parameters, cannot be detected.
+    """
+    if isinstance(parameter, Mapping):
+        return any(map(has_seed, parameter.values()))
+    if isinstance(parameter, list | tuple):
+        return any(map(has_seed, parameter))
+    if not hasattr(parameter, "get_params") or isinstance(parameter, type):
+        return False
+    parameters = parameter.get_params(deep=False)
+    seeded = "epsilon" in parameters and parameters.get("random_state") is not None
+    return seeded or any(map(has_seed, parameters.values()))
