@@ -41,8 +41,8 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
+from skpublicdp.query_release.cdf.cdf_posterior import DistributionShift
 from skpublicdp.query_release.cdf.grid import just_below
-from skpublicdp.query_release.cdf.posterior import DistributionShift
 from skpublicdp.query_release.cdf.release import release_cdf
 from skpublicdp.query_release.marginals.count import ravel_codes
 from skpublicdp.query_release.marginals.release import release_marginals
@@ -291,13 +291,13 @@ QUERY_RELEASE = (
     Tuned("cdf.adaptive_grid", "detection_threshold", "line", {"off": lambda *_: np.inf}),
     Tuned("cdf.adaptive_grid", "MIN_CELL_MASS", "line", {"2^-12": 2.0**-12, "2^-14": 2.0**-14}),
     # the fit of a column
-    Tuned("cdf.posterior", "N_COSINES", "line", {"4": waves(4), "16": waves(16)}),
-    Tuned("cdf.posterior", "MAX_SHIFT_EDGES", "line", {"60": 60, "240": 240}),
-    Tuned("cdf.posterior", "TAIL_SHARE_OF_SHIFT", "line", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
-    Tuned("cdf.posterior", "PROFILE_LIKELIHOOD_SLACK", "line", {"0": 0.0, "4": 4.0}),
-    Tuned("cdf.posterior", "N_GAUSS_NEWTON_STEPS", "line", {"2": 2, "8": 8}),
-    Tuned("cdf.posterior", "MAX_TILT_STEP", "line", {"0.75": 0.75, "3": 3.0}),
-    Tuned("cdf.posterior", "AIC_THRESHOLD", "little", {"0": 0.0, "1": 1.0, "4": 4.0}),
+    Tuned("cdf.cdf_posterior", "N_COSINES", "line", {"4": waves(4), "16": waves(16)}),
+    Tuned("cdf.cdf_posterior", "MAX_SHIFT_EDGES", "line", {"60": 60, "240": 240}),
+    Tuned("cdf.cdf_posterior", "TAIL_SHARE_OF_SHIFT", "line", {"0": 0.0, "0.3": 0.3, "1": 1.0}),
+    Tuned("cdf.cdf_posterior", "PROFILE_LIKELIHOOD_SLACK", "line", {"0": 0.0, "4": 4.0}),
+    Tuned("cdf.cdf_posterior", "N_GAUSS_NEWTON_STEPS", "line", {"2": 2, "8": 8}),
+    Tuned("cdf.cdf_posterior", "MAX_TILT_STEP", "line", {"0.75": 0.75, "3": 3.0}),
+    Tuned("cdf.cdf_posterior", "AIC_THRESHOLD", "little", {"0": 0.0, "1": 1.0, "4": 4.0}),
     Tuned("effective_sizes", "SHIFT_VARIANCE_GRID", "line", {"2 to a power of ten": COARSE}),
     # tables
     Tuned("effective_sizes", "SHIFT_VARIANCE_GRID", "custom", {"2 to a power of ten": COARSE}),
@@ -333,10 +333,20 @@ QUERY_RELEASE = (
         "marginals.table", "OUTLIER_DEVIATIONS", "tables, pure", {"2": 2.0, "5": 5.0, "off": np.inf}
     ),
     Tuned(
-        "marginals.model", "DOMINANT_SHARE", "tables, precise", {"0.3": 0.3, "0.7": 0.7, "off": 2.0}
+        "marginals.marginal_model",
+        "DOMINANT_SHARE",
+        "tables, precise",
+        {"0.3": 0.3, "0.7": 0.7, "off": 2.0},
     ),
-    Tuned("marginals.model", "MAX_RELATIVE_NOISE", "tables, precise", {"0.1": 0.1, "1": 1.0}),
-    Tuned("marginals.model", "COMMON_PRIOR_WEIGHT", "tables, precise", {"0.01": 0.01, "0.3": 0.3}),
+    Tuned(
+        "marginals.marginal_model", "MAX_RELATIVE_NOISE", "tables, precise", {"0.1": 0.1, "1": 1.0}
+    ),
+    Tuned(
+        "marginals.marginal_model",
+        "COMMON_PRIOR_WEIGHT",
+        "tables, precise",
+        {"0.01": 0.01, "0.3": 0.3},
+    ),
     # intervals of tables
     Tuned("effective_sizes", "NO_SHIFT_PROBABILITY", "tables", {"0.5": 0.5}),
     Tuned("effective_sizes", "MIN_SHIFT_VARIANCE", "tables", {"0.001": 1e-3, "0.03": 0.03}),

@@ -13,7 +13,7 @@ from skpublicdp.guarantees import blr_error, n_blr_learner
 from skpublicdp.guarantees.sanitizer_bounds import approximation_error, n_multisets
 from skpublicdp.hypotheses import Halfspaces, Intervals, Stumps, Thresholds
 from skpublicdp.sanitizers import BLRSanitizer
-from skpublicdp.sanitizers.blr_sanitizer import _data_sets, _errors
+from skpublicdp.sanitizers.blr_sanitizer import _max_query_errors, _multisets
 from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 from tests.test_promises import assert_failures_allowed, label
 
@@ -63,7 +63,7 @@ def test_a_draw_of_sensitivity_one_is_caught(domain, hypotheses, case):
 
 def test_all_data_sets_are_there_and_score_as_the_rules_say():
     n_points, rows = 3, np.array([0, 0, 1, 3, 3, 3, 2])
-    sets = _data_sets(n_points, 4)
+    sets = _multisets(n_points, 4)
     listed = {tuple(np.repeat(range(4), counts)) for counts in sets}
     assert listed == set(itertools.combinations_with_replacement(range(4), n_points))
     assert len(sets) == len(listed) == n_multisets(n_points, 4)
@@ -85,11 +85,11 @@ def test_all_data_sets_are_there_and_score_as_the_rules_say():
 def test_some_data_set_answers_as_well_as_is_said(n_points):
     """All data sets of seven rows over four points, all queries."""
     queries = np.array(list(itertools.product([False, True], repeat=4)))
-    sets = _data_sets(n_points, 4)
+    sets = _multisets(n_points, 4)
     promised = approximation_error(n_points, 4, len(queries))
     worst_best = max(
-        _errors(counts, sets, queries, 7, n_points).min() / (7 * n_points)
-        for counts in _data_sets(7, 4)
+        _max_query_errors(counts, sets, queries, 7, n_points).min() / (7 * n_points)
+        for counts in _multisets(7, 4)
     )
     assert promised / 4 < worst_best <= promised
 

@@ -13,9 +13,9 @@ from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.generic_learner import GenericLearnerClassifier
-from skpublicdp.sanitizers import QuantileSanitizer, first_look, quantile_sanitizer
-from skpublicdp.sanitizers.candidates import Candidates
-from skpublicdp.sanitizers.quantiles import MEDIANS, find_medians, median_errors
+from skpublicdp.sanitizers import QuantileSanitizer, binary_columns, quantile_sanitizer
+from skpublicdp.sanitizers.candidate_grid import CandidateGrid
+from skpublicdp.sanitizers.quantiles import QUANTILES_NAME, find_medians, median_errors
 from tests.helpers import assert_fits
 from tests.kit import (
     EnumeratedRun,
@@ -39,7 +39,7 @@ def released(run):
     return tuple(
         (call.name, call.outcome if call.kind == "draw" else None)
         for call in run.calls
-        if call.kind != "uniform" and call.name != first_look.LOOK
+        if call.kind != "uniform" and call.name != binary_columns.COLUMN_DRAW_NAME
     )
 
 
@@ -47,13 +47,13 @@ def every_release(fit, kind=Look):
     return index_by_release(enumerate_runs(fit, kind), released)
 
 
-NAMES = first_look.LOOK, first_look.CUT
+NAMES = binary_columns.COLUMN_DRAW_NAME, binary_columns.CUT_NAME
 
 
 def tiny(values, prior=None):
     values = np.asarray(values, dtype=float)
     prior = np.ones(len(values)) if prior is None else prior
-    return Candidates(values, np.array(prior, dtype=np.int64))
+    return CandidateGrid(values, np.array(prior, dtype=np.int64))
 
 
 def worst_over_neighbours(outcomes, epsilon):
@@ -75,7 +75,7 @@ class TestSanitizerIsPrivate:
     @staticmethod
     def worst(monkeypatch, *, n, grid, levels=1, n_features=1, epsilon=1, points=None, kind=Look):
         monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: levels)
-        monkeypatch.setattr(quantile_sanitizer, "candidates", lambda bounds: grid)
+        monkeypatch.setattr(quantile_sanitizer, "candidate_grid", lambda bounds: grid)
         points = points or list(itertools.product(grid.values.tolist(), repeat=n_features))
         outcomes = {}
         for rows in itertools.combinations_with_replacement(points, n):
@@ -122,9 +122,9 @@ class TestSanitizerIsPrivate:
         assert self.worst(monkeypatch, **case, kind=Mutant) > 1
 
     def test_a_budget_that_is_not_shared_by_features_is_caught(self, monkeypatch):
-        budgets = quantile_sanitizer.column_budgets
+        budgets = quantile_sanitizer.split_budget_over_columns
         monkeypatch.setattr(
-            quantile_sanitizer, "column_budgets", lambda *of: budgets(2 * of[0], *of[1:])
+            quantile_sanitizer, "split_budget_over_columns", lambda *of: budgets(2 * of[0], *of[1:])
         )
         with pytest.raises(PrivacyBudgetError):
             self.worst(monkeypatch, **self.TIGHT_CASES[1])
@@ -157,7 +157,9 @@ class TestFirstLookIsPrivate:
         """Return {set: (lower, upper) bound of its probability}."""
 
         def look():
-            chosen = first_look.draw_columns(np.array(others), epsilon, Ledger(epsilon))
+            chosen = binary_columns.draw_many_valued_columns(
+                np.array(others), epsilon, Ledger(epsilon)
+            )
             return tuple(chosen.tolist())
 
         runs = index_by_release(enumerate_runs(look, kind), lambda run: run.result)
@@ -220,11 +222,11 @@ class TestFirstLookIsPrivate:
 
     def test_one_row_changes_the_number_of_other_values_by_at_most_one(self):
         for rows in itertools.product(range(4), repeat=5):
-            count = first_look.other_values(np.array(rows, dtype=float))
+            count = binary_columns.count_other_values(np.array(rows, dtype=float))
             assert count == 5 - sum(sorted(map(rows.count, set(rows)))[-2:])
             for value in range(4):
                 changed = np.array([value, *rows[1:]], dtype=float)
-                assert abs(first_look.other_values(changed) - count) <= 1
+                assert abs(binary_columns.count_other_values(changed) - count) <= 1
 
     GRID = tiny(range(4))
     DOUBLE = tuple((value, value) for value in range(4))
@@ -237,8 +239,8 @@ class TestFirstLookIsPrivate:
     )
 
     def worst(self, monkeypatch, case, kind=Look):
-        monkeypatch.setattr(quantile_sanitizer, "FEWEST", 1)
-        monkeypatch.setattr(first_look, "FLAGS", 10**6)
+        monkeypatch.setattr(quantile_sanitizer, "MIN_FEATURES_FOR_COLUMN_DRAW", 1)
+        monkeypatch.setattr(binary_columns, "ZERO_ONE_CUT_WEIGHT", 10**6)
         return TestSanitizerIsPrivate.worst(monkeypatch, **case, kind=kind)
 
     @pytest.mark.parametrize("case", CASES)
@@ -259,10 +261,10 @@ class TestFirstLookIsPrivate:
 
         if mutant == "share":
             monkeypatch.setattr(Ledger, "_enter", lambda *_: None)  # it would refuse
-            budgets = first_look.column_budgets
+            budgets = binary_columns.split_budget_over_columns
             monkeypatch.setattr(
                 quantile_sanitizer,
-                "column_budgets",
+                "split_budget_over_columns",
                 lambda epsilon, many, columns: budgets(2 * epsilon, many, columns),
             )
         assert self.worst(monkeypatch, case, Mutant) > 1
@@ -274,7 +276,7 @@ class TestFirstLookIsPrivate:
 
         class Chosen(Recorder):
             def draw_member(self, family, epsilon, sensitivity, sample, ledger):
-                if self._pending["name"] == first_look.LOOK:
+                if self._pending["name"] == binary_columns.COLUMN_DRAW_NAME:
                     return n_many, 0  # the columns that come before this place
                 return sample(ledger, family, epsilon, sensitivity)
 
@@ -289,7 +291,9 @@ class TestFirstLookIsPrivate:
         assert (len(looks), len(cuts)) == (1, 10 - n_many)
         spent += sum(call.cost for call in looks + cuts)
         # of the draws of one level every row is in one
-        medians = {call.event.epsilon for call in recorder.calls_of("draw") if call.name == MEDIANS}
+        medians = {
+            call.event.epsilon for call in recorder.calls_of("draw") if call.name == QUANTILES_NAME
+        }
         assert len(medians) == (n_many > 0)
         levels = n_levels(1000, 12 * 1.35 / (10 + 11 * n_many)) or 2
         spent += sum(n_many * levels * epsilon for epsilon in medians)
@@ -307,7 +311,7 @@ class TestLearnerIsPrivate:
 
     def worst(self, monkeypatch, kind=Look, epsilon=1):
         monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: 1)
-        monkeypatch.setattr(quantile_sanitizer, "candidates", lambda bounds: tiny(self.POINTS))
+        monkeypatch.setattr(quantile_sanitizer, "candidate_grid", lambda bounds: tiny(self.POINTS))
         labelled = list(itertools.product(self.POINTS, (0, 1)))
         unlabelled = [(point, -1) for point in self.POINTS]
         outcomes = {}

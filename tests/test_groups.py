@@ -24,7 +24,7 @@ from skpublicdp.accounting import exact_fraction
 from skpublicdp.data.labelled_inputs import read_partially_labelled
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.sanitizers import QuantileSanitizer, quantile_sanitizer
-from skpublicdp.sanitizers.candidates import Candidates
+from skpublicdp.sanitizers.candidate_grid import CandidateGrid
 from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 
 few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
@@ -113,8 +113,8 @@ class TestExactly:
 
     @staticmethod
     def tiny(monkeypatch, prior=(1, 1, 1, 1, 1)):
-        grid = Candidates(np.arange(5.0), np.array(prior, dtype=np.int64))
-        monkeypatch.setattr(quantile_sanitizer, "candidates", lambda bounds: grid)
+        grid = CandidateGrid(np.arange(5.0), np.array(prior, dtype=np.int64))
+        monkeypatch.setattr(quantile_sanitizer, "candidate_grid", lambda bounds: grid)
         monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: 1)
 
     @pytest.mark.parametrize(("kind", "private"), [(EnumeratedRun, True), (ForOneRow, False)])

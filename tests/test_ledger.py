@@ -50,7 +50,7 @@ from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable, public_seed
 from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.sanitizers.first_look import LOOK
+from skpublicdp.sanitizers.binary_columns import COLUMN_DRAW_NAME
 from tests.helpers import assert_fits, assert_private
 from tests.kit import Recorder
 from tests.test_events import SINGLE, proposals, trees
@@ -854,7 +854,7 @@ class Replay(Recorder):
 
     def draw_member(self, family, *others):
         path = super().draw_member(family, *others)
-        return (self.look, 0) if self._pending["name"] == LOOK else path
+        return (self.look, 0) if self._pending["name"] == COLUMN_DRAW_NAME else path
 
     def draw_uniform(self, *others):
         super().draw_uniform(*others)

@@ -52,7 +52,7 @@ from skpublicdp.hypotheses import (
 from skpublicdp.hypotheses.finite import FiniteClass
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.sanitizers.candidates import candidates
+from skpublicdp.sanitizers.candidate_grid import candidate_grid
 from tests.helpers import public_sample
 from tests.test_promises import Exceptions, assert_failures_allowed, label
 
@@ -415,7 +415,7 @@ class TestQuantiles:
         assert (worst > promised / 2).mean() > BETA
 
     def test_the_odds_are_those_of_the_candidates(self):
-        prior = candidates().prior
+        prior = candidate_grid().prior
         assert (
             prior.sum() / prior.min() <= UNBOUNDED_PRIOR_RATIO <= 1.0001 * prior.sum() / prior.min()
         )

@@ -28,8 +28,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid
-from skpublicdp.query_release.cdf.posterior import (
+from skpublicdp.query_release.cdf.cdf_posterior import (
     NO_SHIFT,
     DistributionShift,
     StrategyMeasurement,
@@ -38,6 +37,7 @@ from skpublicdp.query_release.cdf.posterior import (
     path_length,
     simultaneous_factor,
 )
+from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid
 from skpublicdp.query_release.cdf.release import posterior_cdf, public_prior_at_edges, release_cdf
 from skpublicdp.query_release.cdf.strategies import (
     hierarchy_strategy,

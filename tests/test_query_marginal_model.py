@@ -14,7 +14,7 @@ from skpublicdp.query_release.effective_sizes import effective_sample_size
 from skpublicdp.query_release.marginals.allocation import allocate_budget
 from skpublicdp.query_release.marginals.count import ravel_codes
 from skpublicdp.query_release.marginals.ipf import fit_with_fixed_margins, ipf
-from skpublicdp.query_release.marginals.model import (
+from skpublicdp.query_release.marginals.marginal_model import (
     MarginalModel,
     _nearest_consistent,
     downward_closure,

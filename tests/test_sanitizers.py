@@ -8,8 +8,8 @@ import pytest
 from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.sanitizers.candidates import Candidates, candidates
-from skpublicdp.sanitizers.first_look import draw_columns
+from skpublicdp.sanitizers.binary_columns import draw_many_valued_columns
+from skpublicdp.sanitizers.candidate_grid import CandidateGrid, candidate_grid
 from skpublicdp.sanitizers.quantiles import median_errors, release_column
 
 
@@ -19,7 +19,7 @@ class TestCandidates:
         [(0.0, 1.0), (-3e5, 4e5), (99990.0, 100010.0), (-1.7e308, 1.7e308), (0.0, 5e-324), (1, 2)],
     )
     def test_between_bounds(self, bounds):
-        grid = candidates(bounds)
+        grid = candidate_grid(bounds)
         assert (grid.values[0], grid.values[-1]) == bounds
         assert (np.diff(grid.values) > 0).all()
         assert grid.prior.min() > 0
@@ -28,11 +28,11 @@ class TestCandidates:
             assert np.diff(grid.values).max() < (bounds[1] - bounds[0]) / 5000
 
     def test_round_numbers_are_there_exactly(self):
-        values = set(candidates().values.tolist())
+        values = set(candidate_grid().values.tolist())
         assert {0.0, 1.0, -1.0, 0.1, 0.37, 2024.0, 1e9, -2.5e-7} <= values
 
     def test_rows_go_to_the_nearest_and_outliers_to_the_ends(self):
-        grid = Candidates(np.array([0.0, 1.0, 10.0]), np.ones(3, dtype=np.int64))
+        grid = CandidateGrid(np.array([0.0, 1.0, 10.0]), np.ones(3, dtype=np.int64))
         places = grid.nearest(np.array([-1e300, 0.4, 0.6, 5, 6, 1e300]))
         assert places.tolist() == [0, 0, 1, 1, 2, 2]
 
@@ -100,7 +100,7 @@ class TestQuantiles:
             epsilon = Fraction(1, 100)
             ledger = Ledger(epsilon, random_state=seed)
             column = release_column(
-                np.zeros(3), candidates(), levels=2, epsilon=epsilon, ledger=ledger
+                np.zeros(3), candidate_grid(), levels=2, epsilon=epsilon, ledger=ledger
             )
             assert column.masses.sum() == pytest.approx(1)
             assert np.isfinite(column.quantile(np.array([0.0, 0.5, 1.0]))).all()
@@ -167,6 +167,6 @@ class TestManyColumns:
         """The odds of so many columns are numbers of thousands of digits."""
         others = np.zeros(1000, dtype=np.int64)
         others[[3, 500, 999]] = 90_000
-        chosen = draw_columns(others, Fraction(1, 2), Ledger(1, random_state=0))
+        chosen = draw_many_valued_columns(others, Fraction(1, 2), Ledger(1, random_state=0))
         assert chosen[[3, 500, 999]].all()
         assert chosen.sum() < 6

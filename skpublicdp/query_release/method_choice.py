@@ -26,7 +26,7 @@ from skpublicdp.query_release.discretize import (
     releases_columns_first,
 )
 from skpublicdp.query_release.fitted_release import FittedRelease, bind_queries
-from skpublicdp.query_release.marginals.model import downward_closure
+from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.release import (
     MARGINALS_PROOF,
     MarginalRelease,

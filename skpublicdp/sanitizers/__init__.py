@@ -1,7 +1,7 @@
-"""Synthetic rows from private ones, to build covers on."""
+"""Sanitizers: synthetic rows from private ones, on which covers are built."""
 
 from skpublicdp.sanitizers.blr_sanitizer import BLRSanitizer
 from skpublicdp.sanitizers.quantile_sanitizer import QuantileSanitizer
-from skpublicdp.sanitizers.quantiles import Column
+from skpublicdp.sanitizers.quantiles import Column, QuantileColumn
 
-__all__ = ["BLRSanitizer", "Column", "QuantileSanitizer"]
+__all__ = ["BLRSanitizer", "Column", "QuantileColumn", "QuantileSanitizer"]

@@ -1,4 +1,4 @@
-"""BLRSanitizer: a small data set drawn by how well it answers the queries of a class."""
+"""BLRSanitizer: draw a small synthetic data set by the errors of its answers to a query class."""
 
 from __future__ import annotations
 
@@ -41,56 +41,58 @@ from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats, Integers
 
-NAME = "a data set by its answers: exponential mechanism, one exact draw"
-PROOF = "Blum, Ligett and Roth (2013), Theorem 3.1; docs/proofs/generic_learner.md"
+BLR_DRAW_NAME = "a data set by its answers: exponential mechanism, one exact draw"
+BLR_PROOF = "Blum, Ligett and Roth (2013), Theorem 3.1; docs/proofs/generic_learner.md"
 
-MEMBERS = 1 << 7
-"""A class that labels the domain in more ways is refused: queries are pairs of them."""
+MAX_LABELINGS = 1 << 7
+"""Maximum number of labelings of the domain by the class. Queries are pairs of labelings."""
 
-EXACT = 1e-9
-"""Radius asked of a cover that is to have all labelings of the domain."""
+EXACT_COVER_RADIUS = 1e-9
+"""Radius requested of a cover that has to contain all labelings of the domain."""
 
 
 class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     """The sanitizer of Blum, Ligett and Roth, for domains of few points.
 
-    Pure ε-differentially private. Of all data sets of `n_points` rows one is drawn by the
-    exponential mechanism; what counts is the largest error of its answers to the queries h ⊕ f: on
-    what share of the rows do two rules of a class differ. All data sets are scored, so it is for
-    domains of a dozen points: the reference of Theorem 3.3 of [2]_, with a proof for any class.
+    Pure ε-differentially private. One data set of `n_points` rows is drawn by the exponential
+    mechanism. Its score is the largest error of its answers to the queries h ⊕ f, the fraction of
+    rows on which two rules h and f of a class differ. All data sets are scored, so the domain may
+    have a dozen points at most. This is the sanitizer of Theorem 3.3 of [2]_, which holds for any
+    class.
 
     Parameters
     ----------
     domain : array-like of float, shape (n_domain, n_features)
-        All rows that are possible, known without looking at private rows. Private rows outside are
-        moved into its ranges and then to the point whose farthest coordinate is nearest.
+        All possible rows, chosen without private rows. Private rows outside the domain are clipped
+        to its ranges and moved to the nearest point in the maximum norm.
     hypotheses : HypothesisClass, default=None
-        The rules h and f of two labels. ``None`` means `Thresholds()`, or the class of the
-        `GenericLearnerClassifier` that it is a part of.
+        Class of the binary rules h and f. ``None`` means `Thresholds()`, or the class of the
+        `GenericLearnerClassifier` that uses this sanitizer.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     n_points : int, default=None
-        Number of points drawn; ``None`` takes that with the least bound of its error, see
+        Number of points drawn. ``None`` chooses the number with the smallest error bound, see
         `guarantees.blr_error`.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so.
+        ``None`` draws from the operating system's secure generator. Any other value makes fits
+        repeatable, for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count.
+        Protects persons instead of rows: `fit` then takes `groups`, and uses at most the first
+        `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read.
+        Budget that the fit is charged to. If it cannot pay, it refuses before a private row is
+        read.
 
     Attributes
     ----------
     points_ : ndarray of float64, shape (n_points, n_features)
         The points drawn, in the order of the domain.
     privacy_ : PrivacyReceipt
-        What was spent.
+        Receipt of the privacy budget spent.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the features, if `X` has string column names.
 
     See Also
     --------
@@ -98,9 +100,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one row. The number n of rows is not protected. With
-    c(q) and d(q) rows and points for which a query holds, the score is ``max |l c(q) - n d(q)|``,
-    an integer; a replaced row changes it by at most the number l of points.
+    Neighbouring data sets differ by replacing one row. The number n of rows is not protected. Let
+    a query q hold for c(q) of the n rows and for d(q) of the l points. The score is
+    ``max |l c(q) - n d(q)|``, an integer. A replaced row changes it by at most l.
 
     References
     ----------
@@ -150,7 +152,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Spend ε on one draw.
+        """Draw the points by the exponential mechanism, which spends ε.
 
         Parameters
         ----------
@@ -159,7 +161,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         y : None
             Ignored.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`.
+            Identifier of the person of each row, for `max_rows_per_group`.
 
         Returns
         -------
@@ -169,9 +171,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is not as described. Messages contain no private value.
         CoverSizeError
-            If there are too many data sets, or the class labels the domain in too many ways.
+            If there are too many data sets, or the class has too many labelings of the domain.
         PrivacyBudgetError
             If `budget` cannot pay.
         """
@@ -188,15 +190,15 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         epsilon = float(ledger.epsilon) / ledger.rows_per_person
         points = self.n_points or n_blr_points(n, epsilon, **sizes)
         if self.n_points is None and approximation_error(int(points), **sizes) >= 1 / 2:
-            raise CoverSizeError(too_large(len(domain), points))
-        sets = _data_sets(int(points), len(domain))
+            raise CoverSizeError(domain_size_message(len(domain), points))
+        data_sets = _multisets(int(points), len(domain))
 
-        counts = np.bincount(_nearest(X, domain), minlength=len(domain)).astype(np.int64)
-        errors = _errors(counts, sets, queries, n, int(points))
+        counts = np.bincount(_nearest_points(X, domain), minlength=len(domain)).astype(np.int64)
+        errors = _max_query_errors(counts, data_sets, queries, n, int(points))
         # a replaced row changes the answer to each query by at most one row of n
-        place = ledger.draw(Leaf(errors), event, int(points), name=NAME, proof=PROOF)
+        drawn = ledger.draw(Leaf(errors), event, int(points), name=BLR_DRAW_NAME, proof=BLR_PROOF)
 
-        self.points_ = np.repeat(domain, sets[place], axis=0)
+        self.points_ = np.repeat(domain, data_sets[drawn], axis=0)
         self._sizes: dict[str, Any] = {"n": n, "epsilon": epsilon, "n_points": int(points), **sizes}
         self._independent = ledger.rows_per_person == 1
         self.privacy_ = ledger.receipt(assumptions=("the number of private rows may be known",))
@@ -213,7 +215,8 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features)
-            The points over and over, each as often as any other, up to one. It costs no privacy.
+            The points of `points_` in a cycle: their numbers of copies differ by at most 1. It
+            costs no privacy.
         """
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
@@ -223,46 +226,51 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     def cover_error(
         self, cover: Cover, hypotheses: HypothesisClass, beta: float, n_points: int
     ) -> float | None:
-        """Bound how far any rule of a class is from a cover built on `sample(n_points)`.
+        """Bound the distance of every rule of a class from a cover built on `sample(n_points)`.
 
         Parameters
         ----------
         cover : Cover
-            Built on those rows, possibly with public rows besides.
+            Cover built on the synthetic rows, possibly together with public rows.
         hypotheses : HypothesisClass
-            What it covers.
+            The class that is covered.
         beta : float
-            Probability with which the bound may fail.
+            Failure probability of the bound.
         n_points : int
-            Number of those rows.
+            Number of synthetic rows.
 
         Returns
         -------
         float or None
-            Share of the population of the private rows, if these are independent and in the domain.
-            None where nothing is proved: for another class than that of the queries, or too few
-            rows to hold all points.
+            Bound on the disagreement, as a fraction of the population of the private rows. It
+            assumes independent private rows in the domain. None if no bound is proved: for another
+            class than the one of the queries, or for fewer synthetic rows than points.
 
         References
         ----------
         Beimel, Nissim and Stemmer (2015), Theorem 3.3; `guarantees.blr_error`.
         """
         check_is_fitted(self)
-        drawn = len(self.points_)
-        known = repr(hypotheses) == repr(self._class()) and self._independent
-        missed = 0 if cover.radius == 0 else None
+        is_same_class = repr(hypotheses) == repr(self._class())
+        max_skipped_rows = 0 if cover.radius == 0 else None
         if cover.cuts is not None:
-            missed = cover.cuts.per_rule * cover.cuts.missed
-        if not known or missed is None or n_points < drawn:
+            max_skipped_rows = cover.cuts.per_rule * cover.cuts.missed
+        holds_all_points = n_points >= len(self.points_)
+        if not (is_same_class and self._independent and holds_all_points):
             return None
-        # each point is there at least so often
-        share = missed / (drawn * (n_points // drawn))
-        return min(1.0, share + blr_error(beta=beta, **self._sizes))
+        if max_skipped_rows is None:
+            return None
+        # the synthetic rows hold each point at least `n_copies` times
+        n_copies = n_points // len(self.points_)
+        skipped_share = max_skipped_rows / (len(self.points_) * n_copies)
+        return min(1.0, skipped_share + blr_error(beta=beta, **self._sizes))
 
     def _class(self) -> HypothesisClass:
+        """Return the hypothesis class, `Thresholds()` by default."""
         return Thresholds() if self.hypotheses is None else self.hypotheses
 
     def _domain(self) -> Floats:
+        """Return the distinct points of the domain, after checks of shape, values and size."""
         try:
             domain = np.asarray(self.domain, dtype=np.float64)
         except (TypeError, ValueError):
@@ -276,38 +284,41 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
             raise ValueError("domain must hold finite numbers.")
         domain = np.unique(domain + 0.0, axis=0)
         if n_multisets(int(self.n_points or 1), len(domain)) > MAX_MULTISETS:
-            raise CoverSizeError(too_large(len(domain), self.n_points or 1))
+            raise CoverSizeError(domain_size_message(len(domain), self.n_points or 1))
         return domain
 
     def _queries(self, domain: Floats) -> NDArray[np.bool_]:
-        """List on which points two rules of the class may differ, shape (n_queries, n_domain)."""
+        """Return all sets of points on which two rules differ, shape (n_queries, n_domain)."""
         names = tuple(f"x{column}" for column in range(self.n_features_in_))
         public = PublicSample(domain, np.array([0, 1]), names)
-        cover = self._class().build_cover(public, alpha=EXACT, beta=EXACT)
+        cover = self._class().build_cover(public, alpha=EXACT_COVER_RADIUS, beta=EXACT_COVER_RADIUS)
         if cover.radius != 0:
             raise ValueError(
                 f"hypotheses must have a cover with all its labelings of the domain; "
                 f"{self._class()!r} has none."
             )
-        if cover.size > MEMBERS**2:
+        if cover.size > MAX_LABELINGS**2:
             raise CoverSizeError(
-                f"{self._class()!r} has {cover.size:.1e} rules on this domain and {MEMBERS**2} are "
-                "allowed; give a smaller domain or class, or use QuantileSanitizer()."
+                f"{self._class()!r} has {cover.size:.1e} rules on this domain and "
+                f"{MAX_LABELINGS**2} are allowed; give a smaller domain or class, or use "
+                "QuantileSanitizer()."
             )
         family = cover.family(tabulate(cover, domain[:0], []))
         paths = (path for path, _, _ in family.members())
-        labels = np.unique([cover.hypothesis(path).predict(domain) == 1 for path in paths], axis=0)
-        if len(labels) > MEMBERS:
+        labelings = np.unique(
+            [cover.hypothesis(path).predict(domain) == 1 for path in paths], axis=0
+        )
+        if len(labelings) > MAX_LABELINGS:
             raise CoverSizeError(
-                f"{self._class()!r} labels the domain in {len(labels)} ways and {MEMBERS} are "
-                "allowed; give a smaller domain or class, or use QuantileSanitizer()."
+                f"{self._class()!r} labels the domain in {len(labelings)} ways and {MAX_LABELINGS} "
+                "are allowed; give a smaller domain or class, or use QuantileSanitizer()."
             )
-        first, second = np.triu_indices(len(labels), 1)
-        return np.unique(labels[first] ^ labels[second], axis=0)
+        first, second = np.triu_indices(len(labelings), 1)
+        return np.unique(labelings[first] ^ labelings[second], axis=0)
 
 
-def too_large(n_domain: int, n_points: int) -> str:
-    """Return what is wrong with a domain."""
+def domain_size_message(n_domain: int, n_points: int) -> str:
+    """Return the error message for a domain with too many data sets."""
     return (
         f"A domain of {n_domain} points has too many data sets: {MAX_MULTISETS} are allowed and "
         f"{n_points} points are too many or too few to stand for it; give a smaller domain, or use "
@@ -315,35 +326,55 @@ def too_large(n_domain: int, n_points: int) -> str:
     )
 
 
-def _nearest(X: Floats, domain: Floats) -> Codes:
-    """Return the place of the point nearest to each row, the first of several."""
-    X = np.clip(X, domain.min(axis=0), domain.max(axis=0))  # beyond, distances would round alike
-    places = np.zeros(len(X), dtype=np.intp)
-    least = np.full(len(X), np.inf)
-    for place, point in enumerate(domain):
+def _nearest_points(X: Floats, domain: Floats) -> Codes:
+    """Return the index of the nearest point of each row in the maximum norm, the first if tied."""
+    # far outside the domain, the distances to all points would round to the same float
+    X = np.clip(X, domain.min(axis=0), domain.max(axis=0))
+    nearest = np.zeros(len(X), dtype=np.intp)
+    min_distance = np.full(len(X), np.inf)
+    for i, point in enumerate(domain):
         distance = np.zeros(len(X))
         for column, value in enumerate(point):
+            # halves, since the difference of two large floats may overflow
             distance = np.maximum(distance, np.abs(X[:, column] / 2 - value / 2))
-        nearer = distance < least
-        places[nearer], least[nearer] = place, distance[nearer]
-    return places
+        is_nearer = distance < min_distance
+        nearest[is_nearer], min_distance[is_nearer] = i, distance[is_nearer]
+    return nearest
 
 
-def _data_sets(n_points: int, n_domain: int) -> Integers:
-    """List all data sets of a size, as how often they have each point."""
-    bars = itertools.combinations(range(n_points + n_domain - 1), n_domain - 1)
-    places = np.array(list(bars), dtype=np.int64).reshape(-1, n_domain - 1)
-    ends = np.pad(places, ((0, 0), (1, 1)), constant_values=-1)
-    ends[:, -1] = n_points + n_domain - 1
-    return np.diff(ends, axis=1) - 1
+def _multisets(n_points: int, n_domain: int) -> Integers:
+    """Return all multisets of `n_points` points of the domain, by stars and bars.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_multisets, n_domain)
+        Number of copies of each point.
+    """
+    combinations = itertools.combinations(range(n_points + n_domain - 1), n_domain - 1)
+    bars = np.array(list(combinations), dtype=np.int64).reshape(-1, n_domain - 1)
+    bars = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
+    bars[:, -1] = n_points + n_domain - 1
+    return np.diff(bars, axis=1) - 1
 
 
-def _errors(
-    counts: Integers, sets: Integers, queries: NDArray[np.bool_], n: int, n_points: int
+def _max_query_errors(
+    counts: Integers, data_sets: Integers, queries: NDArray[np.bool_], n: int, n_points: int
 ) -> Integers:
-    """Return the largest error of each data set's answers, in units of 1 / (n n_points)."""
-    worst = np.zeros(len(sets), dtype=np.int64)
+    """Return the largest query error of each data set, in units of 1 / (n * n_points).
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_domain,)
+        Number of private rows at each point.
+    data_sets : ndarray of int64, shape (n_data_sets, n_domain)
+        Number of copies of each point in each data set.
+    queries : ndarray of bool, shape (n_queries, n_domain)
+        The points for which each query holds.
+    n, n_points : int
+        Number of private rows, and size of each data set.
+    """
+    max_errors = np.zeros(len(data_sets), dtype=np.int64)
     for query in queries:
-        answers = n * sets[:, query].sum(axis=1) - n_points * counts[query].sum()
-        np.maximum(worst, np.abs(answers), out=worst)
-    return worst
+        errors = n * data_sets[:, query].sum(axis=1) - n_points * counts[query].sum()
+        np.maximum(max_errors, np.abs(errors), out=max_errors)
+    return max_errors

@@ -1,4 +1,4 @@
-"""QuantileSanitizer: synthetic rows with the private quantiles of every feature."""
+"""QuantileSanitizer: synthetic rows from the private quantiles of each feature."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,63 +30,65 @@ from skpublicdp.guarantees import quantile_error
 from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.hypotheses import Cover, HypothesisClass
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.sanitizers.candidates import candidates
-from skpublicdp.sanitizers.first_look import (
-    FEWEST,
-    LOOKING,
-    column_budgets,
-    draw_columns,
-    other_values,
+from skpublicdp.sanitizers.binary_columns import (
+    COLUMN_DRAW_SHARE,
+    MIN_FEATURES_FOR_COLUMN_DRAW,
+    count_other_values,
+    draw_many_valued_columns,
     release_cut,
+    split_budget_over_columns,
 )
-from skpublicdp.sanitizers.quantiles import Column, release_column
+from skpublicdp.sanitizers.candidate_grid import candidate_grid
+from skpublicdp.sanitizers.quantiles import QuantileColumn, release_column
+from skpublicdp.typing import Floats
 
 
 class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
-    """Synthetic rows whose features have, one by one, the quantiles of the private rows.
+    """Synthetic rows with the private quantiles of each feature.
 
-    Pure ε-differentially private. A feature is halved at a private median, the halves at theirs,
-    and so on [1]_; then the rows between the medians are counted, with noise. Where there are eight
-    features or more, one draw first finds those with more than two common values: they have most of
-    the budget, and each other feature is cut in two once. What features have to do with each other
-    is not looked at.
+    Pure ε-differentially private. Each feature is split at a private median, both parts are split
+    at their medians, and so on [1]_. Then the rows between the medians are counted with noise. With
+    eight features or more, one draw first finds the features with more than two common values. They
+    get most of the budget, and every other feature is split once. The dependence between features
+    is not estimated.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of the features, known without looking at private rows; private
-        numbers outside are moved to the nearer one. They may be far too wide. ``None`` looks for
-        quantiles among round numbers of every size from 1e-9 to 2.5e12 and either sign.
+        Lower and upper bound of the features, chosen without private rows. Private numbers outside
+        are clipped. Bounds may be far too wide. ``None`` searches for quantiles among decimal
+        numbers of all magnitudes from 1e-9 to 2.5e12 and both signs.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so.
+        ``None`` draws from the operating system's secure generator. Any other value makes fits
+        repeatable, for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count.
+        Protects persons instead of rows: `fit` then takes `groups`, and uses at most the first
+        `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read.
+        Budget that the fit is charged to. If it cannot pay, it refuses before a private row is
+        read.
 
     Attributes
     ----------
-    columns_ : list of Column
-        What was released of each feature; empty where the rows are too few to tell anything.
+    columns_ : list of QuantileColumn
+        Released distribution of each feature. Empty if there were too few rows for a release.
     privacy_ : PrivacyReceipt
-        What was spent.
+        Receipt of the privacy budget spent.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the features, if `X` has string column names.
 
     Warns
     -----
     NoPublicDataWarning
-        If the rows are too few for `epsilon`: they are not looked at then.
+        If there are too few rows for `epsilon`. The rows are not used then.
 
     See Also
     --------
-    PAPQueryRelease : Looks at several features at a time.
+    PAPQueryRelease : Releases several features jointly.
 
     Notes
     -----
@@ -110,7 +112,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     array([0., 1.])
     """
 
-    _in_memory_since = "quantiles are searched for in sorted columns"
+    _in_memory_since = "quantiles are searched for in sorted columns"  # reason in an error message
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "bounds": ["array-like", dict, None],
@@ -137,7 +139,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Spend ε on the quantiles of all features.
+        """Release the quantiles of all features, which spends ε.
 
         Parameters
         ----------
@@ -146,7 +148,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         y : None
             Ignored.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`.
+            Identifier of the person of each row, for `max_rows_per_group`.
 
         Returns
         -------
@@ -156,7 +158,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is not as described. Messages contain no private value.
         PrivacyBudgetError
             If `budget` cannot pay.
         """
@@ -168,7 +170,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         n, n_features = X.shape
         ledger.read(n)
         limits = self._limits()
-        self.columns_: list[Column] = []
+        self.columns_: list[QuantileColumn] = []
         if not n_levels(n, float(epsilon / n_features) / ledger.rows_per_person):
             warn(
                 f"{n} rows of {n_features} features are too few to find quantiles at epsilon = "
@@ -185,25 +187,25 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     def cover_error(
         self, cover: Cover, hypotheses: HypothesisClass, beta: float, n_points: int
     ) -> float | None:
-        """Bound how far any rule of a class is from a cover built on `sample(n_points)`.
+        """Bound the distance of every rule of a class from a cover built on `sample(n_points)`.
 
         Parameters
         ----------
         cover : Cover
-            Built on those points, possibly with public rows besides.
+            Cover built on the synthetic rows, possibly together with public rows.
         hypotheses : HypothesisClass
-            Not looked at: what the rules cut is known from the cover.
+            Not used: the cover holds the cuts of its rules.
         beta : float
-            Probability with which the bound may fail.
+            Failure probability of the bound.
         n_points : int
-            Number of points.
+            Number of synthetic rows.
 
         Returns
         -------
         float or None
-            Share of the population of the private rows, if these are independent and have numbers
-            that are among the candidates. None where nothing is proved: for rules that are not made
-            of cuts of single columns, or with a first look.
+            Bound on the disagreement, as a fraction of the population of the private rows. It
+            assumes independent private rows, with values among the candidates. None if no bound is
+            proved: for rules that do not cut single columns, or for eight features or more.
 
         References
         ----------
@@ -211,45 +213,49 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         """
         check_is_fitted(self)
         cuts = cover.cuts
-        if cuts is None or cuts.merged or not self._independent or self.n_features_in_ >= FEWEST:
+        has_column_draw = self.n_features_in_ >= MIN_FEATURES_FOR_COLUMN_DRAW
+        if cuts is None or cuts.merged or not self._independent or has_column_draw:
             return None
-        limits = self._limits()
-        odds = max(float(one.prior.sum() / one.prior.min()) for one in map(candidates, limits))
+        priors = [candidate_grid(limit).prior for limit in self._limits()]
+        odds = max(float(prior.sum() / prior.min()) for prior in priors)
         error = quantile_error(self._n_rows, beta, self._epsilon, odds, self.n_features_in_)
-        # of the points alone, as many as were missed at most are between a cut and the nearest
+        # at most `cuts.missed` synthetic rows are between a cut of a rule and the cover's nearest
         return min(1.0, cuts.per_rule * (cuts.missed / n_points + 2 * (error + 1 / n_points)))
 
     def _limits(self) -> list[tuple[float, float] | None]:
-        """Return the bounds of each column, or None."""
+        """Return the bounds of each column, or None for a column without bounds."""
         limits = limits_of(self.bounds, feature_names(self))
-        return [limits.get(position) for position in range(self.n_features_in_)]
+        return [limits.get(column) for column in range(self.n_features_in_)]
 
     def _release(
         self,
-        X: NDArray[np.float64],
+        X: Floats,
         limits: list[tuple[float, float] | None],
         epsilon: Fraction,
         ledger: Ledger,
     ) -> None:
-        """Release every column."""
+        """Release all columns and store them in `columns_`."""
         n, n_features = X.shape
-        many = np.ones(n_features, dtype=bool)
-        if n_features >= FEWEST:
-            others = np.array([other_values(column) for column in X.T])
-            many = draw_columns(others, epsilon * LOOKING, ledger)
-            epsilon -= epsilon * LOOKING
-        # whichever features were drawn, the shares add up to epsilon
-        narrow, wide = column_budgets(epsilon, int(many.sum()), n_features)
-        levels = n_levels(n, float(wide) / ledger.rows_per_person) or 2
-        for column, limit, has_many in zip(X.T, limits, many, strict=True):
-            grid = candidates(limit)
-            if has_many:
-                one = release_column(column, grid, levels=levels, epsilon=wide, ledger=ledger)
+        is_many_valued = np.ones(n_features, dtype=bool)
+        if n_features >= MIN_FEATURES_FOR_COLUMN_DRAW:
+            other_counts = np.array([count_other_values(column) for column in X.T])
+            draw_budget = epsilon * COLUMN_DRAW_SHARE
+            is_many_valued = draw_many_valued_columns(other_counts, draw_budget, ledger)
+            epsilon -= draw_budget
+        # the budgets of all columns add up to epsilon, whichever columns were drawn
+        budgets = split_budget_over_columns(epsilon, int(is_many_valued.sum()), n_features)
+        levels = n_levels(n, float(budgets.many_valued) / ledger.rows_per_person) or 2
+        for i, column in enumerate(X.T):
+            grid = candidate_grid(limits[i])
+            if is_many_valued[i]:
+                released = release_column(
+                    column, grid, levels=levels, epsilon=budgets.many_valued, ledger=ledger
+                )
             else:
-                one = release_cut(column, grid, epsilon=narrow, ledger=ledger)
-            self.columns_.append(one)
+                released = release_cut(column, grid, epsilon=budgets.binary, ledger=ledger)
+            self.columns_.append(released)
 
-    def sample(self, n: int | Integral = 1) -> NDArray[np.float64]:
+    def sample(self, n: int | Integral = 1) -> Floats:
         """Return synthetic rows.
 
         Parameters
@@ -260,8 +266,8 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features)
-            A Latin hypercube: each column holds n evenly spaced quantiles in a fixed shuffled
-            order, the same at every call. It costs no privacy.
+            A Latin hypercube sample: each column holds n evenly spaced quantiles in a fixed
+            shuffled order, which is the same at every call. It costs no privacy.
         """
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
@@ -269,6 +275,10 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         if not self.columns_:
             limits = limits_of(self.bounds, feature_names(self))
             return reference_sample(self.n_features_in_, limits, int(n))
-        shares = reference_sample(self.n_features_in_, (0, 1), int(n))
-        columns = zip(self.columns_, shares.T, strict=True)
-        return np.column_stack([column.quantile(share) for column, share in columns])
+        fractions = reference_sample(self.n_features_in_, (0, 1), int(n))
+        return np.column_stack(
+            [
+                column.quantile(column_fractions)
+                for column, column_fractions in zip(self.columns_, fractions.T, strict=True)
+            ]
+        )

@@ -1,44 +1,44 @@
-"""Private quantiles of one column, found by halving; the proof is docs/proofs/generic_learner.md.
+"""Private quantiles of one column by recursive medians (proof: docs/proofs/generic_learner.md).
 
-The tree of medians is that of Kaplan, Schnapp and Stemmer (2022). Each median is an exact draw.
+The recursion is the one of Kaplan, Schnapp and Stemmer (2022). Each median is an exact draw of the
+exponential mechanism.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw, Pure, Sensitivity
 from skpublicdp.guarantees.sanitizer_bounds import COUNT_SHARE, max_spurious_mass
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.sanitizers.candidates import Candidates
+from skpublicdp.sanitizers.candidate_grid import CandidateGrid
 from skpublicdp.typing import Codes, Floats, Integers
 
-PROOF = "docs/proofs/generic_learner.md"
-MEDIANS = "medians by exact draws and discrete Laplace noise on masses, of a feature"
+SANITIZER_PROOF = "docs/proofs/generic_learner.md"
+QUANTILES_NAME = "medians by exact draws and discrete Laplace noise on masses, of a feature"
+"""Name of the quantiles of one column in the receipt."""
 
 
 def split_budget(epsilon: Fraction, levels: int) -> tuple[Fraction, Fraction]:
-    """Return the budgets of each level and of the masses."""
-    counting = epsilon * COUNT_SHARE
-    return (epsilon - counting) / levels, counting
+    """Return the budget of the medians of one level, and the budget of all masses."""
+    mass_budget = epsilon * COUNT_SHARE
+    return (epsilon - mass_budget) / levels, mass_budget
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
-    """A distribution on the line: segments with masses. All of it is released.
+class QuantileColumn:
+    """Released distribution of one column: segments of the line with their masses.
 
     Attributes
     ----------
     starts, ends : ndarray of float64, shape (n_segments,)
-        Where segments start and end; one that starts where it ends is a single value.
+        Ends of each segment. A segment with equal ends is a single value.
     masses : ndarray of float64, shape (n_segments,)
-        Positive, with sum 1; spread evenly over each segment.
+        Positive fractions of the rows, with sum 1. The mass of a segment is spread evenly over it.
     """
 
     starts: Floats
@@ -46,68 +46,72 @@ class Column:
     masses: Floats
 
     def quantile(self, p: Floats) -> Floats:
-        """Return the numbers below which shares p lie."""
-        below = np.cumsum(self.masses)
-        place = np.minimum(np.searchsorted(below, p), len(below) - 1)
-        start, end = self.starts[place], self.ends[place]
-        inside = np.clip(1 - (below[place] - p) / self.masses[place], 0, 1)
-        # a single value is kept to the last digit: many are 0 or 1
-        return np.where(start == end, start, start * (1 - inside) + end * inside)
+        """Return the quantiles of the released distribution at the fractions `p`."""
+        cumulative = np.cumsum(self.masses)
+        segment = np.minimum(np.searchsorted(cumulative, p), len(cumulative) - 1)
+        start, end = self.starts[segment], self.ends[segment]
+        fraction = np.clip(1 - (cumulative[segment] - p) / self.masses[segment], 0, 1)
+        # single values are returned without rounding error, since many of them are 0 or 1
+        return np.where(start == end, start, start * (1 - fraction) + end * fraction)
+
+
+Column = QuantileColumn
+"""Former name of `QuantileColumn`."""
 
 
 def release_column(
-    column: Floats, candidates: Candidates, *, levels: int, epsilon: Fraction, ledger: Ledger
-) -> Column:
-    """Release an approximation of a column of private numbers.
+    column: Floats, candidates: CandidateGrid, *, levels: int, epsilon: Fraction, ledger: Ledger
+) -> QuantileColumn:
+    """Release quantiles of a private column and the masses between them.
 
     Parameters
     ----------
     column : ndarray of float64
-        Private numbers; each is moved to the nearest candidate.
-    candidates : Candidates
-        Where quantiles may lie.
+        Private numbers. Each is moved to the nearest candidate.
+    candidates : CandidateGrid
+        Candidate values of the quantiles.
     levels : int
-        How often to halve, positive.
+        Depth of the recursion, at least 1.
     epsilon : Fraction
-        Privacy budget: the release is ε-differentially private.
+        Privacy budget. The release is ε-differentially private.
     ledger : Ledger
         Pays.
 
     Returns
     -------
-    Column
-        The 2^levels - 1 quantiles, and the spaces between them, with noisy masses.
+    QuantileColumn
+        Up to 2^levels - 1 quantiles and the segments between them, with noisy masses.
     """
-    halving, counting = split_budget(epsilon, levels)
-    column_ledger = ledger.sub_ledger(Pure(epsilon), name=MEDIANS, proof=PROOF)
+    level_budget, mass_budget = split_budget(epsilon, levels)
+    column_ledger = ledger.sub_ledger(Pure(epsilon), name=QUANTILES_NAME, proof=SANITIZER_PROOF)
     counts = np.bincount(candidates.nearest(column), minlength=len(candidates))
-    below = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    cuts = find_medians(below, candidates.prior, levels, halving, column_ledger)
-    # parts of the line in turn: below the first cut, on it, between it and the second, ...
-    ends = np.concatenate([[0], (cuts[:, None] + [0, 1]).ravel(), [len(candidates)]])
+    n_before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    cuts = find_medians(n_before, candidates.prior, levels, level_budget, column_ledger)
+    # segments in order: before the first cut, the first cut itself, before the second cut, ...
+    boundaries = np.concatenate([[0], (cuts[:, None] + [0, 1]).ravel(), [len(candidates)]])
     noisy = column_ledger.add_noise(
-        np.diff(below[ends]),
-        Sensitivity(2, 2),  # a replaced row leaves one part and enters another
-        Pure(counting),
-        name=MEDIANS,
-        proof=PROOF,
+        np.diff(n_before[boundaries]),
+        Sensitivity(2, 2),  # a replaced row leaves one segment and enters another
+        Pure(mass_budget),
+        name=QUANTILES_NAME,
+        proof=SANITIZER_PROOF,
     )
-    return arrange(candidates.values, cuts, noisy.values, float(noisy.spread))
+    return build_quantile_column(candidates.values, cuts, noisy.values, float(noisy.spread))
 
 
 def find_medians(
-    below: Integers, prior: NDArray[np.int64], levels: int, epsilon: Fraction, ledger: Ledger
+    n_before: Integers, prior: Integers, levels: int, epsilon: Fraction, ledger: Ledger
 ) -> Codes:
-    """Draw a median, one of the numbers below it and one of those above it, and so on.
+    """Draw a median of the rows, then a median on each side of it, and so on.
 
     Parameters
     ----------
-    below : ndarray of int64, shape (n_candidates + 1,)
-        How many numbers lie before each candidate, and in the end all of them.
+    n_before : ndarray of int64, shape (n_candidates + 1,)
+        Number of rows before each candidate. The last entry is the number of all rows.
     prior : ndarray of int64, shape (n_candidates,)
         Prior weights of the candidates.
     levels : int
-        How often to halve.
+        Depth of the recursion.
     epsilon : Fraction
         Privacy budget of each level.
     ledger : Ledger
@@ -116,86 +120,98 @@ def find_medians(
     Returns
     -------
     ndarray of intp
-        Places of the medians among the candidates, increasing.
+        Increasing indices of the medians among the candidates.
     """
     nodes = [(0, len(prior))]
     cuts: list[int] = []
     for _ in range(levels):
-        halves: list[tuple[int, int]] = []
-        # the nodes of a level hold different rows
-        level = ledger.sub_ledger(Pure(epsilon), name=MEDIANS, proof=PROOF, by_theorem=True)
+        children: list[tuple[int, int]] = []
+        # parallel composition: the nodes of a level hold different rows
+        level_ledger = ledger.sub_ledger(
+            Pure(epsilon), name=QUANTILES_NAME, proof=SANITIZER_PROOF, by_theorem=True
+        )
         for start, stop in nodes:
-            errors = median_errors(below[start : stop + 1])
+            errors = median_errors(n_before[start : stop + 1])
             family = Choice(Leaf(errors[:, None]), prior[start:stop])
-            # a row that is replaced leaves one node and enters another: the errors of two nodes
-            # change by at most 1, or those of a single one by 2
-            option, _ = level.draw(family, Draw(epsilon), 2, name=MEDIANS, proof=PROOF)
+            # a replaced row changes the errors of two nodes by at most 1 each, or the errors of one
+            # node by at most 2
+            option, _ = level_ledger.draw(
+                family, Draw(epsilon), 2, name=QUANTILES_NAME, proof=SANITIZER_PROOF
+            )
             cuts.append(start + option)
-            halves += [(start, start + option), (start + option + 1, stop)]
-        nodes = [(start, stop) for start, stop in halves if start < stop]
+            children += [(start, start + option), (start + option + 1, stop)]
+        nodes = [(start, stop) for start, stop in children if start < stop]
     return np.sort(np.array(cuts, dtype=np.intp))
 
 
-def median_errors(below: Integers) -> Integers:
-    """Count for each candidate how many numbers too many lie on one side of it.
+def median_errors(n_before: Integers) -> Integers:
+    """Return the rank error of each candidate as a median, in rows.
 
     Parameters
     ----------
-    below : ndarray of int64, shape (n_candidates + 1,)
-        As in `find_medians`, of a node.
+    n_before : ndarray of int64, shape (n_candidates + 1,)
+        The part of the array of `find_medians` that belongs to one node.
 
     Returns
     -------
     ndarray of int64, shape (n_candidates,)
-        0 for a median. One more or one fewer number changes each by at most 1.
+        Difference between the numbers of rows on both sides of the candidate, less the rows at it.
+        It is 0 for a median. Adding or removing one row changes it by at most 1.
 
     Examples
     --------
-    >>> median_errors(np.array([0, 3, 3, 4]))  # three numbers, none and one
+    >>> median_errors(np.array([0, 3, 3, 4]))  # 3 rows at the first candidate, 0 and 1 at others
     array([0, 2, 2])
     """
-    left, at, right = below[:-1] - below[0], np.diff(below), below[-1] - below[1:]
-    errors: Integers = np.maximum(np.abs(left - right) - at, 0)
+    n_left, n_right = n_before[:-1] - n_before[0], n_before[-1] - n_before[1:]
+    n_equal = np.diff(n_before)
+    errors: Integers = np.maximum(np.abs(n_left - n_right) - n_equal, 0)
     return errors
 
 
-def arrange(values: Floats, cuts: Codes, noisy: Integers, scale: float) -> Column:
-    """Make a distribution of cuts and the noisy masses of the parts they make.
+def build_quantile_column(
+    values: Floats, cuts: Codes, noisy_masses: Integers, scale: float
+) -> QuantileColumn:
+    """Build the released distribution from the cuts and the noisy masses of the segments.
 
     Parameters
     ----------
     values : ndarray of float64
         Candidates.
-    cuts : ndarray of intp
-        Places of the cuts, increasing.
-    noisy : ndarray of int64, shape (2 * n_cuts + 1,)
-        Masses below the first cut, on it, between it and the second, and so on.
+    cuts : ndarray of intp, shape (n_cuts,)
+        Increasing indices of the cuts among the candidates.
+    noisy_masses : ndarray of int64, shape (2 * n_cuts + 1,)
+        Noisy numbers of rows before the first cut, at it, between it and the second, and so on.
     scale : float
-        Scale of their noise.
+        Scale of the Laplace noise.
 
     Returns
     -------
-    Column
-        The parts whose mass is more than noise; where there are none, the cuts.
+    QuantileColumn
+        The segments whose mass is larger than plausible noise. If there are none, the cuts with
+        equal masses.
     """
-    middle = [float(value) for value in values[cuts]]
-    first, last = float(values[0]), float(values[-1])
-    # a tail is as wide as the space next to it: without bounds its true end may be far away
-    tails = (
-        max(first, middle[0] - (middle[min(1, len(middle) - 1)] - middle[0])),
-        min(last, middle[-1] + (middle[-1] - middle[max(-2, -len(middle))])),
-    )
-    starts = np.array(list(_interleaved([tails[0], *middle], middle)))
-    ends = np.array(list(_interleaved([*middle, tails[1]], middle)))
-    masses = np.where(noisy > max_spurious_mass(len(noisy), scale), noisy, 0).astype(np.float64)
+    cut_values = [float(value) for value in values[cuts]]
+    low, high = float(values[0]), float(values[-1])
+    # a tail is as wide as the gap next to it: without bounds the last candidate is far away
+    first_gap = cut_values[min(1, len(cut_values) - 1)] - cut_values[0]
+    last_gap = cut_values[-1] - cut_values[max(-2, -len(cut_values))]
+    tail_start = max(low, cut_values[0] - first_gap)
+    tail_end = min(high, cut_values[-1] + last_gap)
+    starts = _interleave([tail_start, *cut_values], cut_values)
+    ends = _interleave([*cut_values, tail_end], cut_values)
+    threshold = max_spurious_mass(len(noisy_masses), scale)
+    masses = np.where(noisy_masses > threshold, noisy_masses, 0).astype(np.float64)
     if not masses.any():
         masses[1::2] = 1.0
-    kept = masses > 0
-    return Column(starts[kept], ends[kept], masses[kept] / masses.sum())
+    is_positive = masses > 0
+    return QuantileColumn(
+        starts[is_positive], ends[is_positive], masses[is_positive] / masses.sum()
+    )
 
 
-def _interleaved(spaces: list[float], cuts: list[float]) -> Iterator[float]:
-    for space, cut in zip(spaces, cuts, strict=False):
-        yield space
-        yield cut
-    yield spaces[-1]
+def _interleave(gaps: list[float], cuts: list[float]) -> Floats:
+    """Return the array gaps[0], cuts[0], gaps[1], cuts[1], ..., gaps[-1]."""
+    interleaved = np.empty(len(gaps) + len(cuts))
+    interleaved[::2], interleaved[1::2] = gaps, cuts
+    return interleaved

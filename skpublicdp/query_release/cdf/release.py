@@ -19,15 +19,7 @@ from skpublicdp.query_release.cdf.adaptive_grid import (
     detection_threshold,
     refine_heavy_cells,
 )
-from skpublicdp.query_release.cdf.grid import (
-    CDFGrid,
-    ColumnCounts,
-    PiecewiseLinearCDF,
-    SortedColumn,
-    build_grid,
-    just_below,
-)
-from skpublicdp.query_release.cdf.posterior import (
+from skpublicdp.query_release.cdf.cdf_posterior import (
     NO_SHIFT,
     DistributionShift,
     PublicPrior,
@@ -38,6 +30,14 @@ from skpublicdp.query_release.cdf.posterior import (
     path_length,
     posterior,
     simultaneous_factor,
+)
+from skpublicdp.query_release.cdf.grid import (
+    CDFGrid,
+    ColumnCounts,
+    PiecewiseLinearCDF,
+    SortedColumn,
+    build_grid,
+    just_below,
 )
 from skpublicdp.query_release.cdf.strategies import (
     check_noise_scale,

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 
-from skpublicdp.query_release.marginals.model import MarginalModel
+from skpublicdp.query_release.marginals.marginal_model import MarginalModel
 from skpublicdp.typing import Floats
 
 N_VARIANCE_BINS = 24

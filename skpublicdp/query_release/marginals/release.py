@@ -27,7 +27,7 @@ from skpublicdp.query_release.marginals.count import (
     marginal_tables,
 )
 from skpublicdp.query_release.marginals.intervals import NoisyFractions, TablePosterior
-from skpublicdp.query_release.marginals.model import MarginalModel
+from skpublicdp.query_release.marginals.marginal_model import MarginalModel
 from skpublicdp.query_release.marginals.table import MarginalEstimate
 from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 from skpublicdp.typing import Floats, Integers

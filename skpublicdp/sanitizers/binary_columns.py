@@ -1,0 +1,220 @@
+"""Columns with two common values: find the others by one draw, and release one cut for each.
+
+Tables often have dozens of binary columns for each amount. A single draw of the exponential
+mechanism finds the columns with more than two common values, whatever their number. They get most
+of the budget. For each binary column, one cut between its two values and one count are released.
+The proof is in docs/proofs/generic_learner.md.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.accounting import Draw, Pure, Sensitivity
+from skpublicdp.guarantees.sanitizer_bounds import max_spurious_mass
+from skpublicdp.mechanisms.families import Choice, Leaf
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.sanitizers.candidate_grid import CandidateGrid
+from skpublicdp.sanitizers.quantiles import SANITIZER_PROOF, QuantileColumn
+from skpublicdp.typing import Floats, Integers
+
+COLUMN_DRAW_NAME = "which features have many values, by one exact draw"
+CUT_NAME = "cut by an exact draw and discrete Laplace noise on its count, of a two-valued feature"
+
+MIN_FEATURES_FOR_COLUMN_DRAW = 8
+"""Minimum number of features for which the draw of many-valued columns is worth its budget."""
+
+COLUMN_DRAW_SHARE = Fraction(1, 10)
+"""Share of the budget for the draw of many-valued columns."""
+
+CUT_SHARE = Fraction(1, 2)
+"""Share of the budget of a binary column for its cut. The rest is for its count."""
+
+MANY_VALUED_WEIGHT = 12
+"""Budget of a many-valued column, relative to the budget of a binary one."""
+
+ZERO_ONE_CUT_WEIGHT = 8
+"""Prior weight of a cut between 0 and 1, relative to the weight of all other cuts together."""
+
+
+def count_other_values(column: Floats) -> int:
+    """Return the number of rows that hold neither of the two most common values.
+
+    Examples
+    --------
+    >>> count_other_values(np.array([0.0, 1.0, 0.0, 7.0, 1.0]))
+    1
+    """
+    _, counts = np.unique(column, return_counts=True)
+    return len(column) - int(np.sort(counts)[-2:].sum())
+
+
+def draw_many_valued_columns(
+    other_counts: Integers, epsilon: Fraction, ledger: Ledger
+) -> NDArray[np.bool_]:
+    """Draw the set of columns that are treated as many-valued.
+
+    One draw of the exponential mechanism chooses among all sets of columns. The score of a set is
+    the largest count of other values among the columns outside it. A replaced row changes it by at
+    most 1, however many columns there are.
+
+    Parameters
+    ----------
+    other_counts : ndarray of int64, shape (n_columns,)
+        `count_other_values` of each column.
+    epsilon : Fraction
+        Privacy budget.
+    ledger : Ledger
+        Pays.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_columns,)
+        Mask of the many-valued columns.
+    """
+    n_columns = len(other_counts)
+    odds_against = 4 * n_columns  # prior odds that a column is outside the set
+    order = np.argsort(-other_counts, kind="stable")
+    # Sets are grouped by their first column outside, in decreasing order of counts. The score of a
+    # set is the count of this column. Columns before it are inside, and later ones are free. The
+    # last group is the set of all columns, with score 0.
+    prior = [odds_against * (odds_against + 1) ** (n_columns - 1 - i) for i in range(n_columns)]
+    scores = np.append(other_counts[order], 0)
+    family = Choice(Leaf(scores[:, None]), [*prior, 1])
+    first_outside, _ = ledger.draw(
+        family, Draw(epsilon), 1, name=COLUMN_DRAW_NAME, proof=SANITIZER_PROOF
+    )
+    is_many_valued = np.zeros(n_columns, dtype=bool)
+    is_many_valued[order[:first_outside]] = True
+    for column in order[first_outside + 1 :]:
+        is_many_valued[column] = ledger.uniform_below(odds_against + 1) == 0
+    return is_many_valued
+
+
+class ColumnBudgets(NamedTuple):
+    """Privacy budgets ε of a single column.
+
+    Attributes
+    ----------
+    binary : Fraction
+        Budget of each binary column.
+    many_valued : Fraction
+        Budget of each many-valued column.
+    """
+
+    binary: Fraction
+    many_valued: Fraction
+
+
+def split_budget_over_columns(
+    epsilon: Fraction, n_many_valued: int, n_columns: int
+) -> ColumnBudgets:
+    """Split a budget over all columns, in favour of the many-valued ones.
+
+    Examples
+    --------
+    >>> budgets = split_budget_over_columns(Fraction(1), 2, 10)
+    >>> budgets.binary, budgets.many_valued
+    (Fraction(1, 32), Fraction(3, 8))
+    """
+    binary = epsilon / (n_columns + (MANY_VALUED_WEIGHT - 1) * n_many_valued)
+    return ColumnBudgets(binary, MANY_VALUED_WEIGHT * binary)
+
+
+def release_cut(
+    column: Floats, candidates: CandidateGrid, *, epsilon: Fraction, ledger: Ledger
+) -> QuantileColumn:
+    """Release a cut near the median of a column, and the noisy masses on both sides.
+
+    Parameters
+    ----------
+    column : ndarray of float64
+        Private numbers.
+    candidates : CandidateGrid
+        Cuts are between neighbouring candidates, or between 0 and 1.
+    epsilon : Fraction
+        Privacy budget. The release is ε-differentially private.
+    ledger : Ledger
+        Pays.
+
+    Returns
+    -------
+    QuantileColumn
+        One value on each side of the cut. For a binary column, every threshold between these two
+        values separates the values of the column.
+    """
+    lower, upper, prior = _cut_candidates(candidates)
+    n = len(column)
+    n_below = np.searchsorted(np.sort(column), lower / 2 + upper / 2, side="right")
+    errors = np.maximum(n_below, n - n_below).astype(np.int64)
+    family = Choice(Leaf(errors[:, None]), prior)
+    cut_ledger = ledger.sub_ledger(Pure(epsilon), name=CUT_NAME, proof=SANITIZER_PROOF)
+    cut_event = Draw(epsilon * CUT_SHARE)
+    cut, _ = cut_ledger.draw(family, cut_event, 1, name=CUT_NAME, proof=SANITIZER_PROOF)
+    # n is public, so one count determines both masses; a replaced row changes it by at most 1
+    count = np.array([n_below[cut]], dtype=np.int64)
+    count_event = Pure(epsilon * (1 - CUT_SHARE))
+    noisy = cut_ledger.add_noise(
+        count, Sensitivity(1, 1), count_event, name=CUT_NAME, proof=SANITIZER_PROOF
+    )
+    n_lower, scale = int(noisy.values[0]), float(noisy.spread)
+    return two_point_column(float(lower[cut]), float(upper[cut]), n_lower, n, scale)
+
+
+def two_point_column(
+    lower: float, upper: float, n_lower: int, n: int, scale: float
+) -> QuantileColumn:
+    """Return the distribution on two values, given the noisy count of the lower one.
+
+    Parameters
+    ----------
+    lower, upper : float
+        The values.
+    n_lower : int
+        Noisy number of rows with the lower value.
+    n : int
+        Number of rows.
+    scale : float
+        Scale of the Laplace noise.
+
+    Returns
+    -------
+    QuantileColumn
+        Both values, or the more common one alone if the mass of the other may be noise.
+    """
+    masses = np.array([n_lower, n - n_lower], dtype=np.float64)
+    threshold = max_spurious_mass(1, scale)
+    # the cap keeps the larger of the two masses in any case
+    is_significant = masses > min(threshold, n / 2 - 1)
+    values = np.array([lower, upper])[is_significant]
+    return QuantileColumn(values, values, masses[is_significant] / masses[is_significant].sum())
+
+
+class _CutCandidates(NamedTuple):
+    """Candidate cuts, each between two values. Arrays of shape (n_cuts,).
+
+    Attributes
+    ----------
+    lower, upper : ndarray of float64
+        Values on both sides of the cut.
+    prior : ndarray of int64
+        Prior weights.
+    """
+
+    lower: Floats
+    upper: Floats
+    prior: Integers
+
+
+def _cut_candidates(candidates: CandidateGrid) -> _CutCandidates:
+    """Return the cuts between neighbouring candidates, and between 0 and 1 if both are in range."""
+    values, prior = candidates.values, candidates.prior[:-1]
+    has_zero_one_cut = values[0] <= 0 and values[-1] >= 1
+    lower = np.concatenate([values[:-1], [0.0] if has_zero_one_cut else []])
+    upper = np.concatenate([values[1:], [1.0] if has_zero_one_cut else []])
+    extra_prior = [ZERO_ONE_CUT_WEIGHT * prior.sum()] if has_zero_one_cut else []
+    return _CutCandidates(lower, upper, np.append(prior, extra_prior).astype(np.int64))
