@@ -15,7 +15,7 @@ from scipy.stats import norm
 from skpublicdp.mechanisms import rounded_gaussian as module
 from skpublicdp.mechanisms.exact_exp import exp_minus
 from skpublicdp.mechanisms.randomness import SeededBits, random_bits
-from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
+from skpublicdp.mechanisms.rounded_gaussian import _decide_by_integers, rounded_gaussian
 from tests.helpers import FALSE_ALARM, assert_fits
 from tests.test_noise import ONES, Script, assert_table
 from tests.test_noise import exp_minus as decimal_exp_minus
@@ -106,7 +106,7 @@ class TestBothPaths:
         for inside, coin in zip(
             bits.words(3_000).tolist(), bits.words(3_000).tolist(), strict=True
         ):
-            magnitude, keep = module._settle(factor, 64, inside, coin, bits)
+            magnitude, keep = _decide_by_integers(factor, 64, inside, coin, bits)
             assert keep or magnitude == 0
             if keep:
                 magnitudes.append(magnitude)
@@ -121,7 +121,7 @@ class TestBothPaths:
 
 def look(sigma2, block, inside, coin):
     words = (np.array(values, dtype=np.uint64) for values in (inside, coin))
-    return module._look(module._Scale(Fraction(sigma2)), np.array(block), *words)
+    return module._decide_by_floats(module._Scale(Fraction(sigma2)), np.array(block), *words)
 
 
 PRECISE = decimal.Context(prec=70)
@@ -223,7 +223,7 @@ class TestUndecided:
         number = Fraction((block << 63) + (inside >> 1), 1 << 63)  # with zeros from there on
         chance, _ = exp_minus((number**2 - block**2) / 512, 128)
         script = Script([], [(chance + off) % 2**64, 0])
-        magnitude, keep = module._settle(self.SCALE, block, inside, chance >> 64, script)
+        magnitude, keep = _decide_by_integers(self.SCALE, block, inside, chance >> 64, script)
         assert keep == (off < 0)
         assert magnitude == (round(number) if keep else 0)
         assert script.answers == []
@@ -231,7 +231,7 @@ class TestUndecided:
         longer, _ = exp_minus((number**2 - block**2) / 512, 256)
         coin, rest = chance >> 64, (longer >> 128) % 2**64
         script = Script([], [rest, 0, (longer + off) % 2**128, 0])
-        assert module._settle(self.SCALE, block, inside, coin, script)[1] == (off < 0)
+        assert _decide_by_integers(self.SCALE, block, inside, coin, script)[1] == (off < 0)
         assert script.answers == []
 
     @pytest.mark.parametrize("block", [0, 7, 63])
@@ -251,7 +251,10 @@ class TestUndecided:
         assert script.answers == []
         # with the coin before it, whose digits keep the proposal for sure
         script = Script([], [0, *answers])
-        assert module._settle(self.SCALE, block, inside, 0, script) == (block + up, True)
+        assert _decide_by_integers(self.SCALE, block, inside, 0, script) == (
+            block + up,
+            True,
+        )
         (certain,) = look(Fraction(256), [block], [inside], [0])[2]
         assert not certain
 

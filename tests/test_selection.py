@@ -199,7 +199,7 @@ class TestPicking:
     WIDTH = Fraction(1, 1 << 64)
 
     def floats(self, roundings, *masses):
-        return exponential._Floats(np.array(masses), roundings)
+        return exponential._ApproximateFloats(np.array(masses), roundings)
 
     @pytest.mark.parametrize("side", [-1, 1])
     def test_floats_admit_their_roundings(self, side):

@@ -1,1 +1,1 @@
-"""Draws and the randomness behind them; nothing here knows scikit-learn or data."""
+"""Exact random draws (exponential mechanism, noise, subsets) and the random bits behind them."""

@@ -1,9 +1,10 @@
-"""Exact discrete Laplace noise; the proof is docs/proofs/noise.md.
+"""Discrete Laplace noise, sampled exactly and without floating point.
 
-After Canonne, Kamath and Steinke (2020). Every decision is one question: is a fresh uniform number
-below a threshold in [0, 1]? Tables hold the first 64 binary digits of the thresholds, proved by
-integer arithmetic, so one random word answers it unless the word equals the digits; then both
-numbers get more digits until they differ. There is no floating point here.
+The distribution is the one of Canonne, Kamath and Steinke (2020), and the proof is
+docs/proofs/noise.md. Every decision compares a fresh uniform number with a threshold in [0, 1].
+Tables hold the first 64 binary digits of the thresholds, proved by integer arithmetic, so one
+random word decides the comparison unless it equals these digits. In that case both numbers are
+extended by further digits until they differ.
 """
 
 from __future__ import annotations
@@ -19,24 +20,27 @@ from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Integers
 
 LARGEST_SCALE = 1 << 30
-"""Draws of such a scale still fit int64, with room for the tails."""
+"""Largest scale (and standard deviation) whose draws fit int64, tails included."""
 
 GEOMETRIC_REACH = 8
-"""The table of a geometric variable ends at 8 scales, and starts anew from there."""
+"""Length of the table of a geometric variable, in scales; longer draws use it repeatedly."""
 
-WORD = 64
-DIGITS = 1 << DIGIT_BITS
+WORD_BITS = 64
+"""Number of bits of a random word."""
+
+BASE = 1 << DIGIT_BITS
+"""Base of the digits of a geometric variable."""
 
 
 def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
-    """Draw discrete Laplace noise: P(x) proportional to exp(-abs(x) / scale) on the integers.
+    """Return discrete Laplace noise: P(x) is proportional to exp(-abs(x) / scale) on integers.
 
     Parameters
     ----------
     scale : Fraction
         Positive, at most 2^30.
     size : int
-        How many independent draws.
+        Number of independent draws.
     bits : RandomBits
         Source of randomness.
 
@@ -52,8 +56,8 @@ def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
 
     Notes
     -----
-    Added to integers whose changes add up to at most D when one row is replaced, noise of scale
-    D / ε makes them ε-differentially private (Dwork, McSherry, Nissim and Smith 2006).
+    If replacing one row changes integers by at most D in the l1 norm, noise of scale D / ε makes
+    them ε-differentially private (Dwork, McSherry, Nissim and Smith 2006).
 
     Examples
     --------
@@ -67,6 +71,7 @@ def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
 
 
 def _check_range(name: str, value: Fraction, largest: int, size: int) -> None:
+    """Raise ValueError unless 0 < value <= largest and size >= 0."""
     if not 0 < value <= largest:
         raise ValueError(f"{name} must be positive and at most {largest}; got {value}.")
     if size < 0:
@@ -74,23 +79,24 @@ def _check_range(name: str, value: Fraction, largest: int, size: int) -> None:
 
 
 class _Uniform:
-    """A uniform number on [0, 1) whose binary digits are drawn when they are needed."""
+    """Uniform number on [0, 1) whose binary digits are drawn as they are needed."""
 
-    def __init__(self, bits: RandomBits, digits: int, known: int) -> None:
+    def __init__(self, bits: RandomBits, digits: int, n_digits: int) -> None:
         self._bits = bits
         self._digits = digits
-        self._known = known
+        self._n_digits = n_digits
 
     def digits(self, precision: int) -> int:
         """Return the first `precision` binary digits, as an integer."""
-        if (fresh := precision - self._known) > 0:
-            self._digits = self._digits << fresh | self._bits.bits(fresh)
-            self._known = precision
-        return self._digits >> (self._known - precision)
+        n_missing = precision - self._n_digits
+        if n_missing > 0:
+            self._digits = self._digits << n_missing | self._bits.bits(n_missing)
+            self._n_digits = precision
+        return self._digits >> (self._n_digits - precision)
 
     def below(self, bounds: Callable[[int], Bounds]) -> bool:
-        """Whether the number is below the one that ``bounds(precision)`` encloses."""
-        precision = max(2 * WORD, self._known)
+        """Return whether the number is below the threshold that ``bounds(precision)`` encloses."""
+        precision = max(2 * WORD_BITS, self._n_digits)
         while True:
             digits = self.digits(precision)
             lower, upper = bounds(precision)
@@ -102,33 +108,34 @@ class _Uniform:
 
 
 class _Thresholds:
-    """Reals in [0, 1], known to 64 binary digits in a table and to any number of them on demand.
+    """Table of the first 64 binary digits of thresholds in [0, 1], with more digits on demand.
 
     Parameters
     ----------
     bounds : callable
-        ``bounds(precision)`` encloses all of them, in units of 2^-precision.
+        ``bounds(precision)`` returns bounds of all thresholds, in units of 2^-precision.
     """
 
     def __init__(self, bounds: Callable[[int], list[Bounds]]) -> None:
         self._bounds = bounds
-        precision = 2 * WORD
+        precision = 2 * WORD_BITS
         while (words := _leading_words(bounds(precision), precision)) is None:
             precision *= 2
         self._words = np.array(words, dtype=np.uint64)
         self._ascending = self._words[::-1].copy()
 
     def count_above(self, size: int, bits: RandomBits) -> Integers:
-        """Count the thresholds above each of `size` fresh uniform numbers.
+        """Return the number of thresholds above each of `size` fresh uniform numbers.
 
-        The thresholds must not increase with their index.
+        If P(X >= k) is the k-th threshold, this number has the distribution of X. The thresholds
+        must not increase with their index.
         """
         uniform = bits.words(size)
         not_above = np.searchsorted(self._ascending, uniform, side="right")
         count = len(self._words) - not_above
-        # if the table has the very word, it is the last one that is not above it
+        # a word that equals entries of the table is compared with them by further digits
         for i in np.flatnonzero(self._ascending[not_above - 1] == uniform):
-            number = _Uniform(bits, int(uniform[i]), WORD)
+            number = _Uniform(bits, int(uniform[i]), WORD_BITS)
             while (
                 count[i] < len(self._words)
                 and self._words[count[i]] == uniform[i]
@@ -138,62 +145,79 @@ class _Thresholds:
         return count
 
     def _threshold(self, index: int) -> Callable[[int], Bounds]:
+        """Return the function that encloses one threshold at a given precision."""
         return lambda precision: self._bounds(precision)[index]
 
 
 def _leading_words(bounds: list[Bounds], precision: int) -> list[int] | None:
-    """Return a with a <= t 2^64 <= a + 1 for each t, or None if the bounds do not settle it."""
-    shift = precision - WORD
-    words = [min(max(lower >> shift, 0), (1 << WORD) - 1) for lower, _ in bounds]
-    settled = all(
+    """Return the first 64 binary digits of each threshold, or None if the bounds are too wide.
+
+    The digits a of a threshold t satisfy a <= 2^64 t <= a + 1.
+    """
+    shift = precision - WORD_BITS
+    words = [min(max(lower >> shift, 0), (1 << WORD_BITS) - 1) for lower, _ in bounds]
+    are_proved = all(
         upper <= (word + 1) << shift for word, (_, upper) in zip(words, bounds, strict=True)
     )
-    return words if settled else None
+    return words if are_proved else None
 
 
 class _Geometric:
-    """P(n) = (1 - q) q^n on n >= 0, q = e^(-rate): its digits to any base are independent."""
+    """Geometric distribution: P(n) = (1 - q) q^n on n >= 0, for q = e^(-rate).
+
+    The digits of n to any base are independent, so each is drawn from a table of its own.
+    """
 
     def __init__(self, rate: Fraction) -> None:
         self._digits: list[_Thresholds] = []
-        while 32 * GEOMETRIC_REACH * rate < 1:  # then the table below has at most 4,095 entries
+        while 32 * GEOMETRIC_REACH * rate < 1:  # the table of the last part stays below 4,096
             self._digits.append(_Thresholds(_digit_survival(rate)))
-            rate *= DIGITS
+            rate *= BASE
         self._last = -(-GEOMETRIC_REACH // rate)
         self._high = _Thresholds(_geometric_survival(rate, self._last))
 
     def draw(self, size: int, bits: RandomBits) -> Integers:
+        """Return independent draws, combined from their digits."""
         value = self._draw_high(size, bits)
         for digit in reversed(self._digits):
             value = (value << DIGIT_BITS) + digit.count_above(size, bits)
         return value
 
     def _draw_high(self, size: int, bits: RandomBits) -> Integers:
+        """Return draws of the part above all digits.
+
+        A geometric variable has no memory: a draw that reaches the end of the table is continued by
+        a fresh one.
+        """
         value = np.zeros(size, dtype=np.int64)
         pending = np.arange(size)
-        while len(pending):  # who reached the end of the table has no memory and goes on from there
-            more = self._high.count_above(len(pending), bits)
-            value[pending] += more
-            pending = pending[more == self._last]
+        while len(pending):
+            increment = self._high.count_above(len(pending), bits)
+            value[pending] += increment
+            pending = pending[increment == self._last]
         return value
 
 
 def _geometric_survival(rate: Fraction, last: int) -> Callable[[int], list[Bounds]]:
-    """Enclose P(n >= k) = q^k for k = 1..last."""
+    """Return the function that encloses P(n >= k) = q^k for k = 1..last."""
     return lambda precision: FixedPowers(rate, precision).table(last + 1)[1:]
 
 
 def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
-    """Enclose P(d >= k) = (q^k - q^4096) / (1 - q^4096) for k = 1..4095."""
+    """Return the function that encloses P(digit >= k) for k = 1..4095.
+
+    The digit is the remainder modulo 4096, and P(digit >= k) = (q^k - q^4096) / (1 - q^4096).
+    """
 
     def bounds(precision: int) -> list[Bounds]:
+        """Enclose the probabilities in units of 2^-precision."""
         working = precision + 32  # 1 - q^4096 may be small
-        one = 1 << working
-        end_lower, end_upper = exp_minus(rate * DIGITS, working)
+        unit = 1 << working
+        end_lower, end_upper = exp_minus(rate * BASE, working)
         return [
             (
-                ((lower - end_upper) << precision) // (one - end_lower),
-                -((end_lower - upper << precision) // (one - end_upper)),
+                ((lower - end_upper) << precision) // (unit - end_lower),
+                -((end_lower - upper << precision) // (unit - end_upper)),
             )
             for lower, upper in FixedPowers(rate, working).table(1 << DIGIT_BITS)[1:]
         ]
@@ -203,4 +227,5 @@ def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
 
 @lru_cache(maxsize=16)
 def _geometric(rate: Fraction) -> _Geometric:
+    """Return the distribution, with tables that are computed once per rate."""
     return _Geometric(rate)

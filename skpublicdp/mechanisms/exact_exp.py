@@ -1,4 +1,4 @@
-"""Rigorous bounds of e^(-x) by integer arithmetic alone; no libm result is trusted."""
+"""Rigorous bounds of exp(-x), computed in integers because libm proves no error bound."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIGIT_BITS = 12
-"""Exponents are looked up 12 bits at a time: 4,096 powers per table."""
+"""Bits of an exponent that one table covers: a table has 4,096 powers."""
 
 MAX_LEVELS = 5
-"""Exponents are below 2^60: counts of rows times their weights."""
+"""Maximum number of tables. Exponents (error counts) are below 2^60, which is five digits."""
 
 Bounds = tuple[int, int]
+"""Lower and upper bound in units of 2^-precision."""
 
 
 def exp_minus(x: Fraction, precision: int) -> Bounds:
-    """Bound e^(-x) from both sides.
+    """Return a lower and an upper bound of e^(-x) in fixed point.
 
     Parameters
     ----------
     x : Fraction
         Non-negative.
     precision : int
-        Binary digits after the point.
+        Number of binary digits after the point.
 
     Returns
     -------
@@ -44,7 +45,7 @@ def exp_minus(x: Fraction, precision: int) -> Bounds:
     """
     if x == 0:
         return 1 << precision, 1 << precision
-    # e^-x = (e^-y)^(2^halvings) with y <= 1/2; each squaring doubles the error, hence the guard
+    # e^-x = (e^-y)^(2^halvings) with y <= 1/2; guard digits, as each squaring doubles the error
     halvings = max(0, (x.numerator // x.denominator).bit_length() + 1)
     guard = precision + 2 * halvings + 32
     y = x / (1 << halvings)
@@ -58,7 +59,7 @@ def exp_minus(x: Fraction, precision: int) -> Bounds:
         term_upper = -(-(term_upper * y_upper) // (k << guard))
         lower += term_lower
         upper += term_upper
-    upper += 2 * term_upper  # the tail: later terms at least halve each time, since y <= 1/2
+    upper += 2 * term_upper  # the remainder of the series: terms at least halve, as y <= 1/2
     lower, upper = (1 << 2 * guard) // upper, -(-(1 << 2 * guard) // lower)  # 1 / e^y
     for _ in range(halvings):
         lower = lower * lower >> guard
@@ -67,14 +68,17 @@ def exp_minus(x: Fraction, precision: int) -> Bounds:
 
 
 class FixedPowers:
-    """Bounds of q^k for q = e^(-rate) and non-negative integers k, in fixed point.
+    """Fixed-point bounds of q^k for q = e^(-rate) and non-negative integers k.
+
+    An exponent is split into digits to the base 4096. The bounds of q^k are products of table
+    entries, one for each digit.
 
     Parameters
     ----------
     rate : Fraction
         Positive.
     precision : int
-        Binary digits after the point.
+        Number of binary digits after the point.
     """
 
     def __init__(self, rate: Fraction, precision: int) -> None:
@@ -82,36 +86,36 @@ class FixedPowers:
         self._rate = rate
         self._tables: list[list[Bounds]] = []
         self._steps: list[Bounds] = []
-        self._after: list[Bounds] = []  # the power behind the last one of each table
+        self._next_powers: list[Bounds] = []  # the power that follows each table
 
     def power(self, level: int, digit: int) -> Bounds:
-        """Bounds of q^(digit * 4096^level), from a table that is no longer than was asked for."""
-        # 4,096 roundings of one unit each stay below one unit of the wanted precision
+        """Return bounds of ``q**(digit * 4096**level)``; tables grow up to the requested digit."""
+        # 4,096 roundings by one unit each stay below one unit of the requested precision
         guard = DIGIT_BITS + 4
         working = self.precision + guard
         while len(self._tables) <= level:
             step = self._rate * (1 << DIGIT_BITS * len(self._tables))
             self._tables.append([])
             self._steps.append(exp_minus(step, working))
-            self._after.append((1 << working, 1 << working))
+            self._next_powers.append((1 << working, 1 << working))
         table = self._tables[level]
         if digit >= len(table):
             q_lower, q_upper = self._steps[level]
-            lower, upper = self._after[level]
+            lower, upper = self._next_powers[level]
             for _ in range(len(table), digit + 1):
                 table.append((lower >> guard, _shift_up(upper, guard)))
                 lower = lower * q_lower >> working
                 upper = _shift_up(upper * q_upper, working)
-            self._after[level] = lower, upper
+            self._next_powers[level] = lower, upper
         return table[digit]
 
     def table(self, size: int) -> list[Bounds]:
-        """Bounds of q^j for j below `size`, which is at most 4096."""
+        """Return bounds of q^j for j below `size`, which is at most 4096."""
         self.power(0, size - 1)
         return self._tables[0][:size]
 
     def __call__(self, exponent: int) -> Bounds:
-        """Bound q^exponent."""
+        """Return bounds of q^exponent."""
         digit = exponent & ((1 << DIGIT_BITS) - 1)
         lower, upper = self.power(0, digit)
         level = 1
@@ -124,15 +128,15 @@ class FixedPowers:
 
 
 TINY = 2.0**-1000
-"""Powers below this are stored as 0 by `FloatPowers`."""
+"""Smallest power that `FloatPowers` stores; smaller ones are stored as 0."""
 
 
 class FloatPowers:
-    """Approximations of q^k, q = e^(-rate), with a proved error.
+    """Float approximations of q^k, q = e^(-rate), with a proved relative error.
 
     Every value v̂ satisfies ``|v̂ - v| <= γ(roundings) v + 2**-999``, where γ(k) = ku/(1 - ku) and
-    u = 2^-53 (Higham 2002, section 3.1): tables come from `FixedPowers` rounded once, and are
-    combined by IEEE products. The value at k = 0 is exactly 1.
+    u = 2^-53 (Higham 2002, section 3.1). Table entries are values of `FixedPowers`, rounded once,
+    and IEEE products combine them. The value at k = 0 is exactly 1.
 
     Parameters
     ----------
@@ -142,13 +146,13 @@ class FloatPowers:
 
     def __init__(self, rate: Fraction) -> None:
         self._tables = _float_tables(rate)
-        # one rounding and one for the (far smaller) width of the fixed-point bounds, per table
+        # for each table its rounding, a product, and the (far smaller) width of fixed-point bounds
         self.roundings = 3 * len(self._tables)
         self._largest = (1 << DIGIT_BITS * len(self._tables)) - 1
 
     def __call__(self, exponents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Approximate q^exponents elementwise."""
-        exponents = np.minimum(exponents, self._largest)  # the last power of the tables is 0
+        """Return approximations of q^exponents, elementwise."""
+        exponents = np.minimum(exponents, self._largest)  # the largest power in the tables is 0
         mask = (1 << DIGIT_BITS) - 1
         value: NDArray[np.float64] = self._tables[0][exponents & mask]
         for level, table in enumerate(self._tables[1:], start=1):
@@ -158,17 +162,17 @@ class FloatPowers:
 
 @lru_cache(maxsize=16)
 def _float_tables(rate: Fraction) -> list[NDArray[np.float64]]:
-    """Tables of `FloatPowers`, up to the level whose last power underflows."""
+    """Return the tables of `FloatPowers`, up to the level whose last power is below `TINY`."""
     precision = 1200  # 200 binary digits remain for a power as small as TINY
     powers = FixedPowers(rate, precision)
     tables: list[NDArray[np.float64]] = []
     while True:
         table = np.zeros(1 << DIGIT_BITS)
         for digit in range(len(table)):
-            # int / int rounds correctly, whatever the sizes
+            # Python rounds int / int correctly for all sizes
             value = powers.power(len(tables), digit)[0] / (1 << precision)
             if value < TINY:
-                break  # and so are all that follow
+                break  # powers decrease, so the remaining ones are below TINY, too
             table[digit] = value
         table.setflags(write=False)
         tables.append(table)

@@ -1,11 +1,11 @@
 """Families of hypotheses with their error counts, as sum-product expressions.
 
-A family is plain data: it knows which members there are, how many errors each makes and with
-what prior weight, and nothing of ε. Every node has a *batch shape*: an array of families of the
-same form. A family ready for a draw has batch shape ``()``.
+A family lists its members, the error count of each and its prior weight. It is independent of ε.
+A node stands for an array of families of the same form; the shape of this array is its *batch
+shape*. A family that can be drawn from has batch shape ``()``.
 
-A member is named by its *path*: the index in a `Leaf`; the tuple of the factors' paths in a
-`Product`; the pair (option, path within it) in a `Choice` or a `OneOf`.
+The *path* of a member is the index in a `Leaf`, the tuple of the factors' paths in a `Product`,
+and the pair (option, path within the option) in a `Choice` or a `OneOf`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Path = Any  # int | tuple[Path, ...]: mypy has no useful recursive form for a nested tuple
+from skpublicdp.typing import Integers
+
+Path = Any  # int | tuple[Path, ...]: mypy cannot narrow the recursive type
 Index = tuple[int, ...]
-Prior = Sequence[int] | NDArray[np.int64]
+Prior = Sequence[int] | Integers
 
 
 class Family(ABC):
-    """Base of all nodes."""
+    """Abstract base class of the nodes of an expression."""
 
     @property
     @abstractmethod
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families this node stands for."""
+        """Shape of the array of families that this node represents."""
 
     @abstractmethod
     def at(self, index: Index) -> Family:
@@ -45,17 +46,17 @@ class Family(ABC):
     @property
     @abstractmethod
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the least of the members' prior weights."""
+        """Return the sum and the minimum of the members' prior weights."""
 
     @property
     def effective_size(self) -> int:
-        """Number of equally likely members that would make the least likely one as rare."""
-        total, least = self.prior_range
-        return -(-total // least)
+        """Total prior weight over the smallest one, rounded up: with a uniform prior, the size."""
+        total, minimum = self.prior_range
+        return -(-total // minimum)
 
     @abstractmethod
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield (path, errors, prior) of every member; for families small enough to list."""
+        """Yield (path, errors, prior) of every member, for small families."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,18 +66,21 @@ class Leaf(Family):
     Parameters
     ----------
     errors : ndarray of int64, shape (*batch, members)
-        Errors of each member; there must be at least one member.
+        Error count of each member; at least one member.
     """
 
-    errors: NDArray[np.int64]
+    errors: Integers
 
     def __post_init__(self) -> None:
         if self.errors.dtype != np.int64 or self.errors.ndim == 0 or self.errors.shape[-1] == 0:
-            raise ValueError("errors must be a non-empty int64 array with members on its last axis")
+            raise ValueError(
+                "errors must be a non-empty int64 array with members on its last axis; "
+                f"got {self.errors.dtype} of shape {self.errors.shape}."
+            )
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families this node stands for."""
+        """Shape of the array of families that this node represents."""
         return self.errors.shape[:-1]
 
     def at(self, index: Index) -> Leaf:
@@ -90,7 +94,7 @@ class Leaf(Family):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the least of the members' prior weights."""
+        """Return the sum and the minimum of the members' prior weights."""
         return self.size, 1
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
@@ -101,7 +105,7 @@ class Leaf(Family):
 
 @dataclass(frozen=True, eq=False)
 class Product(Family):
-    """One member of each factor, independently; errors add and priors multiply.
+    """All combinations of one member of each factor: errors add and priors multiply.
 
     Parameters
     ----------
@@ -113,11 +117,11 @@ class Product(Family):
 
     def __post_init__(self) -> None:
         if len({factor.batch for factor in self.factors}) != 1:
-            raise ValueError("the factors of a product must share one batch shape")
+            raise ValueError("The factors of a product must have one batch shape.")
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families this node stands for."""
+        """Shape of the array of families that this node represents."""
         return self.factors[0].batch
 
     def at(self, index: Index) -> Product:
@@ -131,9 +135,9 @@ class Product(Family):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the least of the members' prior weights."""
-        totals, leasts = zip(*(factor.prior_range for factor in self.factors), strict=True)
-        return math.prod(totals), math.prod(leasts)
+        """Return the sum and the minimum of the members' prior weights."""
+        totals, minima = zip(*(factor.prior_range for factor in self.factors), strict=True)
+        return math.prod(totals), math.prod(minima)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield (paths of the factors, errors, prior)."""
@@ -143,7 +147,7 @@ class Product(Family):
 
 
 class _Weighted(Family):
-    """A choice between options with prior weights."""
+    """Node whose options have prior weights."""
 
     prior: Prior | None
 
@@ -154,12 +158,12 @@ class _Weighted(Family):
 
 @dataclass(frozen=True, eq=False)
 class Choice(_Weighted):
-    """One member of one option, the options lying along the last batch axis of one family.
+    """Union of options that lie along the last batch axis of one family.
 
     Parameters
     ----------
     options : Family of batch shape (*batch, options)
-        The options, all of the same form.
+        The options.
     prior : sequence of int or int64 array, optional
         Positive prior weight of each option; all 1 by default.
     """
@@ -169,12 +173,15 @@ class Choice(_Weighted):
 
     def __post_init__(self) -> None:
         if not self.options.batch or self.options.batch[-1] == 0:
-            raise ValueError("a choice needs a last batch axis with at least one option")
+            raise ValueError(
+                "The options of a Choice need a last batch axis of length 1 or more; "
+                f"got batch shape {self.options.batch}."
+            )
         _check_prior(self.prior, self.options.batch[-1])
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families this node stands for."""
+        """Shape of the array of families that this node represents."""
         return self.options.batch[:-1]
 
     def at(self, index: Index) -> Choice:
@@ -188,13 +195,13 @@ class Choice(_Weighted):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the least of the members' prior weights."""
-        total, least = self.options.prior_range
+        """Return the sum and the minimum of the members' prior weights."""
+        total, minimum = self.options.prior_range
         weights = [self.weight(option) for option in range(self.options.batch[-1])]
-        return total * sum(weights), least * min(weights)
+        return total * sum(weights), minimum * min(weights)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield ((option, path within it), errors, prior)."""
+        """Yield ((option, path within the option), errors, prior)."""
         for option in range(self.options.batch[-1]):
             for path, errors, prior in self.options.at((option,)).members():
                 yield (option, path), errors, self.weight(option) * prior
@@ -202,7 +209,7 @@ class Choice(_Weighted):
 
 @dataclass(frozen=True, eq=False)
 class OneOf(_Weighted):
-    """One member of one option, the options being families of different forms.
+    """Union of options that are families of different forms.
 
     Parameters
     ----------
@@ -217,12 +224,12 @@ class OneOf(_Weighted):
 
     def __post_init__(self) -> None:
         if len({option.batch for option in self.options}) != 1:
-            raise ValueError("the options must share one batch shape")
+            raise ValueError("The options must have one batch shape.")
         _check_prior(self.prior, len(self.options))
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families this node stands for."""
+        """Shape of the array of families that this node represents."""
         return self.options[0].batch
 
     def at(self, index: Index) -> OneOf:
@@ -236,15 +243,16 @@ class OneOf(_Weighted):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the least of the members' prior weights."""
-        weighted = [
-            (self.weight(index) * total, self.weight(index) * least)
-            for index, (total, least) in enumerate(option.prior_range for option in self.options)
-        ]
-        return sum(total for total, _ in weighted), min(least for _, least in weighted)
+        """Return the sum and the minimum of the members' prior weights."""
+        weights = [self.weight(option) for option in range(len(self.options))]
+        totals, minima = zip(*(option.prior_range for option in self.options), strict=True)
+        return (
+            sum(weight * total for weight, total in zip(weights, totals, strict=True)),
+            min(weight * minimum for weight, minimum in zip(weights, minima, strict=True)),
+        )
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield ((option, path within it), errors, prior)."""
+        """Yield ((option, path within the option), errors, prior)."""
         for index, option in enumerate(self.options):
             for path, errors, prior in option.members():
                 yield (index, path), errors, self.weight(index) * prior
@@ -252,7 +260,7 @@ class OneOf(_Weighted):
 
 @dataclass(frozen=True, eq=False)
 class Lazy(Family):
-    """A batch of `length` families built a few at a time, so that memory stays bounded.
+    """Batch of families that are built in chunks, so that memory stays bounded.
 
     Parameters
     ----------
@@ -260,9 +268,9 @@ class Lazy(Family):
         Number of families.
     build : callable
         ``build(start, stop)`` returns the families ``start:stop``, of batch shape
-        ``(stop - start,)``, the same at every call.
+        ``(stop - start,)``, and the same ones at every call.
     step : int
-        How many to build at once.
+        Number of families in a chunk.
     """
 
     length: int
@@ -271,11 +279,11 @@ class Lazy(Family):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families this node stands for."""
+        """Shape of the array of families that this node represents."""
         return (self.length,)
 
     def at(self, index: Index) -> Family:
-        """Build the one family at `index`."""
+        """Return the family at `index`, which is built on its own."""
         return self.build(index[0], index[0] + 1).at((0, *index[1:]))
 
     def chunks(self) -> Iterator[Family]:
@@ -290,20 +298,21 @@ class Lazy(Family):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the least of the members' prior weights, the same in the batch."""
+        """Return the sum and the minimum of the prior weights, which all families share."""
         return self.build(0, 1).prior_range
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Refuse: a batch has no one list of members."""
-        raise ValueError("a Lazy is a batch of families; take one of them with at((index,)).")
+        """Raise ValueError, because a batch of families has no single list of members."""
+        raise ValueError("A Lazy is a batch of families; select a family with at((index,)).")
 
 
-def _check_prior(prior: Prior | None, options: int) -> None:
+def _check_prior(prior: Prior | None, n_options: int) -> None:
+    """Raise ValueError unless there is one positive integer weight per option."""
     if prior is None:
         return
     if isinstance(prior, np.ndarray):
-        whole = prior.dtype.kind in "iu"
+        is_integer = prior.dtype.kind in "iu"
     else:
-        whole = all(isinstance(weight, int | np.integer) for weight in prior)
-    if not whole or len(prior) != options or np.min(prior) < 1:
-        raise ValueError("prior must hold one positive integer per option")
+        is_integer = all(isinstance(weight, int | np.integer) for weight in prior)
+    if not is_integer or len(prior) != n_options or np.min(prior) < 1:
+        raise ValueError(f"prior must have one positive integer for each of {n_options} options.")

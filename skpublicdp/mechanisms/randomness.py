@@ -1,4 +1,4 @@
-"""Random bits: the operating system's generator, or a seeded one that says so."""
+"""Sources of random bits: the operating system's secure generator, or a seeded one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 
 class RandomBits(Protocol):
-    """A source of independent fair bits."""
+    """Protocol of a source of independent fair bits."""
 
     @property
     def secure(self) -> bool:
         """Whether the bits come from the operating system's CSPRNG."""
 
     def bits(self, count: int) -> int:
-        """Return an integer uniform on ``range(2**count)``."""
+        """Return an integer, uniform on ``range(2**count)``."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return that many independent integers uniform on ``range(2**64)``."""
+        """Return `count` independent integers, uniform on ``range(2**64)``."""
 
 
 class SecureBits:
@@ -29,16 +29,16 @@ class SecureBits:
     secure = True
 
     def bits(self, count: int) -> int:
-        """Return an integer uniform on ``range(2**count)``."""
+        """Return an integer, uniform on ``range(2**count)``."""
         return secrets.randbits(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return that many independent integers uniform on ``range(2**64)``."""
+        """Return `count` independent integers, uniform on ``range(2**64)``."""
         return np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
 
 
 class SeededBits:
-    """Repeatable bits for tests and papers; whoever knows the seed can undo the privacy.
+    """Repeatable bits for tests and papers; with the seed, the noise can be removed.
 
     Parameters
     ----------
@@ -52,25 +52,25 @@ class SeededBits:
         self._generator = np.random.Generator(np.random.PCG64(seed))
 
     def bits(self, count: int) -> int:
-        """Return an integer uniform on ``range(2**count)``."""
+        """Return an integer, uniform on ``range(2**count)``."""
         n_bytes = -(-count // 8)
         return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return that many independent integers uniform on ``range(2**64)``."""
-        # a stated byte order: the same seed gives the same words on every machine
+        """Return `count` independent integers, uniform on ``range(2**64)``."""
+        # explicit byte order, so that a seed gives the same words on every machine
         words = np.frombuffer(self._generator.bytes(8 * count), dtype="<u8")
         return words.astype(np.uint64, copy=False)
 
 
 def random_bits(random_state: object = None) -> RandomBits:
-    """Turn a `random_state` parameter into a source of random bits.
+    """Return the source of random bits for a `random_state` parameter.
 
     Parameters
     ----------
     random_state : None, int, numpy Generator or RandomState
-        ``None`` draws from the operating system. Anything else is repeatable. A generator is
-        advanced by exactly 32 bytes, so that its later state says nothing of the private rows.
+        ``None`` draws from the operating system; all other values are repeatable. A generator is
+        advanced by exactly 32 bytes, so that its later state is independent of the private rows.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def random_bits(random_state: object = None) -> RandomBits:
     Raises
     ------
     ValueError
-        If `random_state` is none of these.
+        If `random_state` has another type, or is negative.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def random_bits(random_state: object = None) -> RandomBits:
 
 
 def uniform_below(bound: int, bits: RandomBits) -> int:
-    """Return an integer exactly uniform on ``range(bound)``, by rejection."""
+    """Return an integer, exactly uniform on ``range(bound)``, by rejection sampling."""
     count = (bound - 1).bit_length()
     while True:
         value = bits.bits(count)

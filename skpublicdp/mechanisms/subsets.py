@@ -1,25 +1,25 @@
-"""Uniformly random subsets and orders, exactly, from random bits."""
+"""Exactly uniform random subsets, permutations and indices, from random bits."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.mechanisms.randomness import RandomBits
+from skpublicdp.typing import Codes
 
-AT_ONCE = 1 << 20
-"""Positions drawn at a time, for the sake of memory."""
+MAX_INDICES_PER_BATCH = 1 << 20
+"""Number of indices that are drawn together, which bounds the memory."""
 
 
-def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
-    """Draw k of n positions, each set of k equally likely.
+def random_subset(n: int, k: int, bits: RandomBits) -> Codes:
+    """Return k of n positions, drawn uniformly without replacement.
 
     Parameters
     ----------
     n : int
         Number of positions.
     k : int
-        Number of positions drawn, at most n.
+        Number of drawn positions, at most n.
     bits : RandomBits
         Source of randomness.
 
@@ -30,10 +30,10 @@ def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
 
     Notes
     -----
-    If k is at most half of n, the first k different ones of uniform positions are drawn: each set
-    is then as likely as any other. Else every position gets a random key of 64 bits, and the k
-    least keys win. Where the k-th and the next are equal all keys are drawn anew: that event treats
-    all positions alike, so that given that it does not happen each set is as likely as any other.
+    If k is at most n / 2, uniform positions are drawn until k of them are distinct, and all sets of
+    k are equally likely by symmetry. Otherwise every position gets a random key of 64 bits, and the
+    positions of the k smallest keys are returned. If the k-th and the next key are equal, all keys
+    are drawn again. This event is symmetric in the positions, so all sets remain equally likely.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
     if k in (0, n):
         return np.arange(k)
     if 2 * k <= n:
-        return _first_different(n, k, bits)
+        return _first_distinct(n, k, bits)
     while True:
         keys = bits.words(n)
         last, following = np.partition(keys, (k - 1, k))[k - 1 : k + 1]
@@ -54,16 +54,17 @@ def random_subset(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
             return np.flatnonzero(keys <= last)
 
 
-def _first_different(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
-    different, missing = np.zeros(n, dtype=bool), k
-    while missing:  # never more are drawn than are missing, so that none is too many
-        different[random_indices(n, min(missing, AT_ONCE), bits)] = True
-        missing = k - int(np.count_nonzero(different))
-    return np.flatnonzero(different)
+def _first_distinct(n: int, k: int, bits: RandomBits) -> Codes:
+    """Return the first k distinct positions of a sequence of uniform ones, increasing."""
+    is_drawn, n_missing = np.zeros(n, dtype=bool), k
+    while n_missing:  # a batch of at most n_missing positions never exceeds k distinct ones
+        is_drawn[random_indices(n, min(n_missing, MAX_INDICES_PER_BATCH), bits)] = True
+        n_missing = k - int(np.count_nonzero(is_drawn))
+    return np.flatnonzero(is_drawn)
 
 
-def random_order(n: int, bits: RandomBits) -> NDArray[np.intp]:
-    """Draw an order of n positions, each equally likely.
+def random_order(n: int, bits: RandomBits) -> Codes:
+    """Return a uniformly random permutation of n positions.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def random_order(n: int, bits: RandomBits) -> NDArray[np.intp]:
     Returns
     -------
     ndarray of intp, shape (n,)
-        The positions in that order: those of sorted keys as in `random_subset`, all distinct.
+        The positions, sorted by random keys that are all distinct.
 
     Examples
     --------
@@ -86,19 +87,19 @@ def random_order(n: int, bits: RandomBits) -> NDArray[np.intp]:
     while True:
         keys = bits.words(n)
         order = np.argsort(keys)
-        if (np.diff(keys[order]) > 0).all():  # of unsigned words: 0 where two are equal
+        if (np.diff(keys[order]) > 0).all():  # differences of unsigned words are 0 for equal keys
             return order
 
 
-def random_indices(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
-    """Draw k positions of n with replacement, each exactly uniform, by rejection.
+def random_indices(n: int, k: int, bits: RandomBits) -> Codes:
+    """Return k of n positions, drawn with replacement and exactly uniform, by rejection.
 
     Parameters
     ----------
     n : int
         Number of positions, at least 1.
     k : int
-        How many to draw.
+        Number of draws.
     bits : RandomBits
         Source of randomness.
 
@@ -114,8 +115,8 @@ def random_indices(n: int, k: int, bits: RandomBits) -> NDArray[np.intp]:
     array([0, 0, 0])
     """
     limit = (1 << 64) // n * n  # a multiple of n, so that remainders are equally likely
-    drawn = np.zeros(0, dtype=np.uint64)
-    while len(drawn) < k:
-        words = bits.words(k - len(drawn))
-        drawn = np.concatenate([drawn, words[words <= np.uint64(limit - 1)]])
-    return (drawn % np.uint64(n)).astype(np.intp)
+    accepted = np.zeros(0, dtype=np.uint64)
+    while len(accepted) < k:
+        words = bits.words(k - len(accepted))
+        accepted = np.concatenate([accepted, words[words <= np.uint64(limit - 1)]])
+    return (accepted % np.uint64(n)).astype(np.intp)
