@@ -45,8 +45,9 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.label_boost import LabelBoostClassifier, privacy_plan
-from skpublicdp.label_boost.privacy_plan import paper_plan, rounds_epsilon, tight_plan
+from skpublicdp.label_boost import LabelBoostClassifier, paper_plan
+from skpublicdp.label_boost.plan_search import tight_plan
+from skpublicdp.label_boost.privacy_plan import rounds_epsilon
 from skpublicdp.label_boost.procedure import record_stages
 from skpublicdp.label_boost.relabelling import all_labelings, log_n_labelings, max_relabelled_rows
 from skpublicdp.mechanisms.randomness import SeededBits
@@ -437,7 +438,7 @@ class TestBudget:
 def few_enough(monkeypatch):
     """Let the paper's constants run on `thin_rows`."""
     size = SampleSize(1_039_517, 90_000)
-    monkeypatch.setattr(privacy_plan, "n_label_boost", lambda *_, **__: size)
+    monkeypatch.setattr(paper_plan, "n_label_boost", lambda *_, **__: size)
 
 
 def thin_rows(repeat=1, n_labelled=1_039_518, n_unlabelled=90_000):
@@ -496,7 +497,9 @@ class TestPersons:
     "hypotheses", [DecisionTrees(), Conjunctions(), Union([Stumps(), Thresholds()])]
 )
 def test_families_that_list_a_labeling_twice_are_refused(hypotheses):
-    with pytest.raises(ValueError, match="each labeling of these rows listed once; got") as caught:
+    with pytest.raises(
+        ValueError, match="each labeling of the private rows listed once; got"
+    ) as caught:
         fitted(hypotheses=hypotheses)
     assert type(hypotheses).__name__ in str(caught.value)
 
@@ -524,8 +527,11 @@ def test_subclasses_are_refused():
         ({"bounds": (1, 0)}, "low < high"),
         ({"X_public": X[:5, :2]}, "X_public .* 2 (features|columns)"),
         ({"hypotheses": Thresholds(feature=3)}, "feature must be a column number below 3; got 3"),
-        ({"hypotheses": Rectangles()}, "about one or two columns .* got 3; name two columns"),
-        ({"hypotheses": Halfspaces()}, "Halfspaces must be about one or two columns"),
+        (
+            {"hypotheses": Rectangles()},
+            "use one or two columns, .* got 3 columns. Name two columns",
+        ),
+        ({"hypotheses": Halfspaces()}, "Halfspaces must use one or two columns"),
         ({"hypotheses": Rectangles([0, 3])}, "column numbers below 3"),
         ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must hold one boolean per row"),
         (
@@ -535,7 +541,7 @@ def test_subclasses_are_refused():
         ),
         (  # the default: 11 alpha is above 1
             {"constants": "paper", "epsilon": 1.0},
-            r"error of 11 alpha .* alpha must be below 1/11 and beta below 1/2; got 0\.1 and 0\.05",
+            r"needs alpha below 1/11 and beta below 1/2, .* got 0\.1 and 0\.05",
         ),
         ({"constants": "paper", "epsilon": 1.0, "alpha": 0.05, "beta": 0.5}, "beta below 1/2"),
     ],
@@ -565,7 +571,7 @@ def test_three_labels():
     assert len(clf.estimator_.X) < len(two_labels.estimator_.X)  # three cost more
     with pytest.raises(ValueError, match="Thresholds needs at most two classes"):
         fitted(y=y, hypotheses=Thresholds())
-    with pytest.raises(ValueError, match="needs at most two labels and y has 3"):
+    with pytest.raises(ValueError, match="needs at most two labels; y has 3"):
         fitted(y=y, constants="paper", epsilon=1.0)
 
 
@@ -639,9 +645,9 @@ def test_plans_never_overspend(epsilon, n_labelled):
         labelled = n_labelled
         for step in plan.rounds:
             assert step.n_labelled == labelled
-            assert 1 <= step.kept_labelled <= labelled
-            assert 1 <= step.kept_new <= step.n_new
-            labelled = step.kept
+            assert 1 <= step.sampled_labelled <= labelled
+            assert 1 <= step.sampled_new <= step.n_new
+            labelled = step.n_relabelled
         assert plan.base_rows == labelled
 
 
@@ -651,12 +657,12 @@ def test_plans_follow_hunger():
     assert not plan_for(n_labelled=60_000).rounds
     modest, hungry = plan_for(n_base=10_000), plan_for(n_base=100_000)
     assert hungry.base_epsilon * hungry.base_rows > modest.base_epsilon * modest.base_rows
-    assert modest.rounds[0].kept_labelled > hungry.rounds[0].kept_labelled
+    assert modest.rounds[0].sampled_labelled > hungry.rounds[0].sampled_labelled
     assert len(plan_for(500, 10_000_000, 1, 10**6).rounds) == 2
 
 
 def paper(n_labelled, n_unlabelled, epsilon=1, n_base=284, delta=0):
-    return paper_plan(
+    return paper_plan.paper_plan(
         n_labelled,
         n_unlabelled,
         epsilon=Fraction(epsilon),
@@ -677,7 +683,7 @@ def test_the_papers_schedule_to_the_letter():
     plan = paper(CLAIMED, 90_000 * hungry, delta=Fraction(41, 10**6), n_base=hungry)
     (step,) = plan.rounds
     assert (step.n_labelled, step.n_new) == (CLAIMED, 30_000 * hungry)  # the exponential is larger
-    assert (step.kept_labelled, step.kept_new, step.epsilon) == (139_924, 300 * hungry, 1)
+    assert (step.sampled_labelled, step.sampled_new, step.epsilon) == (139_924, 300 * hungry, 1)
     assert plan.base_rows == (139_924 + 300 * hungry) // 300
     assert (plan.base_epsilon, plan.base_delta) == (1.0, 1e-6)
     assert plan.resampled
@@ -690,8 +696,8 @@ def test_the_papers_schedule_to_the_letter():
     stages = stages_of(half)
     assert [stage.epsilon for stage in stages] == [0.5, *[1.0] * len(half.rounds), 1.0, 1.0]
     rate = np.expm1(0.5) / np.expm1(1)
-    assert half.first_labelled == int(40_000_000 * rate)
-    assert half.first_unlabelled == int(10**8 * rate)
+    assert half.initial_labelled == int(40_000_000 * rate)
+    assert half.initial_unlabelled == int(10**8 * rate)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.5, 0.1])
@@ -708,12 +714,12 @@ def test_the_paper_refuses_by_the_size_of_its_promise(alpha, epsilon):
         "n_base": n_base,
         "vc": vc,
     }
-    plan = paper_plan(*size, **settings)
-    assert plan.first_labelled >= n_labelled_paper(alpha, beta, vc)
-    assert plan.first_unlabelled >= 90_000 * n_base
+    plan = paper_plan.paper_plan(*size, **settings)
+    assert plan.initial_labelled >= n_labelled_paper(alpha, beta, vc)
+    assert plan.initial_unlabelled >= 90_000 * n_base
     for fewer in ((size.labelled - 1, size.unlabelled), (size.labelled, size.unlabelled - 1)):
         with pytest.raises(ValueError, match=f"at least {size.labelled} labelled and {size[1]} "):
-            paper_plan(*fewer, **settings)
+            paper_plan.paper_plan(*fewer, **settings)
 
 
 @pytest.mark.parametrize("vc", [1, 2, 4])
@@ -723,18 +729,20 @@ def test_every_round_of_the_paper_has_the_rows_of_claim_4_9(alpha, vc):
     beta, n_base = 0.05, 10**13
     m = n_labelled_paper(alpha, beta, vc) + 1
     settings = {"alpha": alpha, "beta": beta, "n_base": n_base, "vc": vc}
-    plan = paper_plan(m, 90_000 * n_base, epsilon=Fraction(1), delta=Fraction(0), **settings)
+    plan = paper_plan.paper_plan(
+        m, 90_000 * n_base, epsilon=Fraction(1), delta=Fraction(0), **settings
+    )
     assert len(plan.rounds) >= 1
     assert sum(step.n_new for step in plan.rounds) <= 90_000 * n_base  # Claim 4.8
     for i, step in enumerate(plan.rounds, start=1):
         alpha_i, beta_i = alpha / (10 * 2**i), beta / (4 * 2**i)
         assert step.n_labelled >= 4800 / alpha_i * vc * np.log(14 / (alpha_i * beta_i))
-        exponent = alpha_i * step.kept_labelled / (2 * vc)
-        most = beta_i / np.e * vc * np.exp(min(exponent, 600)) - step.kept_labelled
-        assert step.kept_new <= most  # Claim 4.2
+        exponent = alpha_i * step.sampled_labelled / (2 * vc)
+        most = beta_i / np.e * vc * np.exp(min(exponent, 600)) - step.sampled_labelled
+        assert step.sampled_new <= most  # Claim 4.2
         ten = 10 * alpha_i
         b5 = 48 / ten * (10 * vc * np.log(48 * np.e / ten) + np.log(5 / beta_i))
-        assert step.kept_labelled >= b5
+        assert step.sampled_labelled >= b5
     b5 = 48 / (10 * alpha) * (10 * vc * np.log(48 * np.e / (10 * alpha)) + np.log(10 / beta))
     assert plan.base_rows >= max(b5, n_base)
 

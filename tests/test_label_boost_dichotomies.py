@@ -160,7 +160,9 @@ def test_sizes_are_within_reach():
     ):
         assert max_relabelled_rows(kind, width) == most
         check_n_relabelled(kind, width, most)
-        with pytest.raises(CoverSizeError, match=rf"at most {most} rows at once .* {most + 1};"):
+        with pytest.raises(
+            CoverSizeError, match=rf"at most {most} rows in one round; .* {most + 1}\."
+        ):
             check_n_relabelled(kind, width, most + 1)
     assert max_relabelled_rows(Halfspaces(), 1) is None
     assert max_relabelled_rows(Stumps(), 9) is None

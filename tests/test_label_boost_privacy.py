@@ -216,8 +216,8 @@ def test_relabelling_adds_nothing_to_delta():
 def thinned(S, T, step, epsilon):
     """Exact distribution after one round, as sets of rows."""
     out = defaultdict(float)
-    olds = list(itertools.combinations(S, step.kept_labelled))
-    news = list(itertools.combinations(T, step.kept_new))
+    olds = list(itertools.combinations(S, step.sampled_labelled))
+    news = list(itertools.combinations(T, step.sampled_new))
     for old, new in itertools.product(olds, news):
         for state, share in relabelled(old, new, epsilon).items():
             out[tuple(sorted(state))] += share / (len(olds) * len(news))

@@ -314,7 +314,7 @@ class TestNothing:
     def test_of_a_rule(self, settings, reason):
         clf = fitted(**settings)
         assert clf.guarantee_ is None
-        assert clf.guarantee_reason_.startswith("Nothing is proved: ")
+        assert clf.guarantee_reason_.startswith("No error bound is proved: ")
         assert reason in clf.guarantee_reason_
         assert clf.guarantee_reason_.count(".") == 1
 
@@ -335,7 +335,7 @@ class TestNothing:
 def test_few_rows_are_promised_nothing():
     clf = fitted(epsilon=1e-3)
     assert clf.guarantee_ == 1
-    assert "promises nothing" in clf.guarantee_reason_
+    assert "no bound for so few rows" in clf.guarantee_reason_
 
 
 def test_labelled_public_rows_are_bounded_by_the_whole_class():

@@ -54,7 +54,7 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
-    guarantee_of_base_learner,
+    base_learner_guarantee,
     no_guarantee,
     warn_if_vacuous,
     why_no_guarantee,
@@ -357,7 +357,7 @@ class SubsamplingActiveLearner(
         if not reason and "classes" not in fitted.get_params(deep=False):
             reason = ADDED_ROWS
         # rows drawn anyhow from independent ones are independent
-        guarantee = no_guarantee(reason) if reason else guarantee_of_base_learner(fitted)
+        guarantee = no_guarantee(reason) if reason else base_learner_guarantee(fitted)
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted

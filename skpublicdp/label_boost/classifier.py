@@ -1,4 +1,4 @@
-"""LabelBoostClassifier: LabelBoost of Beimel, Nissim and Stemmer (2015)."""
+"""LabelBoostClassifier: a private learner from few labelled and many unlabelled rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelle
 from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, make_plan
+from skpublicdp.label_boost.plan_search import choose_plan
+from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
 from skpublicdp.label_boost.procedure import (
     BASE_PROOF,
     DRAW_PROOF,
@@ -59,68 +60,69 @@ from skpublicdp.typing import Floats
 class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator):
     """Private classifier from few labelled and many unlabelled rows, all of them private.
 
-    A private learner that needs more rows than are labelled gets them: a rule that is drawn from
-    all labelings of a few labelled and many other rows labels these rows, and the base learner is
-    run on them. The rule is made of private rows and never leaves; random subsets pay for it
-    (Algorithms 2 and 3 of [1]_).
+    LabelBoost makes labels for a private learner that needs more rows than are labelled. A rule is
+    drawn from all labelings of a few labelled and many unlabelled rows and labels these rows; then
+    the base learner is run on them. The rule depends on private rows and is never released. Its
+    privacy cost is paid by random subsampling (Algorithms 2 and 3 of [1]_).
 
     Parameters
     ----------
     estimator : classifier, default=None
-        Base learner: any differentially private classifier with a parameter `epsilon`, which is set
-        to its share of the budget, as `delta` is where it has one, that protects all rows it is
-        given and says so, see Notes. ``None`` means `SemiPrivateClassifier`, which needs few rows
-        and gains least.
+        Base learner: a differentially private classifier with a parameter `epsilon`, and perhaps
+        `delta`, which are set to its share of the budget. It must protect all rows that its `fit`
+        gets and declare so, see Notes. ``None`` means `SemiPrivateClassifier`, which needs few rows
+        and therefore gains least.
     hypotheses : HypothesisClass, default=None
-        What labels the rows: `Thresholds`, `Stumps`, `Intervals`, `Rectangles` or `Halfspaces` of
-        one or two columns, or `FiniteClass`; others are refused, see Notes. ``None`` means
-        `Thresholds` for one feature and two labels, `Stumps` otherwise. With `release_labeler` any
-        class will do, by default `DecisionTrees`.
+        Class of the rules that label the rows: `Thresholds`, `Stumps`, `Intervals`, `Rectangles` or
+        `Halfspaces` of one or two columns, or `FiniteClass`. Others are refused, see Notes.
+        ``None`` means `Thresholds` for one feature and two labels, and `Stumps` otherwise. With
+        `release_labeler` any class is accepted, and the default is `DecisionTrees`.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=0.0
         Privacy budget δ of one `fit`, in [0, 1), for base learners that use one.
     alpha : float, default=0.1
-        Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
-        class on at most about this share of the public rows. It is the `alpha` of the default base
-        learner and of a released labeler. For any base learner it is the error that `n_base` allows
-        it. The paper's constants promise an error of 11 alpha.
+        Target error, in (0, 1): the error that `n_base` allows the base learner. It is also the
+        `alpha` of the default base learner and of a released labeler: some rule of the cover
+        disagrees with the best of the class on at most about this share of the public rows. With
+        the paper's constants the error bound is 11 alpha.
     beta : float, default=0.05
-        Probability, in (0, 1), with which the error may be larger. That of the paper's constants
-        may be larger with probability 2 beta.
+        Probability, in (0, 1), with which the error may exceed the bound. With the paper's
+        constants it is 2 beta.
     constants : {"tight", "paper"}, default="tight"
-        ``"tight"`` looks for the sizes and budgets that promise the least error, none of the rows
-        being relabelled where that promises more than the labelled rows alone. ``"paper"`` is
-        Algorithm 3 with its own constants. With probability 1 - 2 beta its error is at most 11
-        alpha where some rule of `hypotheses` makes no error (Lemma 4.12), so alpha must be below
-        1/11. It refuses fewer rows than ``guarantees.n_label_boost(11 * alpha, 2 * beta, epsilon,
-        d, n_base, realizable=True)`` counts for a class of VC dimension d, and an `epsilon` above
-        1. The agnostic case takes more rows (``realizable=False``).
+        ``"tight"`` searches for the sizes and budgets with the smallest error bound. It relabels no
+        rows if the labelled rows alone have the smallest bound. ``"paper"`` is Algorithm 3 with its
+        own constants. With probability 1 - 2 beta its error is at most 11 alpha if some rule of
+        `hypotheses` makes no error (Lemma 4.12), so alpha must be below 1/11. It refuses an
+        `epsilon` above 1, and fewer rows than ``guarantees.n_label_boost(11 * alpha, 2 * beta,
+        epsilon, d, n_base, realizable=True)`` counts for a class of VC dimension d. The agnostic
+        case needs more rows (``realizable=False``).
     release_labeler : bool, default=False
-        The parallel variant: a rule from a public cover is drawn by the labelled rows at all of
-        `epsilon`, stored as `labeler_` and labels the other rows, on which the base learner is run,
-        again at all of `epsilon`: no row is seen twice. `constants` is then not used.
+        The parallel variant. A rule from a public cover is drawn by the labelled rows at the whole
+        `epsilon` and stored as `labeler_`. It labels the other rows, on which the base learner is
+        run, again at the whole `epsilon`. The two sets of rows are disjoint. `constants` is then
+        not used.
     classes : array-like, default=None
-        All possible labels. By default those that occur in `y`, whose set is then taken to be
+        All possible labels. By default the labels that occur in `y`, whose set is then taken to be
         public knowledge.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of the features, known without looking at private rows. Used by
-        the labeler that is released and by the default base learner where there are no public rows.
+        Lowest and highest value of the features, from public knowledge. They are used without
+        public rows, by a released labeler and by the default base learner.
     n_base : int, default=None
-        Rows that the base learner needs at ε = 1 to err on at most `alpha`. A larger number means
-        more rows at less budget for it, and fewer for the labeler. ``None`` means
-        ``guarantees.n_private(alpha, beta, 1, d=1)``.
+        Rows with which the base learner, at ε = 1, errs on at most `alpha`. A larger number assigns
+        more rows and less budget to the base learner, and fewer rows to the relabelling. ``None``
+        means ``guarantees.n_private(alpha, beta, 1, d=1)``.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator and leaves the `random_state` of
-        the base learner alone. Anything else is repeatable, for tests and papers; the receipt then
-        says so.
+        ``None`` draws from the operating system's secure generator and does not set the
+        `random_state` of the base learner. Any other value makes the fit repeatable, for tests and
+        papers; the receipt then says so.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count, the labelled ones alone where there are such. What each row may
-        lose is then ε divided by this number.
+        Protects persons instead of rows. `fit` then needs `groups` and uses at most this number of
+        rows of each person, the first ones, and only labelled ones if there are any. Each row is
+        protected with ε divided by this number.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read. The
-        base learner must have none of its own.
+        Budget that the fit is charged to. If it does not suffice, `fit` raises before a private row
+        is read. The base learner must not have a budget of its own.
 
     Attributes
     ----------
@@ -129,52 +131,52 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     n_rounds_ : int
-        How often rows were relabelled.
+        Number of rounds that relabelled rows.
     guarantee_ : float or None
-        With probability 1 - beta over all rows and draws, the error in the population is at most
-        this much more than that of the best of `hypotheses`, or of the base learner's class where
-        `n_rounds_` is 0, if rows are independent and of one population. It is known where the base
+        Bound on the excess error in the population, with probability 1 - beta over all rows and
+        draws, if rows are independent draws from one population. It is relative to the best of
+        `hypotheses`, or of the base learner's class if `n_rounds_` is 0. It is known if the base
         learner is a `SemiPrivateClassifier` whose class includes `hypotheses`, as a `FiniteClass`
-        of the same models does. ``None`` where nothing is proved.
+        of the same models does. ``None`` if no bound is proved.
     guarantee_reason_ : str
-        What the guarantee is made of, or why there is none, in one sentence.
+        The terms of the bound, or the reason why there is none.
     privacy_ : PrivacyReceipt
-        What was spent: each round together with all that follows it, and the base learner.
+        The privacy cost of the base learner, and of each round together with all later steps.
     labeler_ : SemiPrivateClassifier
-        What labelled the unlabelled rows. Only with `release_labeler`.
+        The classifier that labelled the unlabelled rows. Only with `release_labeler`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the columns, if `X` has string column names.
 
     Warns
     -----
     NoPublicDataWarning
-        If a base learner or labeler that wants public rows gets none.
+        If there are no public rows for a base learner or labeler that uses them.
     AmbiguousLabelWarning
-        If -1 may be a label or mark rows without one.
+        If -1 may be a label or the mark of an unlabelled row.
     TooFewRowsWarning
-        If `guarantee_` is 1: nothing is promised for so few rows.
+        If `guarantee_` is 1, so that no accuracy bound holds.
 
     See Also
     --------
-    SemiPrivateClassifier : Learns from the labelled rows alone, and public ones.
+    SemiPrivateClassifier : Learns from the labelled rows and public rows only.
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one row, features and label; which rows are labelled,
-    and how many, is public. All sizes, the number of rounds and all budgets depend on public
-    numbers alone.
+    Neighbouring data sets differ by replacing one row, features and label. Which rows are labelled,
+    and their number, is public. All sizes, the number of rounds and all budgets depend on public
+    numbers only.
 
-    The privacy proof needs each labeling of the private rows listed once, and that one more row
-    makes at most as many of one as there are labels. Trees, say, are made of several splits at
-    private rows, and one more row can make many of one.
+    The privacy proof needs each labeling of the private rows listed once. It also needs that an
+    additional row extends a labeling in at most as many ways as there are labels. A decision tree
+    consists of several splits at private rows, so an additional row can extend it in many ways.
 
-    The base learner must be private whatever the rows are: it may not fail for some of them, and
-    not take some of them as public. A class declares that by ``protects_all_rows = True``. After
-    relabelling all rows may have one label. A base learner with a parameter `classes` is told the
-    labels; another one gets one more row for each label, all at the centre of `bounds`, at the
-    median of `X_public` or at zero. Rows come in random order.
+    The base learner must be private for all possible rows. It must not fail for some of them, and
+    must not treat some of them as public. A class declares that by ``protects_all_rows = True``.
+    After relabelling, all rows may have the same label. A base learner with a parameter `classes`
+    receives the labels. Any other base learner gets one additional row for each label, at the
+    centre of `bounds`, at the median of `X_public` or at zero. Rows come in random order.
 
     References
     ----------
@@ -215,7 +217,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         **GROUP_PARAMETERS,
     }
 
-    # routed without being asked for: there is nothing else they could be meant for
+    # metadata of these names has only one meaning, so it is routed without a request
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "is_public": True,
@@ -267,25 +269,25 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         is_labelled: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Relabel rows and run the base learner on them.
+        """Relabel rows and fit the base learner to them.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows, all private unless `is_public` says otherwise.
+            Rows, all private except for the rows that `is_public` marks.
         y : array-like, shape (n,)
-            Labels, not looked at for public rows, -1 (or ``"-1"`` among text labels) where there is
-            none. -1 is a label where
-            `classes` says so, and where `y` holds at most one other value.
+            Labels, with -1 (or ``"-1"`` among text labels) for unlabelled rows. Labels of public
+            rows are not read. -1 is a label if `classes` contains it, or if `y` holds at most one
+            other value.
         X_public : array-like of float, shape (m, n_features), optional
             Separate public rows, for the cover of a released labeler and for base learners whose
-            `fit` takes such. In cross-validation it must not have as many rows as `X`.
+            `fit` has this parameter. In cross-validation it must not have as many rows as `X`.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`, which are used as `X_public` is. Safe in cross-validation.
+            Marks the public rows of `X`, which are used like `X_public`. Safe in cross-validation.
         is_labelled : array-like of bool, shape (n,), optional
-            Marks the rows whose label counts; `y` is not looked at elsewhere.
+            Marks the labelled rows; `y` is not read elsewhere.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`.
+            Person of each row, for `max_rows_per_group`.
 
         Returns
         -------
@@ -295,9 +297,9 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is invalid. The message quotes no private value.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` does not suffice.
         """
         check_parameters(self)
         base = self._base()
@@ -325,24 +327,25 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         if self.release_labeler:
             if not len(rows.X_unlabelled):
                 raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
-            labelled, others = ledger.split(2)  # no row is seen by both
-            labelled.sub_ledger(Pure(ledger.epsilon), name=LABELER_STAGE, proof=DRAW_PROOF)
+            labelled_ledger, base_ledger = ledger.split(2)  # parallel composition: disjoint rows
+            labelled_ledger.sub_ledger(Pure(ledger.epsilon), name=LABELER_STAGE, proof=DRAW_PROOF)
             budget, n_rounds = epsilon_delta(mechanism_event(epsilon, delta)), 1
             labeler = self._fit_labeler(rows, public, bounds, budget[0], seeds[0])
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
-            others.sub_ledger(ledger.event, name=base_stage_name(base), proof=BASE_PROOF)
+            base_ledger.sub_ledger(ledger.event, name=base_stage_name(base), proof=BASE_PROOF)
         else:
             plan, hypotheses = self._plan(rows, epsilon, delta)
-            whole = ledger.sub_ledger(
+            rounds_ledger = ledger.sub_ledger(
                 ledger.event, name="LabelBoost", proof=RELABELLING_PROOF, by_theorem=True
             )
-            whole.rows_per_person = 1  # the theorem is about one row
-            record_stages(whole, plan, len(rows.classes), base)
-            X_base, codes = rows_for_base_learner(plan, hypotheses, rows, whole)
+            rounds_ledger.rows_per_person = 1  # the theorem is about one row
+            record_stages(rounds_ledger, plan, len(rows.classes), base)
+            X_base, codes = rows_for_base_learner(plan, hypotheses, rows, rounds_ledger)
             y_base = rows.classes[codes]
             budget, n_rounds = (plan.base_epsilon, plan.base_delta), len(plan.rounds)
 
-        # of the rows as they were given, y says publicly which labels occur
+        # The set of labels in y is public, so rows of y need no additional row for each label.
+        # Drawn labels and declared classes do.
         if X_base is not rows.X_labelled or self.classes is not None:
             centre = self._centre(public, bounds)
             X_base, y_base = add_row_per_label(base, X_base, y_base, rows.classes, centre)
@@ -356,16 +359,20 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             classes=rows.classes,
             X_public=public,
         )
-        if doubt := why_no_guarantee(X_public, several=ledger.rows_per_person > 1):
-            guarantee = no_guarantee(doubt)
+        if reason := why_no_guarantee(X_public, several=ledger.rows_per_person > 1):
+            guarantee = no_guarantee(reason)
         elif self.release_labeler:
             guarantee = released_labeler_guarantee(labeler, fitted, float(self.beta))
         else:
-            shape = self.n_features_in_, len(rows.classes)
+            n_features, n_classes = self.n_features_in_, len(rows.classes)
             guarantee = label_boost_guarantee(
-                plan, hypotheses, fitted, float(self.beta), len(X_base),
-                lambda n: log_n_labelings(hypotheses, n, *shape),
-            )  # fmt: skip
+                plan,
+                hypotheses,
+                fitted,
+                float(self.beta),
+                len(X_base),
+                lambda n: log_n_labelings(hypotheses, n, n_features, n_classes),
+            )
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
@@ -382,17 +389,22 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         return self
 
     def _base(self) -> Any:
+        """Return the base learner, or the default one."""
         if self.estimator is None:
-            beta = float(self.beta) / 2  # the other half is what labels the rows
+            beta = float(self.beta) / 2  # the other half is for the relabelling
             return SemiPrivateClassifier(alpha=self.alpha, beta=beta)
         return self.estimator
 
     def _ledger(self) -> Ledger:
+        """Return a ledger for ε and δ of the fit."""
         event = mechanism_event(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.of(self, event=event)
 
     def _centre(self, X_public: Floats | None, bounds: Any) -> Floats:
-        """Return a point that no private row decides."""
+        """Return the centre of the bounds, else the median of public rows, else zero.
+
+        It does not depend on private rows.
+        """
         centre = np.zeros(self.n_features_in_) if X_public is None else np.median(X_public, axis=0)
         for column, (low, high) in limits_of(bounds, feature_names(self)).items():
             centre[column] = low / 2 + high / 2
@@ -401,16 +413,17 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     def _plan(
         self, rows: LabelledRows, epsilon: Fraction, delta: Fraction
     ) -> tuple[LabelBoostPlan, HypothesisClass]:
-        """Return sizes and budgets, and what relabels, from public numbers."""
-        shape = self.n_features_in_, len(rows.classes)
+        """Return the plan and the class that relabels; both depend on public numbers only."""
+        n_features, n_classes = self.n_features_in_, len(rows.classes)
         hypotheses = self.hypotheses
         if hypotheses is None:
-            hypotheses = Thresholds() if shape[0] == 1 and shape[1] <= 2 else Stumps()
-        check_relabelling(hypotheses, shape[0], rows.classes)
-        plan = make_plan(
+            hypotheses = Thresholds() if n_features == 1 and n_classes <= 2 else Stumps()
+        check_relabelling(hypotheses, n_features, rows.classes)
+        plan = choose_plan(
             self.constants,
             hypotheses,
-            *shape,
+            n_features,
+            n_classes,
             n_labelled=len(rows.X_labelled),
             n_unlabelled=len(rows.X_unlabelled),
             epsilon=epsilon,
@@ -429,6 +442,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         epsilon: float,
         seed: int | None,
     ) -> Any:
+        """Return a classifier of the labelled rows that may be released."""
         labeler = SemiPrivateClassifier(
             DecisionTrees() if self.hypotheses is None else self.hypotheses,
             alpha=self.alpha,

@@ -1,4 +1,4 @@
-"""What LabelBoost promises in the population; the proof is docs/proofs/label_boost.md."""
+"""Bounds on the excess population error of LabelBoost (docs/proofs/label_boost.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from skpublicdp.hypotheses import (
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
-    guarantee_of_base_learner,
+    base_learner_guarantee,
+    capped_guarantee,
     no_guarantee,
     with_class_assumptions,
 )
@@ -31,8 +32,8 @@ from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
 
 UNPROVED_BASE_LEARNER = (
-    "what a base learner makes of rows with drawn labels is known of a SemiPrivateClassifier whose "
-    "hypotheses include the rules that label, and of no other"
+    "rows with drawn labels need a SemiPrivateClassifier as base learner, whose hypotheses include "
+    "the rules that label; no bound is known for other base learners"
 )
 
 RESAMPLED_ROWS = "the base learner was given rows drawn with replacement, which are not independent"
@@ -43,115 +44,129 @@ def label_boost_guarantee(
     hypotheses: HypothesisClass,
     base: Any,
     beta: float,
-    n_given: int,
+    n_base: int,
     log_n_labelings: Callable[[Any], Floats],
 ) -> Promise:
-    """Add up what the labellers, the base learner and sampling may cost.
+    """Return the guarantee of LabelBoost: the error of relabelling plus that of the base learner.
 
     Parameters
     ----------
     plan : LabelBoostPlan
-        What was carried out.
+        Sizes and budgets of the fit.
     hypotheses : HypothesisClass
-        What labels.
+        The class that relabels.
     base : classifier
         The fitted base learner.
     beta : float
-        Probability with which the promise may fail.
-    n_given : int
-        Rows that the base learner was given.
+        Probability with which the bound may fail.
+    n_base : int
+        Rows on which the base learner was fitted.
     log_n_labelings : callable
-        Bounds the logarithm of the number of labelings of so many rows.
+        Upper bound on the logarithm of the number of labelings of some number of rows.
 
     Returns
     -------
     Promise
-        The promise, over the best of `hypotheses`; without a round that of the base learner.
+        A bound relative to the best of `hypotheses`. Without a round it is the base learner's own.
     """
     if not plan.rounds:
-        if plan.resampled or n_given > plan.base_rows:
+        if plan.resampled or n_base > plan.base_rows:
             return no_guarantee(RESAMPLED_ROWS if plan.resampled else ADDED_ROWS)
-        return guarantee_of_base_learner(base, beta)
-    if type(base) is not SemiPrivateClassifier or not _includes(base.hypotheses, hypotheses):
+        return base_learner_guarantee(base, beta)
+    if type(base) is not SemiPrivateClassifier or not _is_subclass(hypotheses, base.hypotheses):
         return no_guarantee(UNPROVED_BASE_LEARNER)
-    exact = type(base.hypotheses) is FiniteClass  # its own cover
-    of_base = guarantee_of_base_learner(base, None if exact else beta / 2)
-    if of_base.bound is None:
-        return of_base
+    is_own_cover = type(base.hypotheses) is FiniteClass
+    base_guarantee = base_learner_guarantee(base, None if is_own_cover else beta / 2)
+    if base_guarantee.bound is None:
+        return base_guarantee
     labellers = [
-        LabellerDraw(step.kept_labelled, step.kept, float(step.epsilon)) for step in plan.rounds
+        LabellerDraw(step.sampled_labelled, step.n_relabelled, float(step.epsilon))
+        for step in plan.rounds
     ]
-    found = labeller_error(labellers, lambda n: float(log_n_labelings(n)), beta / 2)
-    # what its guarantee says of the cover is a part of it, and fails with half of its beta
-    members = math.log(base.cover_size_) + float(log_n_labelings(2 * plan.base_rows))
-    samples = 2 if plan.resampled else 1
-    if exact:  # the rule that labels the rows is among those drawn from, and makes no error
-        share, copy = beta / 2 / (samples + 1), 0.0
+    relabelling_error = labeller_error(labellers, lambda n: float(log_n_labelings(n)), beta / 2)
+
+    # Disagreement of the base learner with the last labeller. Each step between the population and
+    # the rows is one relative deviation bound; a bootstrap sample needs a second one either way.
+    # The guarantee of the base learner includes the radius of its cover and fails with half of its
+    # own beta, which leaves beta / 4 for these steps.
+    log_pairs = math.log(base.cover_size_) + float(log_n_labelings(2 * plan.base_rows))
+    n_samples = 2 if plan.resampled else 1
+    if is_own_cover:  # the labeller is a member of the cover and makes no error on the rows
+        beta_share, disagreement = beta / 2 / (n_samples + 1), 0.0
     else:
-        share, copy = beta / 4 / (2 * samples + 1), of_base.bound
-        for _ in range(samples):
-            copy = relative_deviation_bound(copy, plan.base_rows, members, share)
-    copy += base.certificate_.at(share)
-    for _ in range(samples):
-        copy = relative_deviation_bound(copy, plan.base_rows, members, share)
-    return with_class_assumptions(_stated(found, copy, beta), hypotheses)
+        beta_share, disagreement = beta / 4 / (2 * n_samples + 1), base_guarantee.bound
+        for _ in range(n_samples):
+            disagreement = relative_deviation_bound(
+                disagreement, plan.base_rows, log_pairs, beta_share
+            )
+    disagreement += base.certificate_.at(beta_share)
+    for _ in range(n_samples):
+        disagreement = relative_deviation_bound(disagreement, plan.base_rows, log_pairs, beta_share)
+    guarantee = _sum_guarantee(relabelling_error, disagreement, beta)
+    return with_class_assumptions(guarantee, hypotheses)
 
 
 def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
-    """Add up what the released labeler and the base learner promise on rows of their own.
+    """Return the sum of the guarantees of a released labeler and of the base learner.
+
+    The two are fitted to disjoint rows, so both guarantees hold. That of the base learner is
+    relative to the labeler, which makes no error on the rows that it labels.
 
     Parameters
     ----------
     labeler, base : classifier
-        The fitted ones.
+        The fitted labeler and base learner.
     beta : float
-        Probability with which the promise may fail.
+        Probability with which the bound may fail.
 
     Returns
     -------
     Promise
-        The promise, over the best of the labeler's class.
+        A bound relative to the best of the labeler's class.
     """
-    if type(base) is not SemiPrivateClassifier or not _includes(
-        base.hypotheses, _class(labeler.hypotheses)
+    if type(base) is not SemiPrivateClassifier or not _is_subclass(
+        _class_or_default(labeler.hypotheses), base.hypotheses
     ):
         return no_guarantee(UNPROVED_BASE_LEARNER)
-    first, second = (
-        guarantee_of_base_learner(labeler, beta / 2),
-        guarantee_of_base_learner(base, beta / 2),
-    )
-    if first.bound is None or second.bound is None:
-        return first if first.bound is None else second
-    return _stated(first.bound, second.bound, beta)
+    labeler_guarantee = base_learner_guarantee(labeler, beta / 2)
+    base_guarantee = base_learner_guarantee(base, beta / 2)
+    if labeler_guarantee.bound is None:
+        return labeler_guarantee
+    if base_guarantee.bound is None:
+        return base_guarantee
+    return _sum_guarantee(labeler_guarantee.bound, base_guarantee.bound, beta)
 
 
-def _stated(found: float, copied_error: float, beta: float) -> Promise:
-    bound = found + copied_error
+def _sum_guarantee(relabelling_error: float, base_error: float, beta: float) -> Promise:
+    """Return the guarantee whose bound is the sum of two errors."""
     reason = (
-        f"With probability {1 - beta:g} over all rows and draws, if rows are independent and of "
-        f"one population: at most {found:.3g} for what labels the rows and {copied_error:.3g} for "
-        "the base learner"
+        f"With probability {1 - beta:g} over all rows and draws, if the rows are independent draws "
+        f"from one population, the excess error is at most {relabelling_error:.3g} for relabelling "
+        f"plus {base_error:.3g} for the base learner"
     )
-    return Promise(
-        min(bound, 1.0),
-        f"{reason}." if bound < 1 else f"{reason}, which for so few rows promises nothing.",
-    )
+    return capped_guarantee(relabelling_error + base_error, reason)
 
 
-def _class(hypotheses: HypothesisClass | None) -> HypothesisClass:
+def _class_or_default(hypotheses: HypothesisClass | None) -> HypothesisClass:
+    """Return the class, or the default class of a `SemiPrivateClassifier`."""
     return DecisionTrees() if hypotheses is None else hypotheses
 
 
-def _includes(of_base: HypothesisClass | None, other: HypothesisClass) -> bool:
-    """Tell whether a class surely has all members of another one."""
-    own = _class(of_base)
-    if type(other) is Halfspaces and type(own) is Halfspaces:
-        return True  # their settings are about covers
-    if type(other) is FiniteClass and type(own) is FiniteClass:
-        return {id(model) for model in other.models} <= {id(model) for model in own.models}
-    if type(other) is type(own) and type(own) in (Thresholds, Stumps, Intervals, Rectangles):
-        return all(np.array_equal(vars(own)[name], vars(other)[name]) for name in vars(own))
-    single = type(other) in (Thresholds, Stumps)
-    return (single and type(own) is DecisionTrees) or (
-        type(other) is Thresholds and type(own) is Stumps
-    )
+def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None) -> bool:
+    """Return whether every member of a hypothesis class is surely a member of another class.
+
+    False may also mean that it is not known. None stands for the default class.
+    """
+    superclass = _class_or_default(superclass)
+    kind, super_kind = type(hypotheses), type(superclass)
+    if kind is super_kind is Halfspaces:
+        return True  # their settings change the cover, not the class
+    if type(hypotheses) is FiniteClass and type(superclass) is FiniteClass:
+        models = {id(model) for model in hypotheses.models}
+        return models <= {id(model) for model in superclass.models}
+    if kind is super_kind and kind in (Thresholds, Stumps, Intervals, Rectangles):
+        settings, super_settings = vars(hypotheses), vars(superclass)
+        return all(np.array_equal(super_settings[name], settings[name]) for name in super_settings)
+    if super_kind is DecisionTrees:
+        return kind in (Thresholds, Stumps)
+    return kind is Thresholds and super_kind is Stumps

@@ -1,9 +1,13 @@
-"""Labelings by a box over two columns, each listed once; see docs/proofs/label_boost.md."""
+"""Labelings of rows by boxes and halfplanes over two columns, each listed once.
+
+The proofs are in docs/proofs/label_boost.md ("Listing each dichotomy once").
+"""
 
 from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,102 +17,161 @@ from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Pa
 from skpublicdp.typing import Codes, Floats, Integers
 
 
-class BoxLabelings(Labelings):
-    """Labelings by a box along two axes: 1 inside, 0 outside.
+class _LowerSides(NamedTuple):
+    """A run of lower sides of boxes that allow the same upper sides, as indices of heights.
 
-    A set of rows that a box cuts out is told by the least box around it, which has rows on all four
-    sides: so these boxes, and the empty one, are listed.
+    Attributes
+    ----------
+    first, last : int
+        Lower sides of the run; both ends are included.
+    first_upper : int
+        Smallest upper side that every lower side of the run allows; all higher ones are allowed.
+    """
+
+    first: int
+    last: int
+    first_upper: int
+
+
+class _Strip(NamedTuple):
+    """The points between a left and a right side, and the lower and upper sides that fit them.
+
+    Attributes
+    ----------
+    points : slice
+        The points between the sides, among all distinct points.
+    heights : ndarray of intp
+        Distinct ranks of these points in the second column, in increasing order.
+    runs : list of _LowerSides
+        The lower sides with their upper sides.
+    """
+
+    points: slice
+    heights: Codes
+    runs: list[_LowerSides]
+
+
+class BoxLabelings(Labelings):
+    """Labelings by an axis-parallel box: 1 inside, 0 outside.
+
+    Each set of rows that a box cuts out has one bounding box, which has rows on all four sides.
+    The list therefore holds each bounding box once, and the empty box.
 
     Parameters
     ----------
     X : ndarray of float64, shape (n, 2)
-        Rows; only which of two values is larger is looked at.
+        Rows. Only the order of the values in each column matters.
     """
 
     def __init__(self, X: Floats) -> None:
         ranks = np.stack([np.unique(column, return_inverse=True)[1].ravel() for column in X.T])
-        points, self._point_of = np.unique(ranks, axis=1, return_inverse=True)
-        self._point_of = self._point_of.ravel()
-        # by the first column, rows of one value side by side
-        self._across, self._up = points
-        self._starts = np.append(np.unique(self._across, return_index=True)[1], points.shape[1])
+        points, point_of_row = np.unique(ranks, axis=1, return_inverse=True)
+        self._point_of_row = point_of_row.ravel()
+        # sorted by the first column, so that points with the same x are adjacent
+        self._x_ranks, self._y_ranks = points
+        first_points = np.unique(self._x_ranks, return_index=True)[1]
+        self._starts = np.append(first_points, points.shape[1])  # by x rank
         self._lefts, self._rights = np.triu_indices(len(self._starts) - 1)
 
     def family(self, y: Codes) -> Family:
-        """Return a choice among pairs of left and right sides, the last one the empty box."""
-        n_points = len(self._across)
-        ones = np.bincount(self._point_of[: len(y)], y, n_points).astype(np.int64)
-        gain = np.bincount(self._point_of[: len(y)], minlength=n_points) - 2 * ones
-        missed = int(ones.sum())
+        """Return a choice among pairs of left and right sides; the last option is the empty box."""
+        n_points = len(self._x_ranks)
+        labelled_points = self._point_of_row[: len(y)]
+        ones = np.bincount(labelled_points, y, n_points).astype(np.int64)
+        error_change = np.bincount(labelled_points, minlength=n_points) - 2 * ones
+        n_ones = int(ones.sum())
 
-        def build(pair: int, _: int) -> Family:
-            if pair == len(self._lefts):
-                return Leaf(np.array([[missed]], dtype=np.int64))
-            return self._between(pair, gain, missed)
+        def build(sides: int, _: int) -> Family:
+            if sides == len(self._lefts):
+                return Leaf(np.array([[n_ones]], dtype=np.int64))
+            return self._boxes_between(sides, error_change, n_ones)
 
         return Choice(Lazy(len(self._lefts) + 1, build, 1))
 
     def labels(self, member: Path) -> Codes:
-        """Return the labels that one of them gives to all rows."""
-        pair, box = member
-        inside = np.zeros(len(self._across), dtype=np.intp)
-        if pair < len(self._lefts):
-            group, (lower, upper) = box
-            at, heights, groups = self._heights(pair)
-            (first, _), start = groups[group]
-            up = self._up[at]
-            inside[at] = (heights[first + lower] <= up) & (up <= heights[start + upper])
-        return inside[self._point_of]
+        """Return the labels of all rows by one box of the family."""
+        sides, box = member
+        inside = np.zeros(len(self._x_ranks), dtype=np.intp)
+        if sides < len(self._lefts):
+            run_index, (lower, upper) = box
+            strip = self._strip(sides)
+            run = strip.runs[run_index]
+            heights, y_ranks = strip.heights, self._y_ranks[strip.points]
+            inside[strip.points] = (heights[run.first + lower] <= y_ranks) & (
+                y_ranks <= heights[run.first_upper + upper]
+            )
+        return inside[self._point_of_row]
 
-    def _heights(self, pair: int) -> tuple[slice, Codes, list[tuple[tuple[int, int], int]]]:
-        """Return the rows between two sides, their heights, and which lower and upper sides fit.
+    def _strip(self, sides: int) -> _Strip:
+        """Return the points between two sides and the lower and upper sides of their boxes.
 
-        Groups of lower sides, first to last, go with all upper sides from one on: those with a row
-        of the left side and one of the right side between them.
+        A lower and an upper side fit if a point of the left side and a point of the right side lie
+        between them. The smallest upper side is constant between neighbouring heights of points on
+        the two sides, which gives the runs.
         """
-        left, right = self._lefts[pair], self._rights[pair]
-        at = slice(self._starts[left], self._starts[right + 1])
-        heights = np.unique(self._up[at])
-        ends = [
-            np.searchsorted(heights, self._up[self._starts[side] : self._starts[side + 1]])
+        left, right = self._lefts[sides], self._rights[sides]
+        points = slice(self._starts[left], self._starts[right + 1])
+        heights = np.unique(self._y_ranks[points])
+        heights_on_sides = [
+            np.searchsorted(heights, self._y_ranks[self._starts[side] : self._starts[side + 1]])
             for side in (left, right)
         ]
-        # from one group to the next a row of a side is left below
-        firsts = np.unique(np.concatenate(ends))
-        groups, lower = [], 0
-        for first in firsts:
-            nexts = [side[np.searchsorted(side, lower) :] for side in ends]
-            if not all(map(len, nexts)):
-                break
-            groups.append(((lower, int(first)), int(max(rest[0] for rest in nexts))))
-            lower = int(first) + 1
-        return at, heights, groups
+        runs, first_lower = [], 0
+        for last_lower in np.unique(np.concatenate(heights_on_sides)):
+            higher = [side[np.searchsorted(side, first_lower) :] for side in heights_on_sides]
+            if not all(map(len, higher)):
+                break  # one of the two sides has no point above
+            first_upper = int(max(side[0] for side in higher))
+            runs.append(_LowerSides(first_lower, int(last_lower), first_upper))
+            first_lower = int(last_lower) + 1
+        return _Strip(points, heights, runs)
 
-    def _between(self, pair: int, gain: Integers, missed: int) -> Family:
-        """Return the boxes between two sides: lower and upper sides are free in a group."""
-        at, heights, groups = self._heights(pair)
-        places = np.searchsorted(heights, self._up[at])
-        steps = np.bincount(places, gain[at], len(heights)).astype(np.int64)
-        below = np.concatenate([[0], np.cumsum(steps)])
-        options = [
-            Product([Leaf(missed - below[None, first : last + 1]), Leaf(below[None, start + 1 :])])
-            for (first, last), start in groups
-        ]
+    def _boxes_between(self, sides: int, error_change: Integers, n_ones: int) -> Family:
+        """Return all boxes with a given left and right side, with their errors.
+
+        A box errs on every 1 outside and every 0 inside, so it makes `n_ones` errors plus the sum
+        of `error_change` over its points. Ordered by height, that sum is a difference of two
+        cumulative sums, one term for each of the lower and upper sides. Within a run every lower
+        side fits every upper side, so the errors of a run are a `Product` of two leaves.
+
+        Parameters
+        ----------
+        sides : int
+            Index of the pair of sides, into `_lefts` and `_rights`.
+        error_change : ndarray of int64, shape (n_points,)
+            Change of the number of errors if a point is inside: its zeros minus its ones.
+        n_ones : int
+            Rows labelled 1, which are the errors of the empty box.
+        """
+        strip = self._strip(sides)
+        height_of_point = np.searchsorted(strip.heights, self._y_ranks[strip.points])
+        change = np.bincount(
+            height_of_point, error_change[strip.points], len(strip.heights)
+        ).astype(np.int64)
+        cumulative = np.concatenate([[0], np.cumsum(change)])
+        options = []
+        for run in strip.runs:
+            lower = Leaf(n_ones - cumulative[None, run.first : run.last + 1])
+            upper = Leaf(cumulative[None, run.first_upper + 1 :])
+            options.append(Product([lower, upper]))
         return OneOf(options)
 
 
 SLOPE_TOLERANCE = 2.0**-48
-"""Slopes are computed to a few roundings: nearer ones are told apart by fractions."""
+"""Relative difference below which two slopes are compared as fractions.
+
+It exceeds the rounding error of a slope, see docs/proofs/label_boost.md.
+"""
 
 INTEGER_BITS = 25
-"""Slopes between whole numbers of so many bits are equal as floats only if they are equal."""
+"""Bits of integer coordinates for which slopes are equal as floats only if they are equal."""
 
 
 class HalfplaneLabelings(EnumeratedLabelings):
-    """Labelings by a line in the plane, either side being 1, and the constant ones.
+    """Labelings by a line in the plane, with 1 on either of its sides, and the constant labelings.
 
-    Those that are not constant are told by a point and a ray from it through other points: 1 on the
-    left of the ray's line, and on the line itself at the point and behind it.
+    A labeling that is not constant is given by a point and a ray from it through other points. It
+    is 1 to the left of the ray's line and, on the line, at the point and behind it.
 
     Parameters
     ----------
@@ -117,121 +180,159 @@ class HalfplaneLabelings(EnumeratedLabelings):
     """
 
     def __init__(self, X: Floats) -> None:
-        points, point_of = np.unique(X + 0.0, axis=0, return_inverse=True)
-        self._given, self._point_of = points, point_of.ravel()
-        # a power of two for each column keeps lines lines, and sides sides
+        points, point_of_row = np.unique(X + 0.0, axis=0, return_inverse=True)
+        self._exact_points, self._point_of_row = points, point_of_row.ravel()
+        # scaling a column by a power of two maps lines to lines and keeps their sides
         _, exponents = np.frexp(np.abs(points).max(axis=0))
         scaled = np.ldexp(points, INTEGER_BITS - exponents)
-        kept = np.ldexp(scaled, exponents - INTEGER_BITS) == points
-        self._whole = bool((kept & (scaled == np.rint(scaled))).all())
-        self._points = scaled if self._whole else points
+        is_exact = np.ldexp(scaled, exponents - INTEGER_BITS) == points
+        self._are_integers = bool((is_exact & (scaled == np.rint(scaled))).all())
+        self._points = scaled if self._are_integers else points
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors of the constants, then those of the rays of each point."""
+        """Return the errors of the constants, then of the rays of each point.
+
+        Parameters
+        ----------
+        y : ndarray of intp
+            Labels of the first ``len(y)`` rows, on which errors are counted.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_labelings,)
+            One count for each labeling: label 0, label 1, then for each point its upper rays and
+            its lower rays by angle.
+        """
         n_points = len(self._points)
-        ones = np.bincount(self._point_of[: len(y)], y, n_points)
-        gain = np.bincount(self._point_of[: len(y)], minlength=n_points) - 2 * ones
-        missed = int(ones.sum())
-        listed = [np.array([missed, len(y) - missed], dtype=np.int64)]
+        labelled_points = self._point_of_row[: len(y)]
+        ones = np.bincount(labelled_points, y, n_points)
+        error_change = np.bincount(labelled_points, minlength=n_points) - 2 * ones
+        n_ones = int(ones.sum())
+        errors = [np.array([n_ones, len(y) - n_ones], dtype=np.int64)]
         for point in range(n_points):
-            lines, behind = self._rays(point)
-            size = int(lines.max(initial=-1)) + 1
-            others = np.delete(gain, point)
-            upper = np.bincount(lines[~behind], others[~behind], size).cumsum()
-            lower = np.bincount(lines[behind], others[behind], size).cumsum()
-            # whole numbers, which floats add up exactly
-            left_of = [upper[-1:] - upper + lower, lower[-1:] - lower + upper]
-            found = [left_of[side][np.unique(lines[behind == side])] for side in (0, 1)]
-            listed.append((missed + gain[point] + np.concatenate(found)).astype(np.int64))
-        return np.concatenate(listed)
+            line_of_point, on_lower_ray = self._lines_through(point)
+            n_lines = int(line_of_point.max(initial=-1)) + 1
+            change = np.delete(error_change, point)
+            # cumulative sums over the lines by angle; floats add these integers exactly
+            upper, lower = (
+                np.bincount(line_of_point[ray], change[ray], n_lines).cumsum()
+                for ray in (~on_lower_ray, on_lower_ray)
+            )
+            left_of_upper = upper[-1:] - upper + lower
+            left_of_lower = lower[-1:] - lower + upper
+            change_of_ray = [
+                left_of_upper[np.unique(line_of_point[~on_lower_ray])],
+                left_of_lower[np.unique(line_of_point[on_lower_ray])],
+            ]
+            n_errors = n_ones + error_change[point] + np.concatenate(change_of_ray)
+            errors.append(n_errors.astype(np.int64))
+        return np.concatenate(errors)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels that one of them gives to all rows."""
+        """Return the labels of all rows by the labeling at an index of `errors`."""
         inside = np.zeros(len(self._points), dtype=np.intp)
         if member < 2:
             inside += member
-            return inside[self._point_of]
+            return inside[self._point_of_row]
         member -= 2
         for point in range(len(self._points)):
-            lines, behind = self._rays(point)
-            for side in (False, True):
-                rays = np.unique(lines[behind == side])
+            line_of_point, on_lower_ray = self._lines_through(point)
+            for is_lower in (False, True):
+                same_side = on_lower_ray == is_lower
+                rays = np.unique(line_of_point[same_side])
                 if member < len(rays):
                     line = rays[member]
-                    left = np.where(behind == side, lines > line, lines <= line)
-                    inside[np.delete(np.arange(len(inside)), point)] = left
+                    is_left = np.where(same_side, line_of_point > line, line_of_point <= line)
+                    inside[np.delete(np.arange(len(inside)), point)] = is_left
                     inside[point] = 1
-                    return inside[self._point_of]
+                    return inside[self._point_of_row]
                 member -= len(rays)
         raise IndexError("there are fewer labelings")
 
-    def _rays(self, point: int) -> tuple[Codes, NDArray[np.bool_]]:
-        """Return on which line through a point each other one is, and whether on its lower ray.
+    def _lines_through(self, point: int) -> tuple[Codes, NDArray[np.bool_]]:
+        """Return the line through a point on which each other point lies, and its side.
 
-        Lines are numbered by their angle, from 0 to below π; an upper ray has this angle.
+        Lines are numbered by their angle, from 0 to below π. The upper ray of a line has this
+        angle; the second array marks the points on the lower ray.
         """
         with np.errstate(over="ignore"):
-            across, up = np.delete(self._points - self._points[point], point, axis=0).T
-        behind = (up < 0) | ((up == 0) & (across < 0))  # a difference has the sign it should
-        sign = np.where(behind, -1.0, 1.0)
-        sectors, slopes = _slopes(across * sign, up * sign)
+            dx, dy = np.delete(self._points - self._points[point], point, axis=0).T
+        # a difference of two floats has the correct sign
+        on_lower_ray = (dy < 0) | ((dy == 0) & (dx < 0))
+        sign = np.where(on_lower_ray, -1.0, 1.0)
+        sectors, slopes = _slopes(dx * sign, dy * sign)
         order = np.lexsort((slopes, sectors))
-        close = self._close(sectors[order], slopes[order])
-        first = np.append(True, ~close)
-        if not self._whole and close.any():
-            first = self._exactly(order, first, point)
-        lines = np.empty(len(order), dtype=np.intp)
-        lines[order] = np.cumsum(first[: len(order)]) - 1
-        return lines, behind
+        is_close = self._is_close_to_next(sectors[order], slopes[order])
+        begins_line = np.append(True, ~is_close)
+        if not self._are_integers and is_close.any():
+            begins_line = self._sort_close_directions(order, begins_line, point)
+        line_of_point = np.empty(len(order), dtype=np.intp)
+        line_of_point[order] = np.cumsum(begins_line[: len(order)]) - 1
+        return line_of_point, on_lower_ray
 
-    def _close(self, sectors: Codes, slopes: Floats) -> NDArray[np.bool_]:
-        """Tell which directions, in order, may be the same as the next, or after it."""
-        alike, step = sectors[1:] == sectors[:-1], np.diff(slopes)
+    def _is_close_to_next(self, sectors: Codes, slopes: Floats) -> NDArray[np.bool_]:
+        """Return a mask of the directions whose order with the next one floats do not decide.
+
+        For integer coordinates floats decide, and the mask marks equal directions.
+        """
+        same_sector, difference = sectors[1:] == sectors[:-1], np.diff(slopes)
         largest = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
-        near = ~(step > SLOPE_TOLERANCE * largest) | (largest < 2.0**-1000)
-        across = (slopes[:-1] > 1 - SLOPE_TOLERANCE) & (slopes[1:] < SLOPE_TOLERANCE - 1)
-        close: NDArray[np.bool_] = np.where(alike, near, across)
-        if self._whole:
-            close = alike & (step == 0)
+        is_near = ~(difference > SLOPE_TOLERANCE * largest) | (largest < 2.0**-1000)
+        is_near_border = (slopes[:-1] > 1 - SLOPE_TOLERANCE) & (slopes[1:] < SLOPE_TOLERANCE - 1)
+        is_close: NDArray[np.bool_] = np.where(same_sector, is_near, is_near_border)
+        if self._are_integers:
+            is_close = same_sector & (difference == 0)
         elif not np.abs(self._points).max(initial=0) < 2.0**1000:  # differences may overflow
-            close[:] = True
-        return close
+            is_close[:] = True
+        return is_close
 
-    def _exactly(self, order: Codes, first: NDArray[np.bool_], point: int) -> NDArray[np.bool_]:
-        """Put runs of close directions in order, in place, and return which are the first of one.
+    def _sort_close_directions(
+        self, order: Codes, begins_run: NDArray[np.bool_], point: int
+    ) -> NDArray[np.bool_]:
+        """Sort each run of close directions by exact slopes, in place.
 
         Parameters
         ----------
         order : ndarray of intp
-            Other points, as they follow.
-        first : ndarray of bool
-            Which are not close to the one before.
+            The other points by direction as floats. It is changed in place.
+        begins_run : ndarray of bool
+            Marks the directions that are not close to the previous one.
         point : int
-            Where the rays come from.
+            Origin of the rays.
+
+        Returns
+        -------
+        ndarray of bool
+            Marks the directions that differ from the previous one.
         """
         others = np.delete(np.arange(len(self._points)), point)
-        x, y = map(Fraction, self._given[point].tolist())
-        first = first.copy()
-        starts = np.flatnonzero(first)
+        x, y = map(Fraction, self._exact_points[point].tolist())
+        begins_line = begins_run.copy()
+        starts = np.flatnonzero(begins_line)
         for start, stop in zip(starts, np.append(starts[1:], len(order)), strict=True):
             if stop - start < 2:
                 continue
             keys = []
-            for place in order[start:stop].tolist():
-                across, up = map(Fraction, self._given[others[place]].tolist())
-                level = up == y
-                keys.append((not level, 0 if level else (x - across) / (up - y), place))
+            for index in order[start:stop].tolist():
+                other_x, other_y = map(Fraction, self._exact_points[others[index]].tolist())
+                is_level = other_y == y
+                cotangent = 0 if is_level else (x - other_x) / (other_y - y)
+                keys.append((not is_level, cotangent, index))
             keys.sort()
-            order[start:stop] = [place for _, _, place in keys]
-            for at, (one, other) in enumerate(itertools.pairwise(keys), int(start) + 1):
-                first[at] = one[:2] != other[:2]
-        return first
+            order[start:stop] = [index for _, _, index in keys]
+            for position, (previous, key) in enumerate(itertools.pairwise(keys), int(start) + 1):
+                begins_line[position] = previous[:2] != key[:2]
+        return begins_line
 
 
-def _slopes(across: Floats, up: Floats) -> tuple[Codes, Floats]:
-    """Return what directions from angle 0 to below π are ordered by: an eighth, and a slope."""
-    flat = np.abs(across) > up
+def _slopes(dx: Floats, dy: Floats) -> tuple[Codes, Floats]:
+    """Return a sector and a slope for each direction, by which angles from 0 to below π increase.
+
+    The sectors are the angles below π/4 (0), from π/4 to 3π/4 (1) and above (2). Slopes are taken
+    along the nearer axis, so that they lie in [-1, 1].
+    """
+    is_flat = np.abs(dx) > dy
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        slopes = np.where(flat, up / across, -across / up)
-    sectors = np.where(flat, np.where(across > 0, 0, 2), 1)
+        slopes = np.where(is_flat, dy / dx, -dx / dy)
+    sectors = np.where(is_flat, np.where(dx > 0, 0, 2), 1)
     return sectors.astype(np.intp), slopes

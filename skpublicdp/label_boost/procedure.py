@@ -1,4 +1,4 @@
-"""LabelBoost itself: carry a plan out on the rows, up to those that the base learner gets."""
+"""The rounds of LabelBoost on private rows, and the receipt of their privacy costs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from skpublicdp.accounting import exact_fraction
 from skpublicdp.base_learner import mechanism_event
 from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.hypotheses import HypothesisClass
-from skpublicdp.hypotheses.base import (
-    assumptions_of_class,
-)
+from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, rounds_epsilon
 from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, relabel
 from skpublicdp.privacy.ledger import Ledger
@@ -23,7 +21,7 @@ from skpublicdp.typing import Codes, Floats
 def rows_for_base_learner(
     plan: LabelBoostPlan, hypotheses: HypothesisClass, rows: LabelledRows, ledger: Ledger
 ) -> tuple[Floats, Codes]:
-    """Run the rounds of Algorithm 3 and return what the base learner is run on.
+    """Run the rounds of Algorithm 3 and return the rows and codes for the base learner.
 
     Parameters
     ----------
@@ -34,37 +32,41 @@ def rows_for_base_learner(
     rows : LabelledRows
         Rows with and without a label.
     ledger : Ledger
-        Pays for the whole, the base learner included, by the theorem; for one row of a person.
+        Covers the whole procedure by the theorem, base learner included, for one row of a person.
 
     Returns
     -------
-    tuple
-        Rows and codes. They are private: only the output of a base learner with the plan's budget
-        may be shown.
+    X : ndarray of float64, shape (n, n_features)
+        Rows.
+    y : ndarray of intp, shape (n,)
+        Codes of their labels. Rows and codes are private: only the output of a base learner with
+        the budget of the plan may be shown.
     """
-    X, y, others = rows.X_labelled, rows.y_labelled, rows.X_unlabelled
-    if plan.first_labelled < len(X):
-        kept = ledger.subset(len(X), plan.first_labelled)
-        X, y = X[kept], y[kept]
-    if plan.first_unlabelled < len(others):
-        others = others[ledger.subset(len(others), plan.first_unlabelled)]
-    # random rows of a random part of the others are random rows of the others: no need to part them
-    taken = sum(step.kept_new for step in plan.rounds)
-    fresh = ledger.subset(len(others), taken)[ledger.order(taken)]
+    X, y, X_unlabelled = rows.X_labelled, rows.y_labelled, rows.X_unlabelled
+    if plan.initial_labelled < len(X):
+        sampled = ledger.subset(len(X), plan.initial_labelled)
+        X, y = X[sampled], y[sampled]
+    if plan.initial_unlabelled < len(X_unlabelled):
+        sampled = ledger.subset(len(X_unlabelled), plan.initial_unlabelled)
+        X_unlabelled = X_unlabelled[sampled]
+    # A random part of a random subset is itself a random subset. So the unlabelled rows of all
+    # rounds are sampled together and handed out in random order.
+    n_new = sum(step.sampled_new for step in plan.rounds)
+    unused = ledger.subset(len(X_unlabelled), n_new)[ledger.order(n_new)]
     for step in plan.rounds:
-        old = ledger.subset(len(X), step.kept_labelled)
-        new, fresh = fresh[: step.kept_new], fresh[step.kept_new :]
-        X = np.concatenate([X[old], others[new]])
-        y = relabel(hypotheses, X, y[old], rows.classes, step.epsilon, ledger)
+        sampled = ledger.subset(len(X), step.sampled_labelled)
+        new, unused = unused[: step.sampled_new], unused[step.sampled_new :]
+        X = np.concatenate([X[sampled], X_unlabelled[new]])
+        y = relabel(hypotheses, X, y[sampled], rows.classes, step.epsilon, ledger)
     if plan.base_rows < len(X):
-        kept = ledger.subset(len(X), plan.base_rows)
-        X, y = X[kept], y[kept]
+        sampled = ledger.subset(len(X), plan.base_rows)
+        X, y = X[sampled], y[sampled]
     if plan.resampled:
         drawn = ledger.indices(len(X), len(X))
         return X[drawn], y[drawn]
     if not plan.rounds:
         return X, y
-    # subsampling is proved for sets of rows, and a base learner may look at their order
+    # amplification by subsampling holds for sets, but a base learner may depend on the order
     order = ledger.order(len(X))
     return X[order], y[order]
 
@@ -78,15 +80,15 @@ LABELER_STAGE = "draw of the labeler by the labelled rows"
 
 
 def base_stage_name(base: object) -> str:
-    """Name the stage of the base learner."""
+    """Return the name of the base learner's stage in the receipt."""
     return f"base learner {type(base).__name__}"
 
 
 def receipt_assumptions(learner: Any) -> tuple[str, ...]:
-    """List what the receipt of a learner takes to be public or private."""
-    labels = "" if learner.classes is not None else ", and the set of labels,"
+    """Return the assumptions of a `LabelBoostClassifier`, for its receipt."""
+    label_set = "" if learner.classes is not None else ", and the set of labels,"
     assumptions = [
-        f"which rows are labelled{labels} may be known",
+        f"which rows are labelled{label_set} may be known",
         "the base learner is private with the budget it is given, whatever the rows",
     ]
     if learner.release_labeler:
@@ -97,49 +99,52 @@ def receipt_assumptions(learner: Any) -> tuple[str, ...]:
 
 
 def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: object) -> None:
-    """Note each stage with what it and all that follows cost for one row.
+    """Record the stages of a plan in the receipt, each with the cost of itself and all later ones.
 
     Parameters
     ----------
     ledger : Ledger
-        Pays for all of them as a whole.
+        Ledger of the whole procedure; the costs are for one row.
     plan : LabelBoostPlan
-        What is carried out.
+        Sizes and budgets.
     n_classes : int
         Number of labels.
     base : classifier
         The base learner.
     """
-    budget = exact_fraction(plan.base_epsilon), exact_fraction(plan.base_delta)
-    spent = rounds_epsilon(plan.rounds, budget[0], n_classes)
-    notes = [(base_stage_name(base), mechanism_event(*budget), BASE_PROOF)]  # from last to first
-    paper = mechanism_event(
-        Fraction(1), plan.delta
-    )  # its constants are accounted as the paper does
+    base_epsilon, base_delta = exact_fraction(plan.base_epsilon), exact_fraction(plan.base_delta)
+    epsilon_by_round = rounds_epsilon(plan.rounds, base_epsilon, n_classes)
+    paper_event = mechanism_event(Fraction(1), plan.delta)  # Lemma 4.6: every stage at ε = 1
+    # the stages are listed from last to first, since costs accumulate in this direction
+    stages = [(base_stage_name(base), mechanism_event(base_epsilon, base_delta), BASE_PROOF)]
     if plan.resampled:
         name = (
             f"{plan.base_rows} rows kept and as many drawn from them with replacement, and the "
             "base learner"
         )
-        notes.append((name, paper, PAPER_PROOF))
-    after, others = budget[1], Fraction(0)
+        stages.append((name, paper_event, PAPER_PROOF))
+    labelled_delta, unlabelled_delta = base_delta, Fraction(0)
     for number, step in reversed(list(enumerate(plan.rounds, start=1))):
-        others = max(others, Fraction(step.kept_new, max(step.n_new, 1)) * after)
-        after *= Fraction(step.kept_labelled, step.n_labelled)
+        new_rate = Fraction(step.sampled_new, max(step.n_new, 1))
+        unlabelled_delta = max(unlabelled_delta, new_rate * labelled_delta)
+        labelled_delta *= Fraction(step.sampled_labelled, step.n_labelled)
         name = (
-            f"round {number}, {step.kept_labelled} of {step.n_labelled} labelled and "
-            f"{step.kept_new} of {step.n_new} other rows relabelled by a draw at "
+            f"round {number}, {step.sampled_labelled} of {step.n_labelled} labelled and "
+            f"{step.sampled_new} of {step.n_new} other rows relabelled by a draw at "
             f"ε₀ = {float(step.epsilon):g}, and all that follows"
         )
-        whole = mechanism_event(exact_fraction(max(spent[number - 1])), max(after, others))
-        notes.append(
-            (name, paper, PAPER_PROOF) if plan.resampled else (name, whole, RELABELLING_PROOF)
+        event = mechanism_event(
+            exact_fraction(max(epsilon_by_round[number - 1])), max(labelled_delta, unlabelled_delta)
         )
+        if plan.resampled:
+            stages.append((name, paper_event, PAPER_PROOF))
+        else:
+            stages.append((name, event, RELABELLING_PROOF))
     if plan.resampled and plan.epsilon < 1:
         name = (
-            f"{plan.first_labelled} labelled and {plan.first_unlabelled} other rows kept, and all "
-            "that follows"
+            f"{plan.initial_labelled} labelled and {plan.initial_unlabelled} other rows kept, and "
+            "all that follows"
         )
-        notes.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSET_PROOF))
-    for note in reversed(notes):
-        ledger.annotate(*note)
+        stages.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSET_PROOF))
+    for stage in reversed(stages):
+        ledger.annotate(*stage)

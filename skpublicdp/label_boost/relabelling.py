@@ -1,11 +1,13 @@
-"""LabelBoostProcedure: label private rows by a rule drawn from all labelings of these very rows.
+"""Relabelling of private rows by a rule that is drawn from all labelings of these rows.
 
-Beimel, Nissim and Stemmer (2015), Algorithm 2; the proof is docs/proofs/label_boost.md. Everything
-here depends on private rows: nothing of it may be stored or shown.
+This is LabelBoostProcedure of Beimel, Nissim and Stemmer (2015), Algorithm 2. The proof is in
+docs/proofs/label_boost.md. The labelings, the drawn rule and the new labels depend on private rows
+and must not be stored or shown.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -38,66 +40,45 @@ from skpublicdp.typing import Codes, Floats
 RELABELLING_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.1; docs/proofs/label_boost.md"
 
 MAX_INTERVALS = 1 << 26
-"""More intervals are refused: each is one number to weigh."""
+"""Maximum number of intervals to enumerate; each takes one integer of memory."""
 
 MAX_HALFPLANES = 1 << 22
-"""More halfplanes are refused; they take seconds."""
+"""Maximum number of halfplanes to enumerate, which takes seconds."""
 
 MAX_BOX_SIDES = 1 << 15
-"""More pairs of left and right sides of boxes are refused; they take seconds, too."""
+"""Maximum number of pairs of left and right sides of boxes to enumerate, which takes seconds."""
 
 RELABELLING_CLASSES = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, FiniteClass)
 
 
 def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDArray[Any]) -> None:
-    """Refuse what cannot list each labeling of private rows once.
+    """Raise ValueError unless each labeling of private rows by a class can be listed once.
 
-    Parameters
-    ----------
-    hypotheses : HypothesisClass
-        The class to relabel with.
-    n_features : int
-        Number of features.
-    classes : ndarray
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If the class is none of those known here, or does not fit the rows.
+    The proof of privacy needs that. It holds for the classes of `RELABELLING_CLASSES`, on at most
+    two columns, if their own settings fit the features and labels.
     """
-    # not isinstance: what a subclass lists is not known
+    # not isinstance: a subclass may list its labelings in another way
     if type(hypotheses) not in RELABELLING_CLASSES:
         raise ValueError(
             "hypotheses must be Thresholds, Stumps, Intervals, Rectangles, Halfspaces or "
-            "FiniteClass: the members are made of private rows and the privacy proof needs each "
-            f"labeling of these rows listed once; got {type(hypotheses).__name__}, which "
-            "release_labeler=True takes."
+            "FiniteClass, since the privacy proof needs each labeling of the private rows listed "
+            f"once; got {type(hypotheses).__name__}. Use one of these classes, or "
+            "release_labeler=True, which accepts any class."
         )
     width = _width(hypotheses, n_features)
     if width > 2:
         raise ValueError(
-            f"{type(hypotheses).__name__} must be about one or two columns for each labeling of "
-            f"private rows to be listed once and got {width}; name two columns in features, give "
-            "fewer columns, or use release_labeler=True."
+            f"{type(hypotheses).__name__} must use one or two columns, so that each labeling of "
+            f"the private rows can be listed once; got {width} columns. Name two columns in "
+            "features, pass fewer columns, or use release_labeler=True."
         )
-    hypotheses.build_cover(_nothing(classes, max(n_features, 1)), alpha=0.5, beta=0.5)
+    hypotheses.build_cover(_placeholder_sample(classes, max(n_features, 1)), alpha=0.5, beta=0.5)
 
 
 def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | None:
-    """Return how many rows can be relabelled at once, or None if any number can.
+    """Return the largest number of rows whose labelings can be listed in seconds.
 
-    Parameters
-    ----------
-    hypotheses : HypothesisClass
-        The class to relabel with.
-    n_features : int
-        Number of features.
-
-    Returns
-    -------
-    int or None
-        Rows whose labelings can be listed in seconds.
+    None means that there is no limit.
     """
     match hypotheses, _width(hypotheses, n_features):
         case (Intervals(), _) | (Rectangles(), 1):
@@ -110,37 +91,22 @@ def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | N
 
 
 def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> None:
-    """Refuse rows with more labelings than can be listed, by their number alone.
-
-    Parameters
-    ----------
-    hypotheses : HypothesisClass
-        The class to relabel with.
-    n_features : int
-        Number of features.
-    n : int
-        Number of rows.
-
-    Raises
-    ------
-    CoverSizeError
-        If there are too many.
-    """
-    most = max_relabelled_rows(hypotheses, n_features)
-    if most is not None and n > most:
+    """Raise CoverSizeError if n rows have more labelings than can be listed."""
+    max_rows = max_relabelled_rows(hypotheses, n_features)
+    if max_rows is not None and n > max_rows:
         raise CoverSizeError(
-            f"{type(hypotheses).__name__} can relabel at most {most} rows at once and the schedule "
-            f'keeps {n}; use constants="tight", or hypotheses=Stumps().'
+            f"{type(hypotheses).__name__} can relabel at most {max_rows} rows in one round; the "
+            f'plan keeps {n}. Use constants="tight", or hypotheses=Stumps().'
         )
 
 
 def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -> Labelings:
-    """List every way in which a class labels rows, once.
+    """Return every labeling of the rows by a class, each once.
 
     Parameters
     ----------
     hypotheses : HypothesisClass
-        One that `check_relabelling` has let pass.
+        A class that `check_relabelling` accepts.
     X : ndarray of float64, shape (n, n_features)
         Rows, at least one.
     classes : ndarray
@@ -149,24 +115,28 @@ def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any])
     Returns
     -------
     Labelings
-        The list; it depends on the rows.
+        The list. It depends on the rows, so it must not leave the fit.
     """
-    count = len(classes)
+    n_classes = len(classes)
     match hypotheses:
         case Thresholds(feature=feature):
-            return SplitLabelings(X, [feature], [(1, 0)][: count - 1], count)
-        case Intervals(feature=feature) if count == 2:
+            return SplitLabelings(X, [feature], [(1, 0)][: n_classes - 1], n_classes)
+        case Intervals(feature=feature) if n_classes == 2:
             return IntervalLabelings(X[:, feature])
-        case Rectangles(features=features) if count == 2:
-            inside = X if features is None else X[:, list(features)]
-            return BoxLabelings(inside) if inside.shape[1] == 2 else IntervalLabelings(inside[:, 0])
-        case Halfspaces() if count == 2 and X.shape[1] == 2:
+        case Rectangles(features=features) if n_classes == 2:
+            columns = X if features is None else X[:, list(features)]
+            if columns.shape[1] == 2:
+                return BoxLabelings(columns)
+            return IntervalLabelings(columns[:, 0])
+        case Halfspaces() if n_classes == 2 and X.shape[1] == 2:
             return HalfplaneLabelings(X)
         case FiniteClass():
-            cover = hypotheses.build_cover(_nothing(classes, X.shape[1]), alpha=0.5, beta=0.5)
+            cover = hypotheses.build_cover(
+                _placeholder_sample(classes, X.shape[1]), alpha=0.5, beta=0.5
+            )
             return ExplicitLabelings(np.stack([model.predict(X) for model in cover.hypotheses]))
-    pairs = [(over, under) for over in range(count) for under in range(count) if over != under]
-    return SplitLabelings(X, range(X.shape[1]), pairs, count)
+    pairs = list(itertools.permutations(range(n_classes), 2))
+    return SplitLabelings(X, range(X.shape[1]), pairs, n_classes)
 
 
 def relabel(
@@ -177,12 +147,12 @@ def relabel(
     epsilon: Fraction,
     ledger: Ledger,
 ) -> Codes:
-    """Label all rows by one rule, drawn by the exponential mechanism on the labelled ones.
+    """Label all rows by one rule, drawn by the exponential mechanism on the labelled rows.
 
     Parameters
     ----------
     hypotheses : HypothesisClass
-        One that `check_relabelling` has let pass.
+        A class that `check_relabelling` accepts.
     X : ndarray of float64, shape (n, n_features)
         Rows, the labelled ones first.
     y : ndarray of intp, shape (n_labelled,)
@@ -190,33 +160,32 @@ def relabel(
     classes : ndarray
         The labels.
     epsilon : Fraction
-        Parameter of the mechanism.
+        ε of the exponential mechanism.
     ledger : Ledger
-        Draws.
+        Samples the rule.
 
     Returns
     -------
     ndarray of intp, shape (n,)
-        The new codes. They are not private by themselves: only what a private algorithm makes of
-        them may be shown.
+        The new codes. They are not private by themselves: only the output of a private algorithm
+        that is run on them may be shown.
     """
-    ways = all_labelings(hypotheses, X, classes)
-    family = ways.family(y)
-    return ways.labels(
-        ledger.draw(family, Draw(epsilon), 1, name="relabelling", proof=RELABELLING_PROOF)
-    )
+    labelings = all_labelings(hypotheses, X, classes)
+    family = labelings.family(y)
+    member = ledger.draw(family, Draw(epsilon), 1, name="relabelling", proof=RELABELLING_PROOF)
+    return labelings.labels(member)
 
 
 def log_n_labelings(
-    hypotheses: HypothesisClass, rows: Any, n_features: int, n_classes: int
+    hypotheses: HypothesisClass, n_rows: Any, n_features: int, n_classes: int
 ) -> Floats:
-    """Bound the logarithm of the number of labelings, from public numbers.
+    """Return an upper bound on the logarithm of the number of labelings.
 
     Parameters
     ----------
     hypotheses : HypothesisClass
         The class.
-    rows : array-like of int
+    n_rows : array-like of int
         Numbers of rows.
     n_features, n_classes : int
         Numbers of features and labels.
@@ -224,45 +193,47 @@ def log_n_labelings(
     Returns
     -------
     ndarray of float64
-        One bound for each number of rows.
+        One bound for each number of rows. It depends on public numbers only.
     """
-    rows = np.asarray(rows, dtype=np.float64)
+    n_rows = np.asarray(n_rows, dtype=np.float64)
     match hypotheses:
         case Thresholds():
-            size = rows + 1
+            n_labelings = n_rows + 1
         case Intervals() | Rectangles() | Halfspaces():
-            size = _polynomial(hypotheses, rows, _width(hypotheses, n_features))
+            n_labelings = _growth_function(hypotheses, n_rows, _width(hypotheses, n_features))
         case FiniteClass(models=models, vc_dimension=vc):
-            size = np.full_like(rows, len(models))
-            # Sauer's lemma is about two labels, and below log2 of the models it says less
+            n_labelings = np.full_like(n_rows, len(models))
+            # Sauer's lemma is for two labels; a dimension of log2 |C| or more is no restriction
             if vc is not None and n_classes <= 2 and vc < math.log2(len(models)):
-                size = np.minimum(size, _sauer(rows, vc))
+                n_labelings = np.minimum(n_labelings, _sauer_bound(n_rows, vc))
         case _:
-            splits = n_features * (rows - 1).clip(0)
-            size = n_classes * (n_classes - 1) * splits + n_classes
-    return np.asarray(np.log(size))
+            n_splits = n_features * (n_rows - 1).clip(0)
+            n_labelings = n_classes * (n_classes - 1) * n_splits + n_classes
+    return np.asarray(np.log(n_labelings))
 
 
-def _polynomial(hypotheses: HypothesisClass, rows: Floats, width: int) -> Floats:
-    """Return the growth function of boxes and halfspaces, for many numbers of rows at once."""
-    degree, points = 2 * width, rows
+def _growth_function(hypotheses: HypothesisClass, n_rows: Floats, width: int) -> Floats:
+    """Return the growth function of boxes or halfspaces on `width` columns, elementwise.
+
+    Boxes have VC dimension 2 `width`. Halfspaces have 2 sum_{k <= width} C(n - 1, k) dichotomies
+    of n points (Cover 1965).
+    """
     if isinstance(hypotheses, Halfspaces):
-        degree, points = width, (rows - 1).clip(0)
-    total = _sauer(points, degree)
-    return 2 * total if isinstance(hypotheses, Halfspaces) else total
+        return 2 * _sauer_bound((n_rows - 1).clip(0), width)
+    return _sauer_bound(n_rows, 2 * width)
 
 
-def _sauer(rows: Floats, degree: int) -> Floats:
-    """Return the sums of the binomials C(n, k) over k <= degree, for many numbers n of rows."""
-    total, term = np.ones_like(rows), np.ones_like(rows)
-    for k in range(degree):
-        term = term * (rows - k).clip(0) / (k + 1)
-        total += term
+def _sauer_bound(n_rows: Floats, d: int) -> Floats:
+    """Return sum_{k <= d} C(n, k), elementwise: Sauer's bound at VC dimension d."""
+    total, binomial = np.ones_like(n_rows), np.ones_like(n_rows)
+    for k in range(d):
+        binomial = binomial * (n_rows - k).clip(0) / (k + 1)
+        total += binomial
     return total
 
 
 def _width(hypotheses: HypothesisClass, n_features: int) -> int:
-    """Return how many columns boxes or halfspaces are about, and 1 for other classes."""
+    """Return the number of columns that a box or halfspace uses, and 1 for other classes."""
     match hypotheses:
         case Rectangles(features=features):
             return n_features if features is None else len(features)
@@ -271,7 +242,7 @@ def _width(hypotheses: HypothesisClass, n_features: int) -> int:
     return 1
 
 
-def _nothing(classes: NDArray[Any], n_features: int) -> PublicSample:
-    """Return public rows that say nothing, for a class to check its own settings with."""
+def _placeholder_sample(classes: NDArray[Any], n_features: int) -> PublicSample:
+    """Return a sample of one zero row, with which a class can check its own settings."""
     names = tuple(f"x{column}" for column in range(n_features))
     return PublicSample(np.zeros((1, n_features)), classes, names)

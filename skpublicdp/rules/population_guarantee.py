@@ -23,31 +23,47 @@ from skpublicdp.rules.cover_search import DrawnRule
 
 NO_PUBLIC_ROWS = "there are no public rows, so the cover is a fixed grid"
 WRITTEN_FROM_DESCRIPTION = (
-    "the public rows were written from a description, which is no sample of the population"
+    "the public rows were written from a description and are not a sample of the population"
 )
-SYNTHETIC_VALUES = "values of public rows were filled in from bounds or types, which is no sample"
+SYNTHETIC_VALUES = "values of public rows were filled in from bounds or types and are not a sample"
 DEPENDENT_ROWS = "a person may have several rows, which are not independent"
-ADAPTIVE_COVER = "each draw after the first is from a cover that earlier draws chose"
+ADAPTIVE_COVER = "each draw after the first uses a cover that earlier draws chose"
 UNKNOWN_COVER_RADIUS = "the radius of the cover is not known"
 FITTED_STEPS = (
-    "steps before the learner were fitted to the public rows, which makes their rows dependent"
+    "steps before the learner were fitted to the public rows, which makes these rows dependent"
 )
 PRIOR_SELECTION = "the same rows were used before to choose among the candidates"
 ADDED_ROWS = "rows for labels that might not occur were added to the rows of the base learner"
 NO_THEOREM = "no theorem bounds the error of this learner in the population"
-"""Reasons without a bound; each completes the sentence "Nothing is proved: ..."."""
+"""Reasons why there is no bound; each completes the sentence "No error bound is proved: ..."."""
 
 
 def no_guarantee(why: str) -> Promise:
-    """Return a guarantee without a bound, whose reason is `why`."""
-    return Promise(None, f"Nothing is proved: {why}.")
+    """Return a guarantee without a bound; `why` completes "No error bound is proved: ..."."""
+    return Promise(None, f"No error bound is proved: {why}.")
+
+
+def capped_guarantee(bound: float, reason: str) -> Promise:
+    """Return the guarantee of a bound that is a sum of terms, capped at 1.
+
+    `reason` is a sentence without its full stop. A bound of 1 or more holds for every rule, which
+    a second sentence adds.
+    """
+    if bound < 1:
+        return Promise(bound, f"{reason}.")
+    return Promise(1.0, f"{reason}. Errors are at most 1, so this is no bound for so few rows.")
 
 
 def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:
-    """Add to the reason that the VC dimension of a finite class was declared, if it was."""
+    """Add the declared VC dimension of a `FiniteClass` to the reason of a guarantee.
+
+    The declaration is an assumption of the bound, since it is not checked.
+    """
     classes = hypotheses.classes if isinstance(hypotheses, Union) else [hypotheses]
-    finite = [one for one in classes if isinstance(one, FiniteClass)]
-    declared = [int(one.vc_dimension) for one in finite if one.vc_dimension is not None]
+    finite_classes = [member for member in classes if isinstance(member, FiniteClass)]
+    declared = [
+        int(finite.vc_dimension) for finite in finite_classes if finite.vc_dimension is not None
+    ]
     if guarantee.bound is None or not declared:
         return guarantee
     condition = f", if the VC dimension of FiniteClass is at most {max(declared)}, as declared."
@@ -55,9 +71,9 @@ def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:
 
 
 def why_no_guarantee(X_public: Any, *, several: bool) -> str:
-    """Return why no bound can hold for these rows, or "" if one can.
+    """Return the reason why no bound can hold for these rows, or "" if one can.
 
-    A person with several rows (`several`) makes rows dependent.
+    `several` is true if a person may have several rows, which are then dependent.
     """
     if several:
         return DEPENDENT_ROWS
@@ -65,9 +81,9 @@ def why_no_guarantee(X_public: Any, *, several: bool) -> str:
 
 
 def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: float) -> None:
-    """Warn if the bound on the excess error is 1, which every rule meets.
+    """Warn if the bound on the excess error is 1, which holds for every rule.
 
-    The text depends on public numbers alone.
+    The text of the warning depends on public numbers only.
     """
     if guarantee.bound is not None and guarantee.bound >= 1:
         warn(
@@ -81,18 +97,18 @@ def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: 
 def cover_error(
     cover: Cover, hypotheses: Any, n_features: int, n_classes: int, m: int, beta: float
 ) -> float | None:
-    """Bound the disagreement of any rule of the class with the nearest member of the cover.
+    """Return an upper bound on the distance of any rule of a class to the nearest cover member.
 
-    Disagreement is the probability that two rules predict different labels.
+    The distance of two rules is the probability that they predict different labels.
 
     Parameters
     ----------
     cover : Cover
-        Its attributes `cuts` and `radius` describe how it was built.
+        The cover; its attributes `cuts` and `radius` describe how it was built.
     hypotheses : HypothesisClass
         The class that it covers.
     n_features, n_classes : int
-        Number of columns and of labels.
+        Numbers of columns and labels.
     m : int
         Number of public rows that the cover was built on, drawn independently.
     beta : float
@@ -101,7 +117,7 @@ def cover_error(
     Returns
     -------
     float or None
-        None if no bound is known for this cover.
+        The bound, or None if no theorem applies to this cover.
     """
     if cover.cuts is not None:
         return _cut_error(cover.cuts, m, beta)
@@ -115,22 +131,23 @@ def cover_error(
 
 
 def _cut_error(cuts: Cuts, m: int, beta: float) -> float:
-    """Bound the disagreement of a cover whose thresholds are public values (`Cuts`)."""
+    """Return the bound of `cover_error` for a cover whose thresholds are public values."""
     if not cuts.per_rule:
         return 0.0
-    # beta / 3 for each of three bounds; the public rows decide which of them apply
-    missed = cuts.allowed if cuts.missed else 0
-    error = cuts_radius(m, beta / 3, cuts.per_rule, columns=cuts.columns, missed=missed)
+    # A union bound over three events of probability beta / 3. Three even if fewer apply, since the
+    # public rows decide which of them do.
+    max_skipped = cuts.allowed if cuts.missed else 0
+    error = cuts_radius(m, beta / 3, cuts.per_rule, columns=cuts.columns, missed=max_skipped)
     if cuts.merged:
-        pairs = dichotomies_radius(m, beta / 3, stump_growth(2 * m, cuts.columns))
-        error += cuts.per_rule * pairs
+        stump_error = dichotomies_radius(m, beta / 3, stump_growth(2 * m, cuts.columns))
+        error += cuts.per_rule * stump_error
     return min(error, 1.0)
 
 
 def excess_error_guarantee(
     cover: Cover,
     drawn: DrawnRule,
-    near: Callable[[float], float | None],
+    radius_at: Callable[[float], float | None],
     *,
     n: int,
     beta: float,
@@ -138,17 +155,18 @@ def excess_error_guarantee(
     n_labelled: int = 0,
     growth: int | None = None,
 ) -> Promise:
-    """Bound the excess population error by the sum of cover radius, sampling error and draw.
+    """Return the guarantee of a drawn rule: the sum of cover radius, sampling error and draw error.
 
     Parameters
     ----------
     cover : Cover
-        The first cover.
+        The first cover of the search.
     drawn : DrawnRule
         Result of `search_cover`.
-    near : callable
-        ``near(beta)`` bounds the disagreement of any rule of the class with the nearest member of
-        the cover, except with probability beta. None if no bound is known.
+    radius_at : callable
+        ``radius_at(beta)`` returns an upper bound on the distance of any rule of the class to the
+        nearest member of the cover, which holds with probability 1 - beta. None if no bound is
+        known.
     n : int
         Number of scored private rows, drawn independently of the cover.
     beta : float
@@ -167,35 +185,30 @@ def excess_error_guarantee(
         return no_guarantee(ADAPTIVE_COVER)
     is_exact = cover.cuts is not None and not cover.cuts.per_rule
     remaining_beta = beta if is_exact else beta / 2
-    radius = 0.0 if is_exact else near(beta / 2)
+    radius = 0.0 if is_exact else radius_at(beta / 2)
     if radius is None:
         return no_guarantee(UNKNOWN_COVER_RADIUS)
-    draw = drawn.certificate.at(remaining_beta / 4)
+    draw_error = drawn.certificate.at(remaining_beta / 4)
     total_public_weight = public_weight * n_labelled
-    if not total_public_weight:
-        sampling = sampling_error(n, 3 * remaining_beta / 4, cover.size)
-    else:
+    if total_public_weight:
         # the public rows chose the cover, so their errors need uniform convergence over the class
         public_error = (
             1.0 if growth is None else 2 * uniform_error(n_labelled, remaining_beta / 8, growth)
         )
         private_error = sampling_error(n, remaining_beta / 2, cover.size)
-        sampling = (n * private_error + total_public_weight * min(public_error, 1.0)) / (
-            n + total_public_weight
-        )
-    bound = radius + sampling + draw
+        total_error = n * private_error + total_public_weight * min(public_error, 1.0)
+        mean_sampling_error = total_error / (n + total_public_weight)
+    else:
+        mean_sampling_error = sampling_error(n, 3 * remaining_beta / 4, cover.size)
     reason = (
-        f"With probability {1 - beta:g} over all rows and the draw, if rows are independent and "
-        f"of one population: at most {radius:.3g} for the cover, {sampling:.3g} for sampling and "
-        f"{draw:.3g} for the draw"
+        f"With probability {1 - beta:g} over all rows and the draw, if the rows are independent "
+        f"draws from one population, the excess error is at most {radius:.3g} for the cover, plus "
+        f"{mean_sampling_error:.3g} for sampling and {draw_error:.3g} for the draw"
     )
-    return Promise(
-        min(bound, 1.0),
-        f"{reason}." if bound < 1 else f"{reason}, which for so few rows promises nothing.",
-    )
+    return capped_guarantee(radius + mean_sampling_error + draw_error, reason)
 
 
-def guarantee_of_base_learner(base: Any, beta: float | None = None) -> Promise:
+def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
     """Return the guarantee of a fitted base learner, for independent rows of the population.
 
     Parameters
@@ -203,12 +216,13 @@ def guarantee_of_base_learner(base: Any, beta: float | None = None) -> Promise:
     base : classifier
         The fitted base learner.
     beta : float, optional
-        Largest probability with which the bound may fail; that of the base learner by default.
+        Maximum probability with which the bound may fail. By default it is the base learner's own.
 
     Returns
     -------
     Promise
-        Its guarantee. No bound if it states none, or if its bound may fail more often.
+        The guarantee. It has no bound if the base learner states none, or one that may fail with
+        a probability above `beta`.
     """
     name = type(base).__name__
     if not hasattr(base, "guarantee_reason_"):
@@ -216,7 +230,7 @@ def guarantee_of_base_learner(base: Any, beta: float | None = None) -> Promise:
     base_beta = getattr(base, "beta", None)
     if base.guarantee_ is not None and beta is not None and not (base_beta and base_beta <= beta):
         return no_guarantee(
-            f"the bound of {name} may fail more often than its share of beta; set its beta to "
-            f"{beta:g} or less"
+            f"the bound of {name} may fail with a probability above {beta:g}, its share of beta; "
+            f"set its beta to {beta:g} or less"
         )
     return Promise(base.guarantee_, base.guarantee_reason_)

@@ -1,0 +1,264 @@
+"""Choice of the rounds, sizes and budgets of LabelBoost from public numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpublicdp.base_learner import epsilon_delta, mechanism_event
+from skpublicdp.guarantees import vc_dimension
+from skpublicdp.hypotheses import HypothesisClass
+from skpublicdp.label_boost.paper_plan import paper_plan
+from skpublicdp.label_boost.privacy_plan import (
+    LabelBoostPlan,
+    RelabellingRound,
+    affordable_base_budget,
+    n_base_rows,
+)
+from skpublicdp.label_boost.relabelling import (
+    check_n_relabelled,
+    log_n_labelings,
+    max_relabelled_rows,
+)
+from skpublicdp.typing import Floats
+
+RowCounts = Any
+"""A number of rows, or an array of numbers of rows."""
+
+LogLabelingCounts = Callable[[RowCounts], Floats]
+"""Upper bound on the logarithm of the number of labelings of some number of rows."""
+
+EPSILON_STEPS = 64
+"""ε of a draw is a multiple of 1/64, so that it is an exact fraction of small denominator."""
+
+
+def choose_plan(
+    constants: str, hypotheses: HypothesisClass, n_features: int, n_classes: int, **settings: Any
+) -> LabelBoostPlan:
+    """Return the plan of a fit, and refuse one whose rows cannot be relabelled.
+
+    Parameters
+    ----------
+    constants : {"tight", "paper"}
+        Whether `tight_plan` or `paper_plan` makes the plan.
+    hypotheses : HypothesisClass
+        The class that relabels; `relabelling.check_relabelling` has accepted it.
+    n_features, n_classes : int
+        Numbers of features and labels.
+    **settings
+        Arguments that `tight_plan` and `paper_plan` share.
+    """
+    if constants == "tight":
+        plan = tight_plan(
+            **settings,
+            log_n_labelings=lambda n: log_n_labelings(hypotheses, n, n_features, n_classes),
+            n_classes=n_classes,
+            max_rows=max_relabelled_rows(hypotheses, n_features),
+        )
+    elif n_classes > 2:
+        raise ValueError(
+            f"constants='paper' needs at most two labels; y has {n_classes}. Use constants='tight'."
+        )
+    else:
+        plan = paper_plan(**settings, vc=max(vc_dimension(hypotheses, n_features), 1))
+    for step in plan.rounds:
+        check_n_relabelled(hypotheses, n_features, step.n_relabelled)
+    return plan
+
+
+def tight_plan(
+    n_labelled: int,
+    n_unlabelled: int,
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    alpha: float,
+    beta: float,
+    n_base: int | None,
+    log_n_labelings: LogLabelingCounts,
+    n_classes: int,
+    max_rows: int | None = None,
+) -> LabelBoostPlan:
+    """Return the plan of zero, one or two rounds with the smallest error bound.
+
+    Parameters
+    ----------
+    n_labelled, n_unlabelled : int
+        Rows with and without a label.
+    epsilon, delta : Fraction
+        Budget of the fit.
+    alpha, beta, n_base
+        As in `n_base_rows`.
+    log_n_labelings : callable
+        Upper bound on the logarithm of the number of labelings of some number of rows.
+    n_classes : int
+        Number of labels.
+    max_rows : int, optional
+        Maximum number of rows that one round relabels. At most half of them have a label before.
+
+    Returns
+    -------
+    LabelBoostPlan
+        It minimises the sum of the errors of all rounds and
+        ``alpha n_base / (base_epsilon base_rows)``. The error of a round is
+        ``2 L / (ε₀ s) + sqrt(L / (2 s))`` for a rule that is drawn at ε₀ by s labelled rows, with
+        ``L = log_n_labelings + ln(1 / beta)``: an excess error of the draw and of sampling. A
+        round whose first term exceeds 1/2 is excluded.
+
+    Notes
+    -----
+    The grid search uses floats and only proposes rounds. The budget of the base learner comes from
+    `affordable_base_budget`, which is exact, so every plan is within its budget.
+    """
+    base_sample_cost = alpha * n_base_rows(alpha, beta, n_base)
+    all_budget = epsilon_delta(mechanism_event(epsilon, delta))
+    without_rounds = LabelBoostPlan(
+        epsilon=epsilon,
+        delta=delta,
+        initial_labelled=n_labelled,
+        initial_unlabelled=n_unlabelled,
+        rounds=(),
+        base_rows=n_labelled,
+        resampled=False,
+        base_epsilon=all_budget[0],
+        base_delta=all_budget[1],
+    )
+    best_error, plan = base_sample_cost / (float(epsilon) * n_labelled), without_rounds
+    if n_classes < 2:
+        return without_rounds  # with a single label every rule is the same
+    for n_rounds in (1, 2):
+        proposal = _search_rounds(
+            n_rounds,
+            n_labelled,
+            n_unlabelled,
+            float(epsilon),
+            base_sample_cost,
+            beta,
+            log_n_labelings,
+            n_classes,
+            2**62 if max_rows is None else max_rows,
+        )
+        if proposal.error >= best_error:
+            continue
+        rounds = proposal.rounds
+        base_epsilon, base_delta = affordable_base_budget(epsilon, delta, rounds, n_classes)
+        if base_epsilon > 0:
+            best_error = proposal.error
+            plan = replace(
+                without_rounds,
+                rounds=rounds,
+                base_rows=rounds[-1].n_relabelled,
+                base_epsilon=base_epsilon,
+                base_delta=min(base_delta, 1.0),
+            )
+    return plan
+
+
+class _Proposal(NamedTuple):
+    """Rounds that a grid search found, with the error bound that it minimised."""
+
+    error: float
+    rounds: tuple[RelabellingRound, ...]
+
+
+class _SearchGrid(NamedTuple):
+    """All combinations of budgets and sizes that the search compares; arrays of one shape.
+
+    Attributes
+    ----------
+    budgets_after : tuple of ndarray of float64
+        For each round, ε of all later steps. The last is the ε of the base learner.
+    draw_steps : tuple of ndarray of float64
+        For each round, ε of its draw in units of 1 / `EPSILON_STEPS`.
+    n_new : tuple of ndarray of int64
+        For each round, the unlabelled rows from which it samples.
+    """
+
+    budgets_after: tuple[Floats, ...]
+    draw_steps: tuple[Floats, ...]
+    n_new: tuple[Any, ...]
+
+
+def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> _SearchGrid:
+    """Return the grid of the search: budgets are spaced geometrically, new rows in tenths."""
+    n_points = 32 if n_rounds == 1 else 10
+    max_budget = min(max(4.0, 2 * epsilon), 300.0)
+    budgets = np.geomspace(0.02, max_budget, n_points)
+    draw_epsilons = np.geomspace(0.05, 2 * max_budget, n_points)
+    draw_steps = np.maximum(np.rint(EPSILON_STEPS * draw_epsilons), 1)
+    tenths = [10] if n_rounds == 1 else [1, 3, 5, 8]  # of the unlabelled rows, in the first round
+    axes = np.meshgrid(*[budgets] * n_rounds, *[draw_steps] * n_rounds, tenths, indexing="ij")
+    in_first_round = axes[-1].astype(np.int64) * n_unlabelled // 10
+    n_new = (in_first_round, n_unlabelled - in_first_round)[:n_rounds]
+    return _SearchGrid(axes[:n_rounds], axes[n_rounds:-1], n_new)
+
+
+def _search_rounds(
+    n_rounds: int,
+    n_labelled: int,
+    n_unlabelled: int,
+    epsilon: float,
+    base_sample_cost: float,
+    beta: float,
+    log_n_labelings: LogLabelingCounts,
+    n_classes: int,
+    max_rows: int,
+) -> _Proposal:
+    """Return the rounds with the smallest error bound on a grid of budgets and sizes.
+
+    The parameters are those of `tight_plan`; `base_sample_cost` is alpha n_base. If no point of
+    the grid has a bound, the error is infinite and there are no rounds.
+    """
+    grid = _search_grid(n_rounds, n_unlabelled, epsilon)
+    labelled: Any = np.full(grid.n_new[0].shape, n_labelled)
+    total_error = np.zeros(grid.n_new[0].shape)
+    budget: Any = epsilon
+    sampled_by_round = []
+    for budget_after, draw_steps, n_new in zip(*grid, strict=True):
+        u = np.exp(draw_steps / (2 * EPSILON_STEPS))
+        sampled = _max_sampled(labelled, budget, budget_after, n_classes - 1 + u)
+        sampled_new = _max_sampled(n_new, epsilon, budget_after, float(n_classes))
+        sampled = np.minimum(sampled, max_rows // 2)
+        sampled_new = np.minimum(sampled_new, max_rows - sampled)
+        n_relabelled = sampled + sampled_new
+        log_size = log_n_labelings(np.maximum(n_relabelled, 1)) + math.log(1 / beta)
+        n_scored = np.maximum(sampled, 1e-9)
+        draw_error = 2 * log_size / (draw_steps / EPSILON_STEPS * n_scored)
+        sampling_error = np.sqrt(log_size / (2 * n_scored))
+        has_bound = (draw_error <= 0.5) & (sampled_new > 0)
+        total_error += np.where(has_bound, draw_error + sampling_error, np.inf)
+        sampled_by_round.append((sampled, sampled_new))
+        labelled, budget = n_relabelled, budget_after
+    total_error += base_sample_cost / (grid.budgets_after[-1] * np.maximum(labelled, 1e-9))
+    best = np.unravel_index(int(np.argmin(total_error)), total_error.shape)
+    if not np.isfinite(total_error[best]):
+        return _Proposal(math.inf, ())
+
+    rounds: list[RelabellingRound] = []
+    for step, (sampled, sampled_new) in enumerate(sampled_by_round):
+        rounds.append(
+            RelabellingRound(
+                n_labelled=rounds[-1].n_relabelled if rounds else n_labelled,
+                n_new=int(grid.n_new[step][best]),
+                sampled_labelled=int(sampled[best]),
+                sampled_new=int(sampled_new[best]),
+                epsilon=Fraction(int(grid.draw_steps[step][best]), EPSILON_STEPS),
+            )
+        )
+    return _Proposal(float(total_error[best]), tuple(rounds))
+
+
+def _max_sampled(n_rows: Any, budget: Any, budget_after: Any, factor: Any) -> Any:
+    """Return the largest sample of n rows whose relabelling and later steps stay within a budget.
+
+    The cost at the sampling rate q is ``ln(1 + q (factor² e^budget_after - 1))``, where `factor`
+    is the bound on the privacy loss of relabelling for rows of this kind.
+    """
+    with np.errstate(over="ignore"):
+        rate = np.expm1(np.minimum(budget, 600.0)) / (np.exp(budget_after) * factor**2 - 1)
+    return np.floor(np.minimum(rate, 1.0) * n_rows).astype(np.int64)
