@@ -201,7 +201,7 @@ def test_rows_without_weight_do_not_count():
     assert kept.effective_size == pytest.approx(padded.effective_size) == pytest.approx(15)
     measured = strategy.identity_strategy(FEATURES, at.X, pure=False)
     counts = [
-        AdditiveFit(FEATURES, rows, measured, 1, pure=False)._expected_bin_counts()
+        AdditiveFit(FEATURES, rows, measured, 1, pure=False)._predict_counts()
         for rows in (kept, padded)
     ]
     np.testing.assert_allclose(*counts)

@@ -242,7 +242,7 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
     weights, alike = values.astype(int), np.zeros(60, dtype=int)
     expected = contingency_table(asked.above, 9, codes.T, alike, weights, 1, order)[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bin_splits, "MIN_SPLITS_PER_COLUMN", {order: 0})
+        patch.setattr(bin_splits, "MIN_TABLE_SPLITS", {order: 0})
         patch.setattr(bin_splits, "MIN_TABLE_ROWS", {order: 0})
         found = bin_splits.joint_gradient_sums(asked, order, codes, [size] * n_columns, values)
     np.testing.assert_array_equal(found, expected)

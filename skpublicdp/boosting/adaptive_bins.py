@@ -1,4 +1,4 @@
-"""Adaptive bins: numeric bins are split where noisy gradient sums of their halves differ."""
+"""Adaptive bins: numeric bins are split in two where noisy mean gradients of the halves differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.binner import Binner, ColumnBins
+from skpublicdp.boosting.binner import BinCodes, Binner, ColumnBins
 from skpublicdp.boosting.budget_split import N_BINS, StageBudget
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss, sum_packed
@@ -22,16 +22,17 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 SPLIT_LEVELS = 6
-"""Number of levels: a bin can be split into up to 2^6."""
+"""Number of levels of splits: each bin is split into at most 2^6 bins."""
 
 BIN_SPLIT_SHARE = Fraction(8, 100)
 """Share of the budget for all levels."""
 
 ROWS_PER_SPLIT_NOISE = 1500
-"""Bins are split if there are so many rows for each row of noise in the sum of one half."""
+"""Bins are split if the number of rows is at least 1500 times the noise (standard deviation, in
+rows) of the gradient sum of a half bin."""
 
 MAX_P_VALUE = 0.008
-"""A split is kept if a chi-squared test of equal halves has a p-value below this."""
+"""A split is kept if the p-value of a chi-squared test of equal mean gradients is below this."""
 
 
 class BinSplitter:
@@ -46,7 +47,7 @@ class BinSplitter:
     loss : Loss
         Gradients and hessians.
     ledger : Ledger
-        Pays for every release.
+        Pays for every release and draws its noise.
     budget : StageBudget
         Budget of Newton boosting; all levels together take `BIN_SPLIT_SHARE` of it.
     gradient_variance : float
@@ -91,14 +92,15 @@ class BinSplitter:
         return effective_rows * 2 * MAX_GRADIENT >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
 
     def split(self, margins: NDArray[np.int32]) -> BinnedData:
-        """Run all levels, and return the rows in the final bins.
+        """Split the bins level by level, and return the rows in the final bins.
 
         Parameters
         ----------
         margins : ndarray of int32, shape (n_targets, n)
             Margins of the private rows.
         """
-        generator = np.random.default_rng(0)  # public: it chooses where bins are cut
+        # a public seed: the candidate cuts are no secret
+        generator = np.random.default_rng(0)
         for _ in range(SPLIT_LEVELS):
             cuts = {column: self._candidate_cuts(column, generator) for column in self._columns}
             measured = self._ledger.add_noise(
@@ -108,15 +110,15 @@ class BinSplitter:
                 name="noisy gradient and hessian histogram of half bins",
                 proof=BOOSTING_PROOF,
             )
-            noise = measured.variance / (2 * MAX_GRADIENT) ** 2
-            self._keep_significant(cuts, measured.values / (2 * MAX_GRADIENT), noise)
+            sums = measured.values / (2 * MAX_GRADIENT)
+            self._split_significant(cuts, sums, measured.variance / (2 * MAX_GRADIENT) ** 2)
         return self.data
 
     def _candidate_cuts(self, column: int, generator: np.random.Generator) -> Floats:
-        """Return one cut inside each bin, shape (n_bins - 1,), at a random place.
+        """Return one random cut inside each bin of numbers, shape (n_bins - 1,).
 
-        It is the fine cut nearest to that place. The outermost bins end at the smallest and largest
-        public value.
+        The cut is the fine cut nearest to a uniform point between 30% and 70% of the bin's width.
+        The outermost bins end at the smallest and the largest public value.
         """
         cuts, values = self.data.binner.columns[column].cuts, self._training.X_public[:, column]
         finite = values[np.isfinite(values)]
@@ -124,49 +126,64 @@ class BinSplitter:
             [np.minimum(finite.min(), cuts[:1]), cuts, np.maximum(finite.max(), cuts[-1:])]
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            places = edges[:-1] + generator.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
-        return snapped(self.data.rows.fine_binner.columns[column].cuts, places)
+            points = edges[:-1] + generator.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
+        return snapped(self.data.rows.fine_binner.columns[column].cuts, points)
 
     def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
-        """Sum gradients and hessians over both halves of every bin.
+        """Return the gradient and hessian sums over both halves of every bin.
+
+        Parameters
+        ----------
+        cuts : dict of int to ndarray
+            Candidate cut of each bin of numbers, by column.
+        margins : ndarray of int32, shape (n_targets, n)
+            Margins of the private rows.
 
         Returns
         -------
         ndarray of int64, shape (2 * n_targets, n_halves)
-            Gradients of all targets, then hessians. The halves of a bin are neighbours.
+            Gradients of all targets, then hessians. Column by column, halves 2 i and 2 i + 1
+            belong to bin i.
         """
-        rows, half_of_fine_bin = self.data.rows, []
-        for column, candidates in cuts.items():
-            # a fine bin belongs to the upper half if it begins at or above the cut
-            fine_starts = np.append(-np.inf, rows.fine_binner.columns[column].cuts)
-            halves = self.data.bin_of_fine_bin[column].astype(np.intp)
-            halves *= 2
-            halves[:-1] += fine_starts >= np.append(candidates, np.inf)[halves[:-1] // 2]
-            half_of_fine_bin.append(halves.astype(np.min_scalar_type(halves[-1] + 1)))
+        rows = self.data.rows
+        halves_by_column = {
+            column: self._half_of_fine_bin(column, candidates)
+            for column, candidates in cuts.items()
+        }
 
         def sum_chunk(chunk: slice) -> Integers:
             packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
-            sums = [
-                sum_packed(
-                    np.take(halves, rows.columns[column][chunk]), int(halves[-1]) + 2, packed
-                )
-                for column, halves in zip(cuts, half_of_fine_bin, strict=True)
-            ]
+            sums = []
+            for column, half_of_fine_bin in halves_by_column.items():
+                half_of_row = np.take(half_of_fine_bin, rows.columns[column][chunk])
+                n_halves = int(half_of_fine_bin[-1]) + 2
+                sums.append(sum_packed(half_of_row, n_halves, packed))
             return np.concatenate(sums, axis=2)
 
         table: Integers = rows.sum_over_chunks(sum_chunk)
         return table.reshape(-1, table.shape[-1])
 
-    def _keep_significant(self, cuts: dict[int, Floats], sums: Floats, noise: float) -> None:
-        """Split the bins whose halves differ in mean gradient, by a chi-squared test.
+    def _half_of_fine_bin(self, column: int, candidates: Floats) -> BinCodes:
+        """Return the half bin that contains each fine bin of a column."""
+        halves = self.data.bin_of_fine_bin[column].astype(np.intp)
+        halves *= 2
+        # a fine bin belongs to the upper half if it begins at or above the cut
+        fine_starts = np.append(-np.inf, self.data.rows.fine_binner.columns[column].cuts)
+        halves[:-1] += fine_starts >= np.append(candidates, np.inf)[halves[:-1] // 2]
+        return halves.astype(np.min_scalar_type(halves[-1] + 1))
+
+    def _split_significant(self, cuts: dict[int, Floats], sums: Floats, variance: float) -> None:
+        """Split the bins whose halves differ significantly in gradient per hessian.
+
+        The p-value is that of a chi-squared test with one degree of freedom per target.
 
         Parameters
         ----------
         cuts : dict of int to ndarray
-            Candidate cuts of each column.
+            Candidate cut of each bin of numbers, by column.
         sums : ndarray of float64, shape (2 * n_targets, n_halves)
-            Noisy sums, as `_half_sums` orders them.
-        noise : float
+            Noisy sums, in the order of `_half_sums`.
+        variance : float
             Variance of their noise.
         """
         columns = list(self.data.binner.columns)
@@ -176,15 +193,16 @@ class BinSplitter:
             bins, size = columns[position], len(candidates) + 1
             halves = sums[:, start : start + 2 * size].reshape(2, n_targets, size, 2)
             start += 2 * size
-            H = np.maximum(halves[1], 0.05)
-            variance = ((noise + self._gradient_variance * H) / H**2).sum(axis=-1)
-            difference = (halves[0] / H) @ [1, -1]
-            statistic = (difference**2 / variance).sum(axis=0)
-            is_kept = chi2.sf(statistic, n_targets) < MAX_P_VALUE
-            is_kept[-1] = False  # the bin of missing values cannot be split
-            # bins between neighbouring floats or up to infinity have no place inside
-            is_kept[:-1] &= np.isfinite(candidates) & ~np.isin(candidates, bins.cuts)
-            new_cuts = np.union1d(bins.cuts, candidates[is_kept[:-1]])
+            gradients, hessians = halves[0], np.maximum(halves[1], 0.05)
+            sampling_variance = self._gradient_variance * hessians
+            variances = ((variance + sampling_variance) / hessians**2).sum(axis=-1)
+            differences = (gradients / hessians) @ [1, -1]
+            statistic = (differences**2 / variances).sum(axis=0)
+            is_split = chi2.sf(statistic, n_targets) < MAX_P_VALUE
+            is_split[-1] = False  # the bin of missing values cannot be split
+            # a bin between neighbouring floats, or with an infinite end, has no cut inside
+            is_split[:-1] &= np.isfinite(candidates) & ~np.isin(candidates, bins.cuts)
+            new_cuts = np.union1d(bins.cuts, candidates[is_split[:-1]])
             columns[position] = ColumnBins(
                 bins.column, new_cuts, len(new_cuts) + 2, bins.bin_of_category
             )

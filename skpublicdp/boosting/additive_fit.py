@@ -1,4 +1,4 @@
-"""Additive posterior fit: bin scores conditioned on noisy gradient histograms, round by round."""
+"""Additive fit: a Gaussian posterior of bin scores, updated by rounds of noisy histograms."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.typing import Floats
 
 SHIFT_THRESHOLD, LARGE_SHIFT_THRESHOLD = 1.6, 5.0
-"""Values of the shift statistic above which public rows are reweighted, or the scores are damped.
+"""Values of the shift statistic above which public rows are reweighted, and scores are halved.
 
 The statistic is a mean of squared standardised differences of bin counts, so it is about 1 without
-a shift. With few bins it varies more. The first threshold is therefore raised to three of its
-standard deviations.
+a shift. With few bins it varies more. The first threshold is therefore at least three standard
+deviations above 1.
 """
 
 
 class AdditiveFit:
     """Gaussian posterior of the bin scores of an additive model, updated round by round.
 
-    Each round takes a noisy gradient histogram of the current model. Everything here is a function
-    of released histograms and public rows.
+    Each round conditions on a noisy gradient histogram of the current model. All computations are
+    functions of released histograms and public rows, so they are post-processing.
 
     Parameters
     ----------
-    features : Binner
+    binner : Binner
         Bins of all columns.
     design : WeightedPublicRows
         Public rows and the number of private rows.
@@ -84,12 +84,12 @@ class AdditiveFit:
     design : WeightedPublicRows
         Public rows, reweighted if there is a shift.
     overshot : bool
-        Whether an update was taken back in part, after which no further round is useful.
+        Whether a step was shortened by `_shorten_last_step`. No further round is useful then.
     """
 
     def __init__(
         self,
-        features: Binner,
+        binner: Binner,
         design: WeightedPublicRows,
         strategy: HistogramStrategy,
         n_targets: int,
@@ -103,16 +103,16 @@ class AdditiveFit:
         self.drift: float | None = None
         self.drifted = False
         self.overshot = False
-        self.model = null_model(features.offsets, n_targets)
+        self.model = null_model(binner.offsets, n_targets)
         self.null_model = self.model
-        self._first: NoisyHistogram | None = None
-        self._features = features
+        self._first_histogram: NoisyHistogram | None = None
+        self._binner = binner
         self._public = design
         self._pure = pure
         self._strategy = strategy
         self._total_weight = strategy.total_weight / STRATEGY_UNIT
         self._Z = strategy.apply(design.X) / STRATEGY_UNIT
-        self._expected, self._expected_variances = self._expected_bin_counts()
+        self._expected_counts, self._expected_count_variances = self._predict_counts()
         self._counts: Floats | None = None
         self._count_variance = np.inf
         self._steps: list[Floats] = []
@@ -128,7 +128,7 @@ class AdditiveFit:
         self._pool_counts(noisy)
         if not self.posteriors:
             self._fit_first(noisy)
-        elif not self._line_search_back(noisy):
+        elif not self._shorten_last_step(noisy):
             updated = [
                 condition_on(posterior, self.design, statistic)
                 for posterior, statistic in zip(
@@ -143,45 +143,62 @@ class AdditiveFit:
         self._set_model()
 
     def pool_first_release(self, noisy: NoisyHistogram) -> None:
-        """Average the first histogram with a second one of the null model, and fit anew."""
-        assert self._first is not None
+        """Average the first histogram with a second one of the null model, and fit anew.
+
+        The average is weighted by precision, which is as informative as one release with the
+        budget of both.
+        """
+        assert self._first_histogram is not None
         self._pool_counts(noisy)
-        first = self._first
-        old, new = 1 / first.variance, 1 / noisy.variance
-        pooled = (old * first.sums + new * noisy.sums) / (old + new)
+        first = self._first_histogram
+        first_precision, precision = 1 / first.variance, 1 / noisy.variance
+        total_precision = first_precision + precision
+        pooled = (first_precision * first.sums + precision * noisy.sums) / total_precision
         self.posteriors, self._steps = [], []
         self.model = self.null_model
-        self._fit_first(NoisyHistogram(pooled, None, 1 / (old + new), np.inf))
+        self._fit_first(NoisyHistogram(pooled, None, 1 / total_precision, np.inf))
         self._set_model()
 
     def shrink_by_half(self) -> None:
-        """Halve all scores, because they rest on public rows with a large covariate shift."""
+        """Halve all scores. They are unreliable if public rows have a large covariate shift."""
         self.model = AdditiveModel(
             self.model.scores // 2, self.model.intercepts, self.model.offsets
         )
 
     def _set_model(self) -> None:
+        """Set the model to the posterior means, rounded to integer scores."""
         scores = np.rint(MARGIN_UNIT * np.array([posterior.mean for posterior in self.posteriors]))
         integers = scores.astype(np.int64)
-        self.model = AdditiveModel(integers[:, :-1], integers[:, -1], self._features.offsets)
+        self.model = AdditiveModel(integers[:, :-1], integers[:, -1], self._binner.offsets)
 
-    def _expected_bin_counts(self) -> tuple[Floats, Floats]:
-        """Return the expected measured counts, from public rows, and their sampling variances."""
+    def _predict_counts(self) -> tuple[Floats, Floats]:
+        """Predict the measured counts of private rows from public rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_measured,)
+            Expected counts.
+        ndarray of float64, shape (n_measured,)
+            Variances of the prediction, from the sampling of public rows.
+        """
         n, m = self._public.n, self._public.effective_size
-        shares = expected_bin_shares(self._features, self._public)
+        shares = expected_bin_shares(self._binner, self._public)
         means = self._strategy.apply(shares) / STRATEGY_UNIT
-        squares = replace(self._strategy, blocks=tuple(b**2 for b in self._strategy.blocks))
-        variances = squares.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
+        squared_blocks = tuple(block**2 for block in self._strategy.blocks)
+        squared_strategy = replace(self._strategy, blocks=squared_blocks)
+        # at least half a public row in each bin, so that no variance is zero
+        variances = squared_strategy.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
         for block, is_identity in zip(
             self._strategy.column_slices, self._strategy.is_identity, strict=True
         ):
-            if not is_identity:  # counts of single bins are nearly independent
+            # E[x²] - E[x]² for combinations of bins; single bins are nearly independent
+            if not is_identity:
                 variances[block] -= means[block] ** 2
         means[-1], variances[-1] = self._total_weight, 0.0  # the number of rows is public
         return n * means, n**2 * np.maximum(variances, 0.0) / m
 
     def _pool_counts(self, noisy: NoisyHistogram) -> None:
-        """Pool the counts by precision, test for a shift and reweight the public rows if needed.
+        """Average the counts with earlier ones, and reweight the public rows after a shift.
 
         The first counts give the shift statistic. After a significant shift the weights of the
         public rows are calibrated to the pooled counts.
@@ -189,28 +206,39 @@ class AdditiveFit:
         if noisy.counts is None:
             return
         n, counts = self._public.n, noisy.counts.copy()
-        degrees = 0
+        degrees_of_freedom = 0
         for block, is_identity in zip(
             self._strategy.column_slices, self._strategy.is_identity, strict=True
         ):
-            degrees += block.stop - block.start
+            n_counts = block.stop - block.start
+            degrees_of_freedom += n_counts
             if is_identity:  # the counts of all bins add up to n, which is public
-                counts[block] += (n - counts[block].sum()) / (block.stop - block.start)
-                degrees -= 1
-        old, new = 1 / self._count_variance, 1 / noisy.count_variance
+                counts[block] += (n - counts[block].sum()) / n_counts
+                degrees_of_freedom -= 1
+        old_precision, precision = 1 / self._count_variance, 1 / noisy.count_variance
+        total_precision = old_precision + precision
         if self._counts is None:
-            variances = noisy.count_variance + self._expected_variances
-            squares = (counts - self._expected) ** 2 / variances
-            self.drift = float(squares[:-1].sum() / max(degrees, 1))
-            self.drifted = self.drift > max(SHIFT_THRESHOLD, 1 + 3 * np.sqrt(2 / max(degrees, 1)))
+            self._test_for_shift(counts, noisy.count_variance, max(degrees_of_freedom, 1))
             self._counts = counts
         else:
-            self._counts = (old * self._counts + new * counts) / (old + new)
-        self._count_variance = 1 / (old + new)
+            self._counts = (old_precision * self._counts + precision * counts) / total_precision
+        self._count_variance = 1 / total_precision
         if self.drifted:
             variances = np.full(len(self._counts), self._count_variance)
             whitened, Z = whiten_and_reduce(self._counts, variances, self._Z)
             self.design = calibrate_weights(self._public, Z, whitened, 1.0)
+
+    def _test_for_shift(self, counts: Floats, variance: float, degrees_of_freedom: int) -> None:
+        """Set the shift statistic: chi-squared per degree of freedom, of released counts.
+
+        The deviations are from the counts that the public rows predict. The last count is the
+        number of rows, which is public.
+        """
+        variances = variance + self._expected_count_variances
+        squares = (counts - self._expected_counts) ** 2 / variances
+        self.drift = float(squares[:-1].sum() / degrees_of_freedom)
+        standard_deviation = np.sqrt(2 / degrees_of_freedom)
+        self.drifted = self.drift > max(SHIFT_THRESHOLD, 1 + 3 * standard_deviation)
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the current probabilities of the public rows, and their gradient scales."""
@@ -230,31 +258,33 @@ class AdditiveFit:
         ]
 
     def _fit_first(self, noisy: NoisyHistogram) -> None:
-        """Fit the first posterior: centre the sums, choose prior variances, condition.
+        """Compute the posterior of the first histogram, which is of the null model.
 
-        The gradient sums of the null model are shifted to those at each target's estimated rate,
-        with the shrunk bin counts. Prior variances follow by empirical Bayes.
+        1. Estimate each target's rate (its fraction of the rows) from its gradient sums.
+        2. Convert the sums to gradients of a constant model with this rate: the difference is a
+           multiple of the bin counts, for which shrunk estimates are used.
+        3. Choose prior variances by empirical Bayes, and condition on the converted sums.
         """
-        self._first = noisy
+        self._first_histogram = noisy
         n, m = self._public.n, len(self._public.X)
         counts, count_variance = self._shrunk_bin_counts()
-        blocks = prior_covariances(self._features, self.design)
+        blocks = prior_covariances(self._binner, self.design)
         # all rows have the same probability under the null model
         baseline, scale = (values[..., 0] for values in self._baseline())
         priors, statistics = [], []
-        for center, sums in zip(baseline, noisy.sums / scale, strict=True):
-            rate = center + self._total_gradient(sums) / n
+        for null_rate, sums in zip(baseline, noisy.sums / scale, strict=True):
+            rate = null_rate + self._total_gradient(sums) / n
             min_rate = min(max(0.01, 3 / n), 0.5)
             rate = float(np.clip(rate, min_rate, 1 - min_rate))
             total, Z = whiten_and_reduce(
-                sums + (center - rate) * counts,
-                noisy.variance / scale**2 + (center - rate) ** 2 * count_variance,
+                sums + (null_rate - rate) * counts,
+                noisy.variance / scale**2 + (null_rate - rate) ** 2 * count_variance,
                 self._Z,
             )
             centred = NoisyStatistic(total, np.eye(len(total)), Z, np.ones(m), np.full(m, rate))
-            theta = fit_prior_variances(blocks, self.design, centred, rate)
+            log_variances = fit_prior_variances(blocks, self.design, centred, rate)
             intercept = float(np.log(rate / (1 - rate)))
-            priors.append(bin_prior(blocks, theta, intercept, self.design.X))
+            priors.append(bin_prior(blocks, log_variances, intercept, self.design.X))
             statistics.append(centred)
         self.posteriors = self._condition_priors(priors, statistics)
         pairs = zip(self.posteriors, priors, strict=True)
@@ -263,9 +293,10 @@ class AdditiveFit:
     def _condition_priors(
         self, priors: list[BinPosterior], statistics: list[NoisyStatistic]
     ) -> list[BinPosterior]:
-        """Condition on public labels as a power prior, then on the statistics.
+        """Condition on the public labels as a power prior, then on the noisy statistics.
 
-        The exponents of the power prior are averaged by their marginal likelihood.
+        The posteriors of all exponents are averaged by marginal likelihood (`evidence_weights`).
+        The weights are common to all targets.
         """
         exponents = POWER_PRIORS[:1] if self._public_labels is None else POWER_PRIORS
         log_evidence = np.zeros(len(exponents))
@@ -290,7 +321,11 @@ class AdditiveFit:
         ]
 
     def _total_gradient(self, sums: Floats) -> float:
-        """Estimate the sum over all rows: from its own measurement and from each column's bins."""
+        """Estimate the gradient sum over all rows.
+
+        The measured total and, for each column with measured bins, the sum over its bins are
+        averaged by precision.
+        """
         estimates, precisions = [sums[-1] / self._total_weight], [self._total_weight**2]
         for block, is_identity in zip(
             self._strategy.column_slices, self._strategy.is_identity, strict=True
@@ -301,20 +336,30 @@ class AdditiveFit:
         return float(np.average(estimates, weights=precisions))
 
     def _shrunk_bin_counts(self) -> tuple[Floats, Floats]:
-        """Return released counts shrunk towards the expected ones, and their variances."""
+        """Return released counts shrunk towards the predicted ones, and their variances.
+
+        The shrinkage is the posterior mean for a Gaussian prior around the prediction.
+        """
         if self._counts is None:
-            return self._expected, self._expected_variances
+            return self._expected_counts, self._expected_count_variances
         # with a shift, the public rows are worse predictors of the counts
-        prior_variances = self._expected_variances * max(1.0, self.drift or 1.0)
+        prior_variances = self._expected_count_variances * max(1.0, self.drift or 1.0)
         gain = prior_variances / (prior_variances + self._count_variance)
-        counts = self._expected + gain * (self._counts - self._expected)
+        counts = self._expected_counts + gain * (self._counts - self._expected_counts)
         return counts, gain * self._count_variance
 
-    def _line_search_back(self, noisy: NoisyHistogram) -> bool:
-        """Take back part of the last step if the new gradient along it is significantly negative.
+    def _shorten_last_step(self, noisy: NoisyHistogram) -> bool:
+        """Shorten the last step of each target if it was significantly too long.
 
-        Only with reweighted public rows, whose curvature estimate may be too small. The step
-        length is the generalised least squares estimate along the last step.
+        Reweighted public rows may underestimate the curvature of the likelihood, so a step may be
+        too long. The gradient sums after the step are regressed on the change that one more such
+        step would make (generalised least squares). A coefficient of -c means that the gradient
+        has reversed: the step should have been 1 / (1 + c) of its length.
+
+        Returns
+        -------
+        bool
+            Whether any step was shortened.
         """
         if self.design is self._public:
             return False
@@ -322,18 +367,18 @@ class AdditiveFit:
         for target, statistic in enumerate(self._statistics(noisy)):
             q = statistic.baseline * (1 - statistic.baseline)
             posterior, step = self.posteriors[target], self._steps[target]
-            change = posterior.X @ step[:-1] + step[-1]
-            direction = n * statistic.Z.T @ (w * q * statistic.scale * change)
+            margin_change = posterior.X @ step[:-1] + step[-1]
+            direction = n * statistic.Z.T @ (w * q * statistic.scale * margin_change)
             sampling = n * (1 + MISMATCH * n * self.design.concentration) * w * q
             sampling = sampling * statistic.scale**2
-            S = (statistic.Z * sampling[:, None]).T @ statistic.Z + statistic.covariance
-            solved = np.linalg.solve(S, direction)
+            covariance = (statistic.Z * sampling[:, None]).T @ statistic.Z + statistic.covariance
+            solved = np.linalg.solve(covariance, direction)
             precision = float(direction @ solved)
-            if precision <= 0:  # the step changed nothing that is measured
+            if precision <= 0:  # no measurement depends on this step
                 continue
-            slope = float(solved @ statistic.total) / precision
-            if slope < -2 / np.sqrt(precision):
-                mean = posterior.factors.mean - step + step / (1 - slope)
+            coefficient = float(solved @ statistic.total) / precision
+            if coefficient < -2 / np.sqrt(precision):
+                mean = posterior.factors.mean - step + step / (1 - coefficient)
                 self.posteriors[target] = replace(
                     posterior, factors=GaussianPosterior(mean, posterior.factors.covariance)
                 )

@@ -1,9 +1,10 @@
-"""Gaussian posterior of an additive logistic model, given noisy gradient sums.
+"""Gaussian posterior of an additive logistic model given noisy gradient sums, by Kalman updates.
 
 The private rows enter through released sums Σ v(x) (1[y] - σ(F(x))) φ(x) + noise, where φ(x) holds
 the bin indicators of a row. The expected sums of a model (b, w) are estimated from the m public
 rows, so everything here is post-processing. The likelihood depends on the public rows only.
-Therefore all computations are projected on at most m dimensions, and the rest of the prior stays.
+All computations are therefore projected on at most m dimensions; the prior of the orthogonal
+complement stays unchanged.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class WeightedPublicRows:
 
 @dataclass(frozen=True, eq=False)
 class NoisyStatistic:
-    """Released sums A Σ v (1[y] - σ(F)) φ + noise of one target, for a strategy matrix A.
+    """Gradient sums of one target with noise: A Σ v (1[y] - σ(F)) φ + noise, for a strategy A.
 
     Attributes
     ----------
@@ -79,7 +80,15 @@ class NoisyStatistic:
 
 @dataclass(frozen=True, eq=False)
 class GaussianPosterior:
-    """Gaussian distribution of (w, b): the coefficients, then the intercept."""
+    """Gaussian distribution of (w, b): the coefficients, then the intercept.
+
+    Attributes
+    ----------
+    mean : ndarray of float64, shape (n_coefficients + 1,)
+        Expected coefficients and intercept.
+    covariance : ndarray of float64, shape (n_coefficients + 1, n_coefficients + 1)
+        Their covariance.
+    """
 
     mean: Floats
     covariance: Floats
@@ -94,8 +103,9 @@ class GaussianPosterior:
 class BinPosterior:
     """Gaussian distribution of the scores of all bins, as a factor model.
 
-    The scores are `loadings` times the factors plus an independent remainder. The factors span the
-    row space of the public rows, so data inform the factors and leave the remainder as it is.
+    The scores are `loadings` times the factors plus an independent residual. The factors span the
+    row space of the public rows. A release therefore informs about the factors only, and the
+    residual keeps its prior distribution.
 
     Attributes
     ----------
@@ -106,7 +116,7 @@ class BinPosterior:
     loadings : ndarray of float64, shape (n_bins, n_factors)
         Bin scores per unit of each factor.
     residual_covariances : tuple of ndarray of float64, shape (n_bins, n_bins)
-        Covariance of the remainder, for each column.
+        Covariance of the residual, for each column.
     """
 
     factors: GaussianPosterior
@@ -131,7 +141,20 @@ class BinPosterior:
 
 
 def row_space(rows: Floats) -> tuple[Floats, Floats]:
-    """Return an orthonormal basis of the row space and the coordinates of the rows in it."""
+    """Return an orthonormal basis of the row space, and the coordinates of the rows in it.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (m, n_features)
+        The rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_features, n_coordinates)
+        The basis: the identity if there are no more features than rows.
+    ndarray of float64, shape (m, n_coordinates)
+        The coordinates; ``coordinates @ basis.T`` are the rows.
+    """
     if rows.shape[1] <= len(rows):
         return np.eye(rows.shape[1]), rows
     basis, coordinates = qr(rows.T, mode="economic")
@@ -139,10 +162,10 @@ def row_space(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
-    """Return equivalent sums with unit noise variance, at most as many as public rows.
+    """Return equivalent sums with unit noise variance, no more than there are public rows.
 
-    The sums are projected on the row space of the public rows, which loses no information about
-    the model.
+    The sums are projected on the row space of the public rows. The projection is a sufficient
+    statistic, since the expected sums of any model lie in this space.
 
     Parameters
     ----------
@@ -165,23 +188,25 @@ def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Flo
     return totals / deviations @ basis, coordinates
 
 
-def prior_covariances(features: Binner, design: WeightedPublicRows) -> list[Floats]:
+def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats]:
     """Return each column's prior covariance of bin scores at prior variance 1.
 
-    Scores of a number are smooth in its public rank: a line, a squared-exponential kernel and
-    white noise. Categories and missing values are independent.
+    Scores of a numeric column are smooth in the public rank: the sum of a linear trend, a Gaussian
+    process with a squared-exponential kernel, and white noise. Scores of categories and of missing
+    values are independent.
     """
     blocks = []
-    mass = design.weights @ design.X
-    for start, feature in zip(features.offsets, features.columns, strict=False):
-        block = np.eye(feature.size)
-        if not feature.column.categorical and feature.size > 1:
-            bins = feature.size - 1  # the bin of missing values has no neighbours
-            share = mass[start : start + bins]
-            rank = np.cumsum(share) - share / 2
+    shares = design.weights @ design.X
+    for start, bins in zip(binner.offsets, binner.columns, strict=False):
+        block = np.eye(bins.size)
+        if not bins.column.categorical and bins.size > 1:
+            n_bins = bins.size - 1  # without the bin of missing values, which has no neighbours
+            mass = shares[start : start + n_bins]
+            rank = np.cumsum(mass) - mass / 2
             distance = (rank[:, None] - rank) / 0.25
-            line = 6 * np.outer(rank - 0.5, rank - 0.5)
-            block[:bins, :bins] = line + 0.5 * np.exp(-(distance**2) / 2) + 0.1 * np.eye(bins)
+            trend = 6 * np.outer(rank - 0.5, rank - 0.5)
+            smooth = trend + 0.5 * np.exp(-(distance**2) / 2)
+            block[:n_bins, :n_bins] = smooth + 0.1 * np.eye(n_bins)
         blocks.append(block)
     return blocks
 
@@ -201,9 +226,9 @@ def fit_prior_variances(
     design : WeightedPublicRows
         Public rows.
     statistic : NoisyStatistic
-        Sums centred at a constant probability.
+        Gradient sums of a model with the constant probability `rate`.
     rate : float
-        That probability: the estimated fraction of rows of the target.
+        Estimated fraction of the rows with the target's label.
 
     Returns
     -------
@@ -215,7 +240,7 @@ def fit_prior_variances(
     mismatch = 1 + MISMATCH * design.n * design.concentration
     noise = cholesky(statistic.covariance + q * mismatch * centred.T @ statistic.Z, lower=True)
     rows = _multiply_columns(design.X, [cholesky(block, lower=True) for block in blocks])
-    # whitened: unit noise, and coefficients that are white at prior variance 1
+    # the model is total = H w + N(0, 1), with w ~ N(0, 1) at prior variance 1
     total = solve_triangular(noise, statistic.total, lower=True)
     H = q * solve_triangular(noise, centred.T @ rows, lower=True)
     sizes = [len(block) for block in blocks]
@@ -223,9 +248,10 @@ def fit_prior_variances(
     eigenvalues, eigenvectors = np.linalg.eigh(H @ H.T)
     squares = (eigenvectors.T @ total) ** 2
 
-    def common_loss(theta: Floats) -> tuple[float, Floats]:
-        variances = 1 + np.exp(theta[0]) * eigenvalues
-        offset = (theta[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
+    def common_loss(log_variance: Floats) -> tuple[float, Floats]:
+        """Return the negative log posterior of one log variance for all columns, and its slope."""
+        variances = 1 + np.exp(log_variance[0]) * eigenvalues
+        offset = (log_variance[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
         value = (squares / variances + np.log(variances)).sum() / 2 + offset**2 / 2
         slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2
         slope = slope + offset / LOG_VARIANCE_SD
@@ -236,14 +262,16 @@ def fit_prior_variances(
     )
     center = float(common.x[0])
 
-    def column_loss(theta: Floats) -> tuple[float, Floats]:
-        scaled = H * np.repeat(np.exp(theta / 2), sizes)
+    def column_loss(log_variances: Floats) -> tuple[float, Floats]:
+        """Return the negative log posterior of each column's log variance, and its gradient."""
+        scaled = H * np.repeat(np.exp(log_variances / 2), sizes)
         root = np.linalg.cholesky(np.eye(len(H)) + scaled @ scaled.T)
         solved = solve_triangular(root, scaled, lower=True)
         white = solve_triangular(root, total, lower=True)
-        value = white @ white / 2 + np.log(np.diag(root)).sum() + ((theta - center) ** 2).sum() / 2
+        negative_log_likelihood = white @ white / 2 + np.log(np.diag(root)).sum()
+        value = negative_log_likelihood + ((log_variances - center) ** 2).sum() / 2
         slope = np.add.reduceat((solved**2).sum(axis=0) - (white @ solved) ** 2, starts) / 2
-        return float(value), slope + theta - center
+        return float(value), slope + log_variances - center
 
     by_column = minimize(
         column_loss,
@@ -256,21 +284,24 @@ def fit_prior_variances(
     return np.asarray(by_column.x)
 
 
-def bin_prior(blocks: Sequence[Floats], theta: Floats, intercept: float, X: Floats) -> BinPosterior:
+def bin_prior(
+    blocks: Sequence[Floats], log_variances: Floats, intercept: float, X: Floats
+) -> BinPosterior:
     """Return the prior of all bin scores as a factor model over the public rows.
 
     Parameters
     ----------
     blocks : sequence of ndarray
         Prior covariances at variance 1.
-    theta : ndarray of float64, shape (n_columns,)
+    log_variances : ndarray of float64, shape (n_columns,)
         Logarithms of the prior variances.
     intercept : float
         Prior mean of the intercept; its variance is 1.
     X : ndarray of float64, shape (m, n_bins)
         Bin indicators of the public rows.
     """
-    scaled = [np.exp(t) * block for t, block in zip(theta, blocks, strict=True)]
+    pairs = zip(log_variances, blocks, strict=True)
+    scaled = [np.exp(log_variance) * block for log_variance, block in pairs]
     roots = [cholesky(block, lower=True) for block in scaled]
     basis, coordinates = row_space(_multiply_columns(X, roots))
     loadings = [root @ basis[bins] for root, bins in zip(roots, _column_slices(roots), strict=True)]
@@ -283,7 +314,7 @@ def bin_prior(blocks: Sequence[Floats], theta: Floats, intercept: float, X: Floa
 def condition_on(
     prior: BinPosterior, design: WeightedPublicRows, statistic: NoisyStatistic
 ) -> BinPosterior:
-    """Return the posterior of all bin scores given a noisy statistic."""
+    """Return the posterior of all bin scores given noisy gradient sums."""
     factors, _ = gauss_newton_update(prior.factors, replace(design, X=prior.X), statistic)
     return replace(prior, factors=factors)
 
@@ -295,19 +326,19 @@ def gauss_newton_update(
     offset: Floats | float = 0.0,
     steps: int = 5,
 ) -> tuple[GaussianPosterior, float]:
-    """Condition on a noisy statistic by an iterated extended Kalman update.
+    """Condition on noisy gradient sums by an iterated extended Kalman update.
 
-    The expected sums are linearised at the current mode. The first Gauss-Newton step is full, the
-    others are damped by 0.7.
+    The expected sums are linearised at the current mode, and estimated on the public rows. The
+    first Gauss-Newton step is full, the others are damped by 0.7.
 
     Parameters
     ----------
     prior : GaussianPosterior
-        Distribution of the coefficients and the intercept before.
+        Prior of the coefficients and the intercept.
     design : WeightedPublicRows
         Public rows.
     statistic : NoisyStatistic
-        The released sums.
+        The noisy gradient sums.
     offset : ndarray of float64, shape (m,), or float, default=0
         Base margin of each public row.
     steps : int, default=5
@@ -326,14 +357,15 @@ def gauss_newton_update(
     for step in range(steps):
         probability = _sigmoid(extended @ mode + offset)
         q = probability * (1 - probability)
-        error = v * (probability - statistic.baseline)
+        gradient_change = v * (probability - statistic.baseline)
         H = n * (Z * (w * q * v)[:, None]).T @ extended
         # sampling variance: of the private rows, and of the public rows around their population
         sampling = n * (1 + MISMATCH * n * design.concentration) * w * q * v**2
-        sampling = sampling + (n * w * error) ** 2
+        sampling = sampling + (n * w * gradient_change) ** 2
         scaled = Z * np.sqrt(sampling)[:, None]
         S = scaled.T @ scaled + statistic.covariance
-        innovation = statistic.total - n * Z.T @ (w * error) - H @ (prior.mean - mode)
+        expected = n * Z.T @ (w * gradient_change)
+        innovation = statistic.total - expected - H @ (prior.mean - mode)
         cross_covariance = H @ prior.covariance
         factor = cho_factor(cross_covariance @ H.T + S, lower=True)
         target = prior.mean + cho_solve(factor, innovation) @ cross_covariance
@@ -344,6 +376,7 @@ def gauss_newton_update(
 
 
 def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
+    """Return the slice of all bins that belongs to each column's block."""
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(end - len(block), end) for end, block in zip(ends, blocks, strict=True)]
 
@@ -356,5 +389,6 @@ def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
 
 
 def _sigmoid(margins: Floats) -> Floats:
+    """Return the logistic function of margins, which are clipped to ±30."""
     probability: Floats = 1 / (1 + np.exp(-np.clip(margins, -30, 30)))
     return probability

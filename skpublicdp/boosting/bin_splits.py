@@ -1,4 +1,4 @@
-"""Splits on bins: candidate splits, application of trees, and joint tables of splits."""
+"""Splits on bins: candidates, trees applied to bin codes, and sums over joint splits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skpublicdp.typing import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class BinSplits(Predicates):
-    """Splits that test whether the bin of a column is within a range.
+    """Splits of trees: each tests whether a row's bin in a column is within a range.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class BinSplits(Predicates):
         )
 
     def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
-        """Write 1 for each row that meets the split."""
+        """Write 1 for each row that meets the split, and 0 for the others."""
         out[:] = self.contains(predicate, column)
 
     def contains(self, predicate: int, column: NDArray[Any]) -> NDArray[np.bool_]:
@@ -68,22 +68,32 @@ class BinSplits(Predicates):
         return float(self.first_bin[predicate]) - 1, float(self.last_bin[predicate])
 
 
-def refine_splits(splits: BinSplits, features: Binner, finer: Binner) -> BinSplits:
-    """Return the same splits in terms of finer bins."""
+def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
+    """Return the same splits in terms of finer bins.
+
+    Parameters
+    ----------
+    splits : BinSplits
+        Splits on the bins of `coarse`.
+    coarse, fine : Binner
+        The bins. The fine cuts must include all coarse cuts.
+    """
     first, last = splits.first_bin.astype(np.intp), splits.last_bin.astype(np.intp)
-    for position, (old, new) in enumerate(zip(features.columns, finer.columns, strict=True)):
+    for position, (coarse_bins, fine_bins) in enumerate(
+        zip(coarse.columns, fine.columns, strict=True)
+    ):
         in_column = splits.features == position
-        # first finer bin of each old bin
-        starts = np.searchsorted(old.coarse_bins(new), np.arange(old.size + 1))
-        first[in_column], last[in_column] = (
-            starts[first[in_column]],
-            starts[last[in_column] + 1] - 1,
-        )
+        coarse_of_fine = coarse_bins.coarse_bins(fine_bins)
+        first_fine_bin = np.searchsorted(coarse_of_fine, np.arange(coarse_bins.size + 1))
+        first[in_column] = first_fine_bin[first[in_column]]
+        last[in_column] = first_fine_bin[last[in_column] + 1] - 1
     return BinSplits(splits.features, first, last, splits.texts)
 
 
 def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCodes:
-    """Return the leaf of each row, as `DecisionTree.apply` does, but several times as fast.
+    """Return the leaf of each row: `DecisionTree.apply` for bin codes, several times as fast.
+
+    All nodes of a level are evaluated for all rows, with bitwise operations in place of indexing.
 
     Parameters
     ----------
@@ -91,33 +101,42 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
         Splits of the tree in breadth-first order: `DecisionTree.splits`.
     columns : sequence of ndarray of int, shape (n,)
         Bin codes of each column.
+
+    Returns
+    -------
+    ndarray of uint8, shape (n,)
+        Index of the leaf: the decisions along the path as a binary number, the root's first.
     """
     assert isinstance(splits, BinSplits)
     leaf = np.zeros(len(columns[0]), dtype=np.uint8)
     path_bits: list[NDArray[np.bool_]] = []
-    for first in (2**depth - 1 for depth in range((len(splits) + 1).bit_length() - 1)):
-        answers = [
+    depth = (len(splits) + 1).bit_length() - 1
+    for level in range(depth):
+        first_node = 2**level - 1
+        decisions = [
             splits.contains(node, columns[splits.features[node]])
-            for node in range(first, 2 * first + 1)
+            for node in range(first_node, 2 * first_node + 1)
         ]
-        # each earlier bit selects one of two neighbouring nodes
+        # the last bit of the path selects one of two siblings, the bit before it one of two
+        # pairs of siblings, and so on; lower ^ (bit & (lower ^ upper)) is `upper if bit else lower`
         for bit in reversed(path_bits):
-            pairs = zip(answers[::2], answers[1::2], strict=True)
-            answers = [no ^ (bit & (no ^ yes)) for no, yes in pairs]
-        path_bits += answers
+            siblings = zip(decisions[::2], decisions[1::2], strict=True)
+            decisions = [lower ^ (bit & (lower ^ upper)) for lower, upper in siblings]
+        path_bits += decisions
         leaf *= 2
-        leaf += answers[0]
+        leaf += decisions[0]
     return leaf
 
 
-MIN_SPLITS_PER_COLUMN, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
-"""From these numbers of splits per column and of rows, by order, summing by bins is faster."""
+MIN_TABLE_SPLITS, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
+"""Smallest numbers of splits per column and of rows, by order, at which `joint_gradient_sums` sums
+over tuples of bins first. Measured: with fewer the direct table is faster."""
 
 
 def joint_gradient_sums(
     splits: Predicates, order: int, codes: BinCodes, sizes: list[int], values: Floats
 ) -> Integers:
-    """Return the sums of values over the rows that meet two or three splits at a time.
+    """Return the sum of values over the rows that meet each pair or triple of splits.
 
     With many splits, values are summed over tuples of bins first and then contracted with the
     split indicators of each bin. The result equals `contingency_table`.
@@ -127,7 +146,8 @@ def joint_gradient_sums(
     splits : BinSplits
         The splits.
     order : int
-        Number of splits that are met at a time; a split may be repeated, and index 0 is no split.
+        2 for pairs or 3 for triples of splits. A split may be repeated, and index 0 stands for no
+        condition.
     codes : ndarray of int, shape (n_columns, n)
         Bin codes of the rows.
     sizes : list of int
@@ -141,38 +161,31 @@ def joint_gradient_sums(
         The sums.
     """
     assert isinstance(splits, BinSplits)
-    has_few_splits = len(splits) < MIN_SPLITS_PER_COLUMN.get(order, np.inf) * len(codes)
-    if has_few_splits or len(values) < MIN_TABLE_ROWS[order]:
+    too_few_splits = len(splits) < MIN_TABLE_SPLITS.get(order, np.inf) * len(codes)
+    if too_few_splits or len(values) < MIN_TABLE_ROWS[order]:
         X: NDArray[Any] = codes.T
         classes, weights = np.zeros(len(values), dtype=np.intp), values.astype(np.int64)
         direct: Integers = contingency_table(
             splits.above, len(splits), X, classes, weights, 1, order
         )[0]
         return direct
-    # a first constant column with one indicator, which all rows meet
-    indicators: list[Floats] = [np.ones((1, 1))]
-    patterns_of_rows = [np.zeros(len(values), dtype=np.intp)]
-    for position in np.unique(splits.features).tolist():
-        indices, bins = np.flatnonzero(splits.features == position), np.arange(sizes[position])
-        by_bin = np.array(
-            [splits.contains(index, bins) for index in indices.tolist()], dtype=np.float64
-        )
-        # bins with the same indicators are merged to one pattern
-        patterns, pattern_of_bin = np.unique(by_bin, axis=1, return_inverse=True)
-        indicators.append(patterns)
-        patterns_of_rows.append(np.take(pattern_of_bin.ravel(), codes[position]))
-    width = max(patterns.shape[1] for patterns in indicators)
-    indicators = [np.pad(matrix, ((0, 0), (0, width - matrix.shape[1]))) for matrix in indicators]
+    indicators, pattern_of_row = _split_patterns(splits, codes, sizes)
+    n_patterns = max(matrix.shape[1] for matrix in indicators)
+    # equal widths, so that the joint sums of any columns have the same shape
+    indicators = [
+        np.pad(matrix, ((0, 0), (0, n_patterns - matrix.shape[1]))) for matrix in indicators
+    ]
     ends = np.cumsum([0, *map(len, indicators)]).tolist()
-    slices = [slice(*pair) for pair in pairwise(ends)]
+    slices = [slice(start, stop) for start, stop in pairwise(ends)]  # splits of each column
     powers = [_tensor_powers(matrix, order) for matrix in indicators]
     table = np.zeros((len(splits) + 1,) * order)
-    for columns, block in _bin_tuple_sums(patterns_of_rows, width, values, order):
+    for columns, pattern_sums in _joint_sums(pattern_of_row, n_patterns, values, order):
+        # fewer columns than the order: some of them have several splits
         for repeats in combinations_with_replacement(columns, order - len(columns)):
-            axis_columns, sums = sorted(columns + repeats), block
+            axis_columns, sums = sorted(columns + repeats), pattern_sums
             for column in columns:
                 power = powers[column][axis_columns.count(column) - 1]
-                sums = sums.reshape(width, -1).T @ power
+                sums = sums.reshape(n_patterns, -1).T @ power
             sums = sums.reshape([len(indicators[column]) for column in axis_columns])
             for axes in permutations(range(order)):
                 table[tuple(slices[axis_columns[axis]] for axis in axes)] = sums.transpose(axes)
@@ -182,7 +195,34 @@ def joint_gradient_sums(
     return ordered
 
 
-def _bin_tuple_sums(
+def _split_patterns(
+    splits: BinSplits, codes: BinCodes, sizes: list[int]
+) -> tuple[list[Floats], list[NDArray[np.intp]]]:
+    """Group the bins of each column by the splits that they meet.
+
+    The first column is constant and has one split that all rows meet. It stands for no condition.
+
+    Returns
+    -------
+    list of ndarray of float64, shape (n_splits_of_column, n_patterns)
+        Indicators of each column: 1 if the bins of a pattern meet the split.
+    list of ndarray of intp, shape (n,)
+        Pattern of each row in each column.
+    """
+    indicators: list[Floats] = [np.ones((1, 1))]
+    pattern_of_row = [np.zeros(codes.shape[1], dtype=np.intp)]
+    for column in np.unique(splits.features).tolist():
+        indices, bins = np.flatnonzero(splits.features == column), np.arange(sizes[column])
+        by_bin = np.array(
+            [splits.contains(index, bins) for index in indices.tolist()], dtype=np.float64
+        )
+        patterns, pattern_of_bin = np.unique(by_bin, axis=1, return_inverse=True)
+        indicators.append(patterns)
+        pattern_of_row.append(np.take(pattern_of_bin.ravel(), codes[column]))
+    return indicators, pattern_of_row
+
+
+def _joint_sums(
     codes: list[NDArray[np.intp]],
     size: int,
     values: Floats,
@@ -190,44 +230,81 @@ def _bin_tuple_sums(
     columns: tuple[int, ...] = (),
     flat_index: NDArray[np.intp] | int = 0,
 ) -> Iterator[tuple[tuple[int, ...], Floats]]:
-    """Yield tuples of at most `order` columns, with the sums of values over their joint bins."""
+    """Yield each tuple of at most `order` columns, with the sums of values over joint codes.
+
+    Parameters
+    ----------
+    codes : list of ndarray of intp, shape (n,)
+        Codes of each column, below `size`.
+    size : int
+        Number of codes of a column.
+    values : ndarray of float64, shape (n,)
+        Values to add up.
+    order : int
+        Maximum number of columns.
+    columns, flat_index
+        Columns before, and the index of each row in their flattened table, for the recursion.
+
+    Yields
+    ------
+    tuple of int
+        Increasing column positions.
+    ndarray of float64, shape (size ** n_columns,)
+        Sums of the values over each combination of codes, first column first.
+    """
     for column in range(columns[-1] + 1 if columns else 0, len(codes)):
         extended, index = (*columns, column), flat_index + codes[column]
         sums = np.bincount(index, values, minlength=size ** len(extended)).astype(np.float64)
         yield extended, sums
         if len(extended) < order:
-            yield from _bin_tuple_sums(codes, size, values, order, extended, index * size)
+            yield from _joint_sums(codes, size, values, order, extended, index * size)
 
 
 def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
-    """Return the indicators of one split, of pairs and so on, each of shape (n_bins, n_tuples)."""
+    """Return products of the indicators of one split, of pairs, and so on up to `order`.
+
+    Each is of shape (n_bins, n_splits ** k) for k = 1, ..., `order`.
+    """
     powers = [indicators]
     for _ in range(order - 1):
         powers.append((powers[-1][:, None] * indicators).reshape(-1, indicators.shape[1]))
     return [power.T for power in powers]
 
 
-def candidate_splits(features: Binner, codes: BinCodes) -> BinSplits:
+def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
     """Return one split for each distinct partition of the public rows.
 
-    Numbers are split at their cuts, categories by equality, and both by missing values.
+    Numeric columns are split at their cuts, categorical ones by equality, and both by missingness.
+
+    Parameters
+    ----------
+    binner : Binner
+        Bins of all columns.
+    codes : ndarray of int, shape (n_columns, m)
+        Bin codes of the public rows.
     """
-    rows: list[tuple[int, int, int, str, str]] = []
-    for position, feature in enumerate(features.columns):
-        missing, column = feature.size - 1, feature.column
+    columns: list[int] = []
+    ranges: list[tuple[int, int]] = []
+    texts: list[tuple[str, str]] = []
+    for position, bins in enumerate(binner.columns):
+        missing, column = bins.size - 1, bins.column
         if column.categorical:
-            for code, label in enumerate(feature.labels[:-1]):
-                rows.append((position, code, code, f"is {label}", f"is not {label}"))
+            for code, label in enumerate(bins.labels[:-1]):
+                ranges.append((code, code))
+                texts.append((f"is {label}", f"is not {label}"))
         else:
-            for code, cut in enumerate(feature.cuts.tolist()):
+            for code, cut in enumerate(bins.cuts.tolist()):
                 text = column.format(cut) if column.has_offset else shown(cut)
-                rows.append((position, code + 1, missing - 1, f"> {text}", f"<= {text}"))
-        rows.append((position, missing, missing, "is missing", "is known"))
+                ranges.append((code + 1, missing - 1))
+                texts.append((f"> {text}", f"<= {text}"))
+        ranges.append((missing, missing))
+        texts.append(("is missing", "is known"))
+        columns += [position] * (len(ranges) - len(columns))
     splits = BinSplits(
-        np.array([row[0] for row in rows], dtype=np.intp),
-        np.array([row[1] for row in rows], dtype=np.intp),
-        np.array([row[2] for row in rows], dtype=np.intp),
-        np.array([row[3:] for row in rows], dtype=object).reshape(-1, 2),
+        np.array(columns, dtype=np.intp),
+        np.array([first for first, _ in ranges], dtype=np.intp),
+        np.array([last for _, last in ranges], dtype=np.intp),
+        np.array(texts, dtype=object).reshape(-1, 2),
     )
     return splits[one_per_partition(splits, codes.T)]
 
@@ -235,7 +312,21 @@ def candidate_splits(features: Binner, codes: BinCodes) -> BinSplits:
 def tree_cover(
     splits: BinSplits, codes: BinCodes, names: tuple[str, ...], classes: NDArray[Any], depth: int
 ) -> TreeCover:
-    """Return the cover of all trees of a depth with these splits and a prior from public rows."""
+    """Return all trees of a depth with these splits, and their prior from public rows.
+
+    Parameters
+    ----------
+    splits : BinSplits
+        Candidate splits.
+    codes : ndarray of int, shape (n_columns, m)
+        Bin codes of the public rows.
+    names : tuple of str
+        Names of the columns.
+    classes : ndarray
+        Labels that leaves can be drawn with.
+    depth : int
+        Depth of the trees.
+    """
     public = PublicSample(codes.T.astype(np.float64), classes, names)
     prior = split_prior(splits, public, 0.05)
     return TreeCover(splits, depth, prior, public)

@@ -1,4 +1,4 @@
-"""Binned data: rows as small integer bin codes, encoded once, and the only loop over them."""
+"""Binned data: bin codes of all rows, and sums over chunks of rows by several threads."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.typing import Integers
 
 HISTOGRAM_CHUNK_ROWS = 1 << 17
-"""Rows of a chunk. With fewer, the overhead of Python exceeds the work of a thread."""
+"""Number of rows whose histogram is computed in one step. Smaller chunks spend more time in Python
+than in numpy."""
 
 MAX_MEMORY_BYTES = 1 << 27
-"""Memory for rows; arrays beyond it are memory-mapped temporary files."""
+"""Memory for rows, in bytes. Arrays that exceed it are memory-mapped temporary files."""
 
 SPANS_PER_THREAD = 8
-"""Spans of rows for each thread, so that no thread idles for long at the end."""
+"""Number of spans of rows per thread. Several spans balance the load at the end."""
 
 RowIndex = slice | NDArray[np.intp]
-"""Selects rows."""
+"""Selection of rows: a slice, or indices."""
 
 
 def encode_rows(
@@ -87,7 +88,7 @@ class FineBinnedRows:
         n: int,
         dtype: DTypeLike,
     ) -> FineBinnedRows:
-        """Bin chunks of encoded rows; see `from_codes`."""
+        """Bin chunks of encoded rows and concatenate them, as `from_codes` does."""
         codes = (encode_rows(fine_binner, dtype, X, y) for X, y in chunks)
         return cls.from_codes(fine_binner, codes, n, dtype)
 
@@ -137,15 +138,24 @@ class FineBinnedRows:
         return subset
 
     def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an uninitialised array, in memory as long as `MAX_MEMORY_BYTES` allows it."""
+        """Return an uninitialised array, in memory or in a file (`MAX_MEMORY_BYTES`)."""
         array = scratch_array(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
         self._bytes_used += array.nbytes
         return array
 
     def sum_over_chunks(self, f: Callable[[slice], Any]) -> Any:
-        """Return the sum of ``f(chunk)`` over all chunks of rows, by several threads."""
+        """Return the sum of ``f(chunk)`` over all chunks of rows, by several threads.
+
+        The sum of integer arrays does not depend on the number of threads.
+
+        Parameters
+        ----------
+        f : callable
+            Maps a slice of the rows to an array or an integer.
+        """
 
         def sum_span(start: int, stop: int) -> Any:
+            """Return the sum over the chunks of one span of rows."""
             total = f(slice(start, min(start + HISTOGRAM_CHUNK_ROWS, stop)))
             for first in range(start + HISTOGRAM_CHUNK_ROWS, stop, HISTOGRAM_CHUNK_ROWS):
                 total = total + f(slice(first, min(first + HISTOGRAM_CHUNK_ROWS, stop)))
@@ -157,9 +167,9 @@ class FineBinnedRows:
             return sum_span(0, self.n)
         bounds = np.linspace(0, n_chunks, SPANS_PER_THREAD * n_threads + 1, dtype=int)
         ends = [HISTOGRAM_CHUNK_ROWS * bound for bound in bounds]
+        spans = [(start, min(stop, self.n)) for start, stop in pairwise(ends) if start < stop]
         # joblib.Parallel takes as long to start as a million rows take to sum
         with ThreadPoolExecutor(n_threads) as pool:
-            spans = [(low, min(high, self.n)) for low, high in pairwise(ends) if low < high]
             return sum(pool.map(sum_span, *zip(*spans, strict=True)), np.int64(0))
 
 
@@ -170,9 +180,11 @@ class BinnedData:
     Attributes
     ----------
     binner : Binner
-        The bins.
-    rows, public : FineBinnedRows
-        The training rows, and the public rows.
+        Bins of all columns.
+    rows : FineBinnedRows
+        Training rows in fine bins.
+    public : FineBinnedRows
+        Public rows in fine bins.
     """
 
     binner: Binner
@@ -208,6 +220,7 @@ class BinnedData:
         return self._codes(self.rows, index)
 
     def _codes(self, rows: FineBinnedRows, index: RowIndex) -> BinCodes:
+        """Return the bins of selected rows by their fine bins, shape (n_columns, k)."""
         pairs = zip(self.bin_of_fine_bin, rows.columns, strict=True)
         return np.array([np.take(bins, column[index]) for bins, column in pairs])
 
@@ -242,28 +255,34 @@ class BinnedData:
         margins : ndarray of int32, shape (n_targets, n)
             Margins of all training rows.
         scores : ndarray of int64, shape (n_targets, n_bins)
-            What is added in each bin.
+            Change of the margin of the rows in each bin.
         bins_of_rows : callable
             Returns the bins of a slice of the rows.
         """
         change = scores.astype(np.int32)
 
         def add_chunk(chunk: slice) -> int:
+            """Change the margins of a chunk. Return 0, since only the side effect matters."""
             margins[:, chunk] += np.take(change, bins_of_rows(chunk), axis=1)
             return 0
 
         self.rows.sum_over_chunks(add_chunk)
 
     def margins(self, model: AdditiveModel) -> NDArray[np.int32]:
-        """Return the margins of all training rows, (n_targets, n); overflow wraps around."""
+        """Return the margins of all training rows, shape (n_targets, n).
+
+        Sums of 32-bit integers that overflow wrap around. A margin is still a function of its own
+        row.
+        """
         result = self.rows.allocate((len(model.intercepts), self.rows.n), np.int32)
         pairs = zip(model.offsets[:-1], self.bin_of_fine_bin, strict=True)
-        # scores by fine bin, so that each code is looked up once
+        # scores by fine bin, so that no row has to be converted to bins
         tables = [model.scores[:, start + bins].astype(np.int32) for start, bins in pairs]
         leaf_indexers = [self.leaf_indexer(tree.splits) for tree in model.trees]
         leaf_scores = [scores.astype(np.int32) for scores in model.leaf_scores]
 
         def fill_chunk(chunk: slice) -> int:
+            """Write the margins of a chunk. Return 0, since only the side effect matters."""
             margins = result[:, chunk]
             margins[:] = model.intercepts[:, None]
             for table, column in zip(tables, self.rows.columns, strict=True):

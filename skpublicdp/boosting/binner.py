@@ -1,4 +1,4 @@
-"""Binning: cut points and categories of all columns, from public rows alone."""
+"""Binner: cut points and categories of all columns, from public rows alone."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ColumnBins:
         Increasing cut points of a numeric column: a value's bin is the number of cuts below it.
         Empty for a categorical column.
     size : int
-        Number of bins. The last but one bin of a categorical column is for rare categories, and
-        for those without a public row.
+        Number of bins. The last but one bin of a categorical column is for rare and for unknown
+        categories.
     bin_of_category : ndarray of int16
         Bin of each code of a categorical column. Empty for a numeric column.
     """
@@ -51,17 +51,18 @@ class ColumnBins:
     bin_of_category: BinCodes
 
     def codes(self, values: NDArray[Any]) -> BinCodes:
-        """Return the bin of each value. Each depends on its own value alone."""
+        """Return the bin of each value, as a function of this value alone."""
         return self.encoded_codes(self.column.as_numeric(values))
 
     def encoded_codes(self, encoded: NDArray[Any]) -> BinCodes:
-        """Return the bin of each encoded value. Each depends on its own value alone."""
+        """Return the bin of each encoded value, as a function of this value alone."""
         if self.column.categorical:
             return np.take(self.bin_of_category, encoded.astype(np.intp)).astype(self.dtype)
         return self._edges.count_below(encoded).astype(self.dtype, copy=False)
 
     @cached_property
     def _edges(self) -> SortedEdges:
+        """Cut points with an index for fast search; derived, so it is not pickled."""
         return SortedEdges(self.cuts, self.size - 1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -73,7 +74,7 @@ class ColumnBins:
         return np.min_scalar_type(self.size - 1)
 
     def coarse_bins(self, fine: ColumnBins) -> BinCodes:
-        """Return the bin that contains each fine bin, if the fine cuts include all cuts here."""
+        """Return the bin that contains each fine bin. The fine cuts must include all cuts."""
         if self.column.categorical:
             return np.arange(self.size).astype(self.dtype)
         # a fine bin lies in the bin that contains its upper end
@@ -83,7 +84,7 @@ class ColumnBins:
 
     @property
     def labels(self) -> list[str]:
-        """The bins as text."""
+        """Text of each bin: a range of numbers, or a category."""
         if self.column.categorical:
             names = [*map(str, self.column.values.tolist())]
             has_bin = np.flatnonzero(self.bin_of_category[: len(names)] < self.size - 2)
@@ -97,12 +98,12 @@ class ColumnBins:
 
 @dataclass(frozen=True, eq=False)
 class Binner:
-    """Bins of all columns. Maps rows to integer bin codes.
+    """Bins of all columns, which map rows to integer bin codes.
 
     Attributes
     ----------
     columns : tuple of ColumnBins
-        One for each column.
+        Bins of each column.
     """
 
     columns: tuple[ColumnBins, ...]
@@ -170,22 +171,36 @@ def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
     """
     refined = []
     for bins, values in zip(binner.columns, X_public.T, strict=True):
-        is_known = ~np.isnan(values)
-        if bins.column.categorical or not is_known.any():
+        is_number = ~np.isnan(values)
+        if bins.column.categorical or not is_number.any():
             refined.append(bins)
             continue
-        quantiles = cut_points(values[is_known], MAX_FINE_BINS, weights[is_known])
+        numbers = values[is_number]
+        quantiles = cut_points(numbers, MAX_FINE_BINS, weights[is_number])
         cuts = np.union1d(bins.cuts, quantiles)
         if len(cuts) < 0.7 * MAX_FINE_BINS:
-            cuts = np.union1d(cuts, cut_points(np.unique(values[is_known]), MAX_FINE_BINS // 2))
+            cuts = np.union1d(cuts, cut_points(np.unique(numbers), MAX_FINE_BINS // 2))
         refined.append(ColumnBins(bins.column, cuts, len(cuts) + 2, bins.bin_of_category))
     return Binner(tuple(refined))
 
 
 def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
-    """Return the scores of the fine bins, each that of its coarse bin, (n_targets, n_fine_bins)."""
+    """Give each fine bin the score of its coarse bin; shape (n_targets, n_fine_bins).
+
+    Parameters
+    ----------
+    scores : ndarray of int64, shape (n_targets, n_coarse_bins)
+        Scores of the coarse bins.
+    coarse, fine : Binner
+        The bins. The fine cuts must include all coarse cuts.
+    """
     triples = zip(coarse.offsets, coarse.columns, fine.columns, strict=False)
-    return np.hstack([scores[:, start + old.coarse_bins(new)] for start, old, new in triples])
+    return np.hstack(
+        [
+            scores[:, start + coarse_bins.coarse_bins(fine_bins)]
+            for start, coarse_bins, fine_bins in triples
+        ]
+    )
 
 
 def make_binner(
@@ -194,7 +209,10 @@ def make_binner(
     max_bins: int | None,
     weights: Floats | None = None,
 ) -> Binner:
-    """Choose the bins of all columns from public rows: weighted quantiles, or common categories.
+    """Choose the bins of all columns from public rows.
+
+    Numeric columns are cut at weighted quantiles. Of a categorical column the most frequent
+    categories have a bin of their own.
 
     Parameters
     ----------
@@ -211,20 +229,36 @@ def make_binner(
     columns = []
     for column, values in zip(schema.columns, X_public.T, strict=True):
         if column.categorical:
-            counts = np.bincount(values.astype(np.intp), minlength=column.n_categories)
-            counts = counts[: len(column.values)]
-            common = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
-            bin_of_category = np.full(column.n_categories, len(common), dtype=np.int16)
-            bin_of_category[common] = np.arange(len(common))
-            bin_of_category[-1] = len(common) + 1
-            columns.append(ColumnBins(column, np.empty(0), len(common) + 2, bin_of_category))
+            columns.append(_categorical_bins(column, values))
+            continue
+        is_number = ~np.isnan(values)
+        numbers = values[is_number]
+        if max_bins is None:
+            cuts = fine_edges(numbers, integral=column.integral, few=N_BINS)
+        elif len(numbers):
+            mass = None if weights is None else weights[is_number]
+            cuts = cut_points(numbers, max_bins, mass)
         else:
-            is_known = ~np.isnan(values)
-            known = values[is_known]
-            if max_bins is None:
-                cuts = fine_edges(known, integral=column.integral, few=N_BINS)
-            else:
-                mass = None if weights is None else weights[is_known]
-                cuts = cut_points(known, max_bins, mass) if is_known.any() else np.empty(0)
-            columns.append(ColumnBins(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
+            cuts = np.empty(0)
+        columns.append(ColumnBins(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
     return Binner(tuple(columns))
+
+
+def _categorical_bins(column: Column, codes: Floats) -> ColumnBins:
+    """Return a bin for each of the most frequent categories, one for others, one for missing.
+
+    Parameters
+    ----------
+    column : Column
+        A categorical column.
+    codes : ndarray of float64, shape (m,)
+        Its category codes in the public rows.
+    """
+    counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)
+    counts = counts[: len(column.values)]
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
+    n_frequent = len(frequent)
+    bin_of_category = np.full(column.n_categories, n_frequent, dtype=np.int16)
+    bin_of_category[frequent] = np.arange(n_frequent)
+    bin_of_category[-1] = n_frequent + 1  # missing values
+    return ColumnBins(column, np.empty(0), n_frequent + 2, bin_of_category)

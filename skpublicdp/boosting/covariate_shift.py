@@ -1,4 +1,4 @@
-"""Covariate shift: noisy counts compare public and private rows, and public rows are reweighted."""
+"""Covariate shift: a test by noisy counts, and importance weights of the public rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_EFFECTIVE_FRACTION = 0.1
 """Weights are rejected if the effective sample size falls below this fraction of the rows."""
 
 TILT_VARIANCES = np.geomspace(0.003, 30, 25)
-"""Grid of prior variances of the log weights' coefficients; the one of most evidence is used."""
+"""Grid of prior variances of the coefficients of log weights; the most likely one is used."""
 
 
 def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integers:
@@ -49,8 +49,9 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
         if len(order) < 2:
             continue
         cumulative = np.cumsum(shares[order[:-1]])
+        n_lower = 1 + int(np.argmin(np.abs(cumulative - 0.5)))
         indicator = np.zeros(len(bin_shares), dtype=np.int64)
-        indicator[start + order[: 1 + int(np.argmin(np.abs(cumulative - 0.5)))]] = 1
+        indicator[start + order[:n_lower]] = 1
         splits.append(indicator)
     return np.array(splits, dtype=np.int64).reshape(len(splits), len(bin_shares))
 
@@ -58,13 +59,13 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
 def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
     """Return features of a log-linear model of the density ratio of private to public rows.
 
-    A numeric column has the logit of the rank, which is unbounded in both tails, and an indicator
+    A numeric column has the logit of its rank, which is unbounded in both tails, and an indicator
     of missing values. A categorical column has one indicator for each category.
 
     Parameters
     ----------
     binner : Binner
-        The bins.
+        Bins of all columns.
     X : ndarray of float64, shape (m, n_bins)
         Bin indicators of the public rows.
     X_public : ndarray of float64, shape (m, n_columns)
@@ -81,10 +82,10 @@ def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
         if bins.column.categorical:
             features.append(X[:, start:stop])
             continue
-        is_known = ~np.isnan(values)
+        is_number = ~np.isnan(values)
         logits = np.zeros(len(values))
-        ranks = (rankdata(values[is_known]) - 0.5) / max(int(is_known.sum()), 1)
-        logits[is_known] = np.log(ranks / (1 - ranks))
+        ranks = (rankdata(values[is_number]) - 0.5) / max(int(is_number.sum()), 1)
+        logits[is_number] = np.log(ranks / (1 - ranks))
         features += [logits[:, None], X[:, stop - 1 : stop]]
     return np.hstack(features)
 
@@ -118,10 +119,11 @@ def estimate_shift(
     variance: float,
     min_evidence: float,
 ) -> ShiftEstimate:
-    """Test whether the private rows have other column distributions, and reweight public rows.
+    """Test whether private rows have different column distributions, and reweight public rows.
 
-    Weights are multiplied by exp(features @ a) with a ~ N(0, s). The variance s maximises the
-    marginal likelihood of a Gaussian approximation, and a is the posterior mode.
+    The density ratio of private to public rows is modelled as exp(features @ a) with a ~ N(0, s).
+    The variance s maximises the marginal likelihood of a Gaussian approximation. The public rows
+    are reweighted by the density ratio at the posterior mode of a.
 
     Parameters
     ----------
@@ -132,15 +134,15 @@ def estimate_shift(
     features : ndarray of float64, shape (m, n_features)
         `shift_features`.
     counts : ndarray of int64, shape (n_splits,)
-        Noisy numbers of private rows in each lower half.
+        Noisy number of private rows in the lower half of each column.
     variance : float
         Variance of their noise.
     min_evidence : float
         Log marginal likelihood ratio above which rows are reweighted.
     """
-    Z = design.X @ indicators.T
+    Z = design.X @ indicators.T  # (m, n_splits)
     n, weights = design.n, design.weights
-    # sampling variance of the private rows and of the public ones
+    # sampling variance of a fraction, of the private rows and of the public ones
     sampling = design.concentration + 1 / n
     noise = np.full(len(counts), variance / n**2)
     variances = sampling * (weights @ (Z - weights @ Z) ** 2) + noise
@@ -151,60 +153,103 @@ def estimate_shift(
     centred = Z - weights @ Z
     spread = (centred * weights[:, None]).T @ centred
     covariance = sampling * spread + np.eye(len(shares))
-    deviation = shares - weights @ Z
-
-    # log marginal likelihood ratio of shifts with covariance s M Mᵀ, in their common eigenbasis
-    root = np.linalg.cholesky(covariance)
-    M = (centred * weights[:, None]).T @ features
-    whitened = np.linalg.solve(root, M)
-    values, vectors = np.linalg.eigh(whitened @ whitened.T)
-    squares = (vectors.T @ np.linalg.solve(root, deviation)) ** 2
-    ratios = TILT_VARIANCES[:, None] * np.maximum(values, 0.0)
-    log_evidence = (squares * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
+    jacobian = (centred * weights[:, None]).T @ features
+    log_evidence = _shift_log_evidence(shares - weights @ Z, covariance, jacobian)
     best = int(np.argmax(log_evidence))
     if log_evidence[best] <= min_evidence:
         return ShiftEstimate(drift, None, drifted=False)
-
-    scaled, factor = np.sqrt(TILT_VARIANCES[best]) * features, cho_factor(covariance)
-
-    def tilted(a: Floats) -> Floats:
-        exponents = scaled @ a
-        unnormalised = weights * np.exp(exponents - exponents.max())
-        normalised: Floats = unnormalised / unnormalised.sum()
-        return normalised
-
-    def negative_log_posterior(a: Floats) -> tuple[float, Floats]:
-        w = tilted(a)
-        residuals = w @ Z - shares
-        solved = cho_solve(factor, residuals)
-        gradient = scaled.T @ (w * (Z @ solved - w @ (Z @ solved)))
-        return float(residuals @ solved + a @ a) / 2, gradient + a
-
-    start = np.zeros(features.shape[1])
-    mode = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B").x
-    new_weights = np.maximum(tilted(mode), 1e-100)  # their logarithms are taken later
-    new_weights /= new_weights.sum()
+    scaled = np.sqrt(TILT_VARIANCES[best]) * features
+    new_weights = _tilt_weights(weights, scaled, Z, shares, covariance)
     effective_size = 1 / (new_weights @ new_weights)
     is_rejected = effective_size < MIN_EFFECTIVE_FRACTION * len(new_weights)
     return ShiftEstimate(drift, None if is_rejected else new_weights, drifted=True)
 
 
-def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
-    """Return the share of private rows in each bin that the public rows predict, (n_bins,).
+def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats) -> Floats:
+    """Return the log marginal likelihood ratio of a shift, for each of `TILT_VARIANCES`.
 
-    Categories without a public row share the Good-Turing estimate max(f, 1/2) / m, if f categories
-    have a single public row.
+    With a shift of prior variance s, the deviation has the covariance C + s J Jᵀ, for its
+    covariance C without a shift and the Jacobian J. All s have common eigenvectors.
+
+    Parameters
+    ----------
+    deviation : ndarray of float64, shape (n,)
+        Released fractions minus those of the public rows.
+    covariance : ndarray of float64, shape (n, n)
+        Covariance C of the deviation without a shift.
+    jacobian : ndarray of float64, shape (n, n_features)
+        Derivatives of the fractions in the coefficients of the log weights.
+    """
+    root = np.linalg.cholesky(covariance)
+    whitened = np.linalg.solve(root, jacobian)
+    values, vectors = np.linalg.eigh(whitened @ whitened.T)
+    squares = (vectors.T @ np.linalg.solve(root, deviation)) ** 2
+    ratios = TILT_VARIANCES[:, None] * np.maximum(values, 0.0)
+    log_evidence: Floats = (squares * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
+    return log_evidence
+
+
+def _tilt_weights(
+    weights: Floats, features: Floats, Z: Floats, shares: Floats, covariance: Floats
+) -> Floats:
+    """Return weights in proportion to weights * exp(features @ a), at the posterior mode of a.
+
+    The prior of a is N(0, 1). The likelihood of the released shares is Gaussian.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (m,)
+        Weights of the public rows before.
+    features : ndarray of float64, shape (m, n_features)
+        Features of the log density ratio, times the prior standard deviation.
+    Z : ndarray of float64, shape (m, n)
+        Contribution of each public row to the shares.
+    shares : ndarray of float64, shape (n,)
+        Released shares of private rows.
+    covariance : ndarray of float64, shape (n, n)
+        Covariance of their errors.
+    """
+    factor = cho_factor(covariance)
+
+    def tilt(coefficients: Floats) -> Floats:
+        """Return the weights for given coefficients, of sum 1."""
+        exponents = features @ coefficients
+        unnormalised = weights * np.exp(exponents - exponents.max())
+        normalised: Floats = unnormalised / unnormalised.sum()
+        return normalised
+
+    def negative_log_posterior(coefficients: Floats) -> tuple[float, Floats]:
+        """Return the value to minimise and its gradient."""
+        w = tilt(coefficients)
+        residuals = w @ Z - shares
+        solved = cho_solve(factor, residuals)
+        gradient = features.T @ (w * (Z @ solved - w @ (Z @ solved)))
+        value = float(residuals @ solved + coefficients @ coefficients) / 2
+        return value, gradient + coefficients
+
+    start = np.zeros(features.shape[1])
+    mode = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B").x
+    new_weights = np.maximum(tilt(mode), 1e-100)  # `calibrate_weights` takes their logarithms
+    normalised: Floats = new_weights / new_weights.sum()
+    return normalised
+
+
+def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
+    """Return the expected share of private rows in each bin given the public rows, (n_bins,).
+
+    The bin of rare and unknown categories has the Good-Turing estimate of unseen mass,
+    max(f, 1/2) / m, if f categories have a single public row.
     """
     counts = design.X.sum(axis=0)
     m = len(design.X)
     shares = design.weights @ design.X
     for start, bins in zip(binner.offsets, binner.columns, strict=False):
         if bins.column.categorical:
-            listed = slice(start, start + bins.size - 2)
-            n_singletons = int((counts[listed] == 1).sum())
-            unseen = max(n_singletons, 0.5) / m
-            shares[start : start + bins.size] *= 1 - unseen
-            shares[start + bins.size - 2] = unseen
+            categories = slice(start, start + bins.size - 2)
+            n_singletons = int((counts[categories] == 1).sum())
+            unseen_mass = max(n_singletons, 0.5) / m
+            shares[start : start + bins.size] *= 1 - unseen_mass
+            shares[start + bins.size - 2] = unseen_mass
     expected: Floats = shares
     return expected
 
@@ -212,11 +257,11 @@ def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
 def calibrate_weights(
     design: WeightedPublicRows, Z: Floats, counts: Floats, variance: float
 ) -> WeightedPublicRows:
-    """Reweight public rows towards released counts (entropy balancing, Hainmueller 2012).
+    """Calibrate the weights of public rows to released counts by entropy balancing.
 
-    Minimises m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance by damped Newton steps on the dual.
-    Here u are the current weights and m is the effective number of public rows. The solution has
-    log(w / u) linear in Z.
+    The weights w minimise m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance. Here u are the current
+    weights and m is the effective number of public rows. In the solution log(w / u) is linear in Z.
+    It is found by Newton steps with backtracking on the convex dual problem (Hainmueller 2012).
 
     Parameters
     ----------
@@ -234,11 +279,12 @@ def calibrate_weights(
     dual = np.zeros(len(counts))
 
     def evaluate(dual: Floats) -> tuple[float, Floats]:
+        """Return the dual objective, and the weights that belong to the dual variables."""
         exponents = n * (Z @ dual) / m + log_weights
-        top = exponents.max()
-        weights = np.exp(exponents - top)
+        max_exponent = exponents.max()
+        weights = np.exp(exponents - max_exponent)
         total = weights.sum()
-        value = m * (top + np.log(total)) - dual @ counts + variance * (dual @ dual) / 2
+        value = m * (max_exponent + np.log(total)) - dual @ counts + variance * (dual @ dual) / 2
         return float(value), weights / total
 
     value, weights = evaluate(dual)
@@ -252,12 +298,12 @@ def calibrate_weights(
         if decrease < 1e-8:
             break
         step_size = 1.0
-        while step_size > 1e-6:
-            trial, trial_weights = evaluate(dual - step_size * step)
-            if trial <= value - step_size * decrease / 4:
+        while step_size > 1e-6:  # backtracking until the Armijo condition holds
+            new_value, new_weights = evaluate(dual - step_size * step)
+            if new_value <= value - step_size * decrease / 4:
                 break
             step_size /= 2
         else:
             break
-        dual, value, weights = dual - step_size * step, trial, trial_weights
+        dual, value, weights = dual - step_size * step, new_value, new_weights
     return WeightedPublicRows(design.X, weights, n)
