@@ -20,7 +20,7 @@ from skpublicdp._internal.parameters import all_or_nothing, check_parameters
 from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.data.containers import check_container
 from skpublicdp.data.description import DescribedRows
-from skpublicdp.data.kinds import kind_of_public
+from skpublicdp.data.kinds import infer_public_kind
 from skpublicdp.data.reference import reference_sample, warn_no_public
 from skpublicdp.data.roles import check_index, check_mask, warn_if_sliced
 from skpublicdp.data.schema import column_names
@@ -166,7 +166,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
             parts.append(self._reference(self._checked(X, reset=False)))
         self._kinds = _kinds_of_public(self._kinds, parts)
         try:
-            self.transformer_: Any = clone(self._inner()).fit(stacked(parts), labels)
+            self.transformer_: Any = clone(self._inner()).fit(stack_public_rows(parts), labels)
         except Exception as error:
             raise self._unfitted(parts[0], error) from None
         return self
@@ -323,14 +323,14 @@ def _kinds_of_public(kinds: tuple[str, ...], parts: Sequence[Any]) -> tuple[str,
         return kinds
     tables = [Table(part) for part in parts]
     return tuple(
-        kind_of_public(np.concatenate([table.column(i).astype(object) for table in tables]))
+        infer_public_kind(np.concatenate([table.column(i).astype(object) for table in tables]))
         if kind == ANYTHING
         else kind
         for i, kind in enumerate(kinds)
     )
 
 
-def stacked(parts: Sequence[Any]) -> Any:
+def stack_public_rows(parts: Sequence[Any]) -> Any:
     """Put public rows of one container below each other."""
     if len(parts) == 1:
         return parts[0]

@@ -17,7 +17,7 @@ from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_b
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss, sum_packed
 from skpublicdp.boosting.model import MAX_MARGIN, TARGET_LEVELS
 from skpublicdp.data import binning
-from skpublicdp.data.binning import count_below, cut_points, fine_edges, snapped
+from skpublicdp.data.binning import count_below, cut_points, fine_edges, snap_to_edges
 from skpublicdp.data.schema import Column
 from skpublicdp.data.sources import row_source
 from skpublicdp.hypotheses.contingency import contingency_table
@@ -155,7 +155,7 @@ def test_values_are_in_the_cells_that_their_fine_cells_are_in(seed, most, n_bins
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_edges_are_public_and_hold_all_cuts(values, integral):
     values = np.array(values)
-    edges = fine_edges(values, integral=integral, few=12)
+    edges = fine_edges(values, integral=integral, max_exact=12)
     assert (np.diff(edges) > 0).all()
     with np.errstate(over="ignore", invalid="ignore"):
         for n_bins in (2, 7, 100):
@@ -167,12 +167,12 @@ def test_edges_are_public_and_hold_all_cuts(values, integral):
 
 def test_many_public_values_leave_as_many_edges_as_there_may_be():
     values = np.random.default_rng(0).normal(size=100_000)
-    edges = fine_edges(values, integral=False, few=12)
+    edges = fine_edges(values, integral=False, max_exact=12)
     assert 30_000 < len(edges) <= binning.MAX_FINE_EDGES
     held = np.bincount(np.searchsorted(edges, values))
     assert held.max() <= 4
     some = np.array([-9.0, 9.0, np.nan, values[5]])
-    found = snapped(edges, some)
+    found = snap_to_edges(edges, some)
     np.testing.assert_array_equal(found[:2], edges[[0, -1]])
     assert np.isnan(found[2])
     assert abs(found[3] - values[5]) == np.abs(edges - values[5]).min()

@@ -74,13 +74,13 @@ def test_integers_are_where_a_search_finds_them(kind):
 
 def test_tails_and_crowds_take_neither_a_search_nor_many_steps():
     rng = np.random.default_rng(2)
-    even = Buckets.of(np.unique(rng.normal(size=4000).round(3)), np.dtype("d"), np.dtype("H"))
-    assert even.steps == 1
+    even = Buckets.build(np.unique(rng.normal(size=4000).round(3)), np.dtype("d"), np.dtype("H"))
+    assert even.n_steps == 1
     far = np.unique(np.r_[rng.normal(size=4000), 1e9, -1e9])
-    tailed = Buckets.of(far, np.dtype("d"), np.dtype("H"))
-    assert tailed.steps <= 4
+    tailed = Buckets.build(far, np.dtype("d"), np.dtype("H"))
+    assert tailed.n_steps <= 4
     inside = tailed._bucket(rng.normal(size=10_000))
-    assert tailed.crowded[inside].mean() < 0.05
+    assert tailed.is_crowded[inside].mean() < 0.05
 
 
 def test_tables_are_no_part_of_a_model():

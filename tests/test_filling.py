@@ -89,7 +89,7 @@ def test_declared_categories_and_booleans_are_known():
     text = rows.astype({"job": str})
     (said,) = warned(lambda: boosting().fit(text, y, X_public=public))
     assert "fewer than two values of job, so" in said
-    assert "declare the categories" in said
+    assert "declare categories" in said
 
 
 def test_one_warning_names_all_columns_and_no_value():
@@ -105,8 +105,8 @@ def test_few_rows(make, least):
     for m in (1, 2, least - 1):
         (said,) = warned(lambda m=m: make().fit(X[NUMBERS], Y, X_public=PUBLIC[NUMBERS][:m].copy()))
         rows = "row was" if m == 1 else "rows were"
-        assert said.startswith(f"Only {m} public {rows} given, where {least} would show")
-        assert "in age, dose, so" in said
+        assert said.startswith(f"Only {m} public {rows} given, and at least {least} are needed")
+        assert "of age, dose, so" in said
         with warnings.catch_warnings():
             warnings.simplefilter("error", NoPublicDataWarning)
             bounds = {"age": LIMITS, "dose": (-4, 4)}
@@ -133,7 +133,7 @@ def taken(public, y_public=None, bounds=None, least=2, rows=X[NUMBERS]):
         X_public=public,
         y_public=y_public,
         nullable=True,
-        least=least,
+        min_public_rows=least,
     )
 
 
@@ -173,7 +173,7 @@ def test_a_row_whose_value_is_made_up_has_no_label():
 
 def test_few_rows_are_followed_by_others():
     public = PUBLIC[NUMBERS][:5].copy()
-    with pytest.warns(NoPublicDataWarning, match="Only 5 .* in dose, so"):
+    with pytest.warns(NoPublicDataWarning, match="Only 5 .* of dose, so"):
         rows = taken(public, bounds={"age": LIMITS}, least=12)
     np.testing.assert_array_equal(rows.X_public[:5], public)
     assert len(rows.X_public) == 5 + N_ADDED_ROWS

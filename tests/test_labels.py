@@ -144,14 +144,14 @@ def test_text_beside_numbers_by_their_types(learner):
 
 
 def test_one_label_only():
-    assert "one class only: list the others" in refusal(LEARNERS[1], 0 * CODES)
+    assert "one class only. List the others" in refusal(LEARNERS[1], 0 * CODES)
 
 
 @pytest.mark.parametrize("learner", LEARNERS[:2], ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("y", [CODES, TEXT])
 def test_private_rows_without_a_label_become_a_class_and_it_is_said(learner, y):
     marked = np.where(np.arange(N) < 20, y.dtype.type(-1), y)
-    with pytest.warns(AmbiguousLabelWarning, match="y holds -1 beside other labels, so it is"):
+    with pytest.warns(AmbiguousLabelWarning, match="y holds -1 beside two or more other labels"):
         learner.fit(X, marked, X_public=PUBLIC)
     assert len(learner.classes_) == 3
     declared = type(learner)(**learner.get_params() | {"classes": np.unique(marked)})

@@ -246,7 +246,7 @@ class TestTextOfTypeObject:
             rows = self.rows([*values, *[0] * M])[:N]
             sentences.add(self.said(learner, rows, **given))
         assert len(sentences) == 1
-        assert "encode text by PublicFit" in sentences.pop()
+        assert "encode text with PublicFit" in sentences.pop()
 
 
 class TestDescribedRows:

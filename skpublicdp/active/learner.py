@@ -42,7 +42,7 @@ from skpublicdp.base_learner import (
     mechanism_event,
     n_rows,
 )
-from skpublicdp.data.description import assumed_of
+from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.labelled_inputs import read_public_numbers
 from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
@@ -365,7 +365,7 @@ class SubsamplingActiveLearner(
         self.privacy_ = ledger.receipt(
             assumptions=(
                 *receipt_assumptions(self, plan, queried=pending is not None),
-                *assumed_of(X_public),
+                *public_data_assumptions(X_public),
             ),
             secure=not is_repeatable(self.estimator_),
         )

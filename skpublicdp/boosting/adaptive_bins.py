@@ -17,7 +17,7 @@ from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss, sum_packed
 from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.training_data import TrainingData
-from skpublicdp.data.binning import snapped
+from skpublicdp.data.binning import snap_to_edges
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
@@ -127,7 +127,7 @@ class BinSplitter:
         )
         with np.errstate(over="ignore", invalid="ignore"):
             points = edges[:-1] + generator.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
-        return snapped(self.data.rows.fine_binner.columns[column].cuts, points)
+        return snap_to_edges(self.data.rows.fine_binner.columns[column].cuts, points)
 
     def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
         """Return the gradient and hessian sums over both halves of every bin.

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, refine_splits
 from skpublicdp.boosting.binner import BinCodes, Binner, ColumnBins
 from skpublicdp.boosting.model import AdditiveModel
-from skpublicdp.data.binning import snapped
+from skpublicdp.data.binning import snap_to_edges
 from skpublicdp.data.scratch import scratch_array
 from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.typing import Integers
@@ -198,7 +198,7 @@ class BinnedData:
         """Return the rows in the given bins, with every cut moved to the nearest fine cut."""
         snapped_columns = []
         for bins, fine in zip(binner.columns, rows.fine_binner.columns, strict=True):
-            cuts = np.unique(snapped(fine.cuts, bins.cuts))
+            cuts = np.unique(snap_to_edges(fine.cuts, bins.cuts))
             cuts = cuts[~np.isnan(cuts)]
             size = bins.size + len(cuts) - len(bins.cuts)
             snapped_columns.append(ColumnBins(bins.column, cuts, size, bins.bin_of_category))

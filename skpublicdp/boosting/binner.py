@@ -234,7 +234,7 @@ def make_binner(
         is_number = ~np.isnan(values)
         numbers = values[is_number]
         if max_bins is None:
-            cuts = fine_edges(numbers, integral=column.integral, few=N_BINS)
+            cuts = fine_edges(numbers, integral=column.integral, max_exact=N_BINS)
         elif len(numbers):
             mass = None if weights is None else weights[is_number]
             cuts = cut_points(numbers, max_bins, mass)

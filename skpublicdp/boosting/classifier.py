@@ -240,7 +240,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         """
         assumption = "" if self.classes is not None else " and the set of labels in y"
         training, _ = self._fit(
-            LabelReader(self.classes, least=2),
+            LabelReader(self.classes, min_classes=2),
             self._run_fit,
             X,
             y,

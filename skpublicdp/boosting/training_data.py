@@ -98,7 +98,7 @@ def read_training_data(
     train_on_public_labels : bool, default=False
         Whether public rows with one of two labels are training rows, like private ones.
     """
-    target_reader = target_reader or LabelReader(estimator.classes, least=2)
+    target_reader = target_reader or LabelReader(estimator.classes, min_classes=2)
     dataset = read_fit_inputs(
         estimator,
         X,
@@ -109,8 +109,8 @@ def read_training_data(
         is_public=is_public,
         groups=groups,
         nullable=True,
-        stand_in=True,
-        least=N_BINS,
+        use_reference=True,
+        min_public_rows=N_BINS,
     )
     schema, targets = dataset.schema, dataset.targets
     assert targets is not None

@@ -1,4 +1,4 @@
-"""Augment public rows that show too few values, from bounds and declared categories."""
+"""Augmentation of public rows that show too few values, from bounds and declared categories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skpublicdp.data.reference import evenly, reference_sample
+from skpublicdp.data.reference import reference_sample, spread_evenly
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import pipeline_advice
@@ -15,27 +15,27 @@ from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
 
 N_ADDED_ROWS = 300
-"""Number of added rows, the default of `describe_columns`."""
+"""Number of synthetic rows that are added to too few public rows, as in `describe_columns`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AugmentedSample:
-    """Public rows, of which some may be synthetic.
+    """Public rows, some of which may be synthetic.
 
     Attributes
     ----------
     rows : ndarray of float64, shape (m, n_features)
-        Encoded rows: the given ones in their order, then others.
+        Encoded rows: the actual public rows in their order, then added rows.
     is_synthetic : ndarray of bool, shape (m,)
-        Which rows contain a value that no given public row has.
+        Mask of the rows with at least one value that no actual public row has.
     """
 
     rows: Floats
     is_synthetic: Mask
 
 
-def not_augmented(rows: Floats) -> AugmentedSample:
-    """Return the rows as given, none of them synthetic."""
+def without_augmentation(rows: Floats) -> AugmentedSample:
+    """Return the rows unchanged, with no synthetic row."""
     return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
@@ -44,14 +44,14 @@ def augment_public(
     X_public: Floats,
     tables: Sequence[Table],
     bounded: Collection[int],
-    labelled: Mask,
-    least: int,
+    has_label: Mask,
+    min_rows: int,
 ) -> AugmentedSample:
     """Add values spread over bounds and declared categories where public rows show too few.
 
-    If there are too few, others are added. If they show fewer than two values of a column, half of
-    them get values that are spread evenly. Where nothing else is known of a column, a warning says
-    so.
+    With fewer than `min_rows` public rows, synthetic rows are added. Otherwise, if the rows show
+    fewer than two values of a column, half of the rows get evenly spread values there. A warning
+    names the columns that have neither bounds nor declared categories.
 
     Parameters
     ----------
@@ -60,101 +60,124 @@ def augment_public(
     X_public : ndarray of float64, shape (m, n_features)
         Encoded public rows, at least one.
     tables : sequence of Table
-        Looked at for the types of the columns only: what these declare is known.
+        Tables with the columns. Only the declared types are read.
     bounded : collection of int
-        Positions of the columns whose bounds are known.
-    labelled : ndarray of bool, shape (m,)
-        Which rows have a label; these change last.
-    least : int
-        Fewer rows are too few.
+        Positions of the columns with bounds.
+    has_label : ndarray of bool, shape (m,)
+        Mask of the labelled rows. Unlabelled rows are changed first.
+    min_rows : int
+        Number of public rows below which rows are added.
 
     Returns
     -------
-    Filled
-        The rows.
+    AugmentedSample
+        Actual and synthetic rows.
 
     Raises
     ------
     ValueError
         If no public value of a column lies within its bounds.
     """
-    for column in (schema.columns[at] for at in bounded):
-        shown = column.values
-        if column.categorical or not len(shown):
+    _check_within_bounds(schema, bounded)
+    has_domain = np.array(
+        [
+            _has_declared_domain(column, position, tables, bounded)
+            for position, column in enumerate(schema.columns)
+        ]
+    )
+    m = len(X_public)
+    if m < min_rows:
+        undeclared = _select_names(schema, ~has_domain)
+        if undeclared:
+            warn(
+                f"Only {m} public row{'s were' if m > 1 else ' was'} given, and at least "
+                f"{min_rows} are needed to show the values of {_columns_and_remedies(undeclared)}",
+                NoPublicDataWarning,
+            )
+        if not has_domain.any():
+            return without_augmentation(X_public)
+        added = _spread_columns(schema, X_public[np.arange(N_ADDED_ROWS) % m], has_domain)
+        is_added = np.arange(m + N_ADDED_ROWS) >= m
+        return AugmentedSample(np.concatenate([X_public, added]), is_added)
+
+    is_uninformative = np.array(
+        [
+            _n_distinct(column, values) < 2
+            for column, values in zip(schema.columns, X_public.T, strict=True)
+        ]
+    )
+    undeclared = _select_names(schema, is_uninformative & ~has_domain)
+    if undeclared:
+        warn(
+            f"Public rows show fewer than two values of {_columns_and_remedies(undeclared)}",
+            NoPublicDataWarning,
+        )
+    changed_columns = is_uninformative & has_domain
+    if not changed_columns.any():
+        return without_augmentation(X_public)
+    # shuffled, since rows may be sorted; the same rows are changed in all columns
+    order = np.random.default_rng(0).permutation(m)
+    order = order[np.argsort(has_label[order], kind="stable")]
+    is_synthetic = np.zeros(m, dtype=bool)
+    is_synthetic[order[: m // 2]] = True
+    rows = X_public.copy()
+    rows[is_synthetic] = _spread_columns(schema, X_public[is_synthetic], changed_columns)
+    return AugmentedSample(rows, is_synthetic)
+
+
+def _check_within_bounds(schema: Schema, bounded: Collection[int]) -> None:
+    """Raise ValueError if all public values of a bounded column lie outside its bounds."""
+    for position in bounded:
+        column = schema.columns[position]
+        public_values = column.values
+        if column.categorical or not len(public_values):
             continue
-        if not ((column.low <= shown) & (shown <= column.high)).any():
+        if not ((column.low <= public_values) & (public_values <= column.high)).any():
             raise ValueError(
                 f"Some public value of column {column.name} must lie within its bounds, and none "
                 f"does: give both in one unit{pipeline_advice()}"
             )
-    columns = enumerate(schema.columns)
-    known = np.array([_is_known(column, at, tables, bounded) for at, column in columns])
-    m = len(X_public)
-    if m < least:
-        unknown = _names(schema, ~known)
-        if unknown:
-            warn(
-                f"Only {m} public row{'s were' if m > 1 else ' was'} given, where {least} would "
-                f"show what values there are in {_listed(unknown)}",
-                NoPublicDataWarning,
-            )
-        if not known.any():
-            return not_augmented(X_public)
-        others = _spread(schema, X_public[np.arange(N_ADDED_ROWS) % m], known)
-        return AugmentedSample(np.concatenate([X_public, others]), np.arange(m + N_ADDED_ROWS) >= m)
-    values = zip(schema.columns, X_public.T, strict=True)
-    silent = np.array([_n_values(column, line) < 2 for column, line in values])
-    unknown = _names(schema, silent & ~known)
-    if unknown:
-        warn(f"Public rows show fewer than two values of {_listed(unknown)}", NoPublicDataWarning)
-    made_up = np.zeros(m, dtype=bool)
-    if not (silent & known).any():
-        return not_augmented(X_public)
-    # in no order that rows may have come in, and the same ones for all columns
-    order = np.random.default_rng(0).permutation(m)
-    order = order[np.argsort(labelled[order], kind="stable")]
-    made_up[order[: m // 2]] = True
-    rows = X_public.copy()
-    rows[made_up] = _spread(schema, X_public[made_up], silent & known)
-    return AugmentedSample(rows, made_up)
 
 
-def _is_known(
+def _has_declared_domain(
     column: Column, position: int, tables: Sequence[Table], bounded: Collection[int]
 ) -> bool:
-    """Indicate whether bounds or a declared type determine the possible values."""
+    """Indicate whether bounds or a declared type determine the possible values of a column."""
     if not column.categorical:
         return position in bounded
-    declared = any(table.types[position].categories for table in tables)
-    return declared or column.values.tolist() == [False, True]
+    has_categories = any(table.types[position].categories for table in tables)
+    return has_categories or column.values.tolist() == [False, True]
 
 
-def _n_values(column: Column, line: Floats) -> int:
-    """Return the number of distinct finite values in a column."""
-    shown = line < len(column.values) if column.categorical else np.isfinite(line)
-    return len(np.unique(line[shown]))
+def _n_distinct(column: Column, values: Floats) -> int:
+    """Return the number of distinct categories, or distinct finite numbers, among encoded values.
+
+    `OTHER` and `MISSING` are not counted.
+    """
+    is_counted = values < len(column.values) if column.categorical else np.isfinite(values)
+    return len(np.unique(values[is_counted]))
 
 
-def _spread(schema: Schema, rows: Floats, which: Mask) -> Floats:
-    """Return rows with other values in some columns."""
-    places = reference_sample(rows.shape[1], (0, 1), len(rows))
+def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
+    """Return a copy of rows with evenly spread values in the selected columns."""
+    fractions = reference_sample(rows.shape[1], (0, 1), len(rows))
     spread = rows.copy()
-    for position in np.flatnonzero(which):
-        spread[:, position] = evenly(schema.columns[position], places[:, position])
+    for position in np.flatnonzero(columns):
+        spread[:, position] = spread_evenly(schema.columns[position], fractions[:, position])
     return spread
 
 
-def _names(schema: Schema, which: Mask) -> list[str]:
-    """Return the names of some columns."""
-    return [name for name, chosen in zip(schema.names, which, strict=True) if chosen]
+def _select_names(schema: Schema, columns: Mask) -> list[str]:
+    """Return the names of the selected columns."""
+    return [name for name, selected in zip(schema.names, columns, strict=True) if selected]
 
 
-def _listed(names: list[str]) -> str:
+def _columns_and_remedies(names: list[str]) -> str:
     """Return the end of a warning: the columns, the consequence and the remedies."""
-    more = f" and {len(names) - 5} others" if len(names) > 5 else ""
+    others = f" and {len(names) - 5} others" if len(names) > 5 else ""
     return (
-        f"{', '.join(names[:5])}{more}, so private rows that differ there may be taken for alike; "
-        f"pass bounds={{{names[0]!r}: (low, high)}} for numbers, declare the categories of others "
-        "in the type of the column, pass rows in which they vary, such as "
-        "skpublicdp.data.describe_columns writes, or drop what never does."
+        f"{', '.join(names[:5])}{others}, so private rows that differ there may be treated as "
+        f"equal. Pass bounds={{{names[0]!r}: (low, high)}} for numbers, declare categories in the "
+        "type of the column, pass public rows that vary there (as from "
+        "skpublicdp.data.describe_columns), or drop constant columns."
     )

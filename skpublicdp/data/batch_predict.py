@@ -1,4 +1,4 @@
-"""Predict rows in chunks, in memory or streamed, with one value per row."""
+"""Prediction of rows in memory or streamed, with a warning about unknown categories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource, as_
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import check_columns, read_table
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
-from skpublicdp.typing import R
+from skpublicdp.typing import Integers, R
 
 Rule = Callable[[Table], NDArray[Any]]
 
@@ -26,18 +26,18 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
     Parameters
     ----------
     estimator : estimator
-        Has the names and the number of columns.
+        Fitted estimator, which has the names and the number of columns.
     X : array-like, DataFrame or streamed rows, shape (n, n_features)
-        Rows; of streamed ones a few chunks are in memory at once.
+        Rows. Streamed rows are read in chunks.
     rule : callable
-        Given a `Table` in the order of `fit`; on Dask it works on the workers, so that it must be
-        picklable.
+        Maps a `Table`, with the columns in the order of `fit`, to predictions. Dask calls it on
+        the workers, so it must be picklable.
     numeric : bool
         Whether text and categories are refused.
 
     Returns
     -------
-    ndarray of n values or lines
+    ndarray, shape (n,) or (n, n_outputs)
 
     Raises
     ------
@@ -47,41 +47,40 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
     Warns
     -----
     UnknownCategoriesWarning
-        If more than half of the values of a categorical column are unknown.
+        If more values of a categorical column are unknown than known.
     """
     if not is_streamed(X):
         return apply_rule(estimator, X, rule, numeric)
     rows = as_rows(X)
     rows.check_ordered("Predictions")
-    return np.concatenate(
-        [predictions for predictions, _ in _streamed(estimator, rows, rule, numeric)]
-    )
+    chunks = _predict_streamed(estimator, rows, rule, numeric)
+    return np.concatenate([predictions for predictions, _ in chunks])
 
 
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
-    """Apply a rule to rows in memory, and warn where most categories are unknown.
+    """Return the result of a rule for rows in memory, and warn about unknown categories.
 
-    The arguments are those of `predict_batches`; the rule may return anything.
+    The parameters are those of `predict_batches`, except that the rule may return any type.
     """
     table = read_table(estimator, X, reset=False, numeric=numeric)
-    columns = _columns_of(estimator)
-    counting = _CountingTable(table.native, columns)
-    result = rule(counting)
-    _warn_of_unknown(columns, counting.counts)
+    columns = _schema_columns(estimator)
+    counting_table = _CategoryCountingTable(table.native, columns)
+    result = rule(counting_table)
+    _warn_unknown_categories(columns, counting_table.counts)
     return result
 
 
 class StreamedScoreMixin:
     """Mixin whose `score` accepts streamed rows, for classifiers and regressors.
 
-    A subclass has `_rule()`, which returns the rule of `predict` without the estimator around it,
-    and says whether its columns must be `numeric`.
+    A subclass defines `_rule()`, which returns the function of `predict_batches` without a
+    reference to the estimator. It sets `_numeric` if text and categories are refused.
     """
 
     _numeric = False
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of labels, or the R² of outcomes, on rows that are not protected.
+        """Return the accuracy of labels, or the R² of outcomes, without privacy protection.
 
         Parameters
         ----------
@@ -95,33 +94,36 @@ class StreamedScoreMixin:
         Returns
         -------
         float
-            The score. It depends on the rows without noise: do not publish that of private ones.
+            The score. It has no noise: do not publish the score of private rows.
         """
         if is_streamed(X):
-            parts = list(_streamed(self, as_rows(X, y), self._rule(), self._numeric))
-            predicted, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+            chunks = _predict_streamed(self, as_rows(X, y), self._rule(), self._numeric)
+            predictions, labels = zip(*chunks, strict=True)
+            predicted, y = np.concatenate(predictions), np.concatenate(labels)
         else:
             predicted = self.predict(X)  # type: ignore[attr-defined]
         metric = accuracy_score if is_classifier(self) else r2_score
         return float(metric(y, predicted, sample_weight=sample_weight))
 
     def _rule(self) -> Rule:
+        """Return the prediction function of tables."""
         raise NotImplementedError
 
 
-def _columns_of(estimator: Any) -> Sequence[Column]:
+def _schema_columns(estimator: Any) -> Sequence[Column]:
+    """Return the columns of a fitted estimator's schema, or an empty sequence without one."""
     columns: Sequence[Column] = getattr(estimator, "_columns_at_fit", ())
     return columns
 
 
-class _CountingTable(Table):
-    """Count known and unknown values of categorical columns while a rule reads their codes.
+class _CategoryCountingTable(Table):
+    """A table that counts known and unknown categories while a rule reads its columns.
 
     Attributes
     ----------
     counts : ndarray of int64, shape (2, n_columns)
-        Numbers of known and of unknown values. Missing values count as neither, and so does a
-        column of which fit knew no category.
+        Numbers of known values (first line) and unknown values (second line). Missing values are
+        not counted, nor are columns without any category at fit.
     """
 
     def __init__(self, native: Any, columns: Sequence[Column]) -> None:
@@ -132,56 +134,60 @@ class _CountingTable(Table):
     def map_distinct(
         self, position: int, code: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> NDArray[Any]:
-        """Return what a function of single values makes of a column."""
+        """Return the codes of a column, and count its categories.
+
+        Code and status (known, unknown or missing) of a value are packed into one integer, so that
+        a single lookup gives both.
+        """
         column = self._columns[position] if self._columns else None
         if column is None or not column.categorical or not len(column.values):
             return super().map_distinct(position, code)
-        dtypes, n_known = [], len(column.values)
+        dtypes, n_categories = [], len(column.values)
 
-        def code_and_status(values: NDArray[Any]) -> NDArray[np.int64]:
+        def code_and_status(values: NDArray[Any]) -> Integers:
             codes, categories = code(values), column.encode(values)
             dtypes.append(codes.dtype)
-            status = (categories >= n_known).astype(np.int64) + (categories > n_known)
+            status = (categories >= n_categories).astype(np.int64) + (categories > n_categories)
             return 3 * codes.astype(np.int64) + status
 
-        pairs = super().map_distinct(position, code_and_status)
-        self.counts[:, position] += np.bincount(pairs % 3, minlength=3)[:2]
-        return (pairs // 3).astype(dtypes[-1])
+        packed = super().map_distinct(position, code_and_status)
+        self.counts[:, position] += np.bincount(packed % 3, minlength=3)[:2]
+        return (packed // 3).astype(dtypes[-1])
 
 
-def _warn_of_unknown(columns: Sequence[Column], counts: NDArray[np.int64]) -> None:
-    """Warn once of all columns of which more values are unknown than known.
+def _warn_unknown_categories(columns: Sequence[Column], counts: Integers) -> None:
+    """Warn once about all columns with more unknown than known categories.
 
-    The warning goes through `warnings`, so that it is dropped where `call_silently` calls `predict`
-    on private rows.
+    The warning uses the `warnings` module, so that `call_silently` drops it on private rows.
     """
-    unknown = counts[1] > counts[0]
-    named = [column.name for column, most in zip(columns, unknown, strict=True) if most]
-    if named:
-        listed = ", ".join(named[:5]) + (", ..." if len(named) > 5 else "")
+    mostly_unknown = counts[1] > counts[0]
+    names = [column.name for column, flag in zip(columns, mostly_unknown, strict=True) if flag]
+    if names:
+        listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         warn(
-            "Most values of a categorical column are unknown, as no public row and no column type "
-            f"had them at fit: check the spelling in column {listed}.",
+            "Most values of a categorical column are unknown, since they occurred in no public row "
+            f"and no column type at fit. Check the spelling in column {listed}.",
             UnknownCategoriesWarning,
         )
 
 
-def _streamed(
+def _predict_streamed(
     estimator: Any, rows: RowSource, rule: Rule, numeric: bool
 ) -> Iterator[tuple[NDArray[Any], Any]]:
-    """Yield predictions and labels chunk by chunk, and warn once after the last chunk."""
+    """Yield predictions and labels of each chunk, and warn once after the last chunk."""
     table = check_columns(estimator, Table(rows.empty()), reset=False, numeric=numeric)
-    columns = None if rows.names is None else table.labels
-    described = _columns_of(estimator)
+    column_names = None if rows.names is None else table.labels
+    schema_columns = _schema_columns(estimator)
 
-    def call(chunk: Chunk) -> tuple[NDArray[Any], Any, NDArray[np.int64]]:
-        counting = _CountingTable(chunk.X, described)
-        predictions = rule(counting)
+    def predict_chunk(chunk: Chunk) -> tuple[NDArray[Any], Any, Integers]:
+        counting_table = _CategoryCountingTable(chunk.X, schema_columns)
+        predictions = rule(counting_table)
         labels = None if chunk.y is None else np.asarray(chunk.y)
-        return predictions, labels, counting.counts
+        return predictions, labels, counting_table.counts
 
-    counts = np.zeros((2, len(described)), dtype=np.int64)
-    for predictions, labels, of_chunk in rows.map(AcceptsDictionaries(call), columns=columns):
-        counts += of_chunk
+    counts = np.zeros((2, len(schema_columns)), dtype=np.int64)
+    chunks = rows.map(AcceptsDictionaries(predict_chunk), columns=column_names)
+    for predictions, labels, chunk_counts in chunks:
+        counts += chunk_counts
         yield predictions, labels
-    _warn_of_unknown(described, counts)
+    _warn_unknown_categories(schema_columns, counts)

@@ -1,28 +1,38 @@
-"""Bin numeric columns at edges that only public rows determine."""
+"""Bins of numeric columns, with edges that only public rows determine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.data.bucket_search import SortedEdges
 from skpublicdp.data.schema import Schema
-from skpublicdp.typing import Floats, Integers
+from skpublicdp.typing import Codes, Floats, Integers
 
 
 def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Floats:
-    """Return increasing cuts (a value is in the bin of cuts below it), from public values only."""
+    """Return increasing cut points at about equal public mass, from public values only.
+
+    A value belongs to the bin whose number is the count of cut points below it.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        Public values.
+    n_bins : int
+        Maximum number of bins. With at most this many distinct values, each has a bin of its own.
+    weights : ndarray of float64, optional
+        Weights of the values; all 1 by default.
+    """
     distinct, inverse = np.unique(values, return_inverse=True)
     mass = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
-    halfway = (distinct[:-1] + distinct[1:]) / 2  # no public value is on a cut
+    midpoints = (distinct[:-1] + distinct[1:]) / 2  # no public value equals a cut point
     if len(distinct) <= n_bins:
-        return halfway
-    ends = np.searchsorted(
-        np.cumsum(mass), np.arange(1, n_bins) * (mass.sum() / n_bins), side="left"
-    )
-    cuts: Floats = halfway[np.unique(np.clip(ends, 0, len(halfway) - 1))]
+        return midpoints
+    mass_at_cut = np.arange(1, n_bins) * (mass.sum() / n_bins)
+    last_in_bin = np.searchsorted(np.cumsum(mass), mass_at_cut, side="left")
+    cuts: Floats = midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
     return cuts
 
 
@@ -33,126 +43,149 @@ N_FINE_EDGES = 8192
 """Approximate number of edges of a fine grid when there are fewer distinct public values."""
 
 
-def fine_edges(values: Floats, *, integral: bool, few: int) -> Floats:
-    """Return the edges of a grid on which a column may be cut later, from public values only.
+def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
+    """Return the edges of a fine grid that later cut points are chosen from.
+
+    Only public values decide the grid. It contains all cut points that `cut_points` may choose, or
+    quantiles of them if there are more than `MAX_FINE_EDGES`. Points that divide the gaps between
+    neighbouring values evenly are added, since private values may lie there.
 
     Parameters
     ----------
     values : ndarray of float64
         Public values, none missing.
     integral : bool
-        Whether they are whole numbers: further edges are then put half-way between such.
-    few : int
-        Columns of no more distinct values have no further edges.
+        Whether the values are whole numbers. Added edges then lie halfway between whole numbers.
+    max_exact : int
+        Number of distinct values up to which no edges are added.
 
     Returns
     -------
     ndarray of float64
-        Increasing: all cuts that `cut_points` may choose, quantiles of these if they are too many,
-        and places evenly between neighbouring values.
+        Increasing edges.
     """
     distinct = np.unique(values)
     with np.errstate(over="ignore", invalid="ignore"):
         edges = cut_points(values, MAX_FINE_EDGES)
-        known = distinct[np.isfinite(distinct)]
-        parts = min(64, N_FINE_EDGES // max(len(known), 1))
-        if len(distinct) > few and parts > 1:
-            inside = known[:-1, None] + np.diff(known)[:, None] * (np.arange(parts) + 0.5) / parts
-            places = np.floor(inside) + 0.5 if integral else inside
-            edges = np.union1d(edges, places[np.isfinite(places)])
+        finite = distinct[np.isfinite(distinct)]
+        n_per_gap = min(64, N_FINE_EDGES // max(len(finite), 1))
+        if len(distinct) > max_exact and n_per_gap > 1:
+            starts, widths = finite[:-1, None], np.diff(finite)[:, None]
+            added = starts + widths * (np.arange(n_per_gap) + 0.5) / n_per_gap
+            added = np.floor(added) + 0.5 if integral else added
+            edges = np.union1d(edges, added[np.isfinite(added)])
     finite_edges: Floats = edges[~np.isnan(edges)]
     return finite_edges
 
 
-def snapped(edges: Floats, places: Floats) -> Floats:
-    """Return the edge nearest to each place; those that are no numbers stay what they are."""
+def snap_to_edges(edges: Floats, points: Floats) -> Floats:
+    """Return the edge nearest to each point, the lower edge in a tie. NaN stays NaN."""
     if not len(edges):
-        return places
-    above = np.searchsorted(edges, places).clip(1 - (len(edges) == 1), len(edges) - 1)
+        return points
+    above = np.searchsorted(edges, points).clip(1 - (len(edges) == 1), len(edges) - 1)
     below = np.maximum(above - 1, 0)
     with np.errstate(over="ignore", invalid="ignore"):
-        nearer = places - edges[below] <= edges[above] - places
-    nearest: Floats = np.where(np.isnan(places), places, edges[np.where(nearer, below, above)])
-    return nearest
+        is_below_nearer = points - edges[below] <= edges[above] - points
+    nearest = edges[np.where(is_below_nearer, below, above)]
+    snapped: Floats = np.where(np.isnan(points), points, nearest)
+    return snapped
 
 
-def count_below(edges: Floats, values: Floats) -> NDArray[np.intp]:
-    """Return how many of increasing edges are below each value; 0 for NaN."""
+def count_below(edges: Floats, values: Floats) -> Codes:
+    """Return the number of sorted edges below each value; 0 for NaN."""
     return SortedEdges(edges).count_below(values).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Integer codes of encoded rows.
+    """Bins of all columns, which map encoded rows to integer codes.
 
     Attributes
     ----------
     cuts : tuple of ndarray or None
-        Cuts of each column, or None where the column is coded already.
+        Cut points of each numeric column; None for a categorical column, whose codes are its bins.
     sizes : tuple of int
-        Number of codes of each column.
+        Number of bins of each column.
     """
 
     cuts: tuple[Floats | None, ...]
     sizes: tuple[int, ...]
 
     def codes(self, rows: Floats) -> Integers:
-        """Return the codes of encoded rows; each row on its own."""
+        """Return the bin of each value. Each row is coded on its own."""
         codes = np.empty(rows.shape, dtype=np.int64, order="F")
-        for position, cut in enumerate(self.cuts):
+        for position, cuts in enumerate(self.cuts):
             column = rows[:, position]
             codes[:, position] = (
-                column.astype(np.int64) if cut is None else np.searchsorted(cut, column)
+                column.astype(np.int64) if cuts is None else np.searchsorted(cuts, column)
             )
         return codes
 
     def representatives(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
-        """Return an encoded row for each row of codes: public medians of bins, or their middles."""
+        """Return encoded rows with one representative value per bin.
+
+        The representative of a numeric bin is the median of its public values, or its midpoint if
+        it has none.
+
+        Parameters
+        ----------
+        codes : ndarray of int64, shape (n, n_columns)
+            Bins of the rows.
+        X_public : ndarray of float64, shape (m, n_columns)
+            Encoded public rows.
+        schema : Schema
+            The columns.
+        """
         rows = np.empty(codes.shape)
-        for position, cut in enumerate(self.cuts):
-            if cut is None:
+        for position, cuts in enumerate(self.cuts):
+            if cuts is None:
                 rows[:, position] = codes[:, position]
                 continue
             column = schema.columns[position]
-            ends = np.concatenate([[max(column.low, -1e300)], cut, [min(column.high, 1e300)]])
-            middles = (ends[:-1] + ends[1:]) / 2
-            of_public = np.searchsorted(cut, X_public[:, position])
-            for code in np.unique(of_public):
-                inside = X_public[of_public == code, position]
-                middles[code] = np.quantile(inside, 0.5, method="inverted_cdf")
+            # bounds may be infinite, and the sum of two ends must not overflow
+            ends = np.concatenate([[max(column.low, -1e300)], cuts, [min(column.high, 1e300)]])
+            centres = (ends[:-1] + ends[1:]) / 2
+            public_codes = np.searchsorted(cuts, X_public[:, position])
+            for code in np.unique(public_codes):
+                values_in_bin = X_public[public_codes == code, position]
+                centres[code] = np.quantile(values_in_bin, 0.5, method="inverted_cdf")
             if column.integral:
-                middles = np.ceil(middles)
-            rows[:, position] = middles[codes[:, position]]
+                centres = np.ceil(centres)
+            rows[:, position] = centres[codes[:, position]]
         return rows
 
-    def scattered(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
-        """Return an encoded row for each row of codes: public values of its bins, mixed anew."""
+    def sample_public_values(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
+        """Return encoded rows whose numbers are drawn from the public values of their bins.
+
+        Columns are drawn independently of each other. A bin without public values has its midpoint.
+        The parameters are those of `representatives`.
+        """
         rows = self.representatives(codes, X_public, schema)
-        generator = np.random.default_rng(0)  # part of the method, and of public rows only
-        for position, cut in enumerate(self.cuts):
-            if cut is None:
+        generator = np.random.default_rng(0)  # fixed: rows are a function of codes and public rows
+        for position, cuts in enumerate(self.cuts):
+            if cuts is None:
                 continue
             values = np.sort(X_public[:, position])
-            starts = np.searchsorted(np.searchsorted(cut, values), np.arange(len(cut) + 2))
-            counts = np.diff(starts)[codes[:, position]]
-            chosen = (generator.random(len(codes)) * counts).astype(np.intp)
-            place = starts[codes[:, position]] + chosen
-            rows[counts > 0, position] = values[place[counts > 0]]
+            first_of_bin = np.searchsorted(np.searchsorted(cuts, values), np.arange(len(cuts) + 2))
+            n_in_bin = np.diff(first_of_bin)[codes[:, position]]
+            drawn = (generator.random(len(codes)) * n_in_bin).astype(np.intp)
+            index = first_of_bin[codes[:, position]] + drawn
+            rows[n_in_bin > 0, position] = values[index[n_in_bin > 0]]
         return rows
 
 
 def cut_columns(schema: Schema, X_public: Floats, n_bins: int) -> Bins:
-    """Cut numeric columns at public values; categories are bins of their own.
+    """Return bins: public quantiles of numeric columns, and one bin per category.
 
     Parameters
     ----------
     schema : Schema
         The columns.
-    X_public : ndarray of float64
+    X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows.
     n_bins : int
-        A numeric column with at most so many public values has a bin around each, others have
-        about so many quantiles.
+        Maximum number of bins of a numeric column. With at most this many distinct public values,
+        each value has a bin of its own.
     """
     cuts = [
         None if column.categorical else cut_points(X_public[:, position], n_bins)

@@ -1,4 +1,4 @@
-"""Count sorted edges below values by bucket lookup, two to seven times faster than searchsorted."""
+"""Count the sorted edges below values by bucket lookup, faster than `numpy.searchsorted`."""
 
 from __future__ import annotations
 
@@ -9,33 +9,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Codes, Floats, Mask
 
 UnsignedCounts = NDArray[np.unsignedinteger[Any]]
 
 LOOKUP_BLOCK = 1 << 15
-"""Values that are looked up at a time: what is made of them stays in the caches of a processor."""
+"""Number of values that are looked up together, so that temporary arrays fit in the CPU cache."""
 
 MIN_BUCKETS, MAX_BUCKETS = 1 << 10, 1 << 16
+"""Minimum and maximum number of buckets."""
 
-TAIL_SHARE = 1 / 500
-"""Share of the edges on either side that lie beyond the buckets: one far away would widen all."""
+OUTSIDE_SHARE = 1 / 500
+"""Share of the edges on either side that lie outside the range that is cut into buckets.
+
+A single distant edge would otherwise widen all buckets.
+"""
 
 MAX_CROWDED_SHARE = 1 / 50
-"""Share of the edges that may lie in buckets of more edges than are looked at one by one."""
+"""Maximum share of the edges in crowded buckets, whose values are searched by `searchsorted`."""
 
-take = partial(np.take, mode="clip")  # indices that are checked take twice as long
+take = partial(np.take, mode="clip")  # twice as fast as with checked indices
 
 
 class SortedEdges:
     """Sorted edges of cells, with lookup tables that are built when needed.
 
+    Counting is 1.6 to 7 times as fast as with `numpy.searchsorted`.
+
     Parameters
     ----------
     edges : ndarray of float64
-        They may be infinite, but no NaN.
+        Sorted edges. They may be infinite, but not NaN.
     missing : int
-        What is said of NaN.
+        Count that is returned for NaN.
     """
 
     def __init__(self, edges: Floats, missing: int = 0) -> None:
@@ -44,129 +50,151 @@ class SortedEdges:
         self._tables: dict[Any, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # tables are made again where they are needed
+        # lookup tables are large and quickly rebuilt
         return SortedEdges, (self._edges, self._missing)
 
     def count_below(self, values: NDArray[Any]) -> UnsignedCounts:
-        """Return how many edges are below each number, as `searchsorted` does.
+        """Return the number of edges below each value, equal to `searchsorted` on the left side.
 
         Parameters
         ----------
         values : ndarray of numbers
-            Narrow integers and floats of 32 bits are looked up as they are.
+            Integers up to 16 bits and float32 are looked up without conversion to float64.
 
         Returns
         -------
         ndarray of unsigned integers
-            As wide as the number of edges needs.
+            Counts, in the smallest type that holds the number of edges.
         """
         with np.errstate(all="ignore"):
             if values.dtype.kind in "iu" and values.dtype.itemsize <= 2:
-                return self._narrow(values)
-            found = np.empty(len(values), self._dtype)
-            for low in range(0, len(values), LOOKUP_BLOCK):
-                block = slice(low, low + LOOKUP_BLOCK)
-                found[block] = self._wide(np.ascontiguousarray(values[block]))
-            return found
+                return self._count_narrow_integers(values)
+            counts = np.empty(len(values), self._dtype)
+            for start in range(0, len(values), LOOKUP_BLOCK):
+                block = slice(start, start + LOOKUP_BLOCK)
+                counts[block] = self._count_floats(np.ascontiguousarray(values[block]))
+            return counts
 
-    def _narrow(self, values: NDArray[Any]) -> UnsignedCounts:
+    def _count_narrow_integers(self, values: NDArray[Any]) -> UnsignedCounts:
+        """Count edges below integers of 8 or 16 bits, by a table over the whole type."""
         table = self._tables.get(values.dtype)
         if table is None:
             if 8 * len(values) < 1 << 8 * values.dtype.itemsize:
                 return np.searchsorted(self._edges, values).astype(self._dtype)
             limits = np.iinfo(values.dtype)
-            # where an index is: negative ones count from the end
-            numbers = np.r_[0 : limits.max + 1, limits.min : 0]
-            table = np.searchsorted(self._edges, numbers).astype(self._dtype)
+            # in the order of indices: negative indices count from the end of the table
+            integers = np.r_[0 : limits.max + 1, limits.min : 0]
+            table = np.searchsorted(self._edges, integers).astype(self._dtype)
             self._tables[values.dtype] = table
         return np.take(table, values)
 
-    def _wide(self, values: NDArray[Any]) -> UnsignedCounts:
+    def _count_floats(self, values: NDArray[Any]) -> UnsignedCounts:
+        """Count edges below float32 or float64 values; other types are converted to float64."""
         if values.dtype != np.float32:
             values = values.astype(np.float64, copy=False)
         if values.dtype not in self._tables and 8 * len(values) >= MIN_BUCKETS:
-            self._tables[values.dtype] = Buckets.of(self._edges, values.dtype, self._dtype)
-        table = self._tables.get(values.dtype)
-        if table is None:
-            found = np.searchsorted(self._edges, values).astype(self._dtype)
+            self._tables[values.dtype] = Buckets.build(self._edges, values.dtype, self._dtype)
+        buckets = self._tables.get(values.dtype)
+        if buckets is None:
+            counts = np.searchsorted(self._edges, values).astype(self._dtype)
         else:
-            found = table.count_below(values)
-        missing = np.isnan(values)
-        if missing.any():
-            found[missing] = self._missing
-        return found
+            counts = buckets.count_below(values)
+        is_missing = np.isnan(values)
+        if is_missing.any():
+            counts[is_missing] = self._missing
+        return counts
 
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """Buckets of equal width, and how many edges are below each.
+    """Buckets of equal width that narrow the search for the edges below a value.
 
-    A value's bucket never falls when the value grows. So the edges of the buckets below its own are
-    below it for certain, and only those of its own need be compared with it.
+    The bucket of a value is a non-decreasing function of the value, also in floating point. All
+    edges in lower buckets are therefore below the value, and all edges in higher buckets are not.
+    Only the edges in the bucket of the value are compared with it, by binary search.
 
     Attributes
     ----------
     edges : ndarray of float32 or float64
-        What a value must exceed to have an edge below it; then NaN, which no value exceeds.
-    low, scale : float32 or float64
-        Where buckets begin, and one over their width.
-    first : ndarray of unsigned integers
-        For each bucket how many edges are in lower ones.
-    crowded : ndarray of bool
-        Buckets whose edges are too many for the steps.
-    steps : int
-        A search takes so many; each halves what is left.
+        Sorted edges, padded by NaN, which no value exceeds.
+    low : float32 or float64
+        Lower end of the first inner bucket.
+    scale : float32 or float64
+        Inverse of the bucket width.
+    n_edges_before : ndarray of unsigned integers, shape (n_buckets + 2,)
+        Number of edges in lower buckets. The outer two buckets are unbounded.
+    is_crowded : ndarray of bool, shape (n_buckets + 2,)
+        Mask of the buckets with too many edges for the binary search.
+    n_steps : int
+        Number of steps of the binary search; it finds one of 2**n_steps positions.
     """
 
     edges: NDArray[np.floating[Any]]
     low: np.floating[Any]
     scale: np.floating[Any]
-    first: UnsignedCounts
-    crowded: NDArray[np.bool_]
-    steps: int
+    n_edges_before: UnsignedCounts
+    is_crowded: Mask
+    n_steps: int
 
     @classmethod
-    def of(cls, edges: Floats, dtype: np.dtype[Any], counts: np.dtype[Any]) -> Buckets | None:
-        """Return buckets of edges for values of a type; None if there is no use in them."""
-        number = max(MIN_BUCKETS, min(1 << (4 * len(edges)).bit_length(), MAX_BUCKETS))
+    def build(
+        cls, edges: Floats, dtype: np.dtype[Any], count_dtype: np.dtype[Any]
+    ) -> Buckets | None:
+        """Return buckets for values of a type, or None if the edges have no usable range.
+
+        Parameters
+        ----------
+        edges : ndarray of float64
+            Sorted edges.
+        dtype : dtype
+            Type of the values, float32 or float64.
+        count_dtype : dtype
+            Unsigned integer type of the counts.
+        """
+        n_buckets = max(MIN_BUCKETS, min(1 << (4 * len(edges)).bit_length(), MAX_BUCKETS))
         if dtype == np.float32:
-            near = edges.astype(dtype)  # a float32 exceeds an edge if it exceeds the one below it
-            edges = np.where(near > edges, np.nextafter(near, dtype.type(-np.inf)), near)
+            # rounded down: a float32 exceeds an edge exactly if it exceeds the rounded edge
+            rounded = edges.astype(dtype)
+            edges = np.where(rounded > edges, np.nextafter(rounded, dtype.type(-np.inf)), rounded)
         finite = edges[np.isfinite(edges)]
-        tail = int(TAIL_SHARE * len(finite))
-        inner = finite[tail : len(finite) - tail]
+        n_outside = int(OUTSIDE_SHARE * len(finite))
+        inner = finite[n_outside : len(finite) - n_outside]
         if len(inner) < 2:
             return None
-        scale = dtype.type(number / (np.float64(inner[-1]) - np.float64(inner[0])))
+        scale = dtype.type(n_buckets / (np.float64(inner[-1]) - np.float64(inner[0])))
         if not np.isfinite(scale) or not scale:
             return None
-        found = cls(edges, inner[0], scale, np.empty(number + 2, counts), np.empty(0, bool), 0)
-        inside = np.bincount(found._bucket(edges), minlength=number + 2)
-        steps = 1
-        while inside[inside >= 1 << steps].sum() > MAX_CROWDED_SHARE * len(edges):
-            steps += 1
-        padded = np.concatenate([edges, np.full(1 << steps, np.nan, dtype)])
-        first = (np.cumsum(inside) - inside).astype(counts)
-        return cls(padded, inner[0], scale, first, inside >= 1 << steps, steps)
+        empty = cls(
+            edges, inner[0], scale, np.empty(n_buckets + 2, count_dtype), np.empty(0, bool), 0
+        )
+        n_in_bucket = np.bincount(empty._bucket(edges), minlength=n_buckets + 2)
+        n_steps = 1
+        while n_in_bucket[n_in_bucket >= 1 << n_steps].sum() > MAX_CROWDED_SHARE * len(edges):
+            n_steps += 1
+        padded = np.concatenate([edges, np.full(1 << n_steps, np.nan, dtype)])
+        n_edges_before = (np.cumsum(n_in_bucket) - n_in_bucket).astype(count_dtype)
+        is_crowded = n_in_bucket >= 1 << n_steps
+        return cls(padded, inner[0], scale, n_edges_before, is_crowded, n_steps)
 
     def count_below(self, values: NDArray[np.floating[Any]]) -> UnsignedCounts:
-        """Return how many edges are below each value; anything for NaN."""
+        """Return the number of edges below each value; an arbitrary number for NaN."""
         bucket = self._bucket(values)
-        found: UnsignedCounts = take(self.first, bucket)
-        for step in [1 << k for k in reversed(range(self.steps))]:
-            # if the last of so many edges is below, all of them are
-            exceeds = (values > take(self.edges[step - 1 :], found)).view(np.uint8)
-            found += exceeds if step == 1 else np.multiply(exceeds, step, dtype=found.dtype)
-        crowded = np.flatnonzero(take(self.crowded, bucket))
+        counts: UnsignedCounts = take(self.n_edges_before, bucket)
+        for step in [1 << k for k in reversed(range(self.n_steps))]:
+            # edges are sorted: if the last of the next `step` edges is below, all of them are
+            is_above = (values > take(self.edges[step - 1 :], counts)).view(np.uint8)
+            counts += is_above if step == 1 else np.multiply(is_above, step, dtype=counts.dtype)
+        crowded = np.flatnonzero(take(self.is_crowded, bucket))
         if len(crowded):
-            n = len(self.edges) - (1 << self.steps)
-            found[crowded] = np.searchsorted(self.edges[:n], values[crowded])
-        return found
+            n_edges = len(self.edges) - (1 << self.n_steps)
+            counts[crowded] = np.searchsorted(self.edges[:n_edges], values[crowded])
+        return counts
 
-    def _bucket(self, values: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
-        place = values - self.low
-        place *= self.scale
-        place += 1
-        np.maximum(place, 0, out=place)
-        np.minimum(place, len(self.first) - 1, out=place)
-        return place.astype(np.intp)
+    def _bucket(self, values: NDArray[np.floating[Any]]) -> Codes:
+        """Return the bucket of each value: 0 below the range, and the last bucket above it."""
+        bucket = values - self.low
+        bucket *= self.scale
+        bucket += 1
+        np.maximum(bucket, 0, out=bucket)
+        np.minimum(bucket, len(self.n_edges_before) - 1, out=bucket)
+        return bucket.astype(np.intp)

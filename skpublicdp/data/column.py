@@ -13,40 +13,40 @@ from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_o
 from skpublicdp.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"
-"""How a category that no public row has, and a missing value, are written out."""
+"""Names of the codes of unknown categories and of missing values."""
 
 MAX_EXACT_INTEGER = 2**53
 """All integers up to this are exact in double precision."""
 
 DAY = 86_400 * 10**6
-"""In microseconds."""
+"""Microseconds of a day."""
 
 MIN_WHOLE_DAYS = 12
-"""Minimum number of distinct public values, all whole days, to print dates without a time."""
+"""Number of distinct public dates from which, if all are whole days, no time of day is printed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column, from public rows only.
+    """Description of one column, from public rows and declared types only.
 
     Attributes
     ----------
     name : str
-        Name, in messages.
+        Name in messages.
     values : ndarray
-        Distinct public values, sorted. Those of a categorical column are its categories.
+        Sorted distinct public values. For a categorical column these are the categories.
     categorical : bool
-        Whether values are only equal or not.
+        Whether the column is categorical rather than numeric.
     low, high : float
-        Bounds of a numeric column; other numbers are moved to the nearer one.
+        Bounds of a numeric column. Numbers outside are clipped.
     integral : bool
         Whether all public values of a numeric column, and its bounds, are whole numbers.
     nullable : bool
         Whether a numeric column may have missing values.
-    dated : bool
-        Whether numbers are microseconds since 1970.
-    origin : int
-        Numbers are counted from here, so that floats hold whole ones that are too large for them.
+    is_datetime : bool
+        Whether encoded numbers are microseconds since 1970.
+    offset : int
+        Number subtracted from values, so that large whole numbers are exact as floats.
     """
 
     name: str
@@ -61,75 +61,98 @@ class Column:
 
     @property
     def n_categories(self) -> int:
-        """Number of codes: the categories, then those of `OTHER` and `MISSING`."""
+        """Number of codes: one per category, one for `OTHER` and one for `MISSING`."""
         return len(self.values) + 2
 
     def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Floats:
-        """Return numbers within the bounds, or codes of categories; each value on its own."""
+        """Return numbers clipped to the bounds, or codes of categories.
+
+        Each value is encoded on its own.
+
+        Parameters
+        ----------
+        values : ndarray, shape (n,)
+            Values of the column.
+        clamp : bool
+            Whether numbers outside the bounds are clipped.
+        """
         if self.categorical:
-            refusal = RefusedError(f"Column {self.name} could not be read.")
-            codes: Floats = call_or_raise(self._codes_of_any, values, error=refusal)
+            refusal = RefusedError(
+                f"Column {self.name} must hold categories that can be compared, and could not be "
+                "read; convert it to text."
+            )
+            codes: Floats = call_or_raise(self._category_codes, values, error=refusal)
             return codes
         numbers = to_numbers(values, self.name, self.offset, nullable=self.nullable)
         if not self.nullable and not np.isfinite(numbers).all():
-            raise NotNumbersError(not_numbers([self.name]))
+            raise NotNumbersError(not_numbers_message([self.name]))
         return np.clip(numbers, self.low, self.high) if clamp else numbers
 
     def as_numeric(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return numbers as they are if they need no encoding, otherwise encoded, not clamped."""
+        """Return numbers unchanged if their type needs no encoding, otherwise encoded unclipped."""
         kind = "?" if np.ma.isMaskedArray(values) else values.dtype.kind
-        if self.categorical or self.has_offset or kind not in ("biuf" if self.nullable else "biu"):
+        usable_kinds = "biuf" if self.nullable else "biu"
+        if self.categorical or self.has_offset or kind not in usable_kinds:
             return self.encode(values, clamp=False)
         return values.view(np.uint8) if kind == "b" else values
 
-    def _codes_of_any(self, values: NDArray[Any]) -> Floats:
-        """Return codes of objects, or of numbers by their distinct values."""
+    def _category_codes(self, values: NDArray[Any]) -> Floats:
+        """Return codes of values; numbers are encoded once per distinct number."""
         if values.dtype.kind not in "biuf":
-            return self._codes(np.asarray(values, dtype=object))
+            return self._object_codes(np.asarray(values, dtype=object))
         distinct, inverse = np.unique(np.ma.getdata(values), return_inverse=True)
-        codes: Floats = np.take(self._codes(distinct.astype(object)), inverse)
+        codes: Floats = np.take(self._object_codes(distinct.astype(object)), inverse)
         codes[np.ma.getmaskarray(values)] = self.n_categories - 1
         return codes
 
-    def _codes(self, values: NDArray[Any]) -> Floats:
+    def _object_codes(self, values: NDArray[Any]) -> Floats:
+        """Return codes of Python objects.
+
+        A value belongs to a category that is equal to it. Otherwise numbers and text are matched by
+        their text: "10" and "10.0" are the category 10, and the number 10 is the category "10".
+        """
         categories = self.values.tolist()
         codes = {value: code for code, value in enumerate(categories)}
-        other, missing = len(codes), len(codes) + 1
-        codes.setdefault(OTHER, other)
-        codes.setdefault(MISSING, missing)
-        # text that a category prints as, where categories are numbers
-        of_text = {
+        other_code, missing_code = len(codes), len(codes) + 1
+        codes.setdefault(OTHER, other_code)
+        codes.setdefault(MISSING, missing_code)
+        code_of_text = {
             text: code
             for code, value in enumerate(categories)
             if not isinstance(value, str)
-            for text in printed(value)
+            for text in printed_texts(value)
         }
 
-        def code(value: Any) -> int:
+        def code_of(value: Any) -> int:
             try:
                 if is_missing(value):
-                    return missing
+                    return missing_code
                 if value in codes:
                     return codes[value]
                 if isinstance(value, str):
-                    return of_text.get(value, other)
-                return next((codes[text] for text in printed(value) if text in codes), other)
-            except Exception:  # what cannot be compared is no public category
-                return other
+                    return code_of_text.get(value, other_code)
+                matches = (codes[text] for text in printed_texts(value) if text in codes)
+                return next(matches, other_code)
+            except Exception:  # a value that cannot be compared is no public category
+                return other_code
 
-        listed, plain = values.tolist(), {**codes, None: missing}.get
-        numbers = (plain(v, -1) if type(v) in PLAIN else code(v) for v in listed)
-        found = np.fromiter(numbers, dtype=np.float64, count=len(listed))
-        for position in np.flatnonzero(found < 0).tolist():
-            found[position] = code(listed[position])
-        return found
+        # most values are found in the dictionary, which is faster than `code_of`
+        objects, code_of_plain = values.tolist(), {**codes, None: missing_code}.get
+        encoded = np.fromiter(
+            (code_of_plain(v, -1) if type(v) in PLAIN_TYPES else code_of(v) for v in objects),
+            dtype=np.float64,
+            count=len(objects),
+        )
+        for position in np.flatnonzero(encoded < 0).tolist():
+            encoded[position] = code_of(objects[position])
+        return encoded
 
     def decode(self, numbers: Floats) -> NDArray[Any]:
-        """Undo `encode`, `OTHER` and `MISSING` being written out."""
+        """Return values for encoded numbers. Codes become categories, `OTHER` or `MISSING`."""
         if self.is_datetime:
             return self._dates(numbers)
         if self.integral:
-            # up: as many are at or below each integer as before
+            # rounded up, which keeps the number of rows at or below each integer
             return np.ceil(numbers).astype(np.int64) + self.offset
         if not self.categorical:
             return numbers
@@ -144,20 +167,24 @@ class Column:
         return self.is_datetime or self.offset != 0
 
     def format(self, number: float) -> str:
-        """Write out an encoded number or date."""
+        """Return the text of an encoded number or date.
+
+        The time of day is omitted if it is midnight, or if the column appears to hold whole days:
+        all public values do, and they are many or `number` is a cut point between two of them.
+        """
         if not self.has_offset:
             return f"{number:.6g}"
         if not self.is_datetime:
             return str(self.offset + int(np.floor(number)))
         day, time = str(self._dates(np.array([number]))[0]).split("T")
-        at = int(np.searchsorted(self.values, number))
-        around = self.values[max(at - 1, 0) : at + 1]
-        halfway = len(around) == 2 and around.mean() == number
-        # where all values are whole days the time means nothing: a few values do not say that of
-        # all, but cuts half-way between them are on different days
-        sure = halfway or len(self.values) >= MIN_WHOLE_DAYS
-        daily = time == "00:00:00.000000" or (sure and not (self.values % DAY).any())
-        return day if daily else f"{day} {time.partition('.')[0]}"
+        index = int(np.searchsorted(self.values, number))
+        neighbours = self.values[max(index - 1, 0) : index + 1]
+        is_midpoint = len(neighbours) == 2 and neighbours.mean() == number
+        enough_values = is_midpoint or len(self.values) >= MIN_WHOLE_DAYS
+        holds_whole_days = enough_values and not (self.values % DAY).any()
+        if time == "00:00:00.000000" or holds_whole_days:
+            return day
+        return f"{day} {time.partition('.')[0]}"
 
     def from_user(self, values: Any) -> Floats:
         """Convert a user's numbers or dates to encoded numbers."""
@@ -169,9 +196,10 @@ class Column:
                 return np.where(np.isnat(dates), np.nan, dates.astype(np.float64))
             return (np.asarray(values, dtype=object) - self.offset).astype(np.float64)
         except (TypeError, ValueError):
-            held = "dates" if self.is_datetime else "whole numbers"
+            kind_of_values = "dates" if self.is_datetime else "whole numbers"
             raise ValueError(
-                f"Column {self.name} holds {held}, and what is asked of it must be such, too."
+                f"Column {self.name} holds {kind_of_values}, so queries about it must use values "
+                "of this type; convert them."
             ) from None
 
     def to_user(self, numbers: Floats) -> NDArray[Any]:
@@ -185,19 +213,20 @@ class Column:
 
     @staticmethod
     def _dates(numbers: Floats) -> NDArray[np.datetime64]:
+        """Return dates from microseconds since 1970, rounded up to whole microseconds."""
         return np.ceil(numbers).astype(np.int64).astype("datetime64[us]")
 
     @property
     def names(self) -> list[Any]:
-        """The categories by their codes, `OTHER` and `MISSING` being written out."""
+        """The categories in the order of their codes, then `OTHER` and `MISSING`."""
         return [*self.values.tolist(), OTHER, MISSING]
 
 
-PLAIN = {str, int, bool, type(None)}
-"""Types of values that can be compared, and of which only None is missing."""
+PLAIN_TYPES = {str, int, bool, type(None)}
+"""Types whose values can be looked up in a dictionary, and of which only None is missing."""
 
 
-def printed(value: Any) -> tuple[str, ...]:
+def printed_texts(value: Any) -> tuple[str, ...]:
     """Return the texts that a number or a boolean prints as: "10" and "10.0" for 10.0."""
     if isinstance(value, bool | np.bool_):
         return (str(bool(value)),)
@@ -218,57 +247,70 @@ def is_missing(value: Any) -> bool:
 
 
 def to_numbers(
-    values: NDArray[Any], name: str, origin: int = 0, *, nullable: bool = False
+    values: NDArray[Any], name: str, offset: int = 0, *, nullable: bool = False
 ) -> Floats:
-    """Convert a column to floats, each value on its own; an error quotes no value."""
-    refusal = NotNumbersError(not_numbers([name], nullable))
-    numbers: Floats = call_or_raise(_floats, values, origin, error=refusal)
+    """Convert a column to floats minus an offset, each value on its own; an error quotes no value.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        Numbers, dates or objects, possibly masked.
+    name : str
+        Name of the column, for the error text.
+    offset : int
+        Number that is subtracted before the conversion to float, where the type allows it.
+    nullable : bool
+        Whether the error text speaks of a column that may have missing values.
+    """
+    refusal = NotNumbersError(not_numbers_message([name], nullable))
+    numbers: Floats = call_or_raise(_subtract_as_floats, values, offset, error=refusal)
     return numbers
 
 
-def _floats(values: NDArray[Any], origin: int) -> Floats:
-    if values.dtype.kind in "iuf" and not origin and not np.ma.isMaskedArray(values):
-        plain = values.astype(np.float64)
-        missing = np.isnan(plain)
-        if missing.any():
-            plain[missing] = np.nan  # a signalling NaN is heard again and again
-        return plain
-    missing = np.ma.getmaskarray(values)
+def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
+    """Return values minus an offset as floats; masked values, NaT and all NaN become one NaN."""
+    if values.dtype.kind in "iuf" and not offset and not np.ma.isMaskedArray(values):
+        floats = values.astype(np.float64)
+        is_missing = np.isnan(floats)
+        if is_missing.any():
+            floats[is_missing] = np.nan  # a signalling NaN would warn in later operations
+        return floats
+    is_missing = np.ma.getmaskarray(values)
     values = np.ma.getdata(values)
     if values.dtype.kind == "M":
-        missing = missing | np.isnat(values)
+        is_missing = is_missing | np.isnat(values)
         values = values.astype("datetime64[us]").astype(np.int64)
-    parts = values.tolist() if values.dtype == object else [values]
-    # numpy would take the real part and warn
-    if any(isinstance(part, complex) or _kind(part) == "c" for part in parts):
+    items = values.tolist() if values.dtype == object else [values]
+    # numpy would convert complex numbers to their real parts
+    if any(isinstance(item, complex) or _dtype_kind(item) == "c" for item in items):
         raise TypeError("complex")
-    if origin and values.dtype.kind in "iu":  # wraps around where it is too far for a float anyway
-        numbers = (values.astype(np.int64) - np.int64(origin)).astype(np.float64)
+    if offset and values.dtype.kind in "iu":
+        # a difference that overflows int64 is far outside the range of exact floats
+        numbers = (values.astype(np.int64) - np.int64(offset)).astype(np.float64)
     else:
-        numbers = np.asarray(values, dtype=np.float64) - origin
-    return np.where(missing | np.isnan(numbers), np.nan, numbers)
+        numbers = np.asarray(values, dtype=np.float64) - offset
+    return np.where(is_missing | np.isnan(numbers), np.nan, numbers)
 
 
-def _kind(values: Any) -> str:
-    """Return the kind of a type; "O" if there is none, or none of numpy's."""
+def _dtype_kind(values: Any) -> str:
+    """Return the kind of the numpy type of an object, or "O" if it has no numpy type."""
     return str(getattr(getattr(values, "dtype", None), "kind", "O"))
 
 
-def not_numbers(names: Sequence[str], nullable: bool = False) -> str:
+def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
     """Return the error text for invalid values, which does not reveal the column or the row."""
     listed = ", ".join(names[:5]) + (f" and {len(names) - 5} others" if len(names) > 5 else "")
     columns = f"Column {listed}" if len(names) == 1 else f"Columns {listed}"
     if nullable:
         return (
-            f"{columns} must hold numbers only, as among the public rows, and some value is "
-            "neither a number nor missing (where is withheld); convert such values, or drop the "
+            f"{columns} must hold numbers only, as in the public rows, and some value is neither "
+            "a number nor missing (the row is withheld); convert invalid values, or drop the "
             "column."
         )
     return (
-        f"{columns} must hold numbers only, none missing or infinite (each argument must be a "
-        "string that is a number, or a number), and some value is not (where is withheld): X "
-        "contains NaN, infinity, a value too large for float64, or text; fill in by "
-        "PublicFit(SimpleImputer()), or encode text by PublicFit(OneHotEncoder("
-        "sparse_output=False, handle_unknown='ignore')) (for labels, SemiPrivateBoostingClassifier "
-        "takes both as they are)."
+        f"{columns} must hold numbers only, none missing or infinite, and X contains NaN, "
+        "infinity, a value too large for float64, or text (the row is withheld; each argument "
+        "must be a string that is a number, or a number). Impute with PublicFit(SimpleImputer()), "
+        "encode text with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
+        "or use SemiPrivateBoostingClassifier, which accepts missing values and text."
     )

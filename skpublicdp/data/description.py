@@ -76,7 +76,7 @@ class DescribedRows:
         return Container(container.library, tuple(names)).build(values)
 
 
-def assumed_of(X_public: Any) -> tuple[str, ...]:
+def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
     """Return what a receipt takes for granted of public rows, by how they came."""
     return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
 

@@ -1,4 +1,4 @@
-"""Compare the kinds of columns at prediction with those at fit, by declared types alone.
+"""Comparison of column kinds at prediction with the kinds at fit, by declared types alone.
 
 No value of a row decides a refusal, since `predict` also runs on private rows. A column of dtype
 object declares no kind and is never refused.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.column import Column, is_missing, printed
+from skpublicdp.data.column import Column, is_missing, printed_texts
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -29,15 +29,16 @@ from skpublicdp.data.tables import (
 
 
 def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
-    """Store the declared kinds of the columns of `fit` on an estimator that has no schema.
+    """Store the declared kinds of the columns of `fit` on an estimator without a schema.
 
-    A schema comes from public rows and says more. An array has one type for all columns, so its
-    numbers and booleans declare nothing of a column. Objects are numbers for an estimator of
-    numbers: one private number that is written as text makes objects of a column.
+    An estimator with a schema compares with that, which has more information. An array has one type
+    for all columns, so numbers and booleans there declare no kind. For an estimator of numbers,
+    columns of dtype object count as numbers, since one private number written as text changes the
+    dtype to object.
     """
     if hasattr(type(estimator), "_columns_at_fit"):
         return
-    kinds = tuple(map(_kind, table.types))
+    kinds = tuple(map(_declared_kind, table.types))
     if not table.is_frame:
         kinds = tuple(ANYTHING if kind in (NUMBER, BOOLEAN) else kind for kind in kinds)
     elif numeric:
@@ -45,9 +46,9 @@ def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
     estimator._kinds = kinds
 
 
-def kind_of_public(values: NDArray[Any]) -> str:
-    """Return the kind of public values of a column whose type declares none."""
-    kinds = {_kind_of_value(value) for value in values.tolist() if not is_missing(value)}
+def infer_public_kind(values: NDArray[Any]) -> str:
+    """Return the common kind of public values, for a column whose type declares no kind."""
+    kinds = {_value_kind(value) for value in values.tolist() if not is_missing(value)}
     return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}) else ANYTHING
 
 
@@ -57,36 +58,38 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     Parameters
     ----------
     estimator : estimator
-        Has the columns of its schema as `_columns_at_fit`, or else the kinds that `fit` kept.
+        Fitted estimator. It has the columns of its schema as `_columns_at_fit`, or the kinds that
+        `keep_kinds` stored.
     table : Table
-        Rows to predict, in the order of columns of `fit`. Only their types are read.
+        Rows to predict, with the columns in the order of `fit`. Only their types are read.
 
     Raises
     ------
     ValueError
-        Names the first such column.
+        If a column is of another kind. The message names the first one.
     """
     kinds: Sequence[str] = getattr(estimator, "_kinds", ())
     columns_at_fit: Sequence[Column | str] = getattr(estimator, "_columns_at_fit", kinds)
     names = column_names(table)
     for name, at_fit, type_ in zip(names, columns_at_fit, table.types, strict=False):
-        new_kind = _kind(type_)
+        new_kind = _declared_kind(type_)
         if new_kind == ANYTHING:
             continue
         if isinstance(at_fit, str):
-            expected, accepted = at_fit, new_kind in _ACCEPTED[at_fit]
+            expected, is_accepted = at_fit, new_kind in _ACCEPTED[at_fit]
         else:
-            expected, accepted = _accepted_by_schema(at_fit, new_kind)
-        in_array = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
-        categorical = isinstance(at_fit, Column) and at_fit.categorical
-        if not accepted and (categorical or not in_array):
-            raise ValueError(another_kind(name, expected, type_.kind))
+            expected, is_accepted = _accepted_by_schema(at_fit, new_kind)
+        # one text value changes the type of all columns of an array, and values are converted
+        is_converted = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
+        is_categorical = isinstance(at_fit, Column) and at_fit.categorical
+        if not is_accepted and (is_categorical or not is_converted):
+            raise ValueError(kind_mismatch_message(name, expected, type_.kind))
 
 
-def another_kind(name: str, expected: str, given: str) -> str:
+def kind_mismatch_message(name: str, expected: str, actual: str) -> str:
     """Return the message about a column of another kind than at fit."""
     return (
-        f"Column {name} must hold {expected}, as at fit; got {given}: convert it to the kind of "
+        f"Column {name} must hold {expected}, as at fit; got {actual}: convert it to the kind of "
         "values that fit was given."
     )
 
@@ -98,18 +101,19 @@ _ACCEPTED = {
     TEXT: {TEXT},
     ANYTHING: {NUMBER, BOOLEAN, TEXT, DATE},
 }
-"""Kinds that may take the place of another one where values are not converted one by one."""
+"""Kinds that are accepted at prediction, by the kind at fit of an estimator without a schema."""
 
 
-def _kind(type_: ColumnType) -> str:
-    """Return the kind of a column type, that of the declared categories if there are some."""
+def _declared_kind(type_: ColumnType) -> str:
+    """Return the kind of a column type, or the common kind of its declared categories."""
     if type_.kind != CATEGORY:
         return type_.kind
-    kinds = set(map(_kind_of_value, (TEXT,) if type_.categories is None else type_.categories))
+    kinds = set(map(_value_kind, (TEXT,) if type_.categories is None else type_.categories))
     return kinds.pop() if len(kinds) == 1 else ANYTHING
 
 
-def _kind_of_value(value: Any) -> str:
+def _value_kind(value: Any) -> str:
+    """Return the kind of one value."""
     if isinstance(value, str):
         return TEXT
     if isinstance(value, bool | np.bool_):
@@ -120,19 +124,20 @@ def _kind_of_value(value: Any) -> str:
 
 
 def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
-    """Return the kind of a described column, and whether it takes a given kind."""
+    """Return (kind of a schema column, whether it accepts values of a new kind)."""
     if column.is_datetime:
         return DATE, new_kind == DATE
     if column.categorical:
         return _accepted_as_category(column, new_kind)
-    # booleans are read as 0 and 1, where no public number is another one
-    binary = set(column.values.tolist()) <= {0.0, 1.0}
-    return NUMBER, new_kind in (NUMBER, TEXT) or (new_kind == BOOLEAN and binary)
+    # booleans may replace 0 and 1, unless the column also has other numbers
+    is_binary = set(column.values.tolist()) <= {0.0, 1.0}
+    return NUMBER, new_kind in (NUMBER, TEXT) or (new_kind == BOOLEAN and is_binary)
 
 
 def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
+    """Return (common kind of the categories, whether values of a new kind can be categories)."""
     categories = column.values.tolist()
-    kinds = set(map(_kind_of_value, categories))
+    kinds = set(map(_value_kind, categories))
     if len(kinds) != 1 or ANYTHING in kinds:
         return ANYTHING, True
     (kind,) = kinds
@@ -140,15 +145,16 @@ def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
         return kind, any(map(_is_printed_number, categories))
     if kind == TEXT and new_kind == BOOLEAN:
         return kind, bool({"True", "False"} & set(categories))
-    takes = {BOOLEAN: {BOOLEAN, NUMBER}, NUMBER: {NUMBER, TEXT}}
-    return kind, new_kind in takes.get(kind, {kind})
+    accepted_kinds = {BOOLEAN: {BOOLEAN, NUMBER}, NUMBER: {NUMBER, TEXT}}
+    return kind, new_kind in accepted_kinds.get(kind, {kind})
 
 
 def _is_printed_number(text: str) -> bool:
-    """Indicate whether a category is the text that some finite number prints as."""
+    """Indicate whether a text is the printed form of some finite number."""
     try:
         number = float(text)
-        whole = int(text) if number.is_integer() and text.lstrip("-").isdigit() else number
-        return math.isfinite(number) and text in printed(whole)
+        is_integer_text = number.is_integer() and text.lstrip("-").isdigit()
+        value = int(text) if is_integer_text else number
+        return math.isfinite(number) and text in printed_texts(value)
     except (ValueError, OverflowError):
         return False

@@ -1,4 +1,4 @@
-"""Read the inputs of `fit` for numeric rows in memory, labelled partly or by two populations."""
+"""Read the inputs of `fit` for numeric rows in memory that are partly labelled, or mixed."""
 
 from __future__ import annotations
 
@@ -16,36 +16,39 @@ from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
 from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers, read_public, read_table, refuse_text
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
+from skpublicdp.typing import Codes, Floats, Mask
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class LabelledRows:
-    """Validated rows. Which of them are labelled is public.
+    """Validated rows that are partly labelled. The set of labelled rows is public.
 
     Attributes
     ----------
-    X_labelled, y_labelled
-        Labelled private rows, float64, and the codes of their labels.
-    X_unlabelled
-        The other private rows.
+    X_labelled : ndarray of float64
+        Private rows with a label.
+    y_labelled : ndarray of intp
+        Codes of their labels.
+    X_unlabelled : ndarray of float64
+        Private rows without a label.
     labelled : ndarray of bool
-        Which of the private rows that count are labelled.
-    classes
+        Mask of the labelled rows among the private rows that count, in the order of `X`.
+    classes : ndarray
         The sorted labels.
-    X_public
-        Public rows: those of `X`, then separate ones.
+    X_public : ndarray of float64
+        Public rows of `X`, then the separate public rows.
     """
 
-    X_labelled: NDArray[np.float64]
-    y_labelled: NDArray[np.intp]
-    X_unlabelled: NDArray[np.float64]
-    labelled: NDArray[np.bool_]
+    X_labelled: Floats
+    y_labelled: Codes
+    X_unlabelled: Floats
+    labelled: Mask
     classes: NDArray[Any]
-    X_public: NDArray[np.float64]
+    X_public: Floats
 
 
-def read_public_numbers(estimator: BaseEstimator, X: Table, X_public: Any) -> NDArray[np.float64]:
-    """Check separate public rows of numbers, as `read_public` does; there may be none."""
+def read_public_numbers(estimator: BaseEstimator, X: Table, X_public: Any) -> Floats:
+    """Return separate public rows as floats, validated as in `read_public`; possibly no rows."""
     public = read_public(estimator, X, X_public, numeric=True)
     if public is None:
         return np.empty((0, X.shape[1]))
@@ -68,10 +71,10 @@ def read_partially_labelled(
 ) -> LabelledRows:
     """Validate partly labelled rows, and split labelled, unlabelled and public rows.
 
-    Labels of public rows are not looked at. With `is_labelled`, `y` is looked at where it says so
-    and nowhere else. Without it, -1 (or ``"-1"`` among text labels) marks an unlabelled row unless
-    it is itself a label: one of `classes` or, where these are not declared, one of no more than two
-    values in `y`.
+    Labels of public rows are never read. With `is_labelled`, only the marked entries of `y` are
+    read. Without it, -1 (or ``"-1"`` among text labels) marks an unlabelled row unless -1 is itself
+    a label. It is a label if it is in `classes`, or if `classes` is not given and `y` has at most
+    one other value.
     """
     name = type(estimator).__name__
     if y is None:
@@ -82,56 +85,61 @@ def read_partially_labelled(
     public = check_mask(is_public, n)
     if public.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
-    separate = read_public_numbers(estimator, table, X_public)
+    separate_public = read_public_numbers(estimator, table, X_public)
     refuse_text(estimator, table.take(public))
     X = as_numbers(table)
     if is_labelled is not None:
         labelled = check_mask(is_labelled, n, "is_labelled", "unlabelled") & ~public
         check_length(y, n)
-        # a label that is not asked for must not even choose the type of the others
-        given = label_column(take_rows(y, np.flatnonzero(labelled)), listed=classes is not None)
+        # an unmarked label must not even decide the common type of the labels
+        y_labelled = label_column(
+            take_rows(y, np.flatnonzero(labelled)), listed=classes is not None
+        )
     else:
         if public.any():
             check_length(y, n)
             y = take_rows(y, np.flatnonzero(~public))
         y = label_column(y, listed=classes is not None)
         check_length(y, n - int(public.sum()))
-        marked = _marks(y, classes)
+        unlabelled = _unlabelled_mask(y, classes)
         labelled = np.zeros(n, dtype=bool)
-        labelled[~public] = ~marked
-        given = y[~marked]
+        labelled[~public] = ~unlabelled
+        y_labelled = y[~unlabelled]
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
-    counting = ~public
+    may_count = ~public
     persons, failure = call_silently(np.asarray, groups)
     if failure is None and persons.shape == (n,):
-        # nobody is both among the labelled rows and among the others: budgets need not be shared
-        counting &= labelled | ~np.isin(persons, persons[labelled])
-    kept = cap_rows_per_group(estimator, groups, counting)
-    codes, _, _, known = encode_labels(given[kept[labelled]], [given[:0]], classes)
+        # no person has both labelled and unlabelled rows, so each set may spend the whole budget
+        may_count &= labelled | ~np.isin(persons, persons[labelled])
+    counted = cap_rows_per_group(estimator, groups, may_count)
+    label_codes = encode_labels(y_labelled[counted[labelled]], [y_labelled[:0]], classes)
     return LabelledRows(
-        X_labelled=X[kept & labelled],
-        y_labelled=codes,
-        X_unlabelled=X[kept & ~labelled],
-        labelled=labelled[kept],
-        classes=known,
-        X_public=np.concatenate([X[public], separate]),
+        X_labelled=X[counted & labelled],
+        y_labelled=label_codes.private,
+        X_unlabelled=X[counted & ~labelled],
+        labelled=labelled[counted],
+        classes=label_codes.classes,
+        X_public=np.concatenate([X[public], separate_public]),
     )
 
 
-def _marks(y: NDArray[Any], classes: ArrayLike | None) -> NDArray[np.bool_]:
-    """Return a mask of rows marked as unlabelled, which depends on the set of labels alone."""
-    marked = is_unlabelled(y)
+def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
+    """Return a mask of the rows marked as unlabelled.
+
+    Whether -1 is a mark or a label depends on the set of labels alone, not on their frequencies.
+    """
+    is_minus_one = is_unlabelled(y)
     if classes is not None:
-        return marked & (not is_unlabelled(np.asarray(classes)).any())
-    if not marked.any() or marked.all():
-        return marked
-    others = y[~marked]
-    if (others != others[0]).any():
-        return marked
+        return is_minus_one & (not is_unlabelled(np.asarray(classes)).any())
+    if not is_minus_one.any() or is_minus_one.all():
+        return is_minus_one
+    other_labels = y[~is_minus_one]
+    if (other_labels != other_labels[0]).any():
+        return is_minus_one
     warn(
-        "y holds -1 and one other value, so -1 is read as a label; pass classes or is_labelled if "
-        "it marks rows without one.",
+        "y holds -1 and one other value, so -1 is read as a label. Pass classes or is_labelled if "
+        "-1 marks rows without a label.",
         AmbiguousLabelWarning,
     )
     return np.zeros(len(y), dtype=bool)
@@ -139,24 +147,28 @@ def _marks(y: NDArray[Any], classes: ArrayLike | None) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class MixedRows:
-    """Validated rows of two populations.
+    """Validated rows with binary labels, where the label itself may decide which are private.
 
     Attributes
     ----------
-    X_private, y_private
-        Private rows, float64, and 1 where their label is the private one, 0 elsewhere.
-    X_public, y_public
-        Public rows, likewise: those of `X` first, then separate ones. These may have no labels.
-    classes
+    X_private : ndarray of float64
+        Private rows.
+    y_private : ndarray of intp
+        1 for rows with the private label, 0 for the others.
+    X_public : ndarray of float64
+        Public rows of `X`, then the separate public rows.
+    y_public : ndarray of intp
+        Labels of the first public rows, as in `y_private`. Separate rows may have no labels.
+    classes : ndarray
         The sorted labels.
-    private_code
-        Position of the private label among them.
+    private_code : int
+        Position of the private label in `classes`.
     """
 
-    X_private: NDArray[np.float64]
-    y_private: NDArray[np.intp]
-    X_public: NDArray[np.float64]
-    y_public: NDArray[np.intp]
+    X_private: Floats
+    y_private: Codes
+    X_public: Floats
+    y_public: Codes
     classes: NDArray[Any]
     private_code: int
 
@@ -172,61 +184,61 @@ def read_label_status(
     groups: ArrayLike | None = None,
     private_label: Any = None,
 ) -> MixedRows:
-    """Validate labelled rows, and split private and public rows by their label status.
+    """Validate rows with binary labels, and split private and public rows.
 
-    A mask decides. Without one all rows are private where the public ones come apart, and labels
-    decide where they do not.
+    The mask `is_public` decides which rows are public. Without it all rows are private if
+    `X_public` is given. Otherwise the rows without the private label are public.
     """
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     table = read_table(estimator, X, reset=True, numeric=True)
     check_index(X, is_public=is_public, groups=groups)
-    separate = read_public_numbers(estimator, table, X_public)
+    separate_public = read_public_numbers(estimator, table, X_public)
     if is_public is not None:
         refuse_text(estimator, table.take(check_mask(is_public, table.shape[0])))
     X, y = as_numbers(table), label_column(y)
     check_length(y, len(X))
-    given = next(iter(public_labels(X_public, y_public, label_column)), y[:0])
-    if len({labels.dtype.kind in "OU" for labels in (y, given)}) > 1:
+    separate_labels = next(iter(public_labels(X_public, y_public, label_column)), y[:0])
+    if len({labels.dtype.kind in "OU" for labels in (y, separate_labels)}) > 1:
         raise ValueError(
             "y and y_public must hold labels of one kind, text or numbers; convert one of them."
         )
-    codes, codes_apart, classes = _binary_codes(y, given, None)
-    if private_label is None:
-        private_code = len(classes) - 1
-    else:
-        equal = [label == private_label for label in classes.tolist()]
-        if not any(equal) and len(classes) == 1:
-            declared = np.asarray([classes[0], private_label])
-            codes, codes_apart, classes = _binary_codes(y, given, declared)
-            equal = [label == private_label for label in classes.tolist()]
-        if not any(equal):
-            raise ValueError("private_label must be one of the two labels in y; it is neither.")
-        private_code = equal.index(True)
-    if len(classes) > 2:
+    all_labels = np.concatenate([y, separate_labels])
+    encoded = encode_labels(all_labels, [y[:0]], None)
+    if private_label is not None and len(encoded.classes) == 1:
+        # all rows have the same label, and the private label may be the other one
+        (label,) = encoded.classes.tolist()
+        if label != private_label:
+            declared = np.asarray([encoded.classes[0], private_label])
+            encoded = encode_labels(all_labels, [y[:0]], declared)
+    private_code = _private_code(encoded.classes, private_label)
+    if len(encoded.classes) > 2:
         raise ValueError(
             "Only binary classification is supported: the type of the target is multiclass; "
             "use SemiPrivateClassifier instead."
         )
-    private, apart = ((part == private_code).astype(np.intp) for part in (codes, codes_apart))
-    # of people whose public rows come apart, a label must not publish the others
-    by_label = is_public is None and X_public is None
-    mask = private == 0 if by_label else check_mask(is_public, len(X))
-    kept = cap_rows_per_group(estimator, groups, ~mask)
+    is_private_label = (encoded.private[: len(y)] == private_code).astype(np.intp)
+    is_private_label_separate = (encoded.private[len(y) :] == private_code).astype(np.intp)
+    # with separate public rows, the label of a row of X must not make it public
+    label_decides = is_public is None and X_public is None
+    public = is_private_label == 0 if label_decides else check_mask(is_public, len(X))
+    counted = cap_rows_per_group(estimator, groups, ~public)
     return MixedRows(
-        X_private=X[kept],
-        y_private=private[kept],
-        X_public=np.concatenate([X[mask], separate]),
-        y_public=np.concatenate([private[mask], apart]),
-        classes=classes,
+        X_private=X[counted],
+        y_private=is_private_label[counted],
+        X_public=np.concatenate([X[public], separate_public]),
+        y_public=np.concatenate([is_private_label[public], is_private_label_separate]),
+        classes=encoded.classes,
         private_code=private_code,
     )
 
 
-def _binary_codes(
-    y: NDArray[Any], y_public: NDArray[Any], declared: NDArray[Any] | None
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-    """Return codes of labels, all of which are labels, and the labels."""
-    codes, _, _, classes = encode_labels(np.concatenate([y, y_public]), [y[:0]], declared)
-    return codes[: len(y)], codes[len(y) :], classes
+def _private_code(classes: NDArray[Any], private_label: Any) -> int:
+    """Return the position of the private label in `classes`; by default the last one."""
+    if private_label is None:
+        return len(classes) - 1
+    is_equal = [label == private_label for label in classes.tolist()]
+    if not any(is_equal):
+        raise ValueError("private_label must be one of the two labels in y; it is neither.")
+    return is_equal.index(True)

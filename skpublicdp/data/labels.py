@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -15,21 +15,31 @@ from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
+from skpublicdp.typing import Codes, Mask
 
 UNLABELLED = -1
-"""Marks a public row without a label, as in `sklearn.semi_supervised`."""
+"""Label that marks a public row without a label, as in `sklearn.semi_supervised`."""
 
 
 def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArray[Any]:
     """Return labels as a one-dimensional array of text, booleans or whole numbers.
 
-    No label changes how another one is read. What has no type of numpy's, or that of objects, gets
-    that of its set of labels. An error says whether `classes` list what there may be, and calls the
-    labels by `name`.
+    Each label is read on its own. A container without a numpy type, or of dtype object, gets the
+    common type of its distinct labels.
+
+    Parameters
+    ----------
+    labels : array-like, shape (n,) or (n, 1)
+        Labels in any container.
+    listed : bool
+        Whether `classes` lists all labels, for the error text.
+    name : str
+        Name of the labels in the error text.
     """
-    text = object if hasattr(labels, "__array__") else str  # lists become arrays of text
+    text_dtype = object if hasattr(labels, "__array__") else str  # lists become arrays of text
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
-        labels = call_or_raise(np.asarray, labels, dtype=object, error=_refusal("O", listed, name))
+        refusal = _refusal("O", listed, name)
+        labels = call_or_raise(np.asarray, labels, dtype=object, error=refusal)
     refuse_types(labels, "labels, text or whole numbers")
     refusal = _refusal(labels.dtype.kind, listed, name)
     labels = call_or_raise(check_array, labels, dtype=None, error=refusal, **NO_CHECKS)
@@ -41,12 +51,12 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
         )
         labels = labels[:, 0]
     check_flat(labels)
-    plain: NDArray[Any] = call_or_raise(_plain_labels, labels, text, error=refusal)
+    plain: NDArray[Any] = call_or_raise(_plain_labels, labels, text_dtype, error=refusal)
     return plain
 
 
 def check_flat(y: NDArray[Any]) -> None:
-    """Refuse what is not one label per row, by its shape."""
+    """Raise ValueError unless `y` is one-dimensional."""
     if y.ndim != 1:
         raise ValueError(
             f"y should be a 1d array, got an array of shape {y.shape} instead: y, and y_public, "
@@ -58,7 +68,7 @@ _KINDS = "all text or all numbers in y, y_public and classes"
 
 
 def _refusal(kind: str, listed: bool, name: str = "y") -> RefusedError:
-    """Return one error for all faults of labels: which of them it is, a private label decides.
+    """Return one error for all invalid labels, since a private label decides which fault occurs.
 
     Parameters
     ----------
@@ -74,17 +84,17 @@ def _refusal(kind: str, listed: bool, name: str = "y") -> RefusedError:
         faults = f"missing labels{unlisted} or continuous numbers"
         rule = "numbers must be whole and below 2**53 to be labels"
     else:
-        faults = f"missing labels{unlisted} or mixed ones"
+        faults = f"missing labels{unlisted} or labels of mixed types"
         rule = f"labels must be {_KINDS}, the numbers whole and below 2**53"
     if name == "y_public":
         return RefusedError(
-            f"{name} contains {faults}: mark rows without a label by -1, and use "
-            f"SemiPrivateBoostingRegressor for continuous numbers; {rule}."
+            f"{name} contains {faults}; {rule}. Mark rows without a label by -1, and use "
+            "SemiPrivateBoostingRegressor for continuous numbers."
         )
     return RefusedError(
-        f"{name} contains {faults}, and which is withheld, as labels are private: give rows "
-        "without a label one of their own, or leave them out if the number of rows may then be "
-        f"known, and use SemiPrivateBoostingRegressor for continuous numbers; {rule}."
+        f"{name} contains {faults} (which of these is withheld, since labels are private); {rule}. "
+        "Drop the rows without a label if the number of rows may be public, or give them a label "
+        "of their own, and use SemiPrivateBoostingRegressor for continuous numbers."
     )
 
 
@@ -92,58 +102,62 @@ NO_LABELS = {
     **{"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"},
     "S": "bytes",
 }
-"""Types of which no label and no outcome is."""
+"""Kinds of numpy types that no label and no outcome has, with their names in messages."""
 
 
-def refuse_types(y: NDArray[Any], wanted: str) -> None:
-    """Refuse an array by its declared type."""
+def refuse_types(y: NDArray[Any], expected: str) -> None:
+    """Raise RefusedError if the declared type of an array cannot hold labels or outcomes."""
     if y.dtype.kind in NO_LABELS:
-        also = "; Complex data not supported" if y.dtype.kind == "c" else ""
+        sklearn_phrase = " Complex data not supported." if y.dtype.kind == "c" else ""
         raise RefusedError(
-            f"Unknown label type: y and y_public must hold {wanted}; got "
-            f"{NO_LABELS[y.dtype.kind]}: convert them{also}."
+            f"Unknown label type: y and y_public must hold {expected}; got "
+            f"{NO_LABELS[y.dtype.kind]}: convert them.{sklearn_phrase}"
         )
 
 
 def check_length(y: Any, n: int) -> None:
-    """Refuse labels that are not one for each row, by their container alone."""
+    """Raise ValueError unless the container `y` has length `n`. Its values are not read."""
     if not hasattr(y, "shape") and hasattr(y, "__array__"):
         y = np.asarray(y)
     shape = getattr(y, "shape", None)
     if isinstance(shape, tuple) and shape:
-        found = f"{shape[0]}"
+        length = f"{shape[0]}"
     elif hasattr(y, "__len__") and not isinstance(y, str | bytes | Mapping):
-        found = f"{len(y)}"
+        length = f"{len(y)}"
     else:
-        found = "no list or array of them"
-    if found != str(n):
+        length = "no list or array of labels"
+    if length != str(n):
         raise ValueError(
             "X and y have inconsistent numbers of samples: y must hold one label per row of X; got "
-            f"{found} for {n} rows."
+            f"{length} for {n} rows."
         )
 
 
-def _plain_labels(labels: NDArray[Any], text: type) -> NDArray[Any]:
+def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
+    """Return labels in one plain type, or raise an error without a message.
+
+    `UNLABELLED` does not count when the common type is determined.
+    """
     if labels.dtype.kind == "U":
         return labels
     if labels.dtype.kind == "O":
-        plain = [_plain(label) for label in labels.tolist()]
-        kinds = {type(label) for label in plain if label != UNLABELLED}
-        if len(kinds) > 1:
+        plain = [_plain_label(label) for label in labels.tolist()]
+        label_types = {type(label) for label in plain if label != UNLABELLED}
+        if len(label_types) > 1:
             raise TypeError
-        if str in kinds:
-            return np.array([str(label) for label in plain], dtype=text)
-        marked = UNLABELLED in plain
-        labels = np.array(plain, dtype=bool if bool in kinds and not marked else np.int64)
+        if str in label_types:
+            return np.array([str(label) for label in plain], dtype=text_dtype)
+        is_boolean = bool in label_types and UNLABELLED not in plain
+        labels = np.array(plain, dtype=bool if is_boolean else np.int64)
     numbers = labels.astype(np.float64)
-    whole = (numbers % 1 == 0) & (np.abs(numbers) < 2**53)
-    if labels.dtype.kind not in "biuf" or not whole.all():
+    is_exact_integer = (numbers % 1 == 0) & (np.abs(numbers) < 2**53)
+    if labels.dtype.kind not in "biuf" or not is_exact_integer.all():
         raise ValueError
     return labels
 
 
-def _plain(label: Any) -> str | bool | int:
-    """Return a label as an object of its own, of a type of Python's own."""
+def _plain_label(label: Any) -> str | bool | int:
+    """Convert a label to a built-in Python type, which no subclass can alter."""
     if isinstance(label, str):
         return str.__str__(label)
     if isinstance(label, bool | np.bool_):
@@ -155,79 +169,114 @@ def _plain(label: Any) -> str | bool | int:
     raise TypeError
 
 
+class LabelCodes(NamedTuple):
+    """Codes of labels: positions in the sorted array of classes."""
+
+    private: Codes
+    """Codes of the private labels."""
+    public: Codes
+    """Codes of the public labels, without marks of unlabelled rows."""
+    has_label: Mask
+    """Mask of the public rows that have a label."""
+    classes: NDArray[Any]
+    """The sorted labels."""
+
+
 def encode_labels(
     private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[Any]]:
-    """Return (private codes, public codes, which given public labels are labels, classes).
+) -> LabelCodes:
+    """Encode labels as positions in the sorted array of classes.
 
-    All labels are read by `label_column` before.
+    -1 among public labels marks a row without a label, unless -1 is itself a class.
+
+    Parameters
+    ----------
+    private : ndarray, shape (n,)
+        Private labels, read by `label_column`.
+    public : list of ndarray
+        Public labels in several parts, read by `label_column`.
+    classes : array-like or None
+        All possible labels; ``None`` takes the labels that occur.
     """
-    declared = None if classes is None else _declared(classes)
-    # an array of marks alone does not decide whether labels are text or numbers
-    marks = [is_unlabelled(labels) for labels in public]
+    declared = None if classes is None else _declared_classes(classes)
+    unlabelled = [is_unlabelled(labels) for labels in public]
     if is_unlabelled(private if declared is None else declared).any():
-        marks = [np.zeros(len(mark), dtype=bool) for mark in marks]
-    given = [labels[~mark] for labels, mark in zip(public, marks, strict=True) if not mark.all()]
-    parts = [private, *given] if declared is None else [declared, private, *given]
+        unlabelled = [np.zeros(len(mask), dtype=bool) for mask in unlabelled]
+    # a part without any label does not decide whether labels are text or numbers
+    public_parts = [
+        labels[~mask] for labels, mask in zip(public, unlabelled, strict=True) if not mask.all()
+    ]
+    parts = [private, *public_parts]
     refusal = _refusal(private.dtype.kind, declared is not None)
-    if len({part.dtype.kind in "OU" for part in parts}) > 1:
+    typed_parts = parts if declared is None else [declared, *parts]
+    if len({part.dtype.kind in "OU" for part in typed_parts}) > 1:
         raise refusal
-    together = np.concatenate([private, *given])
-    known = np.unique(together if declared is None else declared)
-    if known.dtype.kind == "U":
-        known = np.array(known.tolist())  # as wide as its labels, not as what else was in the array
-    codes = np.minimum(np.searchsorted(known, together), len(known) - 1)
-    if not (known[codes] == together).all():
+    labels = np.concatenate(parts)
+    label_set = np.unique(labels if declared is None else declared)
+    if label_set.dtype.kind == "U":
+        # the width of the text type must not depend on other values of the array
+        label_set = np.array(label_set.tolist())
+    codes = np.minimum(np.searchsorted(label_set, labels), len(label_set) - 1)
+    if not (label_set[codes] == labels).all():
         raise refusal
-    return codes[: len(private)], codes[len(private) :], ~np.concatenate(marks), known
+    return LabelCodes(
+        codes[: len(private)], codes[len(private) :], ~np.concatenate(unlabelled), label_set
+    )
 
 
-def _declared(classes: Any) -> NDArray[Any]:
-    found, failure = call_silently(label_column, classes)
-    if failure is not None or not len(found):
+def _declared_classes(classes: Any) -> NDArray[Any]:
+    """Return the parameter `classes` as an array of labels."""
+    column, failure = call_silently(label_column, classes)
+    if failure is not None or not len(column):
         raise ValueError(
-            "classes must list the labels there may be, at least one, all text or all whole "
-            "numbers, in one dimension."
+            "classes must list all possible labels, at least one, all text or all whole numbers, "
+            "in one dimension."
         )
-    labels: NDArray[Any] = found
+    labels: NDArray[Any] = column
     return labels
 
 
 def _check_kinds(y: Any, classes: Any) -> None:
-    """Refuse text beside numbers by the type that `y` was declared to be."""
+    """Raise ValueError if one of `y` and `classes` is text and the other numbers, by their types.
+
+    Labels of dtype object declare no kind and pass.
+    """
     kind = str(getattr(getattr(y, "dtype", None), "kind", "O"))
     if classes is None or kind not in "Ubiuf":
         return
-    ours, theirs = kind == "U", _declared(classes).dtype.kind in "OU"
-    if ours != theirs:
-        got = [("numbers", "text")[is_text] for is_text in (ours, theirs)]
+    y_is_text, classes_are_text = kind == "U", _declared_classes(classes).dtype.kind in "OU"
+    if y_is_text != classes_are_text:
+        y_kind, classes_kind = ("text", "numbers") if y_is_text else ("numbers", "text")
         raise ValueError(
-            f"Labels must be {_KINDS}; got {got[0]} in y or y_public, and {got[1]} in classes."
+            f"Labels must be {_KINDS}; got {y_kind} in y or y_public, and {classes_kind} in "
+            "classes."
         )
 
 
 def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Return a mask of the labels that mark an unlabelled row."""
     if labels.dtype.kind in "OUS":
-        # np.where(mask, -1, strings) turns the mark into text
+        # np.where(mask, -1, strings) turns -1 into text
         return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
     return np.asarray(labels == UNLABELLED)
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
 class Targets:
-    """Encoded targets.
+    """Encoded targets: codes of labels, or outcomes scaled to [0, 1].
 
     Attributes
     ----------
-    private, labelled : ndarray
-        Of private rows, and of public rows that have any.
-    which : ndarray of bool
-        Which of the given public ones these are.
+    private : ndarray, shape (n,)
+        Targets of the private rows.
+    public : ndarray, shape (m_labelled,)
+        Targets of the public rows that have one.
+    has_target : ndarray of bool, shape (m,)
+        Mask of the public rows that have a target.
     classes : ndarray or None
         The sorted labels; ``None`` for outcomes.
     bounds : tuple of float, or None
-        What outcomes of 0 and 1 were.
+        Outcomes that are scaled to 0 and to 1; ``None`` for labels.
     """
 
     private: NDArray[Any]
@@ -242,35 +291,35 @@ class TargetReader(ABC):
 
     @abstractmethod
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
-        """Return `y`, or `y_public`, of any container as a one-dimensional array."""
+        """Return `y`, or `y_public`, from any container as a one-dimensional array."""
 
     @abstractmethod
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return encoded targets, from arrays that `column` returned."""
+        """Return encoded targets from arrays that `column` returned."""
 
     @abstractmethod
     def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the distinct values of a chunk, which `targets` needs in advance."""
+        """Return the values of a chunk that `targets` needs in advance, without repetition."""
 
     @abstractmethod
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
-        """Return a chunk as `targets` has its private part."""
+        """Encode the targets of a chunk as `targets.private` is encoded."""
 
 
 @dataclass(frozen=True)
 class LabelReader(TargetReader):
-    """Labels, all of them in `classes` if these are given.
+    """Reads labels and encodes them as class indices.
 
     Parameters
     ----------
     classes : array-like or None
-        All possible labels.
-    least : int
-        How many there must be.
+        All possible labels; ``None`` takes the labels that occur.
+    min_classes : int
+        Minimum number of classes.
     """
 
     classes: ArrayLike | None
-    least: int = 1
+    min_classes: int = 1
 
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Read labels."""
@@ -279,68 +328,76 @@ class LabelReader(TargetReader):
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
         """Encode labels."""
-        found = Targets(*encode_labels(private, public, self.classes))
-        assert found.classes is not None
-        if len(found.classes) < self.least:
+        codes = encode_labels(private, public, self.classes)
+        classes = codes.classes
+        if len(classes) < self.min_classes:
             raise ValueError(
-                "y must hold at least two classes; got one class only: list the others in classes."
+                "y must hold at least two classes; got one class only. List the others in classes."
             )
-        if self.classes is None and len(found.classes) > 2 and is_unlabelled(found.classes).any():
+        if self.classes is None and len(classes) > 2 and is_unlabelled(classes).any():
             warn(
-                "y holds -1 beside other labels, so it is learned as one: leave out private rows "
-                "without a label, or list -1 in classes if it is one.",
+                "y holds -1 beside two or more other labels, so -1 is learned as a class. Drop "
+                "private rows without a label, or list -1 in classes if it is a label.",
                 AmbiguousLabelWarning,
             )
-        return found
+        return Targets(codes.private, codes.public, codes.has_label, classes)
 
     def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the set of labels."""
+        """Return the distinct labels."""
         return np.unique(y)
 
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
         """Return the codes of labels."""
-        return encode_labels(y, [y[:0]], targets.classes)[0]
+        return encode_labels(y, [y[:0]], targets.classes).private
 
 
-def distinct_targets(kind: TargetReader, y: Any) -> NDArray[Any]:
+def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
     """Return the distinct values of a chunk of `y`."""
-    series = _countable(y)
-    return kind.distinct(kind.column(y if series is None else series.unique().to_native()))
+    series = _as_countable_series(y)
+    column = target_reader.column(y if series is None else series.unique().to_native())
+    return target_reader.distinct(column)
 
 
-def encode_targets(kind: TargetReader, y: Any, targets: Targets) -> NDArray[Any]:
-    """Return the encoded targets of a chunk of `y`."""
+def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDArray[Any]:
+    """Return the encoded targets of a chunk of `y`.
+
+    Labels are encoded once per distinct value where the container finds these quickly.
+    """
     if targets.classes is not None and not len(y):
-        return np.empty(0, dtype=np.intp)  # no labels are of no kind
-    series = None if targets.classes is None else _countable(y)
+        return np.empty(0, dtype=np.intp)  # an empty container may have another type than labels
+    series = None if targets.classes is None else _as_countable_series(y)
     if series is None:
-        return kind.encode(kind.column(y), targets)
+        return target_reader.encode(target_reader.column(y), targets)
     if series.dtype.is_integer() and not series.null_count():
-        return _codes_of_integers(kind, np.asarray(series.to_numpy()), targets)
+        return _encode_integers(target_reader, np.asarray(series.to_numpy()), targets)
     labels = series.unique()
-    codes = kind.encode(kind.column(labels.to_native()), targets)
-    listed = labels.to_list()
-    found = series.replace_strict(listed, codes.tolist(), return_dtype=nw.Int64).to_numpy()
-    return np.asarray(found, dtype=np.intp)
+    codes = target_reader.encode(target_reader.column(labels.to_native()), targets)
+    mapped = series.replace_strict(labels.to_list(), codes.tolist(), return_dtype=nw.Int64)
+    return np.asarray(mapped.to_numpy(), dtype=np.intp)
 
 
-def _codes_of_integers(kind: TargetReader, y: NDArray[Any], targets: Targets) -> NDArray[np.intp]:
+def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targets) -> Codes:
+    """Return codes of integer labels, by a lookup table over their range if it is short."""
     low, high = int(y.min()), int(y.max())
     if high - low > len(y):
-        return np.asarray(kind.encode(kind.column(y), targets), dtype=np.intp)
-    places = y.astype(np.int64) - low if y.dtype.itemsize < 8 else (y - y.dtype.type(low))
-    places = places.astype(np.intp, copy=False)
-    occur = np.flatnonzero(np.bincount(places))
-    codes = np.zeros(high - low + 1, dtype=np.intp)
-    codes[occur] = kind.encode(kind.column((occur + low).astype(y.dtype)), targets)
-    encoded: NDArray[np.intp] = np.take(codes, places)
+        return np.asarray(target_reader.encode(target_reader.column(y), targets), dtype=np.intp)
+    # narrow types could overflow, and 64 bits of an unsigned type do not fit in int64
+    offsets = y.astype(np.int64) - low if y.dtype.itemsize < 8 else (y - y.dtype.type(low))
+    offsets = offsets.astype(np.intp, copy=False)
+    distinct_offsets = np.flatnonzero(np.bincount(offsets))
+    distinct_labels = (distinct_offsets + low).astype(y.dtype)
+    code_of_offset = np.zeros(high - low + 1, dtype=np.intp)
+    code_of_offset[distinct_offsets] = target_reader.encode(
+        target_reader.column(distinct_labels), targets
+    )
+    encoded: Codes = np.take(code_of_offset, offsets)
     return encoded
 
 
-def _countable(y: Any) -> Any:
-    """Return y as a series with fast `unique`, or None."""
+def _as_countable_series(y: Any) -> Any:
+    """Return `y` as a narwhals series if its distinct values are found quickly, otherwise None."""
     series = nw.from_native(y, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series) or not len(series):
         return None
-    quick = series.dtype in (nw.String, nw.Boolean) or series.dtype.is_integer()
-    return series if quick else None
+    has_fast_unique = series.dtype in (nw.String, nw.Boolean) or series.dtype.is_integer()
+    return series if has_fast_unique else None

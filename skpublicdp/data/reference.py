@@ -1,4 +1,4 @@
-"""Reference samples that replace missing public rows and depend on no data."""
+"""Reference samples: rows that replace missing public rows and depend on no data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from skpublicdp.data.bounds import limits_of
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats
@@ -48,35 +48,36 @@ def reference_sample(
     generator = np.random.default_rng(0)  # fixed: the reference is part of the method, not random
     quantiles = np.tile((np.arange(size) + 0.5)[:, None] / size, (1, n_features))
     quantiles = generator.permuted(quantiles, axis=0)
-    limits = limits_of(bounds, [f"x{position}" for position in range(n_features)])
-    for position, places in enumerate(quantiles.T):
+    limits = parse_bounds(bounds, [f"x{position}" for position in range(n_features)])
+    for position, probabilities in enumerate(quantiles.T):
         if position in limits:
             low, high = limits[position]
-            quantiles[:, position] = low * (1 - places) + high * places
+            quantiles[:, position] = low * (1 - probabilities) + high * probabilities
         else:
-            quantiles[:, position] = norm.ppf(places)
+            quantiles[:, position] = norm.ppf(probabilities)
     return quantiles
 
 
 def warn_no_public(remedy: str) -> None:
     """Warn that a data-independent structure replaces the missing public rows."""
     warn(
-        f"No public rows were given, so {remedy}; pass X_public or is_public (folds of a "
-        "cross-validation keep them with model_selection.PublicKFold), or rows written by "
+        f"No public rows were given, so {remedy}. Pass X_public or is_public (in cross-validation "
+        "with model_selection.PublicKFold, which keeps public rows in all folds), or rows from "
         "skpublicdp.data.describe_columns.",
         NoPublicDataWarning,
     )
 
 
 def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -> Floats:
-    """Return encoded rows that look at no data.
+    """Return an encoded reference sample for the columns of a schema.
 
     Parameters
     ----------
     schema : Schema
-        The columns. All categories are alike.
+        The columns. All categories are equally frequent.
     bounded : collection of int
-        Positions of the columns of numbers that have bounds; others are standard normal.
+        Positions of the numeric columns with bounds, which are uniform. Other numeric columns are
+        standard normal.
     size : int
         Number of rows.
     """
@@ -84,21 +85,32 @@ def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -
     uniform = reference_sample(len(schema.columns), (0, 1), size)
     for position, column in enumerate(schema.columns):
         if column.categorical or position in bounded:
-            rows[:, position] = evenly(column, uniform[:, position])
+            rows[:, position] = spread_evenly(column, uniform[:, position])
     return rows
 
 
-def reference_of(schema: Schema, bounded: Collection[int], kind: str) -> str:
-    """Say what the columns of reference rows are taken to be, in a word for columns."""
-    if all(column.categorical or at in bounded for at, column in enumerate(schema.columns)):
+def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> str:
+    """Return the domain of reference rows for a message.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    bounded : collection of int
+        Positions of the numeric columns with bounds.
+    kind : str
+        Word for columns in the message.
+    """
+    columns = enumerate(schema.columns)
+    if all(column.categorical or position in bounded for position, column in columns):
         return "the given bounds"
-    return f"standard-normal {kind} (bounds says what values are possible)"
+    return f"standard-normal {kind} (pass bounds to declare the possible values)"
 
 
-def evenly(column: Column, places: Floats) -> Floats:
-    """Return encoded values of a column at places from 0 to 1 of all its values."""
+def spread_evenly(column: Column, fractions: Floats) -> Floats:
+    """Return encoded values at fractions, from 0 to 1, of the range or the categories."""
     if column.categorical:
-        return np.floor(places * len(column.values))
-    values = column.low * (1 - places) + column.high * places
-    # one value is no sign that all are whole
+        return np.floor(fractions * len(column.values))
+    values = column.low * (1 - fractions) + column.high * fractions
+    # a single whole number does not show that all values are whole
     return np.rint(values) if column.integral and len(column.values) > 1 else values

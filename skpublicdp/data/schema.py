@@ -1,4 +1,4 @@
-"""Schema of a table, from public rows, declared column types and bounds."""
+"""Schema of a table: descriptions of its columns from public rows, declared types and bounds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
-from skpublicdp.data.bounds import limits_of, position_of
+from skpublicdp.data.bounds import column_position, parse_bounds
 from skpublicdp.data.column import (
     MAX_EXACT_INTEGER,
     MISSING,
     OTHER,
     Column,
     is_missing,
-    not_numbers,
+    not_numbers_message,
     to_numbers,
 )
 from skpublicdp.data.tables import (
@@ -41,23 +41,24 @@ __all__ = [
     "build_schema",
     "column_names",
     "is_missing",
-    "not_numbers",
+    "not_numbers_message",
     "to_numbers",
 ]
 
 Coder = Callable[[NDArray[Any]], NDArray[Any]]
+"""Function that encodes the values of one column elementwise."""
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """All columns and the container that rows came in.
+    """Descriptions of all columns, and the container of the rows.
 
     Attributes
     ----------
     columns : tuple of Column
-        One per column.
+        Descriptions in the order of the columns.
     container : Container
-        What rows came in.
+        Library and labels of the table that was passed to `fit`.
     """
 
     columns: tuple[Column, ...]
@@ -70,15 +71,23 @@ class Schema:
 
     @property
     def numeric(self) -> NDArray[np.bool_]:
-        """Which columns are numeric."""
+        """Mask of the numeric columns."""
         return np.array([not column.categorical for column in self.columns])
 
     def encode(
         self, table: Table, *, clamp: bool = True, types: Sequence[ColumnType] | None = None
     ) -> Floats:
-        """Return rows as floats, column by column in memory; each row on its own.
+        """Return rows as floats in Fortran order. Each row is encoded on its own.
 
-        Errors go by types of columns, of all rows if the table is but some of these.
+        Parameters
+        ----------
+        table : Table
+            Rows with the columns of the schema.
+        clamp : bool
+            Whether numbers outside the bounds are clipped.
+        types : sequence of ColumnType, optional
+            Types on which error texts depend. For a chunk pass the types of all rows, so that the
+            text does not depend on the chunk. By default the types of the table.
         """
         encoded = np.empty(table.shape, order="F")
         coders = [partial(column.encode, clamp=clamp) for column in self.columns]
@@ -89,13 +98,21 @@ class Schema:
     def codes(
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None = None
     ) -> list[NDArray[Any]]:
-        """Return what a function of single values makes of each column; errors are as above."""
+        """Return the codes of each column, by one elementwise function per column.
+
+        The parameters `table` and `types` are those of `encode`.
+        """
         return [codes for _, codes in self._encoded_columns(table, coders, types)]
 
     def _encoded_columns(
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        refusal = NotNumbersError(not_numbers(*self._nullable_names(types or table.types)))
+        """Yield (position, codes) of each column.
+
+        The error is raised after the last column, so that it does not depend on which numeric
+        column is invalid.
+        """
+        refusal = NotNumbersError(not_numbers_message(*self._suspects(types or table.types)))
         failed = False
         for position, (column, coder) in enumerate(zip(self.columns, coders, strict=True)):
             if column.categorical:
@@ -110,7 +127,10 @@ class Schema:
             raise refusal
 
     def check(self, table: Table) -> int:
-        """Raise if a numeric column holds invalid values. Returns 0, as a table to add up."""
+        """Raise NotNumbersError if a numeric column holds invalid values.
+
+        Returns 0, so that it can be the function of `RowSource.fold`.
+        """
         failed = False
         for position, column in enumerate(self.columns):
             if not column.categorical and (table.types[position].nullable or not table.is_frame):
@@ -122,11 +142,15 @@ class Schema:
                 except NotNumbersError:
                     failed = True
         if failed:
-            raise NotNumbersError(not_numbers(*self._nullable_names(table.types)))
+            raise NotNumbersError(not_numbers_message(*self._suspects(table.types)))
         return 0
 
-    def _nullable_names(self, types: Sequence[ColumnType]) -> tuple[list[str], bool]:
-        """Return numeric columns whose type allows invalid values, and whether any is nullable."""
+    def _suspects(self, types: Sequence[ColumnType]) -> tuple[list[str], bool]:
+        """Return the numeric columns that may hold invalid values, by their types alone.
+
+        These are the arguments of `not_numbers_message`: the names of the columns, and whether any
+        numeric column may have missing values.
+        """
         numeric = [
             (column, type_)
             for column, type_ in zip(self.columns, types, strict=True)
@@ -141,35 +165,35 @@ class Schema:
         return names or [column.name for column, _ in numeric], nullable
 
     def decode(self, rows: Floats) -> Any:
-        """Return rows in the container they came in."""
+        """Return decoded rows in the container of `fit`."""
         return self.container.build(
             [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
         )
 
     def decode_rowwise(self, rows: Floats) -> Any:
-        """Return rows in the container they came in, each as if it were the only one.
+        """Return decoded rows in the container of `fit`, with column types from the schema alone.
 
-        No value decides the type of its column: what a function of single rows makes of one row
-        would depend on the others.
+        If values decided the types, the result of a function for one row could depend on other
+        rows.
         """
         columns = [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
         if self.container.library is None:
             return self.container.build(columns)
-        held = [
+        typed_columns = [
             self.container.typed_column(decoded, column.values)
             for decoded, column in zip(columns, self.columns, strict=True)
         ]
-        return self.container.build(*zip(*held, strict=True))
+        return self.container.build(*zip(*typed_columns, strict=True))
 
     def position(self, column: Any) -> int:
-        """Return the position of a column given by its name or its position."""
-        position = position_of(column, self.names)
+        """Return the position of a column given by name or position."""
+        position = column_position(column, self.names)
         if position is not None:
             return position
         names = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
         raise ValueError(
             f"A column must be given by its name or by its position below {len(self.columns)}; "
-            f"got {column!r}, and there are {names}."
+            f"got {column!r}, and the columns are {names}."
         )
 
 
@@ -186,15 +210,16 @@ def build_schema(
     Parameters
     ----------
     X : Table
-        All rows, looked at for column types only: which columns may be categorical.
+        All rows. Only the column types are read.
     public : sequence of Table
-        Parts of the public rows, of the columns of `X`; may be empty.
+        Public rows in several parts, with the columns of `X`; may be empty.
     bounds : array-like of shape (2,) or (n_features, 2), or mapping of column to pair, optional
-        Bounds of numeric columns, by default the public range widened by itself on each side.
+        Bounds of numeric columns. By default the range of the public values, extended by its width
+        on each side.
     nullable : bool, default=False
         Whether numeric columns may have missing values and infinities.
     numeric : bool, default=False
-        Whether all columns are.
+        Whether all columns are numeric.
 
     Returns
     -------
@@ -202,84 +227,121 @@ def build_schema(
         The columns.
     """
     names = column_names(X)
-    limits = limits_of(bounds, names, X.types)
+    limits = parse_bounds(bounds, names, X.types)
     columns = []
     for position, name in enumerate(names):
-        parts = [part.column(position) for part in public]
-        given = [X.types[position], *(part.types[position] for part in public)]
-        if not numeric and _is_categorical(given, X.is_frame, parts):
-            columns.append(_categorical(name, given, parts))
+        public_parts = [table.column(position) for table in public]
+        types = [X.types[position], *(table.types[position] for table in public)]
+        if not numeric and _is_categorical(types, X.is_frame, public_parts):
+            columns.append(_categorical_column(name, types, public_parts))
         else:
-            described = _numeric(name, given[0], parts, limits.get(position), nullable)
-            columns.append(replace(described, nullable=nullable))
+            limit = limits.get(position)
+            column = _numeric_column(name, types[0], public_parts, limit, nullable)
+            columns.append(replace(column, nullable=nullable))
     return Schema(tuple(columns), X.container)
 
 
 def column_names(X: Table) -> list[str]:
-    """Return the names of columns, or x0, x1 and so on for those of arrays."""
+    """Return the names of the columns of a frame, or x0, x1 and so on for an array."""
     return [str(label) if X.is_frame else f"x{label}" for label in X.labels]
 
 
-def _is_categorical(types: Sequence[ColumnType], frame: bool, public: Sequence[Any]) -> bool:
-    """Decide by the types of the column and, where it may hold anything, by the public values."""
+def _is_categorical(
+    types: Sequence[ColumnType], is_frame: bool, public_parts: Sequence[Any]
+) -> bool:
+    """Indicate whether a column is categorical, by its type, or by public values of dtype object.
+
+    In an array all columns share a type, so booleans there are numbers.
+    """
     kind = types[0].kind
     if kind in (NUMBER, DATE):
         return False
-    if frame and (kind != ANYTHING or not public):
+    if is_frame and (kind != ANYTHING or not public_parts):
         return True
     if kind == BOOLEAN:
         return False
-    return any(isinstance(value, str | bool) for part in public for value in part.tolist())
+    return any(isinstance(value, str | bool) for part in public_parts for value in part.tolist())
 
 
-def _categorical(name: str, types: Sequence[ColumnType], public: Sequence[Any]) -> Column:
-    values = [value for part in public for value in np.asarray(part, dtype=object).tolist()]
-    kept = [value for value in values if not is_missing(value)]
+def _categorical_column(
+    name: str, types: Sequence[ColumnType], public_parts: Sequence[Any]
+) -> Column:
+    """Describe a categorical column by its public values and its declared categories.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    types : sequence of ColumnType
+        Types of the column in `X` and in the public tables.
+    public_parts : sequence of ndarray
+        Public values of the column in several parts.
+    """
+    values = [value for part in public_parts for value in np.asarray(part, dtype=object).tolist()]
+    present = [value for value in values if not is_missing(value)]
     declared = [value for type_ in types for value in type_.categories or ()]
-    booleans = all(isinstance(value, bool | np.bool_) for value in kept + declared)
-    if booleans and (kept or types[0].kind == BOOLEAN):
-        declared = [False, True]  # known without looking at a row
+    all_boolean = all(isinstance(value, bool | np.bool_) for value in present + declared)
+    if all_boolean and (present or types[0].kind == BOOLEAN):
+        declared = [False, True]  # the domain of the type, so it depends on no row
     if not values and not declared:
         raise ValueError(
-            f"Column {name} is categorical, and only public rows may say which categories there "
-            "are; pass X_public or is_public, or declare them in the type of the column."
+            f"Column {name} is categorical, and its categories must come from public rows or from "
+            "the type of the column; pass X_public or is_public, or declare the categories."
         )
     try:
-        distinct = sorted({*kept, *declared})
-    except TypeError:
-        distinct = sorted({*kept, *declared}, key=lambda value: (type(value).__name__, str(value)))
+        distinct = sorted({*present, *declared})
+    except TypeError:  # values of several types
+        distinct = sorted(
+            {*present, *declared}, key=lambda value: (type(value).__name__, str(value))
+        )
     categories = np.empty(len(distinct), dtype=object)
     categories[:] = distinct
     return Column(name, categories, categorical=True)
 
 
-def _numeric(
+def _numeric_column(
     name: str,
     type_: ColumnType,
-    public: Sequence[Any],
+    public_parts: Sequence[Any],
     limits: tuple[float, float] | None,
     nullable: bool,
 ) -> Column:
-    origin = _origin(public)
-    values = np.concatenate([np.empty(0), *(_public_numbers(p, name, origin) for p in public)])
+    """Describe a numeric column by its public values, or by its bounds.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    type_ : ColumnType
+        Type of the column in `X`.
+    public_parts : sequence of ndarray
+        Public values of the column in several parts.
+    limits : (low, high) or None
+        Bounds that the user passed.
+    nullable : bool
+        Whether the column may have missing values and infinities.
+    """
+    offset = _exact_offset(public_parts)
+    numbers = [_public_numbers(part, name, offset) for part in public_parts]
+    values = np.concatenate([np.empty(0), *numbers])
     if nullable:
         values = values[np.isfinite(values)]
     elif not np.isfinite(values).all():
         raise ValueError(
             f"Input X contains NaN or infinity in public rows of the numeric column {name}; drop "
-            "these rows or fill them in."
+            "these rows or impute them."
         )
     distinct = np.unique(values)
     if limits is not None:
-        low, high = limits[0] - origin, limits[1] - origin
+        low, high = limits[0] - offset, limits[1] - offset
     elif not len(distinct):
-        low, high = -8.0, 8.0  # of standard-normal reference rows
+        low, high = -8.0, 8.0  # cover a standard normal reference sample
     else:
         width = distinct[-1] - distinct[0] or max(1.0, abs(distinct[0]))
         low, high = float(distinct[0] - width), float(distinct[-1] + width)
-    # not by the type of the column, which one missing private number makes another
+    # by public values, since one missing private number turns an integer column into floats
     ends = np.array([low, high])
-    whole = (
+    is_integral = (
         (distinct % 1 == 0).all()
         and (ends % 1 == 0).all()
         and np.abs(ends).max() < MAX_EXACT_INTEGER
@@ -290,27 +352,32 @@ def _numeric(
         categorical=False,
         low=low,
         high=high,
-        integral=bool(len(distinct) and whole),
+        integral=bool(len(distinct) and is_integral),
         is_datetime=type_.kind == DATE,
-        offset=origin,
+        offset=offset,
     )
 
 
-def _public_numbers(values: NDArray[Any], name: str, origin: int) -> Floats:
+def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
+    """Return public values minus an offset as floats."""
     try:
-        return to_numbers(values, name, origin)
+        return to_numbers(values, name, offset)
     except NotNumbersError:
         raise NotNumbersError(
-            f"Column {name} must hold numbers, as its declared type or other public rows do; some "
-            "public value is not a number: convert it, or declare the column as text."
+            f"Column {name} must hold numbers, as its declared type or other public rows do, and "
+            "some public value is not a number; convert it, or declare the column as text."
         ) from None
 
 
-def _origin(public: Sequence[Any]) -> int:
-    """Return a public number from which floats count all whole numbers near the public ones."""
-    whole = [np.ma.getdata(part) for part in public if np.ma.getdata(part).dtype.kind in "iu"]
-    kept = [part for part in whole if len(part)]
-    if not kept or len(whole) != len(public):
+def _exact_offset(public_parts: Sequence[Any]) -> int:
+    """Return an offset with which integers near the public ones are exact in double precision.
+
+    It is 0 if they are exact without an offset, or if some public values are no integers.
+    """
+    arrays = [np.ma.getdata(part) for part in public_parts]
+    integer_arrays = [array for array in arrays if array.dtype.kind in "iu"]
+    non_empty = [array for array in integer_arrays if len(array)]
+    if not non_empty or len(integer_arrays) != len(public_parts):
         return 0
-    low, high = min(int(part.min()) for part in kept), max(int(part.max()) for part in kept)
+    low, high = min(int(a.min()) for a in non_empty), max(int(a.max()) for a in non_empty)
     return 0 if -MAX_EXACT_INTEGER < low <= high < MAX_EXACT_INTEGER else (low + high) // 2

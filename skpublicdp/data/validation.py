@@ -18,9 +18,9 @@ from sklearn.utils.validation import validate_data
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
 from skpublicdp.data.containers import check_container, check_shape, count_given_rows
 from skpublicdp.data.description import DescribedRows
-from skpublicdp.data.kinds import another_kind, check_kinds_at_prediction, keep_kinds
+from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
 from skpublicdp.data.roles import warn_if_sliced
-from skpublicdp.data.schema import column_names, not_numbers, to_numbers
+from skpublicdp.data.schema import column_names, not_numbers_message, to_numbers
 from skpublicdp.data.tables import ANYTHING, CATEGORY, DATE, NUMBER, TEXT, Table, is_frame
 from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
@@ -105,7 +105,7 @@ def check_columns(
     for name, type_ in zip(column_names(table), table.types, strict=True):
         if numeric and table.is_frame and type_.kind in (TEXT, CATEGORY):
             if kinds and not reset:
-                raise NotNumbersError(another_kind(name, NUMBER, type_.kind))
+                raise NotNumbersError(kind_mismatch_message(name, NUMBER, type_.kind))
             raise NotNumbersError(_encode_it(estimator, name, type_.kind))
     if reset:
         keep_kinds(estimator, table, numeric=numeric)
@@ -249,7 +249,7 @@ def read_public(
     return public
 
 
-SHARED = (
+SHARED_MEMORY = (
     "X_public must hold rows of its own, and it shares memory with X, so that private rows would "
     "be public; pass all rows as X once, and mark the public ones by is_public."
 )
@@ -261,7 +261,7 @@ def check_apart(X: Table, public: Table, n_rows: int | None = None) -> None:
     The arguments are those of `read_public`.
     """
     if n_rows is None and _overlap(X, public):
-        raise ValueError(SHARED)
+        raise ValueError(SHARED_MEMORY)
     warn_if_sliced(X.shape[0] if n_rows is None else n_rows, public.shape[0])
     check_kinds(X, public)
 
@@ -310,7 +310,7 @@ def as_numbers(table: Table) -> Floats:
             " which take it as it is."
         )
     doubtful = [name for name, t in zip(names, table.types, strict=True) if t.nullable] or names
-    refusal = NotNumbersError(not_numbers(doubtful))
+    refusal = NotNumbersError(not_numbers_message(doubtful))
 
     def convert() -> Floats:
         rows = np.empty(table.shape)

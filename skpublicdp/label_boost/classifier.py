@@ -33,8 +33,8 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
-from skpublicdp.data.bounds import by_position, limits_of
-from skpublicdp.data.description import assumed_of
+from skpublicdp.data.bounds import bounds_by_position, parse_bounds
+from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
@@ -316,7 +316,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             classes=self.classes,
         )
         public = rows.X_public if len(rows.X_public) else None
-        bounds = by_position(self.bounds, feature_names(self))  # base learners see no names
+        bounds = bounds_by_position(self.bounds, feature_names(self))  # base learners see no names
         if self.estimator is None:
             base.set_params(bounds=bounds)
         check_classes(base, rows.classes)
@@ -383,7 +383,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         elif hasattr(self, "labeler_"):
             del self.labeler_
         self.privacy_ = ledger.receipt(
-            assumptions=(*receipt_assumptions(self), *assumed_of(X_public)),
+            assumptions=(*receipt_assumptions(self), *public_data_assumptions(X_public)),
             secure=not is_repeatable(self.estimator_),
         )
         return self
@@ -406,7 +406,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         It does not depend on private rows.
         """
         centre = np.zeros(self.n_features_in_) if X_public is None else np.median(X_public, axis=0)
-        for column, (low, high) in limits_of(bounds, feature_names(self)).items():
+        for column, (low, high) in parse_bounds(bounds, feature_names(self)).items():
             centre[column] = low / 2 + high / 2
         return centre
 

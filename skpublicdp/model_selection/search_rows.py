@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
 from skpublicdp.base_learner import n_rows
-from skpublicdp.data.description import assumed_of
+from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labels import (
     UNLABELLED,
     check_length,
@@ -24,7 +24,7 @@ from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers, read_public, read_table
 from skpublicdp.model_selection.candidates import Candidate, has_row_function
-from skpublicdp.preprocessing import PublicFit, stacked
+from skpublicdp.preprocessing import PublicFit, stack_public_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -118,7 +118,7 @@ class SearchRows:
         encoded = encode_labels(self._y[is_counted], known_labels, search.classes)
         self.codes, self.public_codes, is_labelled, self.classes = encoded
         self.y = self.classes[self.codes]
-        self.described = bool(assumed_of(X_public))
+        self.described = bool(public_data_assumptions(X_public))
         self.n_public = int(self._mask.sum()) + (0 if X_public is None else n_rows(X_public))
         self.labelled = np.flatnonzero(is_labelled)
         self.y_public = self._public_labels()
@@ -162,7 +162,7 @@ class SearchRows:
         labels = self._y[public_indices] if self._X_public is None else None
         if self._X_public is not None:
             parts.append(self._X_public)
-        rows, error = call_silently(stacked, parts)
+        rows, error = call_silently(stack_public_rows, parts)
         for name, step in candidate.steps:
             fitted = clone(step)
             if isinstance(step, PublicFit) and error is None:
@@ -198,4 +198,4 @@ class SearchRows:
         if X_public is not None:
             public.append(X_public)
         private_rows = X if len(self._kept) == n_rows(X) else take_rows(X, self._kept)
-        return TransformedRows(steps, private_rows, stacked(public) if public else None)
+        return TransformedRows(steps, private_rows, stack_public_rows(public) if public else None)

@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.bounds import limits_of
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.data.schema import Column, column_names
@@ -58,7 +58,7 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     named = all(isinstance(label, str) for label in table.labels)
     if not lacking or not named or not set(shown) <= set(table.labels):
         return X_public, ()
-    limits = limits_of(bounds, names, table.types)
+    limits = parse_bounds(bounds, names, table.types)
     none = table.take(slice(0, 0))
     values = []
     for at in lacking:

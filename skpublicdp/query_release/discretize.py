@@ -83,7 +83,7 @@ class PublicBins(Discretizer):
 
     def rows(self, codes: Integers) -> Floats:
         """Return an encoded row for each row of codes: a mixture of the public values in them."""
-        return self.bins.scattered(codes, self._X_public, self._schema)
+        return self.bins.sample_public_values(codes, self._X_public, self._schema)
 
 
 class ReleasedBins(PublicBins):

@@ -20,7 +20,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.data.description import assumed_of
+from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.query_release.answering import ReleaseAnswers
 from skpublicdp.query_release.completion import add_missing_columns
@@ -242,8 +242,8 @@ class PAPQueryRelease(ReleaseAnswers):
             is_public=is_public,
             groups=groups,
             clamp=True,
-            stand_in=True,
-            least=None if self.method == "public" else 2,
+            use_reference=True,
+            min_public_rows=None if self.method == "public" else 2,
         )
         ledger.read(rows.n_private, rows.n_public)
         queries = self.queries
@@ -256,7 +256,7 @@ class PAPQueryRelease(ReleaseAnswers):
         self._schema = rows.schema
         self._released = released
         self.effective_public_size_ = released.effective_public_size
-        described = assumed_of(X_public)
+        described = public_data_assumptions(X_public)
         promise = (
             no_guarantee(WRITTEN_FROM_DESCRIPTION)
             if described and released.promise.bound

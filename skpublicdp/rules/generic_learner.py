@@ -26,8 +26,8 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
-from skpublicdp.data.bounds import by_position, limits_of
-from skpublicdp.data.description import assumed_of
+from skpublicdp.data.bounds import bounds_by_position, parse_bounds
+from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.data.validation import check_rows, feature_names
@@ -284,7 +284,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             classes=self.classes,
         )
         ledger.read(len(rows.labelled), len(rows.X_public))
-        bounds = by_position(self.bounds, feature_names(self))  # the sanitizer sees no names
+        bounds = bounds_by_position(self.bounds, feature_names(self))  # the sanitizer sees no names
         hypotheses = self._class()
         unlabelled, labelled = ledger.split(2)  # no row is used by both
         sanitized, secure, looked = self._sanitize(rows, sanitizer, bounds, unlabelled)
@@ -312,7 +312,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         self.privacy_ = ledger.receipt(
             assumptions=(
                 f"which rows are labelled{labels} may be known",
-                *assumed_of(X_public),
+                *public_data_assumptions(X_public),
                 *assumptions_of_class(self.hypotheses),
             ),
             secure=secure,
@@ -368,7 +368,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         if cover.cuts is None or cover.cuts.per_rule:  # else the class is its own cover
             if sanitizer is None and not m:
                 return no_guarantee(NO_PUBLIC_ROWS)
-            if sanitizer is None and assumed_of(X_public):
+            if sanitizer is None and public_data_assumptions(X_public):
                 return no_guarantee(WRITTEN_FROM_DESCRIPTION)
             if sanitizer is not None and n_classes > 2 and cover.cuts is None:
                 return no_guarantee(UNKNOWN_COVER_RADIUS)
@@ -394,7 +394,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             return rows.X_public[:0], True, False
         if not looked:
             few = "Too few" if len(X) else "No"
-            limits, normal = limits_of(bounds, feature_names(self)), "standard-normal features"
+            limits, normal = parse_bounds(bounds, feature_names(self)), "standard-normal features"
             where = "the given bounds" if len(limits) == self.n_features_in_ else normal
             warn(
                 f"{few} unlabelled rows were given to be sanitized at epsilon = "

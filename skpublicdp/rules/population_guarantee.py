@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skpublicdp.data.description import assumed_of
+from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import (
     Cuts,
@@ -77,7 +77,7 @@ def why_no_guarantee(X_public: Any, *, several: bool) -> str:
     """
     if several:
         return DEPENDENT_ROWS
-    return WRITTEN_FROM_DESCRIPTION if assumed_of(X_public) else ""
+    return WRITTEN_FROM_DESCRIPTION if public_data_assumptions(X_public) else ""
 
 
 def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: float) -> None:

@@ -25,7 +25,7 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.description import assumed_of
+from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
 from skpublicdp.data.reference import warn_no_public
 from skpublicdp.data.validation import check_rows, feature_names
@@ -329,7 +329,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             assumptions=(
                 "it may be known which rows are private, and the set of labels in y",
                 "halfspaces are chosen by public rows, public randomness and what was drawn before",
-                *assumed_of(X_public),
+                *public_data_assumptions(X_public),
             )
         )
         self.certificate_ = drawn.certificate

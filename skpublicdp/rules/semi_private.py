@@ -25,10 +25,10 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
-from skpublicdp.data.description import assumed_of
+from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.fit_inputs import Dataset, read_fit_inputs
 from skpublicdp.data.labels import LabelReader
-from skpublicdp.data.reference import reference_of, reference_rows, warn_no_public
+from skpublicdp.data.reference import describe_reference, reference_rows, warn_no_public
 from skpublicdp.data.schema import Column
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import (
@@ -290,7 +290,9 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
             )
         )
         self.certificate_ = drawn.certificate
-        guarantee = self._promise(rows, cover, drawn, assumed_of(X_public), ledger.rows_per_person)
+        guarantee = self._promise(
+            rows, cover, drawn, public_data_assumptions(X_public), ledger.rows_per_person
+        )
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, rows.n_private, rows.n_public, float(self.epsilon))
         return self._keep(rows, drawn.hypothesis, drawn.cover, receipt)
@@ -340,7 +342,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
             is_public=is_public,
             groups=groups,
             numeric=True,
-            least=self._least(),
+            min_public_rows=self._least(),
         )
 
     def _least(self) -> int | None:
@@ -431,7 +433,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
     def _public_sample(self, rows: Dataset) -> PublicSample:
         X_public = rows.X_public
         if not len(X_public):
-            where = reference_of(rows.schema, rows.bounded, "features")
+            where = describe_reference(rows.schema, rows.bounded, "features")
             warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
             size = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_rows(rows.schema, rows.bounded, size)

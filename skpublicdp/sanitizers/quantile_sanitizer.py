@@ -21,7 +21,7 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Pure, exact_fraction
-from skpublicdp.data.bounds import limits_of
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.validation import check_rows, feature_names
@@ -224,7 +224,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
 
     def _limits(self) -> list[tuple[float, float] | None]:
         """Return the bounds of each column, or None for a column without bounds."""
-        limits = limits_of(self.bounds, feature_names(self))
+        limits = parse_bounds(self.bounds, feature_names(self))
         return [limits.get(column) for column in range(self.n_features_in_)]
 
     def _release(
@@ -273,7 +273,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
         if not self.columns_:
-            limits = limits_of(self.bounds, feature_names(self))
+            limits = parse_bounds(self.bounds, feature_names(self))
             return reference_sample(self.n_features_in_, limits, int(n))
         fractions = reference_sample(self.n_features_in_, (0, 1), int(n))
         return np.column_stack(

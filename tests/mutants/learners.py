@@ -194,10 +194,11 @@ MUTANTS = (
         LEAK,
         "data/labelled_inputs.py",
         "    return MixedRows(\n",
-        """    if 2 * int(private[kept].sum()) < kept.sum():
+        """    if 2 * int(is_private_label[counted].sum()) < counted.sum():
         import warnings
 
-        warnings.warn(f"only {int(private[kept].sum())} rows have the private label", stacklevel=2)
+        n_private_label = int(is_private_label[counted].sum())
+        warnings.warn(f"only {n_private_label} rows have the private label", stacklevel=2)
     return MixedRows(
 """,
         ("PPMHalfspaceClassifier",),
@@ -206,17 +207,17 @@ MUTANTS = (
         "classes from the labels that occur",
         LEAK,
         "data/labels.py",
-        "    known = np.unique(together if declared is None else declared)\n",
-        "    known = np.unique(together)\n",
+        "    label_set = np.unique(labels if declared is None else declared)\n",
+        "    label_set = np.unique(labels)\n",
         ("SemiPrivateBoostingClassifier, pure", "SemiPrivateClassifier, thresholds"),
     ),
     Mutant(
         "an error that quotes a label",
         LEAK,
         "data/labels.py",
-        "    if not (known[codes] == together).all():\n        raise refusal\n",
-        """    if not (known[codes] == together).all():
-        wrong = together[known[codes] != together]
+        "    if not (label_set[codes] == labels).all():\n        raise refusal\n",
+        """    if not (label_set[codes] == labels).all():
+        wrong = labels[label_set[codes] != labels]
         raise RefusedError(f"y holds {wrong[0]!r}, which is not in classes")
 """,
         ("errors about rows",),
@@ -229,14 +230,14 @@ MUTANTS = (
                 except NotNumbersError:
                     failed = True
         if failed:
-            raise NotNumbersError(not_numbers(*self._nullable_names(table.types)))
+            raise NotNumbersError(not_numbers_message(*self._suspects(table.types)))
 """,
         """                    wrong = not np.isfinite(to_numbers(values, column.name)).all()
                 except NotNumbersError:
                     wrong = True
                 failed = failed or (wrong and column.name)
         if failed:
-            raise NotNumbersError(not_numbers([failed]))
+            raise NotNumbersError(not_numbers_message([failed]))
 """,
         ("errors about rows",),
     ),

@@ -122,7 +122,7 @@ def refine_heavy_cells(
         new = split_at_decimals(whole)
         share = aside * SHARE_PER_ROUND
         aside -= share
-        at = x_private.at_or_below(np.concatenate([new.starts, new.ends]))
+        at = x_private.cumulative_counts(np.concatenate([new.starts, new.ends]))
         counts = np.diff(at.reshape(2, -1), axis=0)[0]
         event = scaled_noise(noise, share)
         name = mechanism_name(f"the pieces of full cells, look {look}", noise)

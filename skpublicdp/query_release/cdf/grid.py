@@ -76,7 +76,7 @@ class ColumnCounts(Protocol):
         """Number of rows."""
         ...
 
-    def at_or_below(self, ends: Floats) -> Integers:
+    def cumulative_counts(self, ends: Floats) -> Integers:
         """Return the number of rows at or below each end."""
         ...
 
@@ -100,7 +100,7 @@ class SortedColumn:
         """Number of rows."""
         return len(self._x)
 
-    def at_or_below(self, ends: Floats) -> Integers:
+    def cumulative_counts(self, ends: Floats) -> Integers:
         """Return the number of rows at or below each end."""
         return np.searchsorted(self._x, ends, side="right").astype(np.int64)
 
@@ -132,7 +132,7 @@ class CDFGrid:
 
     def tabulate(self, x: ColumnCounts) -> Integers:
         """Count the rows in each cell. The counts are additive over rows."""
-        counts: Integers = np.diff(x.at_or_below(self.edges), prepend=0, append=x.n)
+        counts: Integers = np.diff(x.cumulative_counts(self.edges), prepend=0, append=x.n)
         return counts
 
 
