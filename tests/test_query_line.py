@@ -34,11 +34,10 @@ from skpublicdp.query_release.cdf.cdf_posterior import (
     StrategyMeasurement,
     least_squares,
     linearize,
-    path_length,
-    simultaneous_factor,
 )
 from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid
 from skpublicdp.query_release.cdf.release import posterior_cdf, public_prior_at_edges, release_cdf
+from skpublicdp.query_release.cdf.simultaneous_band import path_length, simultaneous_factor
 from skpublicdp.query_release.cdf.strategies import (
     hierarchy_strategy,
     histogram_strategy,
@@ -383,7 +382,7 @@ def test_quantile_intervals_and_bands_hold_the_population(shift):
         assert interval.shape == (19, 2)
         at = ndtri(levels)
         covered.append((interval[:, 0] <= at) & (at <= interval[:, 1]))
-        band = found.half_width(grid, together=np.inf)
+        band = found.half_width(grid, n_intervals=np.inf)
         bands.append(np.all(np.abs(found.cdf(grid) - ndtr(grid)) <= band))
         ratios.append(np.median(band / found.half_width(grid)))
     assert np.mean(covered) >= 0.93  # .98 over many seeds
@@ -409,7 +408,7 @@ def test_quantile_intervals_invert_the_intervals_of_fractions(name, budget):
         assert np.all(below[x < least] <= level + 1e-9)
     assert found.quantile_interval(0.5).shape == (2,)
     assert found.quantile_interval([[0.1, 0.5]]).shape == (1, 2, 2)
-    assert np.all(found.half_width(x, together=np.inf) >= found.half_width(x))
+    assert np.all(found.half_width(x, n_intervals=np.inf) >= found.half_width(x))
 
 
 def test_a_band_is_as_wide_as_paths_on_a_sphere_say():
@@ -487,14 +486,19 @@ def test_the_linear_model_has_the_slopes_of_the_tilt():
         step[i] = 1e-5
         up, down = (linearize(guess, waves + sign * step, 100) for sign in (1, -1))
         values = [
-            found.mean + found.slopes @ (waves + sign * step)
+            found.mean + found.jacobian @ (waves + sign * step)
             for found, sign in ((up, 1), (down, -1))
         ]
-        assert np.allclose((values[0] - values[1]) / 2e-5, model.slopes[:, i], atol=1e-6)
-    for covariance in (model.public, model.rough, model.sampling, model.prior(NO_SHIFT)):
+        assert np.allclose((values[0] - values[1]) / 2e-5, model.jacobian[:, i], atol=1e-6)
+    for covariance in (
+        model.public_covariance,
+        model.rough_covariance,
+        model.sampling_covariance,
+        model.prior_covariance(NO_SHIFT),
+    ):
         assert np.linalg.eigvalsh(covariance).min() > -1e-12
-    assert np.trace(model.prior(DistributionShift(waves, 0.1, 0.5))) > np.trace(
-        model.prior(NO_SHIFT)
+    assert np.trace(model.prior_covariance(DistributionShift(waves, 0.1, 0.5))) > np.trace(
+        model.prior_covariance(NO_SHIFT)
     )
 
 

@@ -11,7 +11,7 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.adaptive_grid import (
     INTERVAL_SENSITIVITY,
     REFINEMENT_SHARE,
-    Intervals,
+    IntervalMasses,
     project_to_simplex,
     refine_heavy_cells,
     split_at_decimals,
@@ -26,11 +26,11 @@ BUDGETS = {"gaussian": (1.0, 1e-6), "pure": (1.0, 0)}
 
 def pieces_of(*ends):
     starts, ends = np.array(ends[:-1], dtype=float), np.array(ends[1:], dtype=float)
-    return Intervals(starts, ends, np.ones(len(ends)))
+    return IntervalMasses(starts, ends, np.ones(len(ends)))
 
 
 def looks(recorder):
-    return [call for call in recorder.calls if "look " in call.name]
+    return [call for call in recorder.calls if "heavy cells, round " in call.name]
 
 
 # cutting
@@ -40,7 +40,7 @@ def looks(recorder):
 @settings(max_examples=100)
 def test_pieces_part_the_cells(ends):
     whole = pieces_of(*sorted(ends))
-    whole = whole.keep(just_below(whole.ends) > whole.starts)
+    whole = whole.select(just_below(whole.ends) > whole.starts)
     if not len(whole.ends):
         return
     new = split_at_decimals(whole)
@@ -76,7 +76,7 @@ def test_cutting_again_and_again_ends_at_a_single_float():
         if just_below(whole.ends[0]) == whole.starts[0]:
             break
         new = split_at_decimals(whole)
-        whole = new.keep((new.starts < target) & (target <= new.ends))
+        whole = new.select((new.starts < target) & (target <= new.ends))
     assert (whole.starts[0], whole.ends[0]) == (just_below(np.array(target)), target)
 
 
@@ -155,10 +155,10 @@ def test_the_counts_are_those_of_the_pieces(n):
             line, masses, SortedColumn(x, line.low, line.high), all_noise(ledger), ledger, 16
         )
     first = recorder.calls[0].exact_input
-    whole = Intervals(
+    whole = IntervalMasses(
         np.append(just_below(np.array([0.0])), line.edges), np.append(line.edges, 3.0), masses
     )
-    new = split_at_decimals(whole.keep(just_below(whole.ends) > whole.starts))
+    new = split_at_decimals(whole.select(just_below(whole.ends) > whole.starts))
     inside = np.clip(x, 0, 3)[:, None]
     assert np.array_equal(first, ((new.starts < inside) & (inside <= new.ends)).sum(axis=0))
 

@@ -22,7 +22,7 @@ from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
-from skpublicdp.query_release.cdf.release import ReleasedCDF
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.fitted_release import FittedRelease
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries

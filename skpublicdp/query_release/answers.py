@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from skpublicdp.exceptions import UnmeasuredWarning, warn
-from skpublicdp.query_release.cdf.release import ReleasedCDF
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.queries.base import QueryClass

@@ -12,7 +12,7 @@ from skpublicdp.data.binning import Bins, count_below, cut_columns
 from skpublicdp.data.schema import Schema
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
 from skpublicdp.query_release.cdf.grid import just_below
-from skpublicdp.query_release.cdf.release import ReleasedCDF
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.marginals.count import marginal_tables
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.custom import CustomQueries

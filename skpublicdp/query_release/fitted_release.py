@@ -15,7 +15,7 @@ from skpublicdp.guarantees import Promise
 from skpublicdp.query_release.answers import TableAnswers
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
-from skpublicdp.query_release.cdf.release import ReleasedCDF
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.holdout_queries import holdout_queries
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.marginal import MarginalQueries

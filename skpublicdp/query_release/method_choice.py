@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from skpublicdp.data.fit_inputs import Dataset, PrivateColumnCounts
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import ColumnAnswers, TableAnswers
-from skpublicdp.query_release.cdf.release import ReleasedCDF, release_cdf
+from skpublicdp.query_release.cdf.release import release_cdf
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.cdf.strategies import check_noise_scale
 from skpublicdp.query_release.completion import enumerate_completions
 from skpublicdp.query_release.discretize import (

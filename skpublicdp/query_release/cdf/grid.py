@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from skpublicdp.typing import Floats, Integers
 
-MIN_STEP = 2.0**-40
-"""Minimum padding, as a fraction of (high - low)."""
+MIN_PADDING = 2.0**-40
+"""Minimum padding of the public range, as a fraction of (high - low)."""
 
 PADDING = 0.05
 """Padding on each side of the public range that gets a little prior mass, as a fraction of it."""
 
 MAX_INTEGER_ATOMS = 1024
-"""An integer column gets one atom per integer only if there are at most this many."""
+"""Maximum number of integers in the public range for which each integer becomes an atom."""
 
 QUARTER_RECORD = 0.25
-"""One pseudo-record is split into quarters: public range, log-spaced tails up to the bounds,
-uniform between the bounds, and point masses at the bounds."""
+"""Mass of a quarter of the pseudo-record, in rows. One quarter each is for the public range, for
+log-spaced tails up to the bounds, for all numbers between the bounds, and for the bounds."""
 
 
 def just_below(x: Floats) -> Floats:
@@ -35,28 +35,28 @@ class PiecewiseLinearCDF:
     Attributes
     ----------
     knots : ndarray of shape (n_knots,)
-        Increasing.
+        Increasing ends of the pieces.
     heights : ndarray of shape (n_knots,)
-        Nondecreasing from 0 to 1.
+        Values at the knots, nondecreasing from 0 to 1.
     """
 
     knots: Floats
     heights: Floats
 
     def __call__(self, x: Floats) -> Floats:
-        """Return the fraction at or below each number."""
+        """Return the fraction of the distribution at or below each number."""
         x = np.clip(x, self.knots[0], self.knots[-1])
         piece = np.searchsorted(self.knots, x, side="right") - 1
         piece = np.minimum(piece, len(self.knots) - 2)
         start, end = self.knots[piece], self.knots[piece + 1]
         low, high = self.heights[piece], self.heights[piece + 1]
-        # at a knot the fraction is 0 or 1 and the height is returned as it is
+        # at a knot, the fraction is exactly 0 or 1 and the height has no rounding error
         fraction = (x - start) / (end - start)
         heights: Floats = np.where(fraction >= 1, high, low + fraction * (high - low))
         return heights
 
     def inverse(self, p: Floats) -> Floats:
-        """Return the least number at or below which there is at least each fraction."""
+        """Return the quantile of each fraction: the smallest x with cdf(x) >= p."""
         piece = np.clip(np.searchsorted(self.heights, p, side="left"), 1, len(self.knots) - 1) - 1
         start, end = self.knots[piece], self.knots[piece + 1]
         low, high = self.heights[piece], self.heights[piece + 1]
@@ -69,7 +69,7 @@ class PiecewiseLinearCDF:
 
 @runtime_checkable
 class ColumnCounts(Protocol):
-    """A private column that is only counted. Values outside the bounds are clipped."""
+    """Interface of a private column: only counts of it are read. Values are clipped to bounds."""
 
     @property
     def n(self) -> int:
@@ -82,14 +82,14 @@ class ColumnCounts(Protocol):
 
 
 class SortedColumn:
-    """A column in memory, sorted once.
+    """Column in memory that is sorted once, so that each count is a binary search.
 
     Parameters
     ----------
     x : ndarray of shape (n,)
         The numbers.
     low, high : float
-        Bounds.
+        Bounds, to which the numbers are clipped.
     """
 
     def __init__(self, x: Floats, low: float = -np.inf, high: float = np.inf) -> None:
@@ -107,20 +107,23 @@ class SortedColumn:
 
 @dataclass(frozen=True)
 class CDFGrid:
-    """Cells of a column: edges e1 < e2 < ... make the cells (.., e1], (e1, e2], ... up to `high`.
+    """Histogram cells of a column, and the distribution functions expected from public rows.
+
+    The cells are (just_below(low), edges[0]], (edges[0], edges[1]], ..., (edges[-1], high].
 
     Attributes
     ----------
     low, high : float
-        Bounds. Values outside are clipped.
+        Bounds, to which values are clipped.
     edges : ndarray of shape (n_cells - 1,)
         Right ends of all cells but the last.
     public_cdf : PiecewiseLinearCDF
-        The distribution function expected from the public rows.
+        Distribution of the public rows, smoothed and with one pseudo-record added.
     tail_cdf : PiecewiseLinearCDF
-        Distribution of one pseudo-record, for mass that the public rows do not show.
+        Distribution of the pseudo-record. It has mass everywhere between the bounds.
     atoms : ndarray
-        Values with a cell of their own, or the only likely value of a cell.
+        Values with mass of their own. An atom has a cell of its own, or it is the only likely value
+        of its cell.
     """
 
     low: float
@@ -131,18 +134,18 @@ class CDFGrid:
     atoms: Floats
 
     def tabulate(self, x: ColumnCounts) -> Integers:
-        """Count the rows in each cell. The counts are additive over rows."""
+        """Return the number of rows in each cell. The counts are additive over rows."""
         counts: Integers = np.diff(x.cumulative_counts(self.edges), prepend=0, append=x.n)
         return counts
 
 
 def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CDFGrid:
-    """Choose about `resolution` cells, fine where public rows are.
+    """Build a grid of about `resolution` cells at quantiles of the public rows.
 
     Parameters
     ----------
     x_public : ndarray of shape (n_public,)
-        May be empty.
+        Public values; may be empty.
     low, high : float
         Bounds, low < high.
     resolution : int
@@ -160,96 +163,162 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
     levels = np.arange(1, resolution) / resolution
     # a shift may move mass into the public tails: add edges at tail masses 1/2, 1/4, 1/8, ...
     tail_masses = 0.5 ** np.arange(1, np.log2(len(x_public) + 1) + 1)
-    edges = [
+    public_levels = np.concatenate([levels, tail_masses, 1 - tail_masses])
+    candidate_edges = [
         np.array([low]),
         just_below(np.array([high])),
         atoms,
         just_below(atoms),
         tail_cdf.inverse(levels[::2]),
+        public_cdf.inverse(public_levels),
     ]
-    edges.append(public_cdf.inverse(np.concatenate([levels, tail_masses, 1 - tail_masses])))
-    all_edges = np.unique(np.concatenate(edges))
-    return CDFGrid(
-        low, high, all_edges[(all_edges >= low) & (all_edges < high)], public_cdf, tail_cdf, atoms
-    )
+    edges = np.unique(np.concatenate(candidate_edges))
+    edges = edges[(edges >= low) & (edges < high)]
+    return CDFGrid(low, high, edges, public_cdf, tail_cdf, atoms)
 
 
-def _expected_cdfs(
-    values: Floats, counts: Integers, low: float, high: float
-) -> tuple[PiecewiseLinearCDF, PiecewiseLinearCDF]:
-    """Return the public CDF and the tail CDF. Tied values jump, others are linear in their gaps."""
-    ends = np.array([low, high])
-    jumps = [(ends, np.full(2, QUARTER_RECORD / 2))]
-    ramps = [(ends, np.array([0, QUARTER_RECORD]))]
+class _PointMasses(NamedTuple):
+    """A discrete part of a distribution.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_points,)
+        Increasing values.
+    masses : ndarray of shape (n_points,)
+        Mass of each value, in rows.
+    """
+
+    points: Floats
+    masses: Floats
+
+
+class _UniformPieces(NamedTuple):
+    """A piecewise uniform part of a distribution.
+
+    Attributes
+    ----------
+    knots : ndarray of shape (n_knots,)
+        Increasing ends of the pieces.
+    cumulative : ndarray of shape (n_knots,)
+        Mass at or below each knot, in rows.
+    """
+
+    knots: Floats
+    cumulative: Floats
+
+
+class _ExpectedCDFs(NamedTuple):
+    """Distribution functions of a `CDFGrid`: of the public rows, and of the pseudo-record alone."""
+
+    public_cdf: PiecewiseLinearCDF
+    tail_cdf: PiecewiseLinearCDF
+
+
+def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) -> _ExpectedCDFs:
+    """Return the distribution functions expected from public rows.
+
+    Tied public values are point masses. Untied values are taken for draws of a continuous variable:
+    half of each row is spread over the gap on either side. In an integer column, all of this mass
+    is moved to the nearest integers.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_values,)
+        Distinct public values, increasing; may be empty.
+    counts : ndarray of int64, shape (n_values,)
+        Number of public rows with each value.
+    low, high : float
+        Bounds.
+    """
+    bounds = np.array([low, high])
+    point_masses = [_PointMasses(bounds, np.full(2, QUARTER_RECORD / 2))]
+    uniform_pieces = [_UniformPieces(bounds, np.array([0, QUARTER_RECORD]))]
     if not len(values):
-        ramps.append((ends, np.array([0, 2 * QUARTER_RECORD])))
-        tail_cdf = _to_cdf(jumps, ramps, low)
-        return tail_cdf, tail_cdf
+        uniform_pieces.append(_UniformPieces(bounds, np.array([0, 2 * QUARTER_RECORD])))
+        tail_cdf = _mixture_cdf(point_masses, uniform_pieces, low)
+        return _ExpectedCDFs(tail_cdf, tail_cdf)
     first, last = values[0], values[-1]
-    padding = max(PADDING * (last - first or high - low), MIN_STEP * (high - low))
+    padding = max(PADDING * (last - first or high - low), MIN_PADDING * (high - low))
     padded_range = np.clip([first - padding, last + padding], low, high)
     integers = _integer_atoms(values, padded_range)
-    gap_pieces = jumps if len(integers) else ramps
-    gap_pieces.append(_snap_to_integers(integers, padded_range, np.array([0, QUARTER_RECORD])))
-    ramps.append(_log_spaced_tails(padded_range, padding, low, high))
-    tail_cdf = _to_cdf(jumps, ramps, low)
-    jumping = counts > 1  # continuous values are never tied
-    smooth = np.where(jumping, 0, counts)
-    # half of a record is spread towards each neighbour
+
+    def add_spread_mass(pieces: _UniformPieces) -> None:
+        """Add mass between public values: at integers in an integer column, else uniform."""
+        if len(integers):
+            point_masses.append(_round_to_integers(pieces, integers))
+        else:
+            uniform_pieces.append(pieces)
+
+    add_spread_mass(_UniformPieces(padded_range, np.array([0, QUARTER_RECORD])))
+    uniform_pieces.append(_log_spaced_tails(padded_range, padding, low, high))
+    tail_cdf = _mixture_cdf(point_masses, uniform_pieces, low)
+
+    is_tied = counts > 1
+    untied_counts = np.where(is_tied, 0, counts)
     points = np.concatenate([padded_range[:1], values, padded_range[1:]])
-    masses = np.concatenate([[0], np.cumsum(smooth) - smooth / 2, [smooth.sum()]])
-    distinct, first_index = np.unique(points, return_index=True)
-    masses = masses[first_index]
-    masses[-1] = smooth.sum()
-    jumps.append((values[jumping], counts[jumping].astype(float)))
-    gap_pieces.append(_snap_to_integers(integers, distinct, masses))
-    return _to_cdf(jumps, ramps, low), tail_cdf
+    n_untied = untied_counts.sum()
+    cumulative = np.concatenate([[0], np.cumsum(untied_counts) - untied_counts / 2, [n_untied]])
+    knots, first_index = np.unique(points, return_index=True)
+    cumulative = cumulative[first_index]
+    cumulative[-1] = n_untied
+    point_masses.append(_PointMasses(values[is_tied], counts[is_tied].astype(float)))
+    add_spread_mass(_UniformPieces(knots, cumulative))
+    return _ExpectedCDFs(_mixture_cdf(point_masses, uniform_pieces, low), tail_cdf)
 
 
 def _integer_atoms(values: Floats, padded_range: Floats) -> Floats:
-    """Return the integers in the padded public range if all values are integers, else none."""
+    """Return the integers in the padded range; an empty array if the column is not an integer one.
+
+    It is also empty if there are more than `MAX_INTEGER_ATOMS` integers.
+    """
     first, last = np.ceil(padded_range[0]), np.floor(padded_range[1])
     if last - first >= MAX_INTEGER_ATOMS or not np.array_equal(values, np.rint(values)):
         return np.empty(0)
     return np.unique(first + np.arange(last - first + 1))
 
 
-def _snap_to_integers(integers: Floats, at: Floats, masses: Floats) -> tuple[Floats, Floats]:
-    """Move piecewise uniform mass to the nearest integer atoms, if there are any."""
-    if not len(integers):
-        return at, masses
-    reached = PiecewiseLinearCDF(at, masses)(np.append(integers[:-1] + 0.5, at[-1]))
-    return integers, np.diff(reached, prepend=0.0)
+def _round_to_integers(pieces: _UniformPieces, integers: Floats) -> _PointMasses:
+    """Move piecewise uniform mass to the nearest of the given integers."""
+    cell_ends = np.append(integers[:-1] + 0.5, pieces.knots[-1])
+    cumulative = PiecewiseLinearCDF(pieces.knots, pieces.cumulative)(cell_ends)
+    return _PointMasses(integers, np.diff(cumulative, prepend=0.0))
 
 
 def _log_spaced_tails(
     padded_range: Floats, padding: float, low: float, high: float
-) -> tuple[Floats, Floats]:
-    """Spread mass evenly over the octaves (log scale) between the public range and the bounds."""
-    steps = padding * 2.0 ** np.arange(np.ceil(np.log2(max(high - low, padding) / padding)) + 1)
-    below = np.unique(np.maximum(padded_range[0] - steps, low))
-    above = np.unique(np.minimum(padded_range[1] + steps, high))
-    at = np.unique(np.concatenate([below, padded_range, above]))
-    octaves = np.ones(len(at) - 1)
-    octaves[np.searchsorted(at, padded_range[0])] = 0  # the public range itself
-    total = np.concatenate([[0], np.cumsum(octaves)])
-    if total[-1] == 0:
-        total = np.linspace(0, 1, len(at))
-    return at, QUARTER_RECORD * total / total[-1]
+) -> _UniformPieces:
+    """Spread a quarter of a record over the tails between the padded public range and the bounds.
+
+    The pieces of a tail double in width with the distance from the range, and have equal masses.
+    """
+    n_doublings = np.ceil(np.log2(max(high - low, padding) / padding))
+    distances = padding * 2.0 ** np.arange(n_doublings + 1)
+    below = np.unique(np.maximum(padded_range[0] - distances, low))
+    above = np.unique(np.minimum(padded_range[1] + distances, high))
+    knots = np.unique(np.concatenate([below, padded_range, above]))
+    weights = np.ones(len(knots) - 1)
+    weights[np.searchsorted(knots, padded_range[0])] = 0  # the public range itself
+    cumulative = np.concatenate([[0], np.cumsum(weights)])
+    if cumulative[-1] == 0:  # no tails: the padded range reaches both bounds
+        cumulative = np.linspace(0, 1, len(knots))
+    return _UniformPieces(knots, QUARTER_RECORD * cumulative / cumulative[-1])
 
 
-def _to_cdf(
-    jumps: list[tuple[Floats, Floats]], ramps: list[tuple[Floats, Floats]], low: float
+def _mixture_cdf(
+    point_masses: list[_PointMasses], uniform_pieces: list[_UniformPieces], low: float
 ) -> PiecewiseLinearCDF:
-    starts = [just_below(np.array([low])), *(just_below(at) for at, _ in jumps)]
-    corners = np.unique(np.concatenate([*starts, *(at for at, _ in [*jumps, *ramps])]))
-    heights = np.zeros(len(corners))
-    for at, masses in ramps:
-        heights += PiecewiseLinearCDF(at, masses)(
-            corners
-        )  # unlike np.interp right where knots nearly meet
-    for at, masses in jumps:
-        total = np.concatenate([[0], np.cumsum(masses)])
-        heights += total[np.searchsorted(at, corners, side="right")]
+    """Return the distribution function of the sum of the given masses, scaled to a total of 1."""
+    jump_starts = [just_below(part.points) for part in point_masses]
+    jump_ends = [part.points for part in point_masses]
+    piece_ends = [part.knots for part in uniform_pieces]
+    first_knot = just_below(np.array([low]))
+    knots = np.unique(np.concatenate([first_knot, *jump_starts, *jump_ends, *piece_ends]))
+    heights = np.zeros(len(knots))
+    for part in uniform_pieces:
+        # np.interp has large rounding errors where two knots are neighbouring floats
+        heights += PiecewiseLinearCDF(part.knots, part.cumulative)(knots)
+    for jump in point_masses:
+        cumulative = np.concatenate([[0], np.cumsum(jump.masses)])
+        heights += cumulative[np.searchsorted(jump.points, knots, side="right")]
     heights = np.maximum.accumulate(heights / heights[-1])
-    return PiecewiseLinearCDF(corners, heights)
+    return PiecewiseLinearCDF(knots, heights)

@@ -17,14 +17,14 @@ from skpublicdp.query_release.spending import Noise, mechanism_name
 from skpublicdp.typing import Integers
 
 COEFFICIENT_BITS = 12
-"""Square-root coefficients are multiples of 2^-12 of the first: rounding moves none by 1%."""
+"""Square-root coefficients are rounded to multiples of 2^-12, an error below 1% for each."""
 
 MAX_SIGMA2_BITS = 59
-"""The noise has room for σ² up to 2^60."""
+"""Bits of the largest noise variance σ² of a strategy. The sampler allows σ² up to 2^60."""
 
 MAX_STRATEGY_SENSITIVITY = Sensitivity(4, 4)
 """Largest sensitivity of any strategy with the coarsest coefficients. If its noise can be sampled,
-the noise of all others can."""
+so can the noise of all other strategies."""
 
 PREFIX_SUMS_PROOF = "docs/proofs/prefix_sums.md"
 
@@ -38,7 +38,7 @@ class MeasurementStrategy:
     name : str
         Name in the receipt.
     matrix : ndarray of int64, shape (n_measurements, n_cells)
-        The combinations, of full column rank once the total is known.
+        The combinations. Together with the total they determine all counts.
     sensitivity : Sensitivity
         Exact maximum change of the answers if one row moves to another cell.
     """
@@ -49,20 +49,20 @@ class MeasurementStrategy:
 
 
 def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
-    """Return the integer square root factorization of prefix sums.
+    """Return the square root factorization of prefix sums, with integer coefficients.
 
     Parameters
     ----------
     n_cells : int
-        At least 2.
+        Number of cells, at least 2.
     mu_squared : Fraction
-        The budget, which only decides how finely the coefficients are rounded.
+        Budget μ². It determines only how finely the coefficients are rounded.
 
     Returns
     -------
-    Strategy
-        A Toeplitz matrix: row i weighs cell j <= i by the coefficient of index i - j. The last
-        cell has no row, the total being known.
+    MeasurementStrategy
+        A lower triangular Toeplitz matrix: entry (i, j) is the coefficient of index i - j. There is
+        no row for the last prefix sum, which is the public total.
 
     References
     ----------
@@ -74,16 +74,18 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     # the squared sensitivity is at most 2^(2 bits + 4)
     bits = min(COEFFICIENT_BITS, max(0, (MAX_SIGMA2_BITS - 4 + log_budget) // 2))
     indices = np.arange(1, n_rows)
-    root = np.concatenate([[1.0], np.cumprod(1 - 0.5 / indices)])
-    coefficients = np.rint(root * 2**bits).astype(np.int64)
+    square_root = np.concatenate([[1.0], np.cumprod(1 - 0.5 / indices)])
+    coefficients = np.rint(square_root * 2**bits).astype(np.int64)
     matrix = np.zeros((n_rows, n_cells), dtype=np.int64)
     for cell in range(n_rows):
         matrix[cell:, cell] = coefficients[: n_rows - cell]
-    # moving both cells of a pair towards the start only appends a term to its distance, so the
-    # farthest pair has the first cell in it
-    moved = matrix - matrix[:, :1]
-    farthest = (int(norm(moved).sum(axis=0).max()) for norm in (np.abs, np.square))
-    return MeasurementStrategy("square root of prefix sums", matrix, Sensitivity(*farthest))
+    # Shifting two columns to the left adds a term to their distance. The largest distance is
+    # therefore attained by the first column and another one.
+    differences = matrix - matrix[:, :1]
+    max_absolute = int(np.abs(differences).sum(axis=0).max())
+    max_squared = int(np.square(differences).sum(axis=0).max())
+    sensitivity = Sensitivity(max_absolute, max_squared)
+    return MeasurementStrategy("square root of prefix sums", matrix, sensitivity)
 
 
 def histogram_strategy(n_cells: int) -> MeasurementStrategy:
@@ -92,15 +94,18 @@ def histogram_strategy(n_cells: int) -> MeasurementStrategy:
 
 
 def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
-    """Return the cells and blocks of √n neighbours, for Laplace noise."""
+    """Return a two-level hierarchy, cells and blocks of √n_cells cells, for Laplace noise."""
     cells = np.eye(n_cells, dtype=np.int64)
     blocks = np.add.reduceat(cells, np.arange(0, n_cells, math.isqrt(n_cells)), axis=0)
-    # the first and the last cell are in different blocks, and every cell is in one
+    # each cell is in one block, and the first and the last cell are in different blocks
     return MeasurementStrategy("hierarchy", np.concatenate([cells, blocks]), Sensitivity(4, 4))
 
 
 def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
-    """Refuse a budget for one column whose noise cannot be drawn, before anything is charged."""
+    """Raise ValueError if the noise for one column is too large to be drawn.
+
+    It is called before anything is charged.
+    """
     if not noise_is_representable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
         raise ValueError(
             f"The noise of a column is too large to be drawn at epsilon = "
@@ -110,28 +115,28 @@ def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
 
 
 def measure(
-    strategy: MeasurementStrategy, counts: Integers, noise: Noise, ledger: Ledger, which: str = ""
+    strategy: MeasurementStrategy, counts: Integers, noise: Noise, ledger: Ledger, suffix: str = ""
 ) -> Measurement:
-    """Add exact noise to the integer combinations.
+    """Measure a strategy: add integer noise to the combinations of the private counts.
 
     Parameters
     ----------
-    strategy : Strategy
-        What to measure.
+    strategy : MeasurementStrategy
+        The combinations.
     counts : ndarray of int64, shape (n_cells,)
-        Private rows in each cell.
+        Number of private rows in each cell.
     noise : Gaussian or Pure
-        What it costs.
+        Privacy budget of the measurement.
     ledger : Ledger
         Pays.
-    which : str
-        Suffix for the receipt, if a strategy is measured twice.
+    suffix : str
+        Suffix of the name in the receipt, if several strategies are measured.
 
     Returns
     -------
     Measurement
-        One value for each row of the matrix.
+        One noisy value for each row of the matrix.
     """
-    name = mechanism_name(f"the {strategy.name}{which}", noise)
+    name = mechanism_name(f"the {strategy.name}{suffix}", noise)
     exact = strategy.matrix @ counts
     return ledger.add_noise(exact, strategy.sensitivity, noise, name=name, proof=PREFIX_SUMS_PROOF)

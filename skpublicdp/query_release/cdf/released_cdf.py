@@ -1,0 +1,248 @@
+"""Released distribution function of one numeric column, with confidence intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from skpublicdp.query_release.cdf.cdf_posterior import DistributionShift
+from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
+from skpublicdp.query_release.cdf.simultaneous_band import simultaneous_factor
+from skpublicdp.typing import Codes, Floats
+
+
+class _CellPosition(NamedTuple):
+    """Positions of numbers within the cells of a release. Arrays of one shape.
+
+    Attributes
+    ----------
+    cell : ndarray of int
+        Index of the cell of each number.
+    fraction : ndarray
+        Fraction of the mass of the cell at or below the number.
+    is_end : ndarray of bool
+        Whether the number is an end of its cell, or outside the bounds.
+    """
+
+    cell: Codes
+    fraction: Floats
+    is_end: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ReleasedCDF:
+    """Released distribution function of a column. Answers are fractions of the population.
+
+    Attributes
+    ----------
+    curve : PiecewiseLinearCDF
+        The distribution function.
+    edges : ndarray of shape (n_cells - 1,)
+        Ends of the cells. Cells are (edges[i - 1], edges[i]]. The first cell starts at the lower
+        bound and includes it, and the last one ends at the upper bound.
+    weights : ndarray of shape (n_cells,)
+        Fraction of the population in each cell.
+    atoms : ndarray
+        Values with mass of their own.
+    deviations : ndarray of shape (n_cells - 1,)
+        Standard deviation of the released distribution function at each edge.
+    within_cell_variance : ndarray of shape (n_cells,)
+        Variance of the distribution inside each cell, as the inverse of a number of rows.
+    path_length : float
+        Length of the path of standardised prefix sums, for simultaneous confidence bands.
+    effective_public_size : float
+        Effective public sample size, in private rows.
+    drift : DistributionShift
+        Estimated shift of the private distribution from the public one.
+    n_private, n_public : int
+        Numbers of rows.
+    covariance : ndarray of shape (n_cells - 1, n_cells - 1), or None
+        Covariance of the released distribution function at the edges. It is dropped to save memory
+        if many columns are released. Intervals of differences are longer without it.
+    """
+
+    curve: PiecewiseLinearCDF
+    edges: Floats
+    weights: Floats
+    atoms: Floats
+    deviations: Floats
+    within_cell_variance: Floats
+    path_length: float
+    effective_public_size: float
+    drift: DistributionShift
+    n_private: int
+    n_public: int
+    covariance: Floats | None = field(default=None, repr=False)
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Return the fraction at or below each number. Outside the bounds it is 0 or 1."""
+        return self.curve(np.asarray(x, dtype=float))
+
+    def quantile(self, p: ArrayLike) -> Floats:
+        """Return the quantile of each fraction: the smallest x with cdf(x) >= p."""
+        p = np.asarray(p, dtype=float)
+        numbers: Floats = np.maximum(self.curve.inverse(p), self.curve.knots[1])
+        return numbers
+
+    def interval(self, low: ArrayLike, high: ArrayLike) -> Floats:
+        """Return the fraction in each closed interval [low, high]. It is 0 for an empty one."""
+        below = self.curve(just_below(np.asarray(low, dtype=float)))
+        fractions: Floats = np.maximum(self.cdf(high) - below, 0)
+        return fractions
+
+    def quantile_interval(
+        self, p: ArrayLike, level: float = 0.95, *, simultaneous: bool = False
+    ) -> Floats:
+        """Return confidence intervals for the population's quantiles.
+
+        They invert the intervals of the distribution function: an interval holds all numbers x
+        whose interval of cdf(x), see `half_width`, contains p.
+
+        Parameters
+        ----------
+        p : array-like
+            Fractions from 0 to 1.
+        level : float, default=0.95
+            Coverage.
+        simultaneous : bool, default=False
+            Whether all intervals hold simultaneously with the given coverage.
+
+        Returns
+        -------
+        ndarray of shape (..., 2)
+            Lower and upper ends.
+        """
+        p = np.asarray(p, dtype=float)
+        # half-widths jump at the edges, and are largest near the middle of a cell
+        edge_heights = self.curve(self.edges)
+        middles = self.curve.inverse((edge_heights[1:] + edge_heights[:-1]) / 2)
+        just_above_edges = -just_below(-self.edges)
+        extra_knots = np.concatenate(
+            [just_below(self.edges), self.edges, just_above_edges, middles]
+        )
+        first_knot, last_knot = self.curve.knots[[0, -1]]
+        knots = np.union1d(self.curve.knots, np.clip(extra_knots, first_knot, last_knot))
+        heights = self.curve(knots)
+        n_intervals = p.size if simultaneous else 1
+        half_width = self.half_width(knots, level=level, n_intervals=n_intervals)
+        ends = [
+            PiecewiseLinearCDF(knots, np.maximum.accumulate(band)).inverse(p)
+            for band in (np.minimum(heights + half_width, 1), heights - half_width)
+        ]
+        interval: Floats = np.maximum(np.stack(ends, axis=-1), self.curve.knots[1])
+        return interval
+
+    def fraction_intervals(
+        self, above: ArrayLike, up_to: ArrayLike, level: float, *, simultaneous: bool = False
+    ) -> Floats:
+        """Return confidence intervals for the population's fractions with above < x <= up_to.
+
+        Parameters
+        ----------
+        above, up_to : array-like of shape (n,)
+            Numbers, which may be infinite.
+        level : float
+            Coverage.
+        simultaneous : bool, default=False
+            Whether all intervals hold simultaneously with the given coverage.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+        """
+        above, up_to = np.asarray(above, dtype=float), np.asarray(up_to, dtype=float)
+        n_intervals = max(len(up_to), 1) if simultaneous else 1
+        half_width = self.half_width(above, level=level, n_intervals=n_intervals)
+        half_width = half_width + self.half_width(up_to, level=level, n_intervals=n_intervals)
+        # Simultaneous intervals include rare bins, for which the normal tails of a difference are
+        # too thin.
+        if self.covariance is not None and not simultaneous:
+            deviation = np.sqrt(self._difference_variance(above, up_to))
+            half_width = np.minimum(half_width, norm.isf((1 - level) / 2) * deviation)
+        answers = np.maximum(self.cdf(up_to) - self.cdf(above), 0)
+        ends = np.column_stack([answers - half_width, answers + half_width])
+        intervals: Floats = np.clip(ends, 0, 1)
+        return intervals
+
+    def half_width(self, x: ArrayLike, *, level: float = 0.95, n_intervals: float = 1) -> Floats:
+        """Return the half-width of an interval for the population's fraction at each number.
+
+        Parameters
+        ----------
+        x : array-like
+            Numbers.
+        level : float, default=0.95
+            Coverage.
+        n_intervals : float, default=1
+            Number of simultaneous intervals. Half-widths are those of Bonferroni's correction, or
+            of the simultaneous band if that is narrower. Infinity selects the band.
+
+        Returns
+        -------
+        ndarray
+            Half-width at each number, at most 1.
+        """
+        factor = float(norm.isf((1 - level) / (2 * n_intervals)))
+        if n_intervals > 1:
+            factor = min(factor, simultaneous_factor(self.path_length, level))
+        variances = np.concatenate([[0], self.deviations**2, [0]])
+        cell, fraction, is_end = self._locate(np.asarray(x, dtype=float))
+        interpolated = (1 - fraction) * variances[cell] + fraction * variances[cell + 1]
+        at_ends = factor * np.sqrt(interpolated)
+        inside = np.hypot(at_ends, factor * np.sqrt(self._within_cell_variance(cell, fraction)))
+        # the largest possible error: all mass of the cell is at one point
+        worst_case = at_ends + np.maximum(fraction, 1 - fraction) * self.weights[cell]
+        inside = np.minimum(inside, worst_case)
+        half_width: Floats = np.minimum(np.where(is_end, at_ends, inside), 1)
+        return half_width
+
+    def _locate(self, x: Floats) -> _CellPosition:
+        """Return the cell of each number, and its position within the cell."""
+        cumulative = np.concatenate([[0], np.cumsum(self.weights)])
+        cell = np.searchsorted(self.edges, x, side="left")
+        weight = self.weights[cell]
+        fraction = np.divide(
+            self.cdf(x) - cumulative[cell], weight, out=np.ones(x.shape), where=weight > 0
+        )
+        low, high = self.curve.knots[1], self.curve.knots[-1]
+        is_end = np.isin(x, self.edges) | (x < low) | (x >= high)
+        return _CellPosition(cell, np.clip(fraction, 0, 1), is_end)
+
+    def _within_cell_variance(self, cell: Codes, fraction: Floats) -> Floats:
+        """Return the variance of a fraction of the mass of a cell.
+
+        It is a binomial variance with the effective number of rows in the cell. The fraction is
+        moved away from 0 and 1 by one row of n + 2.
+        """
+        weight, variance_per_mass = self.weights[cell], self.within_cell_variance[cell]
+        min_fraction = 1 / (weight / variance_per_mass + 2)
+        fraction = np.clip(fraction, min_fraction, 1 - min_fraction)
+        variance: Floats = variance_per_mass * weight * fraction * (1 - fraction)
+        return variance
+
+    def _difference_variance(self, above: Floats, up_to: Floats) -> Floats:
+        """Return the variance of cdf(up_to) - cdf(above), under the posterior covariance."""
+        assert self.covariance is not None
+        covariance = np.pad(self.covariance, 1)  # the function is exact at both bounds
+        start, end = self._locate(above), self._locate(up_to)
+        # the difference is a linear combination of the function at the ends of both cells
+        edge_index = np.stack([start.cell, start.cell + 1, end.cell, end.cell + 1])
+        factors = np.stack([start.fraction - 1, -start.fraction, 1 - end.fraction, end.fraction])
+        edge_variance = np.einsum(
+            "in,jn,ijn->n", factors, factors, covariance[edge_index[:, None], edge_index[None]]
+        )
+        two_cells = np.where(
+            start.is_end, 0, self._within_cell_variance(start.cell, start.fraction)
+        )
+        two_cells = two_cells + np.where(
+            end.is_end, 0, self._within_cell_variance(end.cell, end.fraction)
+        )
+        one_cell = self._within_cell_variance(start.cell, end.fraction - start.fraction)
+        is_inside_one_cell = (start.cell == end.cell) & ~(start.is_end & end.is_end)
+        inner_variance = np.where(is_inside_one_cell, one_cell, two_cells)
+        total: Floats = np.maximum(edge_variance, 0) + inner_variance
+        return total
