@@ -81,7 +81,8 @@ def errors(release, X):
     rows = release._schema.encode(read_table(release, X, reset=False, numeric=True))
     asked = holdout_queries(bound, rows)
     return np.abs(
-        release._released._answer(asked) - bound.weigh(asked, rows, np.full(len(X), 1 / len(X)))
+        release._released._answer(asked)
+        - bound.weighted_mean(asked, rows, np.full(len(X), 1 / len(X)))
     )
 
 

@@ -47,7 +47,7 @@ EACH = pytest.mark.parametrize("case", ARRANGED)
 
 def arranged(case):
     queries, X_public = ARRANGED[case]
-    return queries, X_public, queries.arrange(X_public)
+    return queries, X_public, queries.build_cover(X_public)
 
 
 def some_queries(queries, rng, n, width):
@@ -77,7 +77,7 @@ def test_queries_agree_with_their_members_on_all_public_rows(case):
     Q = some_queries(queries, np.random.default_rng(0), 300, X_public.shape[1])
     holds = queries.holds(Q, X_public)
     assert len(np.unique(holds, axis=0)) >= len(X_public)
-    for member, wanted in zip(queries.project(Q, arrangement.index), holds, strict=True):
+    for member, wanted in zip(queries.nearest_members(Q, arrangement.index), holds, strict=True):
         np.testing.assert_array_equal(on_rows(arrangement, member, X_public), wanted)
     assert arrangement.irreducible_error == 0
 
@@ -110,7 +110,7 @@ def test_queries_with_ends_at_cuts_are_their_members(case):
         Q = {"thresholds": box[:, 1:][0], "intervals": box[0], "rectangles": box}[case][None]
         if case == "thresholds" and picks[0][0] != -INF:
             continue
-        (member,) = queries.project(Q, arrangement.index)
+        (member,) = queries.nearest_members(Q, arrangement.index)
         np.testing.assert_array_equal(on_rows(arrangement, member, X), queries.holds(Q, X)[0])
 
 
@@ -134,7 +134,7 @@ def test_a_coarse_axis_knows_what_it_misses(seed):
 
 def test_weights_of_columns_are_those_of_all_their_cells():
     """Multiplicative weights on {0,1}^3, with its 8 cells listed and as a product."""
-    arrangement = StumpQueries().arrange(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]))
+    arrangement = StumpQueries().build_cover(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]))
     cells = np.array(list(itertools.product((0, 1), repeat=3)))
     logs, listed = np.zeros(arrangement.size), np.zeros(8)
     for step, query in enumerate(np.random.default_rng(0).integers(arrangement.n_queries, size=30)):
@@ -163,7 +163,7 @@ class TestHalfspaces:
         queries = HalfspaceQueries()
         points = np.random.default_rng(m).normal(size=(m, width))
         rules = HalfspaceDichotomies(points).halfspaces(queries.holds)
-        assert len(rules) == queries.growth(m, width)
+        assert len(rules) == queries.growth_function(m, width)
         assert len(np.unique(queries.holds(rules, points), axis=0)) == len(rules)
 
     def test_points_on_a_line(self):
@@ -194,7 +194,7 @@ class TestHalfspaces:
         on_cells = np.array([on_rows(arrangement, k, X) for k in range(len(rules))])
         wrong = (on_cells != queries.holds(rules, X)).any(axis=0)
         assert wrong.mean() < 1e-3  # a row may be closer to a crossing than the step of the search
-        assert queries.project(rules, arrangement.index).tolist() == list(range(len(rules)))
+        assert queries.nearest_members(rules, arrangement.index).tolist() == list(range(len(rules)))
 
 
 def test_rows_of_no_listed_cell_go_to_the_nearest():
@@ -228,9 +228,9 @@ def count(arrangement, X):
 CORNERS = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
 WIDTHS = {BoxCover: 1, ProductCover: 2, ExplicitCover: 2}
 SMALL = {
-    BoxCover: ThresholdQueries().arrange(np.array([[0.0], [1.0], [2.0]])),
-    ProductCover: StumpQueries().arrange(CORNERS),
-    ExplicitCover: CustomQueries(lambda X: X > 0.5).arrange(CORNERS),
+    BoxCover: ThresholdQueries().build_cover(np.array([[0.0], [1.0], [2.0]])),
+    ProductCover: StumpQueries().build_cover(CORNERS),
+    ExplicitCover: CustomQueries(lambda X: X > 0.5).build_cover(CORNERS),
 }
 
 
@@ -258,7 +258,7 @@ def test_exact_privacy_over_all_neighbours(kind, epsilon):
 
 
 def test_play_draws_what_the_plan_says():
-    arrangement = ThresholdQueries().arrange(np.arange(4.0)[:, None])
+    arrangement = ThresholdQueries().build_cover(np.arange(4.0)[:, None])
     ledger = Ledger(1, 1e-6, 0)
     plan = pmw.plan_rounds(1000, 5, math.log(4), ledger=ledger, beta=0.05)
     with Recorder() as recorder:
@@ -314,7 +314,7 @@ class TestPlan:
     @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**10)])
     def test_the_guarantee_holds(self, delta):
         """Over seeds, the largest error on the private rows is within the bound."""
-        arrangement = ThresholdQueries().arrange(np.arange(16.0)[:, None])
+        arrangement = ThresholdQueries().build_cover(np.arange(16.0)[:, None])
         cells = np.zeros(16, dtype=np.int64)
         cells[[2, 9]] = 15_000, 5_000  # far from uniform
         counts = arrangement.answers(cells)
@@ -367,7 +367,7 @@ class TestRadius:
         ],
     )
     def test_cuts_are_cheaper_than_dichotomies(self, queries, width, most):
-        arrangement = queries.arrange(np.random.default_rng(0).normal(size=(3000, width)))
+        arrangement = queries.build_cover(np.random.default_rng(0).normal(size=(3000, width)))
         d = vc_dimension(queries, width)
         assert arrangement.irreducible_error < arrangement.radius(3000, d, 0.025) < most
         assert 1.8 * most < cover_radius(3000, d, 0.025, arrangement.irreducible_error)
@@ -387,8 +387,10 @@ class TestSizes:
     def test_the_guarantee_at_the_tight_size_is_alpha(self, queries, width, alpha, delta):
         d, beta, epsilon = vc_dimension(queries, width), 0.05, 1.0
         m = n_public(alpha / 4, beta / 2, d, constants="tight")
-        n = n_query_release(alpha, beta, epsilon, delta, d, queries.dual(width), constants="tight")
-        arrangement = queries.arrange(np.random.default_rng(0).normal(size=(m, width)))
+        n = n_query_release(
+            alpha, beta, epsilon, delta, d, queries.dual_vc_dimension(width), constants="tight"
+        )
+        arrangement = queries.build_cover(np.random.default_rng(0).normal(size=(m, width)))
         for enough in (None, alpha / 2):  # what the release makes of its alpha
             ledger = Ledger(Fraction(epsilon), Fraction(str(delta)))
             plan = pmw.plan_rounds(

@@ -67,7 +67,9 @@ def test_each_row_alone(queries, width, query, rule):
     assert whole.tolist() == [queries.holds([query], row[None])[0, 0] for row in X]
     np.testing.assert_array_equal(queries.holds([query], np.asfortranarray(X))[0], whole)
     weights = np.arange(40) / 780
-    assert queries.weigh(np.array([query]), X, weights)[0] == pytest.approx(weights[whole].sum())
+    assert queries.weighted_mean(np.array([query]), X, weights)[0] == pytest.approx(
+        weights[whole].sum()
+    )
 
 
 @BY_CLASS
@@ -121,7 +123,7 @@ def test_dual_dimension(queries, width, dual):
         groups = Q[: len(Q) // k * k].reshape(-1, k, *Q.shape[1:])[:4000]
         return max(len(np.unique(2 ** np.arange(k) @ queries.holds(group, X))) for group in groups)
 
-    assert queries.dual(width) == dual
+    assert queries.dual_vc_dimension(width) == dual
     assert most(dual) == 2**dual
     assert most(dual + 1) < 2 ** (dual + 1)
 
@@ -135,7 +137,9 @@ def test_marginals():
         for query in Q.tolist()
     ]
     np.testing.assert_array_equal(queries.holds(Q, codes), naive)
-    np.testing.assert_allclose(queries.weigh(Q, codes, np.full(50, 0.02)), np.mean(naive, axis=1))
+    np.testing.assert_allclose(
+        queries.weighted_mean(Q, codes, np.full(50, 0.02)), np.mean(naive, axis=1)
+    )
     with pytest.raises(ValueError, match="codes of shape"):
         queries.holds([[0.5, 1, 2]], codes)
 
@@ -153,7 +157,7 @@ def test_custom_functions_that_misbehave():
     for bad in (lambda X: X[:, 0], lambda X: np.array([True]), lambda X: True):
         with pytest.raises(ValueError, match="must return booleans"):
             CustomQueries(bad).holds([[0]], X)
-    with pytest.raises(ValueError, match="positions below 2"):
+    with pytest.raises(ValueError, match="positions from 0 to 1"):
         CustomQueries(two_tests).holds([[2]], X)
     with pytest.raises(ValueError, match="whole numbers"):
         CustomQueries(two_tests).holds([[0.5]], X)

@@ -16,43 +16,53 @@ from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import CustomQueries, MarginalQueries, StumpQueries
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
-from skpublicdp.query_release.query_list import _posterior, release_linear_queries
+from skpublicdp.query_release.query_list import (
+    LinearPrior,
+    _posterior,
+    release_linear_queries,
+)
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_the_posterior_is_the_linear_one(n):
-    half = RNG.normal(size=(n, n))
-    covariance, noise = half @ half.T + 0.01 * np.eye(n), RNG.uniform(0.02, 1, n)
+    root = RNG.normal(size=(n, n))
+    covariance, noise = root @ root.T + 0.01 * np.eye(n), RNG.uniform(0.02, 1, n)
     mean, values = RNG.normal(size=(2, n))
-    unseen = RNG.uniform(0, 1, n) * (np.arange(n) != 1)
-    found, variance, factor = _posterior(mean, covariance, unseen, values, noise, 1.0, trust=4.0)
-    assert factor == 0.25
-    prior = 0.25 * covariance + np.diag(unseen)
+    extra = RNG.uniform(0, 1, n) * (np.arange(n) != 1)
+    posterior = _posterior(
+        LinearPrior(mean, covariance, extra), values, noise, 1.0, effective_size=4.0
+    )
+    assert posterior.scale == 0.25
+    prior = 0.25 * covariance + np.diag(extra)
     gain = prior @ np.linalg.inv(prior + np.diag(noise))
-    np.testing.assert_allclose(found, mean + gain @ (values - mean), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(variance, np.diag(prior - gain @ prior), rtol=1e-9, atol=1e-12)
+    expected = mean + gain @ (values - mean)
+    np.testing.assert_allclose(posterior.mean, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        posterior.variance, np.diag(prior - gain @ prior), rtol=1e-9, atol=1e-12
+    )
 
 
-def test_values_without_noise_are_believed():
-    """Also where there is as good as no noise beside what is uncertain to all that is known."""
-    half = RNG.normal(size=(30, 30))
-    covariance, unseen = half @ half.T / 30, np.repeat([0.0, 0.08], 15)
+def test_the_posterior_converges_to_values_without_noise():
+    """The noise variance is 20 orders of magnitude below the prior variances."""
+    root = RNG.normal(size=(30, 30))
+    prior = LinearPrior(np.full(30, 0.5), root @ root.T / 30, np.repeat([0.0, 0.08], 15))
     values, noise = RNG.random(30), np.full(30, 1e-20)
-    found, variance, _ = _posterior(np.full(30, 0.5), covariance, unseen, values, noise, 1e-3)
-    np.testing.assert_allclose(found, values, atol=1e-9)
-    assert (variance <= 1e-20).all()
+    posterior = _posterior(prior, values, noise, 1e-3)
+    np.testing.assert_allclose(posterior.mean, values, atol=1e-9)
+    assert (posterior.variance <= 1e-20).all()
 
 
-def test_drift_is_noticed():
-    covariance, mean = 0.25 * np.eye(40), np.full(40, 0.5)
-    precise, open_ = np.full(40, 1e-6), np.full(40, 1 / 12)
-    near = mean + RNG.normal(0, np.sqrt(0.25e-3), 40)
-    assert _posterior(mean, covariance, 0 * open_, near, precise, 1e-3)[2] == 1e-3
-    assert _posterior(mean, covariance, 0 * open_, near + 0.2, precise, 1e-3)[2] > 0.02
-    # of what public rows do not show they can be no further off
-    assert _posterior(mean, covariance, open_, near + 0.2, precise, 1e-3)[2] == 1e-3
+def test_a_shift_is_estimated():
+    prior = LinearPrior(np.full(40, 0.5), 0.25 * np.eye(40), np.zeros(40))
+    noise = np.full(40, 1e-6)
+    values = prior.mean + RNG.normal(0, np.sqrt(0.25e-3), 40)
+    assert _posterior(prior, values, noise, 1e-3).scale == 1e-3
+    assert _posterior(prior, values + 0.2, noise, 1e-3).scale > 0.02
+    # values that public rows do not show explain the same difference without a shift
+    unseen = prior._replace(extra_variance=np.full(40, 1 / 12))
+    assert _posterior(unseen, values + 0.2, noise, 1e-3).scale == 1e-3
 
 
 @pytest.mark.parametrize("n_queries", [1, 3])
@@ -109,7 +119,7 @@ def test_columns_share_what_the_plan_holds(delta):
     if delta == 0:
         assert sum(Fraction(each.epsilon) for each in mechanisms) <= 1
     answers = release.answer([[0, 0.0], [1, 1.0]])
-    lines = release._released.table.lines
+    lines = release._released.table.cdfs
     np.testing.assert_array_equal(answers, [lines[0].cdf(0.0), lines[1].cdf(1.0)])
     low, high = release.interval([[0, 0.0], [1, 1.0]]).T
     assert (low < answers).all()
@@ -120,7 +130,7 @@ def test_a_position_that_is_not_listed():
     X = RNG.normal(size=(500, 2))
     queries = CustomQueries(lambda X: X > 0)
     release = PAPQueryRelease(queries, random_state=0).fit(X[100:], X_public=X[:100])
-    with pytest.raises(ValueError, match="positions below 2"):
+    with pytest.raises(ValueError, match="positions from 0 to 1"):
         release.answer([[2]])
 
 
@@ -379,7 +389,7 @@ def test_nothing_declares_the_values():
     X = people(50)
     text = X.astype({"label": object})
     for frame, name in ((text, "label"), (X.assign(pay=1.5), "pay")):
-        with pytest.raises(ValueError, match=f"Column {name} is lacking in X_public and nothing"):
+        with pytest.raises(ValueError, match=f"X_public lacks column {name}, and neither its type"):
             fitted(frame, public)
     assert fitted(X.assign(pay=1.5), public, bounds={"pay": (0, 9)}).answer([0])[0] > 0
     with pytest.raises(ValueError, match="sick is missing and years is unknown"):
@@ -395,7 +405,7 @@ def test_a_list_of_no_queries_charges_nothing():
     budget = PrivacyBudget(1, 1e-3)
     none = CustomQueries(lambda X: np.empty((len(X), 0), dtype=bool))
     X = np.arange(20.0)[:, None]
-    with pytest.raises(ValueError, match="must list one query at least"):
+    with pytest.raises(ValueError, match="must return at least one column"):
         PAPQueryRelease(none, epsilon=1, budget=budget).fit(X, X_public=X[:3].copy())
     assert budget.ledger == []
 

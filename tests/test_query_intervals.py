@@ -53,10 +53,10 @@ class TestEffectiveSizes:
 
     def test_parts_of_two_orders_go_together(self):
         hidden = effective_size_posterior(np.full(9, 0.2), np.ones(9), 1e6, base_variance=1e-3)
-        np.testing.assert_array_equal(hidden.given(hidden), np.eye(5))
+        np.testing.assert_array_equal(hidden.conditional_weights(hidden), np.eye(5))
         certain = point_mass_size(7.0)
-        np.testing.assert_allclose(hidden.given(certain), [hidden.weights])
-        np.testing.assert_array_equal(certain.given(hidden), np.ones((5, 1)))
+        np.testing.assert_allclose(hidden.conditional_weights(certain), [hidden.weights])
+        np.testing.assert_array_equal(certain.conditional_weights(hidden), np.ones((5, 1)))
 
 
 def cells_of_scale(scale, generator, noise, n_cells=3000, open_=0.9):

@@ -127,7 +127,7 @@ def fit(case, rows, outcomes=None, **settings):
         warnings.simplefilter("always")
         release.fit(given(rows), X_public=public, groups=groups)
     seen = [release, release.answer(Q), release.sample(4), release.privacy_.to_dict()]
-    if release._released.line is not None:
+    if release._released.only_column is not None:
         seen += [release.cdf([0.2, 1.7]), release.quantile([0.3, 0.8])]
     if method == "auto" and case.split()[0] in WITH_INTERVALS:
         seen.append(release.interval(Q))

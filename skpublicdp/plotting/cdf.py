@@ -144,7 +144,7 @@ class CDFDisplay:
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(release)
-        if release.n_features_in_ != 1 or release._released.line is None:
+        if release.n_features_in_ != 1 or release._released.only_column is None:
             columns = release.n_features_in_
             found = "a categorical one" if columns == 1 else f"{columns} columns"
             raise ValueError(

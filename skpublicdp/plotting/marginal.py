@@ -143,12 +143,12 @@ class MarginalDisplay:
         schema = release._schema
         position = schema.position(column)
         described = schema.columns[position]
-        released, cuts = release._released.one_way(position), None
+        released, cuts = release._released.column_marginal(position), None
         carrier = release._released.rows
         of_release = carrier.rows[:, position]
         if not described.categorical:
             cuts = find_cuts(release, position, of_release)
-        if released is None and cuts is not None and release._released.line is not None:
+        if released is None and cuts is not None and release._released.only_column is not None:
             # inside a cell the curve knows more than the row that stands for it
             released = np.diff(release.cdf(cuts), prepend=0.0, append=1.0)
         elif released is None:

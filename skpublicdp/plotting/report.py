@@ -230,7 +230,7 @@ def _pictures(estimator: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _of_release(release: Any) -> Iterator[tuple[Any, str]]:
-    if release.n_features_in_ == 1 and release._released.line is not None:
+    if release.n_features_in_ == 1 and release._released.only_column is not None:
         yield _drawn(CDFDisplay, release), "The released distribution function"
         return
     for column in range(min(MAX_PANELS, release.n_features_in_)):

@@ -1,10 +1,10 @@
-"""Answers from released tables, and from rows that have these tables where rows are needed."""
+"""Answers from released tables, and from synthetic rows for queries that no table answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,35 @@ from skpublicdp.query_release.weighted_rows import WeightedRows, spread_weights
 from skpublicdp.typing import Floats, Integers
 
 
+class TableQueries(NamedTuple):
+    """The queries about cells of one table.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        The columns of the table. A query about no column holds for all rows.
+    indices : ndarray of int, shape (n_table_queries,)
+        Positions of these queries among all.
+    codes : tuple of ndarray of int
+        For each column, the code in each query: an index into the table.
+    """
+
+    columns: tuple[int, ...]
+    indices: NDArray[np.intp]
+    codes: tuple[Integers, ...]
+
+
 class TableAnswers:
-    """What is answered from tables over integer columns.
+    """Answers from released tables over integer columns.
 
     Parameters
     ----------
     release : MarginalRelease
         The tables.
-    derived : Discretizer
-        How rows become codes.
+    discretizer : Discretizer
+        Maps encoded rows to codes.
     codes_public : ndarray of int, shape (m, n_columns)
-        Public rows in codes, or those of a reference.
+        Codes of the public rows, or of a reference sample if there are none.
     X_public : ndarray of float64, shape (m, n_features)
         The same rows, encoded.
     """
@@ -40,99 +58,119 @@ class TableAnswers:
     def __init__(
         self,
         release: MarginalRelease,
-        derived: Discretizer,
+        discretizer: Discretizer,
         codes_public: Integers,
         X_public: Floats,
     ) -> None:
-        self.release, self._derived = release, derived
+        self.release, self._discretizer = release, discretizer
         self._codes_public, self._X_public = codes_public, X_public
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the fraction of the population for which each query holds."""
+        """Return the released fraction of each encoded query.
+
+        Queries about cells are looked up in their table. All others are evaluated on `rows`.
+        """
         if not isinstance(queries, MarginalQueries | CustomQueries):
             return self.rows.answer(queries, Q)
         answers = np.empty(len(Q))
-        for columns, asked, codes in self._by_table(queries, Q):
+        for columns, indices, codes in self._by_table(queries, Q):
             if columns in self.release.fractions:
-                answers[asked] = self.release.fractions[columns][codes]
+                answers[indices] = self.release.fractions[columns][codes]
             elif not columns:
-                answers[asked] = 1.0
+                answers[indices] = 1.0
             else:
                 warn(
-                    "No released table has all columns of some query together, so that its answer "
-                    "is what other tables make likely; add the table to the workload to measure "
+                    "A query is about columns that no released table has together, and is answered "
+                    "by an estimate from other tables. Add this table to the workload to measure "
                     "it.",
                     UnmeasuredWarning,
                 )
-                answers[asked] = self.rows.answer(queries, Q[asked])
+                answers[indices] = self.rows.answer(queries, Q[indices])
         return answers
 
     def expected_error(self, queries: QueryClass) -> float | None:
-        """Return the root mean square of the deviations of all cells of the workload."""
+        """Return the expected root mean square error over all cells of the workload."""
         if not isinstance(queries, MarginalQueries | CustomQueries):
             return None
-        every = [self.release.deviations[columns].ravel() for columns in self._derived.workload]
-        return float(np.sqrt(np.square(np.concatenate(every)).mean()))
+        deviations = [
+            self.release.deviations[columns].ravel() for columns in self._discretizer.workload
+        ]
+        return float(np.sqrt(np.square(np.concatenate(deviations)).mean()))
 
-    def pointwise_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return intervals, shape (n, 2), each of which holds for itself."""
-        deviations = self.deviations(queries, Q)  # refuses what was not released
-        if not isinstance(queries, MarginalQueries):
-            return _normal(self.answer(queries, Q), deviations, level)
-        ends = np.ones((len(Q), 2))  # a query about no column holds for everybody
-        for columns, asked, codes in self._by_table(queries, Q):
-            if columns:
-                ends[asked] = self.release.intervals(columns, codes, level)
-        return ends
-
-    def simultaneous_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return intervals that hold all at once (Bonferroni), whatever public rows say."""
-        ends, failure = (
-            self.pointwise_intervals(queries, Q, level),
-            (1 - level) / (2 * max(len(Q), 1)),
-        )
-        for columns, asked, codes in self._by_table(queries, Q):
-            if columns:
-                ends[asked] = self._widened(ends[asked], columns, codes, failure)
-        return ends
-
-    def _widened(
-        self, ends: Floats, columns: tuple[int, ...], codes: Any, failure: float
+    def intervals(
+        self, queries: QueryClass, Q: NDArray[Any], level: float, simultaneous: bool
     ) -> Floats:
-        """Widen intervals to the bounds that the noisy answers alone give."""
+        """Return confidence intervals of encoded queries, shape (n_queries, 2).
+
+        Simultaneous intervals hold together (Bonferroni). They contain the intervals of the noisy
+        answers alone, so that nothing is assumed about public rows.
+        """
+        if simultaneous:
+            return self._simultaneous_intervals(queries, Q, level)
+        return self._pointwise_intervals(queries, Q, level)
+
+    def _pointwise_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        # this also refuses queries about tables that were not released
+        deviations = self.deviations(queries, Q)
+        if not isinstance(queries, MarginalQueries):
+            return _normal_intervals(self.answer(queries, Q), deviations, level)
+        ends = np.ones((len(Q), 2))  # a query about no column holds for all rows
+        for columns, indices, codes in self._by_table(queries, Q):
+            if columns:
+                ends[indices] = self.release.intervals(columns, codes, level)
+        return ends
+
+    def _simultaneous_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        ends = self._pointwise_intervals(queries, Q, level)
+        failure = (1 - level) / (2 * max(len(Q), 1))
+        for columns, indices, codes in self._by_table(queries, Q):
+            if columns:
+                ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
+        return ends
+
+    def _with_noise_bounds(
+        self, ends: Floats, columns: tuple[int, ...], codes: tuple[Integers, ...], failure: float
+    ) -> Floats:
+        """Widen intervals of cells to the bounds of the noisy answers alone.
+
+        Each of the two bounds fails with probability `failure`.
+        """
         low, high = self.release.noisy(columns, codes).bounds(failure)
         return np.column_stack([np.minimum(low, ends[:, 0]), np.maximum(high, ends[:, 1])])
 
     def deviations(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the standard deviation of each answer."""
+        """Return the expected root mean square error of the answer to each encoded query."""
         if not isinstance(queries, MarginalQueries | CustomQueries):
             raise ValueError(
-                f"There are no intervals for {type(queries).__name__}: its answers come from rows "
-                "that have the released tables, and what the tables leave open is not known."
+                f"There are no intervals for {type(queries).__name__}: its answers come from "
+                "synthetic rows, and their error beyond the released tables is unknown."
             )
-        found = np.zeros(len(Q))
-        for columns, asked, codes in self._by_table(queries, Q):
+        deviations = np.zeros(len(Q))
+        for columns, indices, codes in self._by_table(queries, Q):
             if columns and columns not in self.release.deviations:
                 names = [queries._schema.names[column] for column in columns]
                 raise ValueError(
-                    "Only tables of the workload and their margins are released, and that of "
-                    f"{' and '.join(names)} is not among them; add it to the workload."
+                    "Only tables of the workload and their margins are released, which do not "
+                    f"include the table of {' and '.join(names)}. Add it to the workload."
                 )
             if columns:
-                found[asked] = self.release.deviations[columns][codes]
-        return found
+                deviations[indices] = self.release.deviations[columns][codes]
+        return deviations
 
     @property
-    def lines(self) -> Mapping[int, ReleasedCDF]:
-        """The numeric columns that were released by themselves."""
-        return self._derived.lines if isinstance(self._derived, ReleasedBins) else {}
+    def cdfs(self) -> Mapping[int, ReleasedCDF]:
+        """The released CDFs of numeric columns, by position."""
+        return self._discretizer.cdfs if isinstance(self._discretizer, ReleasedBins) else {}
 
     @cached_property
     def rows(self) -> WeightedRows:
-        """Rows that have the released tables."""
-        release, workload = self.release, self._derived.workload
-        if not isinstance(self._derived, PublicBins):
-            # what else a query may ask is unknown: public rows alone are known to be possible
+        """Weighted rows that have the released tables.
+
+        They are synthetic and public rows, or public rows alone for lists of queries.
+        """
+        release, workload = self.release, self._discretizer.workload
+        if not isinstance(self._discretizer, PublicBins):
+            # codes of queries determine no row, so that only public rows are known to be possible
             weights = np.full(len(self._X_public), 1 / len(self._X_public))
             weights = rake_weights(
                 self._codes_public, weights, release.fractions, workload, release.sizes
@@ -145,66 +183,69 @@ class TableAnswers:
             self._codes_public,
             release.effective_public_size,
         )
-        others = self._derived.rows(codes)
-        return spread_weights(codes, weights, self._codes_public, self._X_public, others)
+        representatives = self._discretizer.rows(codes)
+        return spread_weights(codes, weights, self._codes_public, self._X_public, representatives)
 
-    def _by_table(self, queries: QueryClass, Q: NDArray[Any]) -> Any:
-        """Yield the columns that queries are about, which of them, and their codes."""
-        if isinstance(queries, CustomQueries):
-            Q, rest = np.full((len(Q), len(self.release.sizes)), WILDCARD), Q
-            np.put_along_axis(Q, rest, 1, axis=1)
-        patterns, which = np.unique(Q != WILDCARD, axis=0, return_inverse=True)
-        for place, pattern in enumerate(patterns):
-            asked = np.flatnonzero(which.ravel() == place)
-            columns = tuple(np.flatnonzero(pattern).tolist())
-            yield columns, asked, tuple(Q[np.ix_(asked, np.flatnonzero(pattern))].T)
+    def _by_table(self, queries: QueryClass, Q: NDArray[Any]) -> Iterator[TableQueries]:
+        """Group encoded queries by the table that they are about."""
+        if isinstance(queries, CustomQueries):  # query j is the cell with code 1 of column j
+            positions, Q = Q, np.full((len(Q), len(self.release.sizes)), WILDCARD)
+            np.put_along_axis(Q, positions, 1, axis=1)
+        patterns, pattern_of_query = np.unique(Q != WILDCARD, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            indices = np.flatnonzero(pattern_of_query.ravel() == number)
+            columns = np.flatnonzero(pattern)
+            codes = tuple(Q[np.ix_(indices, columns)].T)
+            yield TableQueries(tuple(columns.tolist()), indices, codes)
 
 
 class ColumnAnswers(TableAnswers):
-    """What is answered of each column by itself; see `TableAnswers`."""
+    """Answers to stumps: from the CDF of a numeric column, or the table of a categorical one.
 
-    _derived: ReleasedBins
+    See `TableAnswers` for the parameters.
+    """
+
+    _discretizer: ReleasedBins
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the fraction of the population for which each stump holds."""
+        """Return the released fraction of rows for which each stump holds."""
         answers = np.empty(len(Q))
-        for place, asked in self._by_column(Q):
-            if place < 0:
-                answers[asked] = self.release.fractions[-1 - place,][Q[asked, 1].astype(np.intp)]
+        for column, indices in _stumps_by_column(Q):
+            if column < 0:  # the column -1 - column is categorical, see `StumpQueries.holds`
+                fractions = self.release.fractions[-1 - column,]
+                answers[indices] = fractions[Q[indices, 1].astype(np.intp)]
             else:
-                answers[asked] = self._derived.lines[place].cdf(Q[asked, 1])
+                answers[indices] = self._discretizer.cdfs[column].cdf(Q[indices, 1])
         return answers
 
-    def pointwise_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return intervals, shape (n, 2), each of which holds for itself."""
-        return self._intervals(Q, level, 1)
-
-    def simultaneous_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return intervals that hold all at once (Bonferroni)."""
-        return self._intervals(Q, level, max(len(Q), 1))
-
-    def _intervals(self, Q: NDArray[Any], level: float, together: int) -> Floats:
-        ends, single = np.empty((len(Q), 2)), 1 - (1 - level) / together
-        for place, asked in self._by_column(Q):
-            if place < 0:
-                columns, codes = (-1 - place,), (Q[asked, 1].astype(np.intp),)
-                ends[asked] = self.release.intervals(columns, codes, level)
-                if together > 1:
-                    ends[asked] = self._widened(ends[asked], columns, codes, (1 - single) / 2)
+    def intervals(
+        self, queries: QueryClass, Q: NDArray[Any], level: float, simultaneous: bool
+    ) -> Floats:
+        """Return confidence intervals of stumps, shape (n_queries, 2)."""
+        n_simultaneous = max(len(Q), 1) if simultaneous else 1
+        single_level = 1 - (1 - level) / n_simultaneous  # Bonferroni
+        failure = (1 - single_level) / 2
+        ends = np.empty((len(Q), 2))
+        for column, indices in _stumps_by_column(Q):
+            if column < 0:
+                columns, codes = (-1 - column,), (Q[indices, 1].astype(np.intp),)
+                ends[indices] = self.release.intervals(columns, codes, level)
+                if n_simultaneous > 1:
+                    ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
             else:
-                above = np.full(len(asked), -np.inf)
-                line = self._derived.lines[place]
-                ends[asked] = line.fraction_intervals(above, Q[asked, 1], single)
+                cdf, above = self._discretizer.cdfs[column], np.full(len(indices), -np.inf)
+                ends[indices] = cdf.fraction_intervals(above, Q[indices, 1], single_level)
         return ends
 
-    def _by_column(self, Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
-        """Yield the columns of stumps, see `StumpQueries.holds`, and which stumps these are."""
-        for place in np.unique(Q[:, 0]).astype(int).tolist():
-            yield place, np.flatnonzero(Q[:, 0] == place)
+
+def _stumps_by_column(Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Yield each encoded column that stumps are about, and the positions of its stumps."""
+    for column in np.unique(Q[:, 0]).astype(int).tolist():
+        yield column, np.flatnonzero(Q[:, 0] == column)
 
 
-def _normal(answers: Floats, deviations: Floats, level: float) -> Floats:
-    """Return normal intervals, shape (n, 2)."""
-    half = norm.isf((1 - level) / 2) * deviations
-    ends: Floats = np.clip(np.column_stack([answers - half, answers + half]), 0, 1)
+def _normal_intervals(answers: Floats, deviations: Floats, level: float) -> Floats:
+    """Return normal confidence intervals within [0, 1], shape (n, 2)."""
+    half_width = norm.isf((1 - level) / 2) * deviations
+    ends: Floats = np.clip(np.column_stack([answers - half_width, answers + half_width]), 0, 1)
     return ends

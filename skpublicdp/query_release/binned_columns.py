@@ -22,47 +22,47 @@ from skpublicdp.query_release.weighted_rows import WeightedRows
 from skpublicdp.typing import Floats
 
 MIN_SIZE_PROBABILITY = 0.08
-"""Effective sizes of less probability do not widen the bounds inside a bin. The smallest two of
+"""Effective sizes of lower probability do not widen the bounds inside a bin. The smallest two of
 five have less (.075 and .025): with them nearly all bounds inside a bin would be 0 and 1."""
 
 N_POINTS_PER_BIN = 32
-"""Numbers in each bin at which quantile intervals may end, besides its own ends. For time."""
+"""Number of points inside a bin at which quantile intervals may end. It limits the run time."""
 
 
 class BinnedRanges(NamedTuple):
-    """Runs of numbers as sums of bins, arrays of shape (n_runs, n_bins).
+    """Ranges of numbers as sums of bins, arrays of shape (n_ranges, n_bins).
 
     Attributes
     ----------
     shares : ndarray
-        Which share of each bin's fraction is in each run, from 0 to 1.
-    split : ndarray of bool
-        Whether a run ends inside the bin, so that rows inside it determine the share.
+        Fraction of the mass of each bin that is in the range, from 0 to 1.
+    is_cut : ndarray of bool
+        Whether the range ends inside the bin. Its share is then estimated from the rows in the bin.
     """
 
     shares: Floats
-    split: NDArray[np.bool_]
+    is_cut: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class BinnedColumn:
-    """Answers about a numeric column in tables.
+    """CDF, quantiles and intervals of a numeric column of released tables.
 
     Attributes
     ----------
-    carrier : WeightedRows
-        Rows of this column that have the released tables.
+    distribution : WeightedRows
+        Rows of this column, weighted to have the released tables.
     cuts : ndarray of shape (n_bins - 1,)
         Bins are (cuts[i - 1], cuts[i]].
     bounds : tuple of float
-        Values outside are at the nearer one.
+        Numbers outside are moved to the nearer bound.
     posterior : TablePosterior
-        Of the table of this column.
+        Posterior of the one-way table of this column.
     noisy : NoisyFractions
-        The noisy answers about its bins.
+        The noisy fractions of its bins.
     """
 
-    carrier: WeightedRows
+    distribution: WeightedRows
     cuts: Floats
     bounds: tuple[float, float]
     posterior: TablePosterior
@@ -70,11 +70,11 @@ class BinnedColumn:
 
     def cdf(self, x: Floats) -> Floats:
         """Return the fraction at or below each number."""
-        return self.carrier.cdf(x)
+        return self.distribution.cdf(x)
 
     def quantile(self, p: Floats) -> Floats:
-        """Return the least number at or below which there is at least each fraction."""
-        return self.carrier.quantile(p)
+        """Return the smallest number at which the CDF reaches each fraction."""
+        return self.distribution.quantile(p)
 
     def fraction_intervals(
         self, above: Floats, up_to: Floats, level: float, *, simultaneous: bool = False
@@ -88,18 +88,19 @@ class BinnedColumn:
         level : float
             Coverage.
         simultaneous : bool, default=False
-            Whether the intervals hold all at once. They then rest on the noisy answers alone.
+            Whether all intervals hold together. They then contain the interval of the noisy answers
+            alone, so that no model is assumed.
 
         Returns
         -------
         ndarray of shape (n, 2)
         """
-        together = len(up_to) if simultaneous else None
+        n_simultaneous = len(up_to) if simultaneous else None
         answers = self.cdf(up_to) - self.cdf(above)
-        return self._intervals(self._runs(above, up_to), answers, level, together)
+        return self._intervals(self._binned_ranges(above, up_to), answers, level, n_simultaneous)
 
     def quantile_interval(self, p: Floats, level: float, *, simultaneous: bool = False) -> Floats:
-        """Return all numbers at which the interval of the fraction at or below contains p.
+        """Return all numbers at which the confidence interval of the CDF contains p.
 
         Parameters
         ----------
@@ -112,154 +113,188 @@ class BinnedColumn:
         -------
         ndarray of shape (..., 2)
         """
-        numbers = self._points()
-        together = p.size if simultaneous else None
-        runs = self._runs(np.full(len(numbers), -np.inf), numbers)
-        heights = self._intervals(runs, self.cdf(numbers), level, together).T
-        ends = [
-            PiecewiseLinearCDF(numbers, np.maximum.accumulate(height)).inverse(p)
-            for height in heights[::-1]
-        ]
+        numbers = self._possible_ends()
+        n_simultaneous = p.size if simultaneous else None
+        ranges = self._binned_ranges(np.full(len(numbers), -np.inf), numbers)
+        low_cdf, high_cdf = self._intervals(ranges, self.cdf(numbers), level, n_simultaneous).T
+        low, high = (
+            PiecewiseLinearCDF(numbers, np.maximum.accumulate(heights)).inverse(p)
+            for heights in (high_cdf, low_cdf)
+        )
         quantiles = self.quantile(p)
         interval: Floats = np.stack(
-            [np.minimum(ends[0], quantiles), np.maximum(ends[1], quantiles)], axis=-1
+            [np.minimum(low, quantiles), np.maximum(high, quantiles)], axis=-1
         )
         return np.maximum(interval, self.bounds[0])
 
-    def _points(self) -> Floats:
-        """Return increasing numbers at which quantile intervals may end."""
+    def _possible_ends(self) -> Floats:
+        """Return increasing numbers at which quantile intervals may end.
+
+        These are the bounds, the cuts, and up to `N_POINTS_PER_BIN` values of rows in each bin.
+        """
         low, high = self.bounds
-        values = np.unique(self.carrier.rows[:, 0])
+        values = np.unique(self.distribution.rows[:, 0])
         bins = np.searchsorted(self.cuts, values)
         first = np.searchsorted(bins, bins, side="left")
         count = np.searchsorted(bins, bins, side="right") - first
-        rank = np.arange(len(values)) - first
-        chosen = values[
-            (rank * N_POINTS_PER_BIN) // count > ((rank - 1) * N_POINTS_PER_BIN) // count
-        ]
-        # just above a cut, and at values of rows, intervals change at once
-        inner = np.concatenate([self.cuts, -just_below(-self.cuts), just_below(chosen), chosen])
-        inner = inner[(inner >= low) & (inner <= high)]
-        return np.unique(np.concatenate([[just_below(np.array(low)), low], inner, [high]]))
+        rank = np.arange(len(values)) - first  # of each value in its bin
+        is_selected = (rank * N_POINTS_PER_BIN) // count > ((rank - 1) * N_POINTS_PER_BIN) // count
+        selected = values[is_selected]
+        # the intervals of the CDF jump just above a cut and at values of rows
+        points = np.concatenate(
+            [self.cuts, -just_below(-self.cuts), just_below(selected), selected]
+        )
+        points = points[(points >= low) & (points <= high)]
+        return np.unique(np.concatenate([[just_below(np.array(low)), low], points, [high]]))
 
-    def _runs(self, above: Floats, up_to: Floats) -> BinnedRanges:
-        (start, open_start), (end, open_end) = self._below(above), self._below(up_to)
-        return BinnedRanges(np.clip(end - start, 0, 1), open_start | open_end)
+    def _binned_ranges(self, above: Floats, up_to: Floats) -> BinnedRanges:
+        """Return the ranges (above, up_to] as sums of bins."""
+        start, end = self._bins_at_or_below(above), self._bins_at_or_below(up_to)
+        return BinnedRanges(np.clip(end.shares - start.shares, 0, 1), start.is_cut | end.is_cut)
 
-    def _below(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the share of each bin at or below each number, and which bin it is inside of."""
+    def _bins_at_or_below(self, x: Floats) -> BinnedRanges:
+        """Return the ranges (-inf, x] as sums of bins."""
         n_bins, (low, high) = len(self.cuts) + 1, self.bounds
-        bins = np.searchsorted(self.cuts, x)
-        ends = self.cdf(np.concatenate([[-np.inf], self.cuts, [np.inf]]))
-        mass = ends[bins + 1] - ends[bins]
-        inside = np.divide(self.cdf(x) - ends[bins], mass, out=np.full(len(x), 0.5), where=mass > 0)
-        is_end = np.isin(x, self.cuts) | (x < low) | (x >= high)
-        inside = np.where(is_end, x >= np.append(self.cuts, high)[bins], np.clip(inside, 0, 1))
-        place = np.arange(n_bins)
-        here = place == bins[:, None]
-        shares = np.where(here, inside[:, None], place < bins[:, None])
-        return shares.astype(np.float64), here & ~is_end[:, None]
+        bins = np.searchsorted(self.cuts, x)  # the bin that contains each number
+        cdf_at_cuts = self.cdf(np.concatenate([[-np.inf], self.cuts, [np.inf]]))
+        masses = cdf_at_cuts[bins + 1] - cdf_at_cuts[bins]
+        share = np.divide(
+            self.cdf(x) - cdf_at_cuts[bins], masses, out=np.full(len(x), 0.5), where=masses > 0
+        )
+        is_bin_end = np.isin(x, self.cuts) | (x < low) | (x >= high)
+        share = np.where(is_bin_end, x >= np.append(self.cuts, high)[bins], np.clip(share, 0, 1))
+        all_bins = np.arange(n_bins)
+        is_own_bin = all_bins == bins[:, None]  # (n_numbers, n_bins)
+        shares = np.where(is_own_bin, share[:, None], all_bins < bins[:, None])
+        return BinnedRanges(shares.astype(np.float64), is_own_bin & ~is_bin_end[:, None])
 
     def _intervals(
-        self, runs: BinnedRanges, answers: Floats, level: float, together: int | None
+        self, ranges: BinnedRanges, answers: Floats, level: float, n_simultaneous: int | None
     ) -> Floats:
-        """Return intervals of runs, around the answers."""
-        touched = (runs.shares > 0) | runs.split
-        whole = (runs.shares == 1) & ~runs.split
-        low, high = self._each(runs, level)
-        if together is not None:
-            # between the sum of the bins that are inside and that of the bins that are touched
-            failure = (1 - level) / (2 * together)
-            low = np.minimum(low, self._noisy_sums(whole.astype(np.float64)).bounds(failure)[0])
-            high = np.maximum(high, self._noisy_sums(touched.astype(np.float64)).bounds(failure)[1])
-        low, high = np.minimum(low, answers), np.maximum(high, answers)
-        nothing, everything = ~touched.any(axis=1), whole.all(axis=1)
-        low = np.where(nothing, 0, np.where(everything, 1, low))
-        return np.column_stack([low, np.where(nothing, 0, np.where(everything, 1, high))])
+        """Return intervals of the fractions in ranges that contain the answers, shape (n, 2).
 
-    def _each(self, runs: BinnedRanges, level: float) -> tuple[Floats, Floats]:
-        """Return intervals of runs, each of which holds for itself."""
+        Simultaneous intervals extend to the noise bounds of two sums of entire bins: the bins
+        inside the range, and the bins that it intersects. For them the level is divided among
+        `n_simultaneous` intervals (Bonferroni).
+        """
+        intersects = (ranges.shares > 0) | ranges.is_cut
+        is_inside = (ranges.shares == 1) & ~ranges.is_cut
+        low, high = self._pointwise_intervals(ranges, level)
+        if n_simultaneous is not None:
+            failure = (1 - level) / (2 * n_simultaneous)
+            inner, outer = is_inside.astype(np.float64), intersects.astype(np.float64)
+            low = np.minimum(low, self._noisy_sums(inner).bounds(failure)[0])
+            high = np.maximum(high, self._noisy_sums(outer).bounds(failure)[1])
+        low, high = np.minimum(low, answers), np.maximum(high, answers)
+        is_empty, is_everything = ~intersects.any(axis=1), is_inside.all(axis=1)
+        low = np.where(is_empty, 0, np.where(is_everything, 1, low))
+        high = np.where(is_empty, 0, np.where(is_everything, 1, high))
+        return np.column_stack([low, high])
+
+    def _pointwise_intervals(self, ranges: BinnedRanges, level: float) -> tuple[Floats, Floats]:
+        """Return both ends of intervals that each hold with probability `level`.
+
+        For sums of entire bins they are quantiles of the posterior mixture, capped by the noise
+        interval. If a range cuts bins, the uncertainty inside them is added in quadrature.
+        """
         failure, persons = 1 - level, self.noisy.persons
-        components = self._components(runs.shares)
-        sums = np.clip(runs.shares @ self.posterior.estimate, 0, 1)
+        components = self._components(ranges.shares)
+        sums = np.clip(ranges.shares @ self.posterior.estimate, 0, 1)
         centre = np.clip(components.means, 0, 1)
 
-        def variance(fraction: Floats, least: Floats) -> Floats:
-            chance = fraction * (1 - fraction)
-            prior = components.prior * np.maximum(chance, least)
-            return components.noise + prior + chance / persons
+        def variance(fraction: Floats, min_bernoulli: Floats) -> Floats:
+            bernoulli = fraction * (1 - fraction)
+            prior = components.prior * np.maximum(bernoulli, min_bernoulli)
+            return components.noise + prior + bernoulli / persons
 
-        # away from the nearer of 0 and 1 no variance is less than at the mean, as for single cells
-        least = centre * (1 - centre)
+        # towards the nearer of 0 and 1 the variance is at least the one at the mean, as for cells
+        at_mean = centre * (1 - centre)
         low = components.quantile(
-            failure / 2, lambda fraction: variance(fraction, np.where(fraction < 0.5, least, 0))
+            failure / 2, lambda fraction: variance(fraction, np.where(fraction < 0.5, at_mean, 0))
         )
         high = components.quantile(
-            1 - failure / 2, lambda fraction: variance(fraction, np.where(fraction > 0.5, least, 0))
+            1 - failure / 2,
+            lambda fraction: variance(fraction, np.where(fraction > 0.5, at_mean, 0)),
         )
         low, high = np.minimum(low, sums), np.maximum(high, sums)
-        whole = ~runs.split.any(axis=1)
-        below, above = self._inside(runs, failure)
-        low = np.where(whole, low, sums - np.hypot(sums - low, below))
-        high = np.where(whole, high, sums + np.hypot(high - sums, above))
-        noisy = self._noisy_sums(runs.shares)
+        has_no_cut = ~ranges.is_cut.any(axis=1)
+        excess, shortfall = self._cut_errors(ranges, failure)
+        low = np.where(has_no_cut, low, sums - np.hypot(sums - low, excess))
+        high = np.where(has_no_cut, high, sums + np.hypot(high - sums, shortfall))
+        noisy = self._noisy_sums(ranges.shares)
         low_capped, high_capped = cap_by_noisy_interval(low, high, sums, noisy, failure)
-        low, high = np.where(whole, low_capped, low), np.where(whole, high_capped, high)
+        low, high = np.where(has_no_cut, low_capped, low), np.where(has_no_cut, high_capped, high)
         return np.where(low < MIN_LOWER_END, 0, low), np.minimum(high, 1)
 
     def _components(self, shares: Floats) -> NormalMixture:
-        """Return the posterior of sums of bins, a component for each effective size.
+        """Return the posterior of sums of bins, one normal component for each effective size.
 
-        The prior variance is per q (1 - q) of a sum q: the bins compete for the rows.
+        Under an effective size N the prior covariance of the bins is (diag(μ) - μ μᵀ) / (1 + N),
+        with μ the mean of public and independence estimates. The prior variance of the result is
+        per unit of q (1 - q), with q the sum.
+
+        Parameters
+        ----------
+        shares : ndarray of shape (n_sums, n_bins)
+            Coefficients of the sums.
         """
-        cells, parts = self.posterior.cells, []
+        cells, components = self.posterior.cells, []
         sums = np.clip(shares @ self.posterior.estimate, 0, 1)
-        measured = cells.precisions > 0
-        noise = np.divide(1, cells.precisions, out=np.zeros(len(measured)), where=measured)
-        for rows, weight in zip(
+        is_measured = cells.precisions > 0
+        noise_variance = np.divide(
+            1, cells.precisions, out=np.zeros(len(is_measured)), where=is_measured
+        )
+        for n_rows, weight in zip(
             self.posterior.sizes.rows, self.posterior.sizes.weights, strict=True
         ):
-            per_fraction = 1 / (1 + rows)  # one imagined row more, anywhere
+            per_fraction = 1 / (1 + n_rows)  # the prior counts as one row
             mean = cells.independence_estimate + (1 - per_fraction) * (
                 cells.public - cells.independence_estimate
             )
             mean = np.maximum(mean, MIN_INDEPENDENCE_ESTIMATE)
             mean = mean / mean.sum()
-            prior = per_fraction * (np.diag(mean) - np.outer(mean, mean))
-            gain = np.zeros(prior.shape)
-            if measured.all():
-                gain = np.linalg.solve(prior + np.diag(noise), prior).T
-            taken, kept = shares @ gain, shares - shares @ gain
-            chance = shares @ mean * (1 - shares @ mean)
-            chance = np.maximum(np.maximum(chance, sums * (1 - sums)), 1e-9)
-            parts.append(
+            covariance = per_fraction * (np.diag(mean) - np.outer(mean, mean))
+            gain = np.zeros(covariance.shape)
+            if is_measured.all():
+                gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T
+            gain_of_sums = shares @ gain
+            residual = shares - shares @ gain
+            bernoulli = shares @ mean * (1 - shares @ mean)
+            bernoulli = np.maximum(np.maximum(bernoulli, sums * (1 - sums)), 1e-9)
+            components.append(
                 (
                     np.full(len(shares), weight),
-                    shares @ mean + taken @ (cells.values - mean),
-                    taken**2 @ noise,
-                    ((kept @ prior) * kept).sum(axis=1) / chance,
+                    shares @ mean + gain_of_sums @ (cells.values - mean),
+                    gain_of_sums**2 @ noise_variance,
+                    ((residual @ covariance) * residual).sum(axis=1) / bernoulli,
                 )
             )
-        return NormalMixture(*(np.stack(arrays) for arrays in zip(*parts, strict=True)))
+        return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
 
-    def _inside(self, runs: BinnedRanges, failure: float) -> tuple[Floats, Floats]:
-        """Return how far sums may be too high, or too low, because runs end inside bins.
+    def _cut_errors(self, ranges: BinnedRanges, failure: float) -> tuple[Floats, Floats]:
+        """Return bounds on the error of sums because ranges cut bins: excess and shortfall.
 
-        Only the public rows inside a bin determine its split. Bounds are Wilson's (1927), those of
-        several bins added in quadrature.
+        The share of a cut bin is estimated from the public rows in it alone. Its bounds are
+        Wilson's (1927), and the bounds of several bins are added in quadrature.
+
+        Returns
+        -------
+        excess, shortfall : ndarray of shape (n_ranges,)
+            The estimated sum may be too high, or too low, by at most this.
         """
-        sizes, fractions = self.posterior.sizes, self.posterior.estimate
-        rows = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min() * fractions
-        square = norm.isf(failure / 2) ** 2
-        middle = (rows * runs.shares + square / 2) / (rows + square)
-        half = np.sqrt(square * (rows * runs.shares * (1 - runs.shares) + square / 4))
-        half = half / (rows + square)
-        below = np.where(runs.split, runs.shares - np.clip(middle - half, 0, runs.shares), 0)
-        above = np.where(runs.split, np.clip(middle + half, runs.shares, 1) - runs.shares, 0)
-        return np.sqrt((below**2) @ fractions**2), np.sqrt((above**2) @ fractions**2)
+        sizes, fractions, shares = self.posterior.sizes, self.posterior.estimate, ranges.shares
+        n_rows = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min() * fractions
+        z_squared = norm.isf(failure / 2) ** 2
+        centre = (n_rows * shares + z_squared / 2) / (n_rows + z_squared)
+        half_width = np.sqrt(z_squared * (n_rows * shares * (1 - shares) + z_squared / 4))
+        half_width = half_width / (n_rows + z_squared)
+        low, high = np.clip(centre - half_width, 0, shares), np.clip(centre + half_width, shares, 1)
+        excess = np.where(ranges.is_cut, shares - low, 0)
+        shortfall = np.where(ranges.is_cut, high - shares, 0)
+        return np.sqrt((excess**2) @ fractions**2), np.sqrt((shortfall**2) @ fractions**2)
 
     def _noisy_sums(self, shares: Floats) -> NoisyFractions:
-        """Return noisy answers about sums of whole bins: all bins together are known to be 1."""
+        """Return the noisy fractions of sums of bins, corrected so that all bins add up to 1."""
         n_bins, count = shares.shape[1], shares.sum(axis=1)
         values = shares @ self.noisy.values + count / n_bins * (1 - self.noisy.values.sum())
         variance = self.noisy.variance * count * (n_bins - count) / n_bins

@@ -1,4 +1,4 @@
-"""Queries of any class by tables over integer columns that public rows define."""
+"""Discretizers: integer columns of each row, and the workload of tables for a query class."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import MIN_CELL_SNR
 from skpublicdp.typing import Floats, Integers
 
-MIN_RELEASED_BINS, MAX_RELEASED_BINS, MAX_BINNED_CELLS = 4, 128, 1 << 20
-"""Of a column that is cut at released quantiles, and of all tables over such columns together."""
+MIN_RELEASED_BINS, MAX_RELEASED_BINS = 4, 128
+"""Minimum and maximum number of bins of a column that is cut at its released quantiles."""
+
+MAX_BINNED_CELLS = 1 << 20
+"""Maximum number of cells of all tables over these columns together."""
 
 
 class Discretizer(ABC):
-    """Integer columns computed from each row alone, and the tables over them.
+    """Maps each encoded row to integer codes, and lists the tables over them.
 
     Attributes
     ----------
     sizes : tuple of int
         Number of codes of each column.
     workload : list of tuple of int
-        The tables, as positions of columns.
+        The tables, each a tuple of column positions.
     """
 
     sizes: tuple[int, ...]
@@ -45,21 +48,21 @@ class Discretizer(ABC):
 
     @abstractmethod
     def codes(self, rows: Floats) -> Integers:
-        """Return the codes of encoded rows."""
+        """Return the codes of encoded rows. The codes of a row depend on this row alone."""
 
-    def codes_of_all(self, rows: Floats, n_jobs: int | None) -> Integers:
-        """Code rows in chunks and by threads, neither of which changes a code."""
+    def parallel_codes(self, rows: Floats, n_jobs: int | None) -> Integers:
+        """Return `codes`, computed chunk by chunk in threads."""
         starts = range(0, len(rows), TABULATION_CHUNK_ROWS)
         if len(starts) < 2:
             return self.codes(rows)
-        parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
+        chunks = Parallel(n_jobs=n_jobs, require="sharedmem")(
             delayed(self.codes)(rows[start : start + TABULATION_CHUNK_ROWS]) for start in starts
         )
-        return np.concatenate(list(parts))
+        return np.concatenate(list(chunks))
 
 
 class PublicBins(Discretizer):
-    """The columns of a schema in bins, and where rows are in them."""
+    """Bins of numeric columns, and the codes of categorical columns."""
 
     def __init__(
         self, schema: Schema, bins: Bins, workload: list[tuple[int, ...]], X_public: Floats
@@ -70,107 +73,119 @@ class PublicBins(Discretizer):
         self.workload = workload
 
     def codes(self, rows: Floats) -> Integers:
-        """Return the bins of each row."""
+        """Return the bin of each row in each column."""
         return self.bins.codes(rows)
 
     def tables(self, rows: Floats, workload: list[tuple[int, ...]]) -> Integers:
-        """Count the rows in each cell of each table; additive over rows."""
+        """Return the number of rows in each cell of each table. The counts add up over chunks."""
         codes = np.empty(rows.shape, np.min_scalar_type(max(self.sizes)), order="F")
-        for position, cut in enumerate(self.bins.cuts):
+        for position, cuts in enumerate(self.bins.cuts):
             column = rows[:, position]
-            codes[:, position] = column if cut is None else count_below(cut, column)
+            codes[:, position] = column if cuts is None else count_below(cuts, column)
         return marginal_tables(codes, workload, self.sizes)
 
     def rows(self, codes: Integers) -> Floats:
-        """Return an encoded row for each row of codes: a mixture of the public values in them."""
+        """Return an encoded row for each row of codes, with public values of its bins."""
         return self.bins.sample_public_values(codes, self._X_public, self._schema)
 
 
 class ReleasedBins(PublicBins):
-    """Bins that were cut at released quantiles of each column.
+    """Bins between released quantiles of each numeric column.
 
     Parameters
     ----------
     schema : Schema
         The columns.
-    lines : dict of int to ReleasedCDF
-        Those of the numeric columns.
+    cdfs : dict of int to ReleasedCDF
+        The released CDFs of the numeric columns, by position.
     n_bins : int
-        How many bins a column has, about.
+        Number of bins of a column. A column with heavy single values can have a few more or less.
     workload : list of tuple of int
-        The tables.
+        The tables, each a tuple of column positions.
     """
 
     def __init__(
         self,
         schema: Schema,
-        lines: dict[int, ReleasedCDF],
+        cdfs: dict[int, ReleasedCDF],
         n_bins: int,
         workload: list[tuple[int, ...]],
     ) -> None:
-        self.lines = lines
-        self._cuts = {position: _cuts(line, n_bins) for position, line in lines.items()}
-        cuts = [self._cuts.get(position) for position in range(len(schema.columns))]
+        self.cdfs = cdfs
+        self._cuts_of_column = {
+            position: _quantile_cuts(cdf, n_bins) for position, cdf in cdfs.items()
+        }
+        cuts = tuple(self._cuts_of_column.get(position) for position in range(len(schema.columns)))
         sizes = tuple(
-            column.n_categories if cut is None else len(cut) + 1
-            for column, cut in zip(schema.columns, cuts, strict=True)
+            column.n_categories if column_cuts is None else len(column_cuts) + 1
+            for column, column_cuts in zip(schema.columns, cuts, strict=True)
         )
-        super().__init__(schema, Bins(tuple(cuts), sizes), workload, np.empty((0, len(sizes))))
+        super().__init__(schema, Bins(cuts, sizes), workload, np.empty((0, len(sizes))))
 
     def rows(self, codes: Integers) -> Floats:
-        """Return an encoded row for each row of codes, spread in the bins as the lines are."""
-        generator = np.random.default_rng(0)  # part of the method, and of released numbers only
+        """Return an encoded row for each row of codes.
+
+        A number is drawn from the released distribution of its column within its bin.
+        """
+        generator = np.random.default_rng(0)  # fixed, since only released numbers enter
         rows = codes.astype(np.float64)
-        for position, line in self.lines.items():
-            levels = np.concatenate([[0.0], line.cdf(self._cuts[position]), [1.0]])
+        for position, cdf in self.cdfs.items():
+            levels = np.concatenate([[0.0], cdf.cdf(self._cuts_of_column[position]), [1.0]])
             low, high = levels[codes[:, position]], levels[codes[:, position] + 1]
-            rows[:, position] = line.quantile(low + (high - low) * generator.random(len(codes)))
+            rows[:, position] = cdf.quantile(low + (high - low) * generator.random(len(codes)))
         return rows
 
-    def one_ways(self) -> dict[tuple[int, ...], Floats]:
-        """Return the table of each numeric column by itself."""
+    def column_marginals(self) -> dict[tuple[int, ...], Floats]:
+        """Return the released fraction of each bin of each numeric column."""
         return {
-            (position,): np.diff(line.cdf(self._cuts[position]), prepend=0.0, append=1.0)
-            for position, line in self.lines.items()
+            (position,): np.diff(cdf.cdf(self._cuts_of_column[position]), prepend=0.0, append=1.0)
+            for position, cdf in self.cdfs.items()
         }
 
 
-def _cuts(line: ReleasedCDF, n_bins: int) -> Floats:
-    """Cut at quantiles, and on both sides of values that are several of them."""
+def _quantile_cuts(cdf: ReleasedCDF, n_bins: int) -> Floats:
+    """Return cuts at quantiles.
+
+    A value that equals several quantiles is heavy. It is cut on both sides, and has its own bin.
+    """
     levels = np.arange(1, n_bins) / n_bins
-    at, times = np.unique(line.quantile(levels), return_counts=True)
-    cuts: Floats = np.union1d(at, just_below(at[times > 1]))
+    quantiles, multiplicity = np.unique(cdf.quantile(levels), return_counts=True)
+    cuts: Floats = np.union1d(quantiles, just_below(quantiles[multiplicity > 1]))
     return cuts
 
 
 class QueryIndicators(Discretizer):
-    """One column per query of a list: whether it holds."""
+    """One binary column for each query of a list: 1 if the query holds."""
 
     def __init__(self, queries: CustomQueries, X_public: Floats) -> None:
         self._queries = queries
-        self._all = queries.everything(X_public)
-        self.sizes = (2,) * len(self._all)
-        self.workload = [(column,) for column in range(len(self._all))]
+        self._all_queries = queries.all_queries(X_public)
+        self.sizes = (2,) * len(self._all_queries)
+        self.workload = [(column,) for column in range(len(self._all_queries))]
 
     def codes(self, rows: Floats) -> Integers:
-        """Return 1 where a query holds."""
-        return self._queries.holds(self._all, rows).T.astype(np.int64)
+        """Return 1 if a query holds for a row and 0 otherwise, shape (n_rows, n_queries)."""
+        return self._queries.holds(self._all_queries, rows).T.astype(np.int64)
 
     def count(self, rows: Floats) -> Integers:
-        """Count the rows for which each query holds; additive over rows."""
-        counts: Integers = self._queries.holds(self._all, rows).sum(axis=1, dtype=np.int64)
+        """Return the number of rows for which each query holds. It adds up over chunks."""
+        holds = self._queries.holds(self._all_queries, rows)
+        counts: Integers = holds.sum(axis=1, dtype=np.int64)
         return counts
 
 
 def releases_columns_first(queries: QueryClass) -> bool:
-    """Tell whether columns are released one by one first."""
+    """Indicate whether the CDF of each numeric column is released before any table.
+
+    The released quantiles then cut the columns into bins.
+    """
     return isinstance(queries, StumpQueries | RectangleQueries | HalfspaceQueries)
 
 
 def column_workload(queries: QueryClass, n_features: int) -> list[tuple[int, ...]]:
-    """List the tables for stumps, and pairs for rectangles and halfspaces.
+    """Return all one-way tables for stumps, and all two-way tables for boxes and halfspaces.
 
-    Tables of pairs beat bins along directions for halfspaces, too.
+    For halfspaces, two-way tables were more accurate than bins along directions.
     """
     order = 1 if isinstance(queries, StumpQueries) else min(2, n_features)
     return list(combinations(range(n_features), order))
@@ -180,10 +195,13 @@ def choose_discretizer(
     queries: QueryClass,
     schema: Schema,
     X_public: Floats,
-    lines: dict[int, ReleasedCDF],
-    room: float,
+    cdfs: dict[int, ReleasedCDF],
+    snr: float,
 ) -> Discretizer:
-    """Choose the columns and tables for a class of queries.
+    """Return the discretizer with the bins and tables that answer a class of queries.
+
+    Between released quantiles there are as many bins as keep the signal-to-noise ratio of a cell
+    at `MIN_CELL_SNR`, when all tables share the budget.
 
     Parameters
     ----------
@@ -193,10 +211,10 @@ def choose_discretizer(
         The columns.
     X_public : ndarray of float64
         Encoded public rows.
-    lines : dict of int to ReleasedCDF
-        The numeric columns, if `releases_columns_first`.
-    room : float
-        n √(2ρ): how many equal parts of the private rows stand out of the noise of one count.
+    cdfs : dict of int to ReleasedCDF
+        The CDFs of the numeric columns, if `releases_columns_first`.
+    snr : float
+        Signal-to-noise ratio of the count of all private rows, see `signal_to_noise`.
     """
     n_features = len(schema.columns)
     match queries:
@@ -206,11 +224,11 @@ def choose_discretizer(
         case StumpQueries() | RectangleQueries() | HalfspaceQueries():
             tables = column_workload(queries, n_features)
             order = len(tables[0])
-            most = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))
-            n_bins = int(
-                np.clip((room / len(tables) / MIN_CELL_SNR) ** (1 / order), MIN_RELEASED_BINS, most)
-            )
-            return ReleasedBins(schema, lines, n_bins, tables)
+            max_bins = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))
+            bins_at_snr = (snr / len(tables) / MIN_CELL_SNR) ** (1 / order)
+            n_bins = int(np.clip(bins_at_snr, MIN_RELEASED_BINS, max_bins))
+            return ReleasedBins(schema, cdfs, n_bins, tables)
     raise ValueError(
-        f'method="auto" does not know {type(queries).__name__}; wrap its queries in CustomQueries.'
+        f'method="auto" does not support {type(queries).__name__}; wrap its queries in '
+        "CustomQueries."
     )

@@ -9,15 +9,15 @@ import numpy as np
 from skpublicdp.typing import Floats
 
 SHIFT_VARIANCE_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])
-"""Grid of variances of the shift, as inverse numbers of rows: 0, then four per power of ten."""
+"""Grid of shift variances, in units of one over a number of rows: 0, then four per power of ten."""
 
 NO_SHIFT_PROBABILITY, MIN_SHIFT_VARIANCE = 0.2, 1e-2
 """Prior probability of no shift, for intervals, and the smallest variance that counts as a shift.
-Chosen by coverage with shifted public rows (benchmarks/bench_intervals.py). Their cost in interval
-score is in benchmarks/ablate.py."""
+Chosen for coverage with shifted public rows (benchmarks/bench_intervals.py). The interval scores of
+other values are in benchmarks/ablate.py."""
 
 SHIFT_QUANTILE_LEVELS = np.array([0.0, 0.5, 0.75, 0.9, 0.975, 1.0])
-"""Quantile levels that cut the posterior of the shift into parts. The median of a part stands for
+"""Quantile levels that cut the posterior of the shift into parts. The median of a part represents
 it. Parts are finer in the upper tail, which determines the ends of intervals."""
 
 SHIFT_PART_WEIGHTS = np.diff(SHIFT_QUANTILE_LEVELS)
@@ -45,22 +45,23 @@ class EffectiveSizePosterior(NamedTuple):
         weights: Floats = self.parts.sum(axis=1)
         return weights
 
-    def given(self, other: EffectiveSizePosterior) -> Floats:
-        """Return the probabilities of these sizes given each of the other ones.
+    def conditional_weights(self, condition: EffectiveSizePosterior) -> Floats:
+        """Return the probabilities of the sizes, conditional on each size of `condition`.
 
-        Tables of one and of more columns shift alike: equal parts of both posteriors coincide.
+        The shifts of both posteriors are taken to be the same quantile: if one is in a part, the
+        other is in the same part. The two are those of tables over one and over more columns.
 
         Returns
         -------
-        ndarray of shape (n_other_sizes, n_sizes)
+        ndarray of shape (n_condition_sizes, n_sizes)
             Each row adds up to 1.
         """
-        joint: Floats = other.parts @ (self.parts > 0).T.astype(np.float64)
-        return joint / other.weights[:, None]
+        joint: Floats = condition.parts @ (self.parts > 0).T.astype(np.float64)
+        return joint / condition.weights[:, None]
 
 
 def point_mass_size(rows: float) -> EffectiveSizePosterior:
-    """Return the posterior of an effective sample size that is given."""
+    """Return the posterior that has all its probability at one effective sample size."""
     return EffectiveSizePosterior(np.array([rows]), SHIFT_PART_WEIGHTS[None, :])
 
 
@@ -73,9 +74,10 @@ def effective_sample_size(
 ) -> float:
     """Return the posterior median of the effective public sample size, in private rows.
 
-    The prior gives half of its mass to no shift and spreads the rest evenly over
-    `SHIFT_VARIANCE_GRID`. The noise of an uninformative measurement is therefore not taken for
-    shift.
+    A difference of a noisy and a public answer is normal with variance
+    ``spread * (base_variance + shift) + noise``. The prior gives half of its mass to no shift and
+    spreads the rest evenly over `SHIFT_VARIANCE_GRID`. Noise that hides the shift therefore leaves
+    the posterior median at no shift.
 
     Parameters
     ----------
@@ -88,7 +90,7 @@ def effective_sample_size(
     base_variance : float
         Inverse of the effective sample size without shift.
     weights : ndarray or float, default=1
-        Degrees of freedom of each difference; below 1 where differences add up to zero.
+        Degrees of freedom of each difference. They are below 1 for differences that add up to zero.
 
     Examples
     --------
@@ -100,9 +102,10 @@ def effective_sample_size(
     (6, 1000)
     """
     posterior = _likelihood(squared, spread, noise, base_variance, weights)
-    posterior[0] *= len(posterior) - 1
-    total = np.cumsum(posterior)
-    return float(1 / (base_variance + SHIFT_VARIANCE_GRID[np.searchsorted(total, total[-1] / 2)]))
+    posterior[0] *= len(posterior) - 1  # the prior odds of no shift against a shift are 1
+    cumulative = np.cumsum(posterior)
+    median_shift = SHIFT_VARIANCE_GRID[np.searchsorted(cumulative, cumulative[-1] / 2)]
+    return float(1 / (base_variance + median_shift))
 
 
 def effective_size_posterior(
@@ -112,10 +115,11 @@ def effective_size_posterior(
     base_variance: float,
     weights: Floats | float = 1.0,
 ) -> EffectiveSizePosterior:
-    """Return the posterior of the effective number of public rows, for intervals.
+    """Return the posterior of the effective public sample size, for intervals.
 
-    An estimate should not take noise for shift, see `effective_sample_size`. An interval must hold
-    where noise hides a shift. Its prior has more mass on shift (`NO_SHIFT_PROBABILITY`).
+    The prior of `effective_sample_size` avoids estimating a shift from mere noise. An interval must
+    also hold if noise hides a shift, so that its prior has more mass on shifts
+    (`NO_SHIFT_PROBABILITY`).
 
     Parameters
     ----------
@@ -131,10 +135,9 @@ def effective_size_posterior(
     prior = np.where(SHIFT_VARIANCE_GRID >= MIN_SHIFT_VARIANCE, 1.0, 0.0)
     prior *= (1 - NO_SHIFT_PROBABILITY) / prior.sum()
     prior[0] = NO_SHIFT_PROBABILITY
-    posterior = np.cumsum(prior * _likelihood(squared, spread, noise, base_variance, weights))
-    median_indices = np.searchsorted(
-        posterior / posterior[-1], (SHIFT_QUANTILE_LEVELS[1:] + SHIFT_QUANTILE_LEVELS[:-1]) / 2
-    )
+    cumulative = np.cumsum(prior * _likelihood(squared, spread, noise, base_variance, weights))
+    median_levels = (SHIFT_QUANTILE_LEVELS[1:] + SHIFT_QUANTILE_LEVELS[:-1]) / 2
+    median_indices = np.searchsorted(cumulative / cumulative[-1], median_levels)
     shift_indices, size_of_part = np.unique(
         np.minimum(median_indices, len(SHIFT_VARIANCE_GRID) - 1), return_inverse=True
     )
@@ -150,8 +153,13 @@ def _likelihood(
     base_variance: float,
     weights: Floats | float,
 ) -> Floats:
-    """Return the likelihood of each shift variance of the grid, divided by the largest one."""
+    """Return the normal likelihood of each shift variance of the grid, divided by the maximum."""
     variances = (spread * (base_variance + shift) + noise + 1e-30 for shift in SHIFT_VARIANCE_GRID)
-    logs = np.array([-float((weights * (squared / v + np.log(v))).sum()) / 2 for v in variances])
-    likelihood: Floats = np.exp(logs - logs.max())
+    log_likelihoods = np.array(
+        [
+            -float((weights * (squared / variance + np.log(variance))).sum()) / 2
+            for variance in variances
+        ]
+    )
+    likelihood: Floats = np.exp(log_likelihoods - log_likelihoods.max())
     return likelihood

@@ -1,4 +1,4 @@
-"""What a fit releases, whichever way it was measured."""
+"""The state of a fitted release: queries, schema, and the tables, rows or CDF that answer them."""
 
 from __future__ import annotations
 
@@ -24,154 +24,155 @@ from skpublicdp.rules.population_guarantee import no_guarantee
 from skpublicdp.typing import Floats
 
 UNPROVED = no_guarantee(
-    'only of method="pmw" is the largest error of all answers known, and intervals tell of others'
+    'only method="pmw" bounds the largest error of all answers; intervals bound single answers'
 )
 
-AnswerTable = WeightedRows | TableAnswers
+ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
+"""Answers `cdf` and `quantile` of one numeric column. Only `WeightedRows` has no intervals."""
 
 
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
-    """What one fit releases.
+    """The results of one fit, whatever the method.
 
     Attributes
     ----------
     queries : QueryClass
-        Bound to the schema.
+        The query class, bound to the schema.
     schema : Schema
         The columns.
     table : WeightedRows or TableAnswers
-        What every query can be asked of.
+        Answers every query of the class.
     effective_public_size : float
-        What the public rows were worth.
-    thresholds : LineRelease or None
-        Of thresholds and intervals: the distribution function.
+        Effective public sample size, in private rows.
+    cdf : ReleasedCDF or None
+        The released CDF, for thresholds and intervals with ``method="auto"``.
     projection : callable or None
-        Of PMW: answers queries by the members of the cover that they are projected on.
+        Answers queries by the nearest members of the cover, with ``method="pmw"``.
     promise : Promise
-        Of PMW: a bound of the error.
+        Error bound of ``method="pmw"``, or the reason why there is none.
     """
 
     queries: QueryClass
     schema: Schema
-    table: AnswerTable
+    table: WeightedRows | TableAnswers
     effective_public_size: float
-    thresholds: ReleasedCDF | None = None
+    cdf: ReleasedCDF | None = None
     projection: Callable[[NDArray[Any]], Floats] | None = None
     promise: Promise = UNPROVED
 
     def answer(self, Q: Any) -> Floats:
-        """Answer queries as a user gives them."""
-        return self._answer(self.queries.resolve(Q, self.schema))
+        """Return the released fractions of queries in the user's encoding."""
+        return self._answer(self.queries.encode(Q, self.schema))
 
-    def _answer(self, resolved: NDArray[Any]) -> Floats:
+    def _answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the released fractions of encoded queries."""
         if self.projection is not None:
-            return self.projection(resolved)
-        if self.thresholds is not None:
-            if resolved.shape[1] == 1:
-                return self.thresholds.cdf(resolved[:, 0])
-            return self.thresholds.interval(resolved[:, 0], resolved[:, 1])
-        return self.table.answer(self.queries, resolved)
+            return self.projection(Q)
+        if self.cdf is not None:
+            if Q.shape[1] == 1:
+                return self.cdf.cdf(Q[:, 0])
+            return self.cdf.interval(Q[:, 0], Q[:, 1])
+        return self.table.answer(self.queries, Q)
 
     def interval(self, Q: Any, level: float, simultaneous: bool) -> Floats:
-        """Return intervals for the population's fractions, where there are honest ones."""
-        resolved = self.queries.resolve(Q, self.schema)
-        if self.thresholds is not None:
-            above = np.full(len(resolved), -np.inf)
-            if resolved.shape[1] == 2:
-                above = just_below(resolved[:, 0])
-            return self.thresholds.fraction_intervals(
-                above, resolved[:, -1], level, simultaneous=simultaneous
+        """Return confidence intervals of the population fractions, shape (n_queries, 2)."""
+        encoded = self.queries.encode(Q, self.schema)
+        if self.cdf is not None:
+            above = np.full(len(encoded), -np.inf)
+            if encoded.shape[1] == 2:
+                above = just_below(encoded[:, 0])
+            return self.cdf.fraction_intervals(
+                above, encoded[:, -1], level, simultaneous=simultaneous
             )
         if isinstance(self.table, TableAnswers):
-            intervals = (
-                self.table.simultaneous_intervals
-                if simultaneous
-                else self.table.pointwise_intervals
-            )
-            return intervals(self.queries, resolved, level)
+            return self.table.intervals(self.queries, encoded, level, simultaneous)
         raise ValueError(
-            'There are no intervals for this method; method="auto" has them, and "pmw" has '
+            'There are no intervals for this method. method="auto" has them, and method="pmw" has '
             "guarantee_."
         )
 
     @property
     def expected_error(self) -> float | None:
-        """Root mean square of the deviations of all answers of the tables."""
+        """Expected root mean square error of the cells of the released tables."""
         if not isinstance(self.table, TableAnswers):
             return None
         return self.table.expected_error(self.queries)
 
     def mean_error(self, X: Floats) -> float:
-        """Return the mean error of the class's answers as to encoded rows."""
-        queries = holdout_queries(self.queries, X)
-        truth = self.queries.weigh(queries, X, np.full(len(X), 1 / len(X)))
-        return float(np.abs(self._answer(queries) - truth).mean())
+        """Return the mean absolute error of the answers to `holdout_queries` on encoded rows."""
+        Q = holdout_queries(self.queries, X)
+        fractions = self.queries.weighted_mean(Q, X, np.full(len(X), 1 / len(X)))
+        return float(np.abs(self._answer(Q) - fractions).mean())
 
     def describe_table(self, positions: Sequence[int], level: float, simultaneous: bool) -> Any:
-        """Return the cells of a table with fractions and intervals, as a frame or a dict."""
+        """Return the cells of a table with fractions and intervals, as a frame or a dict.
+
+        The columns at `positions` come first, then ``fraction``, ``low`` and ``high``. There are no
+        intervals if no tables were released.
+        """
         queries = self.queries
         if not isinstance(queries, MarginalQueries):
             raise ValueError(
-                "table needs a release of tables, queries=MarginalQueries(); of a single column "
-                "there are histogram and cdf."
+                "table needs a release of tables, queries=MarginalQueries(). For a single column "
+                "use histogram or cdf."
             )
         if not positions or len(set(positions)) < len(positions):
             raise ValueError("columns must be one or more different columns.")
-        Q, values = queries.cells_of(positions)
+        Q, values = queries.table_cells(positions)
         ends = None
         if isinstance(self.table, TableAnswers):
-            intervals = (
-                self.table.simultaneous_intervals
-                if simultaneous
-                else self.table.pointwise_intervals
-            )
-            ends = intervals(queries, Q, level)  # refuses what was not released
-        answers = self._answer(Q)
-        found: dict[Any, Any] = {
-            self.schema.names[at]: column for at, column in zip(positions, values, strict=True)
+            # before the answers, since an unreleased table is refused here
+            ends = self.table.intervals(queries, Q, level, simultaneous)
+        table: dict[Any, Any] = {
+            self.schema.names[position]: column
+            for position, column in zip(positions, values, strict=True)
         }
-        found["fraction"] = answers
+        table["fraction"] = self._answer(Q)
         if ends is not None:
-            found["low"], found["high"] = ends.T
+            table["low"], table["high"] = ends.T
         if self.schema.container.library is None:
-            return found
-        return replace(self.schema.container, labels=tuple(found)).build(
-            [np.asarray(column) for column in found.values()]
+            return table
+        return replace(self.schema.container, labels=tuple(table)).build(
+            [np.asarray(column) for column in table.values()]
         )
 
     @property
     def rows(self) -> WeightedRows:
-        """Rows and weights that every query can be asked of."""
+        """Weighted rows on which any query can be evaluated."""
         return self.table.rows if isinstance(self.table, TableAnswers) else self.table
 
-    def one_way(self, position: int) -> Floats | None:
-        """Return the released table of one column, if it was cut as its queries are."""
+    def column_marginal(self, position: int) -> Floats | None:
+        """Return the released one-way table of a column over the bins of its queries, if any."""
         if isinstance(self.table, TableAnswers) and isinstance(self.queries, MarginalQueries):
             return self.table.release.fractions.get((position,))
         return None
 
     @property
-    def line(self) -> ReleasedCDF | BinnedColumn | WeightedRows | None:
-        """What answers ``cdf`` and ``quantile``, if there is one numeric column."""
+    def only_column(self) -> ColumnDistribution | None:
+        """The distribution of the column, if there is a single one and it is numeric."""
         return self.column(0) if self.schema.numeric.tolist() == [True] else None
 
-    def column(self, position: int) -> ReleasedCDF | BinnedColumn | WeightedRows:
-        """Return what answers ``cdf`` and ``quantile`` of a numeric column."""
-        if self.thresholds is not None:
-            return self.thresholds
-        lines = self.table.lines if isinstance(self.table, TableAnswers) else {}
-        if position in lines:
-            return lines[position]
-        carrier = WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
-        if self.one_way(position) is None:
-            return carrier
+    def column(self, position: int) -> ColumnDistribution:
+        """Return the distribution of a numeric column.
+
+        The most accurate one is returned: a released CDF, a released one-way table, or weighted
+        rows.
+        """
+        if self.cdf is not None:
+            return self.cdf
+        cdfs = self.table.cdfs if isinstance(self.table, TableAnswers) else {}
+        if position in cdfs:
+            return cdfs[position]
+        distribution = WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
+        if self.column_marginal(position) is None:
+            return distribution
         assert isinstance(self.table, TableAnswers)
         assert isinstance(self.queries, MarginalQueries)
         release, cuts = self.table.release, self.queries.cuts(position)
         column = self.schema.columns[position]
         return BinnedColumn(
-            carrier,
+            distribution,
             cuts,
             (column.low, column.high),
             release.posteriors[position,],
@@ -179,13 +180,13 @@ class FittedRelease:
         )
 
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
-        """Draw encoded rows."""
-        if self.thresholds is not None:
-            return self.thresholds.quantile(generator.random(n))[:, None]
+        """Draw n encoded rows from the released distribution."""
+        if self.cdf is not None:
+            return self.cdf.quantile(generator.random(n))[:, None]
         return self.rows.sample(n, generator)
 
 
 def bind_queries(queries: QueryClass, rows: Dataset) -> QueryClass:
-    """Check the class against the columns, and return it as it works on encoded rows."""
+    """Return the query class bound to the schema, after checking that it supports the columns."""
     queries.check_columns(rows.schema)
-    return queries.bound(rows.schema, rows.X_public)
+    return queries.bind(rows.schema, rows.X_public)

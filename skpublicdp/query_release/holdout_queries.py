@@ -1,4 +1,4 @@
-"""Queries by which rows are told apart, to compare answers with rows kept aside."""
+"""Queries on which `PAPQueryRelease.score` compares the answers with held-out rows."""
 
 from __future__ import annotations
 
@@ -18,34 +18,45 @@ from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.typing import Floats
 
 MAX_HOLDOUT_QUERIES = 256
+"""Number of thresholds, boxes or halfspaces, evenly spaced over the held-out rows."""
 
 
 def holdout_queries(queries: QueryClass, X: Floats) -> NDArray[Any]:
-    """Return queries of a class that tell rows apart: some 256, or so many for each column."""
+    """Return queries of a class, for the mean error of its answers on the rows `X`.
+
+    Thresholds, ends of intervals and corners of boxes are order statistics of `X`, about
+    `MAX_HOLDOUT_QUERIES` in all (of stumps, in each column). Halfspaces pass through rows and have
+    random normals. Classes that are finite return all their queries.
+    """
     n, n_features = X.shape
-    levels = np.unique(np.linspace(0, n - 1, min(n, MAX_HOLDOUT_QUERIES)).astype(np.intp))
-    ordered = np.sort(X, axis=0)[levels]
+    ranks = np.unique(np.linspace(0, n - 1, min(n, MAX_HOLDOUT_QUERIES)).astype(np.intp))
+    quantiles = np.sort(X, axis=0)[ranks]
     match queries:
         case ThresholdQueries():
-            return ordered
+            return quantiles
         case IntervalQueries():
-            return np.column_stack([np.full(len(ordered), -np.inf), ordered])
+            return np.column_stack([np.full(len(quantiles), -np.inf), quantiles])
         case StumpQueries():
-            return np.concatenate([_stumps(queries, place, x) for place, x in enumerate(ordered.T)])
+            stumps = [
+                _column_stumps(queries, position, values)
+                for position, values in enumerate(quantiles.T)
+            ]
+            return np.concatenate(stumps)
         case RectangleQueries():
-            return np.stack([np.full((len(levels), n_features), -np.inf), X[levels]], axis=2)
+            return np.stack([np.full((len(ranks), n_features), -np.inf), X[ranks]], axis=2)
         case HalfspaceQueries():
-            normals = np.random.default_rng(0).normal(size=(len(levels), n_features))
+            normals = np.random.default_rng(0).normal(size=(len(ranks), n_features))
             normals /= np.maximum(X.std(axis=0), 1e-12)
-            return np.column_stack([normals, (normals * X[levels]).sum(axis=1)])
+            return np.column_stack([normals, (normals * X[ranks]).sum(axis=1)])
         case CustomQueries():
-            return queries.everything(X)
+            return queries.all_queries(X)
         case MarginalQueries():
-            return queries.listed
+            return queries.all_cells
     raise TypeError(f"There is no score for {type(queries).__name__}.")
 
 
-def _stumps(queries: StumpQueries, place: int, values: Floats) -> Floats:
+def _column_stumps(queries: StumpQueries, position: int, values: Floats) -> Floats:
+    """Return the stumps at the distinct values of one column, shape (n_stumps, 2)."""
     values = np.unique(values)
-    column = np.full(len(values), -1.0 - place if queries.is_coded(place) else place)
-    return np.column_stack([column, values])
+    column = -1.0 - position if queries.is_categorical(position) else position
+    return np.column_stack([np.full(len(values), column), values])

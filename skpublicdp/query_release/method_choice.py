@@ -1,4 +1,4 @@
-"""The ways to release: what is measured and what is fitted."""
+"""The methods of a release: `auto`, `pmw` and `public`, and the mechanisms of `auto`."""
 
 from __future__ import annotations
 
@@ -53,19 +53,24 @@ def release_auto(
     queries: QueryClass,
     rows: Dataset,
     ledger: Ledger,
-    lacking: Collection[int] = (),
+    missing_columns: Collection[int] = (),
 ) -> FittedRelease:
-    """Measure, and weigh that against the public rows, which may be lacking columns of a list."""
+    """Measure the private rows, and combine the noisy answers with the public rows.
+
+    The whole budget of the ledger is spent. `missing_columns` are the positions of columns that
+    public rows lack, which only `CustomQueries` support.
+    """
     if isinstance(queries, CustomQueries):
-        return _release_query_list(estimator, queries, rows, ledger, lacking)
-    one = isinstance(queries, ThresholdQueries | IntervalQueries)
-    return (_release_one_column if one else _release_over_tables)(estimator, queries, rows, ledger)
+        return _release_query_list(estimator, queries, rows, ledger, missing_columns)
+    if isinstance(queries, ThresholdQueries | IntervalQueries):
+        return _release_one_column(estimator, queries, rows, ledger)
+    return _release_over_tables(estimator, queries, rows, ledger)
 
 
 def release_public(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Count public rows; private ones are not looked at, save for their number."""
+    """Answer from the public rows alone. Of the private rows only the number is used."""
     m = len(rows.X_public)
     table = WeightedRows(rows.X_public, np.full(m, 1 / m))
     size = float(rows.n_public)
@@ -73,43 +78,50 @@ def release_public(
 
 
 def _release_query_list(
-    estimator: Any, queries: CustomQueries, rows: Dataset, ledger: Ledger, lacking: Collection[int]
+    estimator: Any,
+    queries: CustomQueries,
+    rows: Dataset,
+    ledger: Ledger,
+    missing_columns: Collection[int],
 ) -> FittedRelease:
-    rows, n_completions = enumerate_completions(rows, lacking)
+    """Measure all queries of a list once, and combine the noisy answers with the public ones."""
+    rows, n_completions = enumerate_completions(rows, missing_columns)
     bound = bind_queries(queries, rows)
-    listed = QueryIndicators(bound, rows.X_public)
-    codes, m = listed.codes_of_all(rows.X_public, estimator.n_jobs), rows.n_public
-    trust = estimator.trust
+    indicators = QueryIndicators(bound, rows.X_public)
+    codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
+    m, n_queries = rows.n_public, codes_public.shape[1]
     release = release_linear_queries(
-        rows.fold(lambda X, _: listed.count(X), estimator.n_jobs),
+        rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs),
         rows.n_private,
-        # a reference only says what rows may look like
-        codes[: n_completions * m].reshape(n_completions, m, codes.shape[1]),
+        # without public rows, X_public is a reference sample, and is no evidence of fractions
+        codes_public[: n_completions * m].reshape(n_completions, m, n_queries),
         ledger=ledger,
-        trust=trust if trust == "auto" else float(trust) * max(m, 1),
+        trust=_trusted_size(estimator, m),
     )
-    table = TableAnswers(release, listed, codes, rows.X_public)
+    table = TableAnswers(release, indicators, codes_public, rows.X_public)
     return FittedRelease(bound, rows.schema, table, release.effective_public_size if m else 0.0)
 
 
 def _release_one_column(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
+    """Release the CDF of the single column, which answers thresholds and intervals."""
     bound = bind_queries(queries, rows)
-    line = _release_column_cdf(0, estimator, rows, ledger)
-    # a row from the middle of each cell stands for it
-    middles = np.cumsum(line.weights) - line.weights / 2
+    cdf = _release_column_cdf(0, estimator, rows, ledger)
+    # the median of each cell represents it
+    median_levels = np.cumsum(cdf.weights) - cdf.weights / 2
     table = WeightedRows(
-        np.asarray(line.quantile(np.clip(middles, 0, 1)))[:, None],
-        line.weights / line.weights.sum(),
+        np.asarray(cdf.quantile(np.clip(median_levels, 0, 1)))[:, None],
+        cdf.weights / cdf.weights.sum(),
     )
-    size = float(line.effective_public_size) if rows.n_public else 0.0
-    return FittedRelease(bound, rows.schema, table, size, line)
+    size = float(cdf.effective_public_size) if rows.n_public else 0.0
+    return FittedRelease(bound, rows.schema, table, size, cdf)
 
 
 def _release_column_cdf(
     position: int, estimator: Any, rows: Dataset, ledger: Ledger
 ) -> ReleasedCDF:
+    """Release the CDF of the numeric column at `position`, with the whole budget of `ledger`."""
     column = rows.schema.columns[position]
     return release_cdf(
         PrivateColumnCounts(rows.column(position)),
@@ -123,80 +135,114 @@ def _release_column_cdf(
 def _release_over_tables(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
+    """Release tables, and the CDFs of numeric columns before them if the class needs released bins.
+
+    Stumps are answered column by column: by the CDF of a numeric column and the table of a
+    categorical one.
+    """
     bound = bind_queries(queries, rows)
-    n_jobs, noise, left = estimator.n_jobs, all_noise(ledger), Fraction(1)
-    lines, stumps = {}, isinstance(bound, StumpQueries)
-    if releases_columns_first(bound):
-        rows.check(n_jobs)
-        n_features = len(rows.schema.columns)
-        tables = [] if stumps else downward_closure(column_workload(bound, n_features))
-        share = Fraction(1, n_features + len(tables))  # lines and tables share alike
-        check_noise_scale(scaled_noise(noise, share), ledger)
-        for position in np.flatnonzero(rows.schema.numeric).tolist():
-            paid = ledger.sub_ledger(
-                scaled_noise(noise, share),
-                name=mechanism_name(f"one column, {rows.schema.names[position]}", noise),
-                proof="docs/proofs/prefix_sums.md",
-            )
-            line = _release_column_cdf(position, estimator, rows, paid)
-            lines[position] = replace(line, covariance=None)  # megabytes for each column
-            left -= share
-    noise = scaled_noise(noise, left) if left else noise
+    n_jobs, noise = estimator.n_jobs, all_noise(ledger)
+    cdfs, remaining_share = _release_column_cdfs(estimator, bound, rows, ledger)
+    noise = scaled_noise(noise, remaining_share) if remaining_share else noise
     persons = rows.n_private / ledger.rows_per_person
-    derived = choose_discretizer(
-        bound, rows.schema, rows.X_public, lines, signal_to_noise(noise, persons)
+    discretizer = choose_discretizer(
+        bound, rows.schema, rows.X_public, cdfs, signal_to_noise(noise, persons)
     )
-    codes_public = derived.codes_of_all(rows.X_public, n_jobs)
-    workload = [columns for columns in derived.workload if not stumps or columns[0] not in lines]
-    release = MarginalRelease({}, {}, derived.sizes, float(rows.n_public))
+    codes_public = discretizer.parallel_codes(rows.X_public, n_jobs)
+    by_column = isinstance(bound, StumpQueries)
+    workload = [
+        columns for columns in discretizer.workload if not by_column or columns[0] not in cdfs
+    ]
+    release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))
     if workload:
-        trust = estimator.trust
-        release = _measure_tables(
-            derived,
-            workload,
-            rows,
-            codes_public[: rows.n_public],  # a reference only says what rows may look like
-            ledger=ledger.sub_ledger(
+        if cdfs:
+            ledger = ledger.sub_ledger(
                 noise, name=mechanism_name("tables", noise), proof=MARGINALS_PROOF
             )
-            if lines
-            else ledger,
-            trust=trust if trust == "auto" else float(trust) * max(rows.n_public, 1),
+        release = _measure_tables(
+            discretizer,
+            workload,
+            rows,
+            codes_public[: rows.n_public],  # none if X_public is a reference sample
+            ledger=ledger,
+            trust=_trusted_size(estimator, rows.n_public),
             n_jobs=n_jobs,
         )
-    if isinstance(derived, ReleasedBins) and stumps:
-        release = replace(release, fractions={**release.fractions, **derived.one_ways()})
-    answers = ColumnAnswers if stumps else TableAnswers
-    table = answers(release, derived, codes_public, rows.X_public)
-    sizes = [
-        release.effective_public_size,
-        *(line.effective_public_size for line in lines.values()),
-    ]
-    size = min(sizes) if rows.n_public else 0.0
+    if isinstance(discretizer, ReleasedBins) and by_column:
+        fractions = {**release.fractions, **discretizer.column_marginals()}
+        release = replace(release, fractions=fractions)
+    answers = ColumnAnswers if by_column else TableAnswers
+    table = answers(release, discretizer, codes_public, rows.X_public)
+    cdf_sizes = [cdf.effective_public_size for cdf in cdfs.values()]
+    size = min([release.effective_public_size, *cdf_sizes]) if rows.n_public else 0.0
     return FittedRelease(bound, rows.schema, table, size)
 
 
+def _release_column_cdfs(
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
+) -> tuple[dict[int, ReleasedCDF], Fraction]:
+    """Release the CDF of each numeric column, if the class needs them before its tables.
+
+    Each CDF and each table of the workload and its margins get an equal share of the budget.
+
+    Returns
+    -------
+    cdfs : dict of int to ReleasedCDF
+        By position of the column. Empty if the class needs none.
+    remaining_share : Fraction
+        Share of the budget that is left for the tables.
+    """
+    cdfs: dict[int, ReleasedCDF] = {}
+    remaining_share = Fraction(1)
+    if not releases_columns_first(queries):
+        return cdfs, remaining_share
+    rows.check(estimator.n_jobs)
+    noise, n_features = all_noise(ledger), len(rows.schema.columns)
+    n_tables = 0
+    if not isinstance(queries, StumpQueries):
+        n_tables = len(downward_closure(column_workload(queries, n_features)))
+    share = Fraction(1, n_features + n_tables)
+    check_noise_scale(scaled_noise(noise, share), ledger)
+    for position in np.flatnonzero(rows.schema.numeric).tolist():
+        column_ledger = ledger.sub_ledger(
+            scaled_noise(noise, share),
+            name=mechanism_name(f"one column, {rows.schema.names[position]}", noise),
+            proof="docs/proofs/prefix_sums.md",
+        )
+        cdf = _release_column_cdf(position, estimator, rows, column_ledger)
+        cdfs[position] = replace(cdf, covariance=None)  # it takes megabytes
+        remaining_share -= share
+    return cdfs, remaining_share
+
+
+def _trusted_size(estimator: Any, n_public: int) -> str | float:
+    """Return the effective public sample size that the parameter `trust` sets, or "auto"."""
+    trust = estimator.trust
+    return trust if trust == "auto" else float(trust) * max(n_public, 1)
+
+
 def _measure_tables(
-    derived: Discretizer,
+    discretizer: Discretizer,
     workload: list[tuple[int, ...]],
     rows: Dataset,
-    public: Integers,
+    codes_public: Integers,
     *,
     ledger: Ledger,
     trust: str | float,
     n_jobs: int | None,
 ) -> MarginalRelease:
-    assert isinstance(derived, PublicBins)
-    binned, sizes = derived, derived.sizes
+    """Release the tables of a workload, counted chunk by chunk from the private rows."""
+    assert isinstance(discretizer, PublicBins)
+    bins, sizes = discretizer, discretizer.sizes
 
     def count(tables: list[tuple[int, ...]]) -> NDArray[np.int64]:
-        def of_chunk(X: Floats, _: NDArray[Any]) -> NDArray[np.int64]:
-            return binned.tables(X, tables)
+        def count_chunk(X: Floats, _: NDArray[Any]) -> NDArray[np.int64]:
+            return bins.tables(X, tables)
 
-        return rows.fold(of_chunk, n_jobs)
+        return rows.fold(count_chunk, n_jobs)
 
     return release_tables(
-        count, rows.n_private, public, sizes, workload, ledger=ledger, trust=trust
+        count, rows.n_private, codes_public, sizes, workload, ledger=ledger, trust=trust
     )
 
 

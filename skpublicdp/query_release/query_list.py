@@ -1,6 +1,8 @@
-"""Answers to a list of queries: measured once, and weighed against how public rows answer them."""
+"""Release of a list of linear queries: one noisy measurement and a Gaussian posterior."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,41 @@ from skpublicdp.query_release.effective_sizes import effective_sample_size
 from skpublicdp.query_release.marginals.release import MarginalRelease, TableMeasurement
 from skpublicdp.query_release.spending import all_noise, mechanism_name
 from skpublicdp.typing import Floats
+
+
+class LinearPrior(NamedTuple):
+    """Normal prior of the true fractions, from public rows.
+
+    The prior covariance is ``covariance * scale + diag(extra_variance)``. The scale is estimated
+    from the measurement.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_queries,)
+    covariance : ndarray of shape (n_queries, n_queries)
+        Covariance of the answers of one row.
+    extra_variance : ndarray of shape (n_queries,)
+        Variance due to the values that public rows do not show.
+    """
+
+    mean: Floats
+    covariance: Floats
+    extra_variance: Floats
+
+
+class LinearPosterior(NamedTuple):
+    """Normal posterior of the true fractions.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of shape (n_queries,)
+    scale : float
+        The factor of the prior covariance: one over the effective public sample size.
+    """
+
+    mean: Floats
+    variance: Floats
+    scale: float
 
 
 def release_linear_queries(
@@ -26,42 +63,46 @@ def release_linear_queries(
     Parameters
     ----------
     counts : ndarray of int64, shape (n_queries,)
-        The private rows for which each holds.
+        Number of private rows for which each query holds.
     n_private : int
-        Private rows.
+        Number of private rows.
     public : ndarray of int, shape (n_completions, m, n_queries)
-        1 where a query holds for a public row, completed in one way after the other by what columns
-        that public rows do not show may hold; there may be no row, and there is one completion if
-        all columns are shown.
+        1 if a query holds for a public row, for each completion of the columns that public rows
+        lack (see `enumerate_completions`). There may be no rows. There is one completion if no
+        column is missing.
     ledger : Ledger
-        Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
+        Its whole budget is spent: on Gaussian noise, or on Laplace noise if δ = 0.
     trust : "auto" or float
-        How many private rows the public ones count for.
+        Effective public sample size, in private rows. It is estimated by default.
 
     Returns
     -------
     MarginalRelease
-        A table of one column, which is 1 where the query holds, for each query.
+        One table for each query, with the fractions of rows for which it does not hold and holds.
 
     Raises
     ------
     ValueError
-        If the noise cannot be drawn; nothing is charged then.
+        If the noise is too large to be drawn. In this case nothing is charged.
 
     Notes
     -----
-    A replaced row moves each count by at most 1. If public rows are a sample of the same
-    population, and one row more says nothing, fractions lie about the public ones with the
-    covariance S κ, where S is that of a row's answers and κ = 1/m + 1/n, plus drift as in
-    `MarginalModel`. The posterior mean under normal noise is linear in the noisy answers, and goes
-    to them as the noise goes to nothing, because S has full rank.
+    Replacing a row changes each count by at most 1.
 
-    Where completions of a public row answer a query differently, and it holds in a share p of them,
-    nothing is known of the fraction of such rows for which it holds. If that is uniform, it is in
-    the mean square by 1/3 - p + p² from p. So the prior mean takes p, and the prior variance of the
-    query is larger by the square of the mean deviation of all rows; by 1/3 for a query that holds
-    for no completed row, or for all, which may be about a value that is not among the completions.
-    Of two queries that are open neither tells of the other.
+    The prior of the fractions is normal. If public rows are a sample of the same population, and
+    completing them changes no answer, its mean is the vector of public fractions (with half a row
+    added) and its covariance is S κ. Here S is the covariance of the answers of one row and
+    κ = 1/m + 1/n. A distribution shift adds to κ, as in `MarginalModel`. The posterior mean is
+    linear in the noisy answers. It converges to them as the noise variance goes to zero, because S
+    has full rank.
+
+    If a query holds for a fraction p of the completions of a public row, 0 < p < 1, then public
+    rows do not determine the fraction of private rows like it that satisfy the query. We take it to
+    be uniform on [0, 1]. Its mean squared distance from p is 1/3 - p + p². The prior mean uses p,
+    and the prior variance of the query grows by the square of the root mean squared distance,
+    averaged over public rows. It grows by 1/3 for a query that holds for all completed rows or for
+    no completed row, since the query may be about a value that no completion has. These additional
+    deviations are independent between queries.
 
     Examples
     --------
@@ -72,47 +113,35 @@ def release_linear_queries(
     array([0.6, 0.4])
     """
     n_queries, m = len(counts), public.shape[1]
-    noise, moved = all_noise(ledger), Sensitivity(n_queries, n_queries)
-    if not noise_is_representable(noise, ledger.for_person(moved)):
+    noise, sensitivity = all_noise(ledger), Sensitivity(n_queries, n_queries)
+    if not noise_is_representable(noise, ledger.for_person(sensitivity)):
         raise ValueError(
             f"The noise of {n_queries} answers is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; ask fewer queries."
         )
-    found = ledger.add_noise(
+    noisy = ledger.add_noise(
         counts,
-        moved,
+        sensitivity,
         noise,
         name=mechanism_name(f"{n_queries} answers", noise),
         proof="docs/proofs/marginals.md",
     )
-    values, variance = found.values / n_private, found.variance / n_private**2
+    values, variance = noisy.values / n_private, noisy.variance / n_private**2
     persons = n_private / ledger.rows_per_person
-    shown = public.mean(axis=0)
-    mean = (shown.sum(axis=0) + 0.5) / (m + 1)
-    covariance, unseen = 0.25 * np.eye(n_queries) / (m + 1), np.zeros(n_queries)
-    if m:
-        centred, spread = shown - shown.mean(axis=0), shown * (1 - shown)
-        covariance += centred.T @ centred / (m + 1)
-        unseen = np.where(spread > 0, np.sqrt(1 / 3 - spread), 0).mean(axis=0) ** 2
-        # completions are some of many: none may be what these are about
-        alike = ((shown == shown[0]) & (spread == 0)).all(axis=0)
-        unseen[alike & (len(public) > 1)] = 1 / 3
-    found_mean, left, factor = _posterior(
-        mean,
-        covariance,
-        unseen,
+    posterior = _posterior(
+        _public_prior(public),
         values,
         np.full(n_queries, variance),
         1 / (m + 1) + 1 / persons,
         None if isinstance(trust, str) else min(float(trust), m + 1),
     )
-    fractions = np.clip(found_mean, 0, 1)
-    deviations = np.sqrt(left + fractions * (1 - fractions) / persons)
+    fractions = np.clip(posterior.mean, 0, 1)
+    deviations = np.sqrt(posterior.variance + fractions * (1 - fractions) / persons)
     return MarginalRelease(
         fractions={(j,): np.array([1 - p, p]) for j, p in enumerate(fractions)},
         deviations={(j,): np.array([s, s]) for j, s in enumerate(deviations)},
         sizes=(2,) * n_queries,
-        effective_public_size=min(1 / factor, float(m)),
+        effective_public_size=min(1 / posterior.scale, float(m)),
         measured={
             (j,): TableMeasurement(np.array([1 - v, v]), variance) for j, v in enumerate(values)
         },
@@ -121,46 +150,60 @@ def release_linear_queries(
     )
 
 
-def _posterior(
-    mean: Floats,
-    covariance: Floats,
-    unseen: Floats,
-    values: Floats,
-    noise: Floats,
-    known: float,
-    trust: float | None = None,
-) -> tuple[Floats, Floats, float]:
-    """Weigh noisy values against a prior of known shape.
+def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
+    """Return the prior of the fractions, see the notes of `release_linear_queries`.
 
     Parameters
     ----------
-    mean : ndarray of shape (n,)
-        Prior mean.
-    covariance : ndarray of shape (n, n)
-        Prior covariance, but for a factor.
-    unseen : ndarray of shape (n,)
-        Prior variances that are added to it, whatever the factor.
-    values, noise : ndarray of shape (n,)
-        Noisy values, and the variance of the noise of each.
-    known : float
-        The factor if public rows are a sample of the private rows' population.
-    trust : float, optional
-        One over the factor; by default the drift that the values make likely is added to `known`.
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (n,)
-        Of the posterior.
-    factor : float
-        That was used.
+    public : ndarray of int, shape (n_completions, m, n_queries)
+        1 if a query holds for a completed public row.
     """
-    root = 1 / np.sqrt(noise + unseen)
-    scales, axes = np.linalg.eigh(covariance * root[:, None] * root)
-    scales = np.maximum(scales, 0)
-    residual = axes.T @ (root * (values - mean))
-    factor = 1 / (trust or effective_sample_size(residual**2, scales, 1.0, known))
-    # the same as a gain from the prior mean, and exact where there is next to no noise
-    back = (noise * root)[:, None] * axes
-    left = 1 / (factor * scales + 1)
-    variance = noise - (back**2) @ left
-    return values - back @ (left * residual), np.maximum(variance, 0), factor
+    n_completions, m, n_queries = public.shape
+    row_means = public.mean(axis=0)  # (m, n_queries): averages over the completions
+    mean = (row_means.sum(axis=0) + 0.5) / (m + 1)
+    covariance, extra_variance = 0.25 * np.eye(n_queries) / (m + 1), np.zeros(n_queries)
+    if m:
+        centred, row_variances = row_means - row_means.mean(axis=0), row_means * (1 - row_means)
+        covariance += centred.T @ centred / (m + 1)
+        distances = np.where(row_variances > 0, np.sqrt(1 / 3 - row_variances), 0)
+        extra_variance = distances.mean(axis=0) ** 2
+        # a constant answer may be due to the completions, which are a sample of the possible values
+        is_constant = ((row_means == row_means[0]) & (row_variances == 0)).all(axis=0)
+        extra_variance[is_constant & (n_completions > 1)] = 1 / 3
+    return LinearPrior(mean, covariance, extra_variance)
+
+
+def _posterior(
+    prior: LinearPrior,
+    values: Floats,
+    noise_variance: Floats,
+    base_scale: float,
+    effective_size: float | None = None,
+) -> LinearPosterior:
+    """Return the normal posterior of the fractions, and the scale of the prior covariance.
+
+    With the prior covariance P and the noise covariance W, the posterior mean is
+    y - W (P + W)⁻¹ (y - μ). This form keeps its precision if the noise is close to zero.
+
+    Parameters
+    ----------
+    prior : LinearPrior
+    values, noise_variance : ndarray of shape (n_queries,)
+        Noisy fractions, and the noise variance of each.
+    base_scale : float
+        The scale if public and private rows have the same distribution.
+    effective_size : float, optional
+        One over the scale. By default the scale is `base_scale` plus the estimated shift.
+    """
+    whitening = 1 / np.sqrt(noise_variance + prior.extra_variance)
+    eigenvalues, axes = np.linalg.eigh(prior.covariance * whitening[:, None] * whitening)
+    eigenvalues = np.maximum(eigenvalues, 0)
+    residuals = axes.T @ (whitening * (values - prior.mean))
+    scale = 1 / (
+        effective_size or effective_sample_size(residuals**2, eigenvalues, 1.0, base_scale)
+    )
+    to_values = (noise_variance * whitening)[:, None] * axes
+    shrinkage = 1 / (scale * eigenvalues + 1)
+    variance = noise_variance - (to_values**2) @ shrinkage
+    mean = values - to_values @ (shrinkage * residuals)
+    return LinearPosterior(mean, np.maximum(variance, 0), scale)

@@ -22,8 +22,8 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.fit_inputs import read_fit_inputs
-from skpublicdp.query_release.answering import ReleaseAnswers
 from skpublicdp.query_release.completion import add_missing_columns
+from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.method_choice import METHODS
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.custom import CustomQueries
@@ -32,7 +32,7 @@ from skpublicdp.query_release.spending import open_ledger
 from skpublicdp.rules.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
 
 
-class PAPQueryRelease(ReleaseAnswers):
+class PAPQueryRelease(FittedReleaseMixin):
     """Private estimates of the fraction of the population that satisfies each query of a class.
 
     `fit` spends the budget once. After it, any number of queries of the class are answered for
@@ -232,9 +232,9 @@ class PAPQueryRelease(ReleaseAnswers):
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)
-        known: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if isinstance(self.queries, CustomQueries) and self.method == "auto" and is_public is None:
-            X_public, known["lacking"] = add_missing_columns(X, X_public, self.bounds)
+            X_public, options["missing_columns"] = add_missing_columns(X, X_public, self.bounds)
         rows = read_fit_inputs(
             self,
             X,
@@ -248,20 +248,17 @@ class PAPQueryRelease(ReleaseAnswers):
         ledger.read(rows.n_private, rows.n_public)
         queries = self.queries
         if queries is None:
-            one = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
-            queries = ThresholdQueries() if one else MarginalQueries(k=2)
-        released = METHODS[self.method](self, queries, rows, ledger, **known)
+            is_one_number = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
+            queries = ThresholdQueries() if is_one_number else MarginalQueries(k=2)
+        released = METHODS[self.method](self, queries, rows, ledger, **options)
 
         self.queries_ = queries
         self._schema = rows.schema
         self._released = released
         self.effective_public_size_ = released.effective_public_size
-        described = public_data_assumptions(X_public)
-        promise = (
-            no_guarantee(WRITTEN_FROM_DESCRIPTION)
-            if described and released.promise.bound
-            else released.promise
-        )
+        promise = released.promise
+        if promise.bound and public_data_assumptions(X_public):
+            promise = no_guarantee(WRITTEN_FROM_DESCRIPTION)
         self.guarantee_, self.guarantee_reason_ = promise
         assumptions = ["the number of private rows, and the names and types of columns, are known"]
         if isinstance(queries, CustomQueries):

@@ -1,4 +1,4 @@
-"""Budget of a release: its ledger, its noise, and their names in the receipt."""
+"""Budget of a release: its ledger, its default δ, its noise, and the names in the receipt."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ MIN_CELL_SNR = 4
 
 
 def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
-    """Open the ledger of a fit; of private rows only their number is looked at, which is public."""
+    """Open the ledger of a fit.
+
+    The default δ depends on the number of private rows, which is not protected.
+    """
     if estimator.method == "public":
         return Ledger.of(estimator, delta=0, event=Steps(()))
     delta = estimator.delta
     if delta is None:
         n = _length(X)
-        marked = 0 if is_streamed(X) else int(check_mask(is_public, n).sum())
-        delta = default_delta(n - marked)
+        n_marked_public = 0 if is_streamed(X) else int(check_mask(is_public, n).sum())
+        delta = default_delta(n - n_marked_public)
     return Ledger.of(estimator, delta=delta)
 
 
 def default_delta(n: int) -> float:
-    """Return the δ of so many private rows, as the receipt states it.
+    """Return the δ that ``delta=None`` means for n private rows, rounded down to a float.
 
     Examples
     --------
@@ -45,7 +48,7 @@ def default_delta(n: int) -> float:
 
 
 def _length(X: Any) -> int:
-    """Count rows; what has no length is refused where rows are checked."""
+    """Return the number of rows, or 0 for an invalid `X`, which `read_fit_inputs` refuses."""
     if is_streamed(X):
         return as_rows(X).n_rows
     try:
@@ -55,14 +58,14 @@ def _length(X: Any) -> int:
 
 
 def all_noise(ledger: Ledger) -> Noise:
-    """Return what a ledger holds, as noise: its kind is decided here once."""
+    """Return the noise that spends the whole budget: Gaussian, or Laplace if δ = 0."""
     event = ledger.event
     assert isinstance(event, Noise)
     return event
 
 
 def scaled_noise(noise: Noise, share: Fraction) -> Noise:
-    """Return a share of noise.
+    """Return the noise that costs a fraction of the budget of `noise`.
 
     Examples
     --------
@@ -75,13 +78,14 @@ def scaled_noise(noise: Noise, share: Fraction) -> Noise:
 
 
 def signal_to_noise(noise: Noise, persons: float) -> float:
-    """Return the signal-to-noise ratio of the count of all rows: n μ, or n ε / 2."""
-    root = math.sqrt(noise.mu_squared) if isinstance(noise, Gaussian) else float(noise.epsilon) / 2
-    return persons * root
-
-
-def mechanism_name(what: str, noise: Noise) -> str:
-    """Return the name of a noise mechanism for the receipt."""
+    """Return the signal-to-noise ratio of the count of all n persons: n μ, or n ε / 2."""
     if isinstance(noise, Gaussian):
-        return f"Gaussian noise, rounded (analytic Gaussian mechanism) on {what}"
-    return f"discrete Laplace noise on {what}"
+        return persons * math.sqrt(noise.mu_squared)
+    return persons * (float(noise.epsilon) / 2)
+
+
+def mechanism_name(statistic: str, noise: Noise) -> str:
+    """Return the receipt's name of the mechanism that adds `noise` to a statistic."""
+    if isinstance(noise, Gaussian):
+        return f"Gaussian noise, rounded (analytic Gaussian mechanism) on {statistic}"
+    return f"discrete Laplace noise on {statistic}"

@@ -1,6 +1,7 @@
 """Synthetic data: a Chow-Liu tree sample and public rows, raked to the released tables.
 
-Only public rows and released numbers enter. The random seed is fixed, since it protects nobody.
+All of it is post-processing: only public rows and released numbers enter. The random seed is fixed,
+since it protects nobody.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ MIN_SYNTHETIC_MASS = 1e-6
 """Cells of smaller released mass get no synthetic row."""
 
 SWEEP_RANGE = 3, 60
+"""Minimum and maximum number of raking sweeps over the workload."""
+
 MAX_CELL_VISITS = 400_000_000
-"""Minimum and maximum number of raking sweeps, and the budget of row visits between them."""
+"""Rows times tables times sweeps that raking aims at, between the limits of `SWEEP_RANGE`."""
 
 MAX_CACHED_CELLS = 1 << 24
 """Row-to-cell indices are cached if rows times tables is at most this."""
@@ -36,53 +39,78 @@ def synthesize(
     workload: Sequence[Attributes],
     sizes: Attributes,
     public: Integers,
-    worth: float,
+    public_size: float,
 ) -> tuple[Integers, Floats]:
-    """Return rows of codes, and weights under which they have the tables of a workload.
+    """Return synthetic rows of codes, and weights under which they have the tables of a workload.
+
+    The rows are public rows, a sample of the Chow-Liu tree of the two-way tables, and one row for
+    each cell of the workload that neither of them contains. Public rows contribute the dependences
+    that the tables do not contain.
 
     Parameters
     ----------
     fractions : mapping of tuple of int to ndarray
-        The tables and all their margins.
+        The released tables and all their margins.
     workload : sequence of tuple of int
-        The tables that matter.
+        The tables that the weights have to match.
     sizes : tuple of int
-        How many codes each column has.
+        Number of codes of each column.
     public : ndarray of int, shape (m, n_columns)
-        Public rows; they show how columns go together beyond the tables.
-    worth : float
-        How many private rows the public ones count for.
+        Codes of the public rows.
+    public_size : float
+        Effective public sample size, in private rows.
 
     Returns
     -------
     rows : ndarray of int64, shape (n_rows, n_columns)
-        Public rows, rows drawn from a tree of the tables of two columns, and rows in cells that
-        neither reach.
     weights : ndarray of shape (n_rows,)
         Positive, with sum 1.
     """
     generator = np.random.default_rng(0)
-    drawn = _sample_chow_liu_tree(fractions, sizes, generator)
+    tree_rows = _sample_chow_liu_tree(fractions, sizes, generator)
     n_cells = np.mean([fractions[columns].size for columns in workload])
-    share = worth / (worth + n_cells) if len(public) else 0.0  # so many rows show so many cells
-    rows = np.concatenate([public, drawn])
+    # the tree is trusted like a sample with one row in each cell of an average table
+    public_share = public_size / (public_size + n_cells) if len(public) else 0.0
+    rows = np.concatenate([public, tree_rows])
     weights = np.repeat(
-        [share / max(len(public), 1), (1 - share) / len(drawn)], [len(public), len(drawn)]
+        [public_share / max(len(public), 1), (1 - public_share) / len(tree_rows)],
+        [len(public), len(tree_rows)],
     )
-    added = [rows[:0]]
-    for columns in workload:
-        target = fractions[columns].ravel()
-        reached = np.zeros(len(target), dtype=bool)
-        reached[ravel_codes(rows, columns, sizes)] = True
-        lacking = np.flatnonzero(~reached & (target > MIN_SYNTHETIC_MASS))
-        new = drawn[generator.integers(len(drawn), size=len(lacking))]
-        new[:, columns] = np.stack(np.unravel_index(lacking, fractions[columns].shape), axis=1)
-        added.append(new)
-    reaching = np.concatenate(added)
-    rows = np.concatenate([rows, reaching])
-    weights = np.concatenate([weights, np.full(len(reaching), MIN_SYNTHETIC_MASS)])
-    kept = weights > 0
-    return rows[kept], rake_weights(rows[kept], weights[kept], fractions, workload, sizes)
+    cell_rows = np.concatenate(
+        [
+            rows[:0],
+            *(
+                _rows_in_empty_cells(rows, tree_rows, columns, fractions[columns], sizes, generator)
+                for columns in workload
+            ),
+        ]
+    )
+    rows = np.concatenate([rows, cell_rows])
+    weights = np.concatenate([weights, np.full(len(cell_rows), MIN_SYNTHETIC_MASS)])
+    is_positive = weights > 0
+    rows, weights = rows[is_positive], weights[is_positive]
+    return rows, rake_weights(rows, weights, fractions, workload, sizes)
+
+
+def _rows_in_empty_cells(
+    rows: Integers,
+    tree_rows: Integers,
+    columns: Attributes,
+    table: Floats,
+    sizes: Attributes,
+    generator: np.random.Generator,
+) -> Integers:
+    """Return a row for each cell of positive released mass that contains none of `rows`.
+
+    The columns of the table are set to the cell, and the others are copied from a random tree row.
+    """
+    masses = table.ravel()
+    is_occupied = np.zeros(len(masses), dtype=bool)
+    is_occupied[ravel_codes(rows, columns, sizes)] = True
+    empty_cells = np.flatnonzero(~is_occupied & (masses > MIN_SYNTHETIC_MASS))
+    cell_rows = tree_rows[generator.integers(len(tree_rows), size=len(empty_cells))]
+    cell_rows[:, columns] = np.stack(np.unravel_index(empty_cells, table.shape), axis=1)
+    return cell_rows
 
 
 def rake_weights(
@@ -92,20 +120,38 @@ def rake_weights(
     workload: Sequence[Attributes],
     sizes: Attributes,
 ) -> Floats:
-    """Rake the weights to each table in turn, with damped steps."""
-    fewest, most = SWEEP_RANGE
-    visits = len(rows) * len(workload)
-    kept = visits <= MAX_CACHED_CELLS
-    found_once = {columns: ravel_codes(rows, columns, sizes) for columns in workload if kept}
-    for sweep in range(int(np.clip(MAX_CELL_VISITS // visits, fewest, most))):
-        step = min(1.0, UNDAMPED_SWEEPS / (sweep + 1))
+    """Return weights of rows whose tables agree with the released ones, by damped IPF (raking).
+
+    Each step multiplies the weights of a cell by a power of the ratio of its released and its
+    current mass. Powers below 1, after the first sweeps, average tables that contradict each other.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (n_rows, n_columns)
+        Codes.
+    weights : ndarray of shape (n_rows,)
+        Positive initial weights.
+    fractions, workload, sizes
+        As in `synthesize`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Weights with sum 1.
+    """
+    min_sweeps, max_sweeps = SWEEP_RANGE
+    n_visits = len(rows) * len(workload)
+    is_cached = n_visits <= MAX_CACHED_CELLS
+    cached_cells = {columns: ravel_codes(rows, columns, sizes) for columns in workload if is_cached}
+    for sweep in range(int(np.clip(MAX_CELL_VISITS // n_visits, min_sweeps, max_sweeps))):
+        exponent = min(1.0, UNDAMPED_SWEEPS / (sweep + 1))
         for columns in workload:
             target = fractions[columns].ravel()
-            cell = found_once[columns] if kept else ravel_codes(rows, columns, sizes)
-            found = np.bincount(cell, weights, minlength=len(target))
-            some = found > np.finfo(np.float64).tiny  # what is less has no ratio
-            ratio = np.divide(target, found, out=np.ones(len(target)), where=some)
-            weights = weights * (ratio**step)[cell]
+            cell_of_row = cached_cells[columns] if is_cached else ravel_codes(rows, columns, sizes)
+            masses = np.bincount(cell_of_row, weights, minlength=len(target))
+            is_positive = masses > np.finfo(np.float64).tiny  # a ratio to less could overflow
+            ratios = np.divide(target, masses, out=np.ones(len(target)), where=is_positive)
+            weights = weights * (ratios**exponent)[cell_of_row]
     weights /= weights.sum()
     return weights
 
@@ -113,17 +159,26 @@ def rake_weights(
 def _sample_chow_liu_tree(
     fractions: Mapping[Attributes, Floats], sizes: Attributes, generator: np.random.Generator
 ) -> Integers:
-    """Draw columns one after the other along the strongest ties (Chow and Liu 1968)."""
+    """Draw `N_TREE_ROWS` rows from the Chow-Liu tree of the two-way tables (Chow and Liu 1968).
+
+    The tree maximises the sum of mutual informations along its edges. Each column is drawn given
+    its parent. A column without a table is uniform.
+
+    Returns
+    -------
+    ndarray of int64, shape (N_TREE_ROWS, n_columns)
+        Codes.
+    """
     n_columns = len(sizes)
-    ties = np.zeros((n_columns, n_columns))
+    information = np.zeros((n_columns, n_columns))
     for columns, table in fractions.items():
         if len(columns) == 2:
-            ties[columns] = _mutual_information(table)
-    tree = minimum_spanning_tree(csr_matrix(-ties))
+            information[columns] = _mutual_information(table)
+    tree = minimum_spanning_tree(csr_matrix(-information))
     tree = tree + tree.T
     rows = np.zeros((N_TREE_ROWS, n_columns), dtype=np.int64)
     undrawn = set(range(n_columns))
-    while undrawn:
+    while undrawn:  # one pass for each connected component of the tree
         order, parents = breadth_first_order(tree, min(undrawn), directed=False)
         for column in order:
             parent = parents[column]
@@ -135,27 +190,34 @@ def _sample_chow_liu_tree(
                 pair = (min(parent, column), max(parent, column))
                 table = fractions[pair] if parent < column else fractions[pair].T
                 for code in range(sizes[parent]):
-                    here = np.flatnonzero(rows[:, parent] == code)
-                    rows[here, column] = _systematic_sample(table[code], len(here), generator)
+                    children = np.flatnonzero(rows[:, parent] == code)
+                    rows[children, column] = _systematic_sample(
+                        table[code], len(children), generator
+                    )
         undrawn -= set(order.tolist())
     return rows
 
 
 def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator) -> Integers:
-    """Draw codes that are as evenly spread as they can be, in random order."""
+    """Draw n codes by systematic sampling, and return them in random order.
+
+    The number of draws of a code differs from n times its fraction by less than 1. The fractions
+    need not add up to 1. If they are all zero, codes are uniform.
+    """
     total = fractions.sum()
     if not total > 0:
         fractions, total = np.ones(len(fractions)), float(len(fractions))
-    ends = np.cumsum(fractions) / total
-    places = (np.arange(n) + generator.random()) / max(n, 1)
-    codes = np.minimum(np.searchsorted(ends, places, side="right"), len(fractions) - 1)
-    mixed: Integers = generator.permutation(codes)
-    return mixed
+    cumulative = np.cumsum(fractions) / total
+    levels = (np.arange(n) + generator.random()) / max(n, 1)
+    codes = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(fractions) - 1)
+    shuffled: Integers = generator.permutation(codes)
+    return shuffled
 
 
 def _mutual_information(table: Floats) -> float:
+    """Return the mutual information, in nats, of the two columns of a table of fractions."""
     rows, columns = np.nonzero(table)
-    here = table[rows, columns]
-    # logarithms first: products of tiny shares would vanish
-    apart = np.log(table.sum(axis=1)[rows]) + np.log(table.sum(axis=0)[columns])
-    return float((here * (np.log(here) - apart)).sum())
+    joint = table[rows, columns]
+    # a sum of logarithms, since the product of two tiny margins could underflow
+    log_product = np.log(table.sum(axis=1)[rows]) + np.log(table.sum(axis=0)[columns])
+    return float((joint * (np.log(joint) - log_product)).sum())

@@ -87,8 +87,8 @@ MUTANTS = (
         "a cover of private rows for the rounds",
         STRUCTURE,
         "query_release/pmw/release.py",
-        "    arrangement = bound.arrange(X_public)\n",
-        "    arrangement = bound.arrange(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
+        "    arrangement = bound.build_cover(X_public)\n",
+        "    arrangement = bound.build_cover(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(

@@ -305,7 +305,7 @@ class TablePosterior:
             share = np.minimum(estimate / np.maximum(margin.estimate[inside], 1e-300), 1)
             position = np.ravel_multi_index(inside, margin.estimate.shape)
             own = margin.own_variances[:, position]
-            variances += share**2 * (margin.sizes.given(self.sizes) @ own)
+            variances += share**2 * (margin.sizes.conditional_weights(self.sizes) @ own)
         return variances
 
 

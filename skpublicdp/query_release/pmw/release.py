@@ -33,7 +33,7 @@ class MemberAnswers:
 
     def __call__(self, Q: NDArray[Any]) -> Floats:
         """Answer queries of the class by members of the cover."""
-        return np.clip(self.answers[self.queries.project(Q, self.index)], 0, 1)
+        return np.clip(self.answers[self.queries.nearest_members(Q, self.index)], 0, 1)
 
 
 def release_pmw(
@@ -42,7 +42,7 @@ def release_pmw(
     """Run A_PAP, Algorithm 3 of Bassily et al. (2020)."""
     bound = bind_queries(queries, rows)
     X_public = np.random.default_rng(0).permutation(rows.X_public)  # public order means nothing
-    arrangement = bound.arrange(X_public)
+    arrangement = bound.build_cover(X_public)
     n = rows.n_private
     plan = plan_rounds(
         n,

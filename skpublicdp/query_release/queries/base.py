@@ -1,4 +1,4 @@
-"""Classes of yes-or-no questions about a row; those about one number."""
+"""Query classes: the interface, axis-parallel boxes, and thresholds and intervals."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ Answers = NDArray[np.bool_]
 
 
 class QueryClass(BaseEstimator, ABC):
-    """A class of queries: each is true or false of a row.
+    """A class of queries. A query is a property that a row has or does not have.
 
-    Rows are encoded: numeric columns as they are, categorical ones by the codes of a schema.
+    Rows are encoded: numeric columns as they are, categorical columns as the codes of a schema.
+    `PAPQueryRelease.fit` binds a class to the schema (`bind`), and `encode` checks and encodes the
+    queries that a user passes.
     """
 
     @abstractmethod
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Tell which queries hold for which rows.
+        """Evaluate queries on rows.
 
         Parameters
         ----------
         Q : array-like
             Queries, in the encoding of the class.
         X : ndarray of float64, shape (n, n_features)
-            Rows, each of which is looked at alone.
+            Encoded rows. The answers about a row depend on this row alone.
 
         Returns
         -------
         ndarray of bool, shape (n_queries, n)
-            Answers, exact for the numbers as they are stored.
+            Whether each query holds for each row, exactly for the floats in `X`.
         """
 
     @abstractmethod
-    def arrange(self, X_public: Floats) -> QueryCover:
+    def build_cover(self, X_public: Floats) -> QueryCover:
         """Build a cover of the class and its cells, for ``method="pmw"``.
 
         Parameters
@@ -52,7 +54,7 @@ class QueryClass(BaseEstimator, ABC):
 
         Returns
         -------
-        Arrangement
+        QueryCover
             The cover and the representative domain of Bassily et al. (2020), Algorithm 3.
 
         Raises
@@ -61,78 +63,143 @@ class QueryClass(BaseEstimator, ABC):
             If they do not fit into memory.
         """
 
-    def project(self, Q: NDArray[Any], members: Any) -> Codes:
-        """Find the members of a cover that stand for queries."""
-        found: Codes = members.find(Q)
-        return found
+    def nearest_members(self, Q: NDArray[Any], members: Any) -> Codes:
+        """Return the position of the member of a cover that approximates each query.
 
-    def dual(self, n_features: int) -> int | None:
-        """Return the VC dimension of the dual class, if it is less than Assouad's bound."""
+        Parameters
+        ----------
+        Q : ndarray
+            Encoded queries.
+        members : object
+            The `index` of the cover that `build_cover` returned.
+        """
+        positions: Codes = members.find(Q)
+        return positions
+
+    def dual_vc_dimension(self, n_features: int) -> int | None:
+        """Return the VC dimension of the dual class, or None to use Assouad's bound.
+
+        The dual class swaps queries and rows: each row labels the queries.
+        """
         return None
 
-    def weigh(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
-        """Add up the weights of the rows for which each query holds."""
+    def weighted_mean(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
+        """Return the total weight of the rows for which each query holds.
+
+        Parameters
+        ----------
+        Q : ndarray
+            Encoded queries.
+        X : ndarray of float64, shape (n, n_features)
+            Encoded rows.
+        weights : ndarray of shape (n,)
+            Weights of the rows. They usually have the sum 1.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+        """
         totals = np.empty(len(Q))
         step = max(1, ANSWER_BLOCK // max(1, len(X)))
         for start in range(0, len(Q), step):
-            # added row by row in one order: an answer does not depend on the queries beside it
+            # one sum for each query, so that its rounding does not depend on the other queries
             holds = self.holds(Q[start : start + step], X)
             totals[start : start + step] = [weights[row].sum() for row in holds]
         return totals
 
-    def resolve(self, Q: Any, schema: Schema) -> NDArray[Any]:
-        """Check queries as a user gives them, and encode the categories they name."""
+    def encode(self, Q: Any, schema: Schema) -> NDArray[Any]:
+        """Return queries in the encoding of the class, after checking the user's input."""
         return self._checked(Q, len(schema.columns))
 
     def check_columns(self, schema: Schema) -> None:
-        """Refuse columns that the class cannot ask about."""
+        """Raise a ValueError if the class does not support the columns."""
         if not schema.numeric.all():
             name = schema.names[int(np.flatnonzero(~schema.numeric)[0])]
             raise ValueError(
-                f"{type(self).__name__} needs numeric columns and column {name} is categorical; "
-                "StumpQueries and MarginalQueries take both."
+                f"{type(self).__name__} needs numeric columns and column {name} is categorical. "
+                "Use StumpQueries or MarginalQueries, which support both."
             )
-        counted = [column.name for column in schema.columns if column.has_offset]
-        if counted and not isinstance(self, _OneColumn):
+        offset_names = [column.name for column in schema.columns if column.has_offset]
+        if offset_names and not isinstance(self, _OneColumnQueries):
             raise ValueError(
-                f"{type(self).__name__} needs plain numbers and column {counted[0]} holds dates or "
-                "numbers beyond 2**53; StumpQueries and MarginalQueries take both."
+                f"{type(self).__name__} needs plain numbers and column {offset_names[0]} holds "
+                "dates or numbers beyond 2**53. Use StumpQueries or MarginalQueries."
             )
 
-    def bound(self, schema: Schema, X_public: Floats) -> Self:
-        """Return the class as it works on rows encoded by a schema."""
+    def bind(self, schema: Schema, X_public: Floats) -> Self:
+        """Return the class bound to a schema, for rows that the schema encodes."""
         return self
 
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows."""
+    def growth_function(self, m: int, n_features: int) -> int:
+        """Return an upper bound of the number of ways in which the queries label m rows."""
         return 1 << m
 
-    @abstractmethod
-    def _checked(self, Q: Any, n_features: int) -> NDArray[Any]: ...
+    def growth(self, m: int, n_features: int) -> int:
+        """Return `growth_function`, under the name that `HypothesisClass` has for it."""
+        return self.growth_function(m, n_features)
 
-    def _numbers(self, Q: Any, shape: tuple[int, ...], example: str) -> Floats:
-        """Return queries as floats of shape (n_queries, *shape)."""
+    def arrange(self, X_public: Floats) -> QueryCover:
+        """Return `build_cover`. Alias of version 0.1."""
+        return self.build_cover(X_public)
+
+    def project(self, Q: NDArray[Any], members: Any) -> Codes:
+        """Return `nearest_members`. Alias of version 0.1."""
+        return self.nearest_members(Q, members)
+
+    def dual(self, n_features: int) -> int | None:
+        """Return `dual_vc_dimension`. Alias of version 0.1."""
+        return self.dual_vc_dimension(n_features)
+
+    def weigh(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
+        """Return `weighted_mean`. Alias of version 0.1."""
+        return self.weighted_mean(Q, X, weights)
+
+    def resolve(self, Q: Any, schema: Schema) -> NDArray[Any]:
+        """Return `encode`. Alias of version 0.1."""
+        return self.encode(Q, schema)
+
+    def bound(self, schema: Schema, X_public: Floats) -> Self:
+        """Return `bind`. Alias of version 0.1."""
+        return self.bind(schema, X_public)
+
+    @abstractmethod
+    def _checked(self, Q: Any, n_features: int) -> NDArray[Any]:
+        """Return encoded queries as an array, after checking its shape and values."""
+
+    def _as_floats(self, Q: Any, shape: tuple[int, ...], entries: str) -> Floats:
+        """Return queries as floats of shape (n_queries, *shape), without NaN.
+
+        Parameters
+        ----------
+        Q : array-like
+            Queries. One-dimensional input is accepted if `shape` is (1,).
+        shape : tuple of int
+            Shape of one query.
+        entries : str
+            Description of the entries of a query, for the error message.
+        """
+        name = type(self).__name__
         try:
             numbers = np.asarray(Q, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"Queries of {type(self).__name__} must be numbers.") from None
+            raise ValueError(f"Queries of {name} must be numbers.") from None
         if numbers.ndim == 1 and shape == (1,):
             numbers = numbers[:, None]
         if numbers.ndim == 1 and len(shape) == 1:
-            raise ValueError(flat_queries(type(self).__name__, shape[0]))
+            raise ValueError(one_dimensional_message(name, shape[0]))
         if numbers.ndim != 1 + len(shape) or numbers.shape[1:] != shape:
-            wanted = ", ".join(map(str, shape))
+            expected = ", ".join(map(str, shape))
             raise ValueError(
-                f"Queries of {type(self).__name__} must have shape (n_queries, {wanted}), "
-                f"{example}; got shape {numbers.shape}."
+                f"Queries of {name} must have shape (n_queries, {expected}), {entries}; got shape "
+                f"{numbers.shape}."
             )
         if np.isnan(numbers).any():
-            raise ValueError(f"Queries of {type(self).__name__} must not contain NaN.")
+            raise ValueError(f"Queries of {name} must not contain NaN.")
         return numbers
 
 
-def flat_queries(name: str, width: int) -> str:
-    """Return what is wrong with a one-dimensional array, in the words of scikit-learn."""
+def one_dimensional_message(name: str, width: int) -> str:
+    """Return the error message for one-dimensional queries, beginning like scikit-learn's."""
     return (
         f"Expected 2D array, got 1D array instead: queries of {name} have shape "
         f"(n_queries, {width}); Reshape your data with array.reshape(-1, {width})."
@@ -140,13 +207,13 @@ def flat_queries(name: str, width: int) -> str:
 
 
 class BoxQueries(QueryClass):
-    """Boxes along the axes: a run of numbers in each column, with one end or two."""
+    """Axis-parallel boxes: an interval in each column, with one or two finite ends."""
 
-    ends = 2
-    """How many ends of a run are asked for."""
+    n_ends = 2
+    """Number of ends of an interval that a query specifies."""
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Tell which rows lie in each box."""
+        """Return whether each row lies in each box."""
         boxes = self._boxes(self._checked(Q, X.shape[1]))
         inside = np.ones((len(boxes), len(X)), dtype=bool)
         for column in range(X.shape[1]):
@@ -154,57 +221,58 @@ class BoxQueries(QueryClass):
             inside &= X[:, column] <= boxes[:, column, 1:]
         return inside
 
-    def arrange(self, X_public: Floats) -> BoxCover:
-        """Cut all columns between public values."""
-        return BoxCover(X_public, self.ends)
+    def build_cover(self, X_public: Floats) -> BoxCover:
+        """Return the cover by boxes whose ends are cuts between public values."""
+        return BoxCover(X_public, self.n_ends)
 
-    def project(self, Q: NDArray[Any], members: BoxCover) -> Codes:
-        """Find the boxes between the nearest cuts."""
+    def nearest_members(self, Q: NDArray[Any], members: BoxCover) -> Codes:
+        """Return the position of the box that rounds the ends of each query to the nearest cuts."""
         return members.find(self._boxes(Q))
 
-    def dual(self, n_features: int) -> int:
-        """Return how many ends a box has, e p of p columns.
+    def dual_vc_dimension(self, n_features: int) -> int:
+        """Return e p for p columns, with e the number of ends of an interval.
 
-        A row x is in the boxes with low <= x <= high: an orthant of the space of (low, -high). Of
-        e p + 1 boxes, e p are extreme in its coordinates, and an orthant with these has the last
-        one, too (Wenocur and Dudley 1981). Two overlapping intervals of each column are shattered,
-        and so is one threshold.
+        A row x is in the boxes with low <= x <= high, which are an orthant in the space of
+        (low, -high). Among e p + 1 boxes there are e p that are extreme in its coordinates, and an
+        orthant that contains these contains the remaining box, too (Wenocur and Dudley 1981). The
+        bound is attained by two overlapping intervals in each column, or by one threshold.
         """
-        return self.ends * n_features
+        return self.n_ends * n_features
 
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows."""
-        return growth_function(m, self.ends * n_features)
+    def growth_function(self, m: int, n_features: int) -> int:
+        """Return an upper bound of the number of ways in which the boxes label m rows."""
+        return growth_function(m, self.n_ends * n_features)
 
     @abstractmethod
     def _boxes(self, Q: Floats) -> Floats:
-        """Return low and high of each column, shape (n_queries, n_features, 2)."""
+        """Return the lower and upper ends in each column, shape (n_queries, n_features, 2)."""
 
 
-class _OneColumn(BoxQueries):
-    """Runs of the numbers of a single column."""
+class _OneColumnQueries(BoxQueries):
+    """Intervals of the numbers of a single column."""
 
     def check_columns(self, schema: Schema) -> None:
-        """Refuse columns that the class cannot ask about."""
+        """Raise a ValueError unless there is exactly one column, and it is numeric."""
         super().check_columns(schema)
-        self._check_one(len(schema.columns))
+        self._check_single_column(len(schema.columns))
 
-    def resolve(self, Q: Any, schema: Schema) -> Floats:
-        """Check queries as a user gives them, and encode dates."""
+    def encode(self, Q: Any, schema: Schema) -> Floats:
+        """Return queries as floats, after encoding dates and checking the user's input."""
         (column,) = schema.columns
         return self._checked(column.from_user(Q) if column.has_offset else Q, 1)
 
     def _checked(self, Q: Any, n_features: int) -> Floats:
-        self._check_one(n_features)
-        return self._numbers(Q, (self.ends,), ("the threshold", "low and high")[self.ends - 1])
+        self._check_single_column(n_features)
+        entries = "the threshold" if self.n_ends == 1 else "low and high"
+        return self._as_floats(Q, (self.n_ends,), entries)
 
-    def _check_one(self, n_features: int) -> None:
+    def _check_single_column(self, n_features: int) -> None:
         if n_features != 1:
             raise ValueError(f"{type(self).__name__} are about one column; X has {n_features}.")
 
 
-class ThresholdQueries(_OneColumn):
-    """Thresholds: is the number at most t. The answers are the distribution function of a column.
+class ThresholdQueries(_OneColumnQueries):
+    """Thresholds: x <= t. The answers are the cumulative distribution function of a column.
 
     An array of queries has shape (n_queries, 1) or (n_queries,): the thresholds t.
 
@@ -220,20 +288,20 @@ class ThresholdQueries(_OneColumn):
            [ True,  True, False]])
     """
 
-    ends = 1
+    n_ends = 1
 
     def _boxes(self, Q: Floats) -> Floats:
         return np.insert(Q, 0, -np.inf, axis=1)[:, None]
 
 
-class IntervalQueries(_OneColumn):
-    """Intervals: does the number lie between two bounds, both included.
+class IntervalQueries(_OneColumnQueries):
+    """Closed intervals: low <= x <= high.
 
     An array of queries has shape (n_queries, 2): low and high, which may be infinite.
 
     See Also
     --------
-    ThresholdQueries : Distribution functions and quantiles.
+    ThresholdQueries : Cumulative distribution functions and quantiles.
     RectangleQueries : Ranges of several columns.
 
     Examples

@@ -1,4 +1,4 @@
-"""Questions about cells as users write them, and tables as users read them."""
+"""Conversion of queries about cells from the user's formats to codes, and names of cells."""
 
 from __future__ import annotations
 
@@ -12,72 +12,86 @@ from numpy.typing import NDArray
 from skpublicdp.data.binning import Bins
 from skpublicdp.data.schema import Column, Schema, is_missing
 from skpublicdp.data.tables import Table, is_frame
-from skpublicdp.query_release.queries.base import flat_queries
+from skpublicdp.query_release.queries.base import one_dimensional_message
 from skpublicdp.typing import Integers
 
 Objects = NDArray[np.object_]
 
 
-def read_cells(Q: Any, schema: Schema, bins: Bins, any_code: int) -> Integers:
-    """Return questions about cells as codes.
+def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
+    """Return queries about cells as codes.
 
     Parameters
     ----------
     Q : DataFrame, mapping, list of mappings, or array-like
-        A value in each column that a question is about. In rows of all columns, None (in a frame,
-        whatever is missing) stands for any value; a frame or a mapping may leave columns out. Of a
-        single column, one-dimensional values do.
+        A value for each column that a query restricts. A frame or a mapping may omit columns. In an
+        array, None stands for any value, and in a frame a missing value does. One-dimensional
+        values are accepted if there is a single column.
     schema : Schema
         The columns.
     bins : Bins
-        Their cells.
-    any_code : int
+        Their bins.
+    wildcard : int
         The code of "any value".
 
     Returns
     -------
     ndarray of int64, shape (n_queries, n_columns)
-        Codes.
+        Codes of bins and categories, or `wildcard`.
     """
-    table = _as_rows(Q, schema)
-    codes = np.full(table.shape, any_code)
+    table = _object_table(Q, schema)
+    codes = np.full(table.shape, wildcard)
     for position, column in enumerate(schema.columns):
-        asked = np.array([not is_missing(value) for value in table[:, position]], dtype=bool)
-        values = table[asked, position]
+        is_restricted = np.array(
+            [not is_missing(value) for value in table[:, position]], dtype=bool
+        )
+        values = table[is_restricted, position]
         if column.categorical:
             check_categories(values, column)
-        numbers = np.zeros((len(values), len(schema.columns)))
-        # of dates, text and whatever else names one is understood here, as by `cdf`
-        numbers[:, position] = (
-            column.from_user(values) if column.has_offset else column.encode(values)
-        )
-        codes[asked, position] = bins.codes(numbers)[:, position]
+        rows = np.zeros((len(values), len(schema.columns)))
+        # dates may be given in every form that `cdf` accepts
+        rows[:, position] = column.from_user(values) if column.has_offset else column.encode(values)
+        codes[is_restricted, position] = bins.codes(rows)[:, position]
     return codes
 
 
-def _as_rows(Q: Any, schema: Schema) -> Objects:
-    """Return questions with a value or None in every column."""
-    names, n_columns = schema.names, len(schema.columns)
+def _object_table(Q: Any, schema: Schema) -> Objects:
+    """Return queries in any format as an array of objects, shape (n_queries, n_columns).
+
+    None, or a missing value, stands for any value.
+    """
+    n_columns = len(schema.columns)
     if isinstance(Q, Mapping):
         Q = [Q]
-    if isinstance(Q, list | tuple) and len(Q) and all(isinstance(row, Mapping) for row in Q):
-        rows = np.full((len(Q), n_columns), None, dtype=object)
-        for place, row in enumerate(Q):
-            for name, value in row.items():
-                rows[place, schema.position(name)] = value
-        return rows
-    if hasattr(Q, "iloc") and Q.ndim == 1:  # one question as a series
-        return _as_rows(dict(Q), schema)
+    if isinstance(Q, list | tuple) and len(Q) and all(isinstance(query, Mapping) for query in Q):
+        table = np.full((len(Q), n_columns), None, dtype=object)
+        for number, query in enumerate(Q):
+            for name, value in query.items():
+                table[number, schema.position(name)] = value
+        return table
+    if hasattr(Q, "iloc") and Q.ndim == 1:  # a pandas series is one query
+        return _object_table(dict(Q), schema)
     if is_frame(Q):
-        frame = Table(Q)
-        rows = np.full((len(Q), n_columns), None, dtype=object)
-        for place, name in enumerate(frame.labels):
-            values: Any = np.ma.asarray(frame.column(place))
-            if values.dtype.kind == "M":  # numpy makes bare integers of nanoseconds
-                values = values.astype("datetime64[us]")
-            values = np.ma.filled(values.astype(object), None)
-            rows[:, schema.position(name)] = values
-        return rows
+        return _frame_to_objects(Q, schema)
+    return _array_to_objects(Q, schema)
+
+
+def _frame_to_objects(Q: Any, schema: Schema) -> Objects:
+    """Return the queries of a frame, with None for omitted columns and missing values."""
+    frame = Table(Q)
+    table = np.full((len(Q), len(schema.columns)), None, dtype=object)
+    for number, name in enumerate(frame.labels):
+        values: Any = np.ma.asarray(frame.column(number))
+        if values.dtype.kind == "M":  # as objects, nanoseconds would be integers and not dates
+            values = values.astype("datetime64[us]")
+        values = np.ma.filled(values.astype(object), None)
+        table[:, schema.position(name)] = values
+    return table
+
+
+def _array_to_objects(Q: Any, schema: Schema) -> Objects:
+    """Return the queries of an array-like with one column for each column of the schema."""
+    names, n_columns = schema.names, len(schema.columns)
     array = np.asarray(Q)
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(
@@ -89,22 +103,23 @@ def _as_rows(Q: Any, schema: Schema) -> Objects:
     if array.ndim == 1 and n_columns == 1:
         array = array[:, None]
     if array.ndim == 1:
-        raise ValueError(flat_queries("MarginalQueries", n_columns))
+        raise ValueError(one_dimensional_message("MarginalQueries", n_columns))
     if array.ndim != 2 or array.shape[1] != n_columns:
+        shown_names = ", ".join(names[:5]) + (", ..." if n_columns > 5 else "")
         raise ValueError(
-            f"Expected a value, or None for any, for each of {n_columns} columns "
-            f"({', '.join(names[:5])}{', ...' if n_columns > 5 else ''}), shape (n_queries, "
-            f"{n_columns}); got shape {array.shape}. A dict of column to value asks about some."
+            f"Expected a value, or None for any, for each of {n_columns} columns ({shown_names}), "
+            f"shape (n_queries, {n_columns}); got shape {array.shape}. To restrict only some "
+            "columns, pass a dict of column to value."
         )
     return array
 
 
 def check_categories(values: Objects, column: Column) -> None:
-    """Refuse categories that public rows do not show."""
+    """Raise a ValueError if a value is not a category of the column."""
     names = column.names
-    known = set(names)
+    categories = set(names)
     for value in values:
-        if value not in known:
+        if value not in categories:
             shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
             raise ValueError(
                 f"Column {column.name} has no category {value!r} that public rows show; it has "
@@ -113,12 +128,15 @@ def check_categories(values: Objects, column: Column) -> None:
 
 
 def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any]:
-    """Return what the cells of a column are called, by the order of their codes."""
+    """Return the names of the cells of a column, in the order of their codes.
+
+    They are categories, public values, or ranges as text.
+    """
     if column.categorical:
         return list(column.names)
     assert cuts is not None
     values = column.values
-    if len(values) == len(cuts) + 1:  # a cell around each public value
+    if len(values) == len(cuts) + 1:  # each public value has its own bin
         return list(column.decode(values).tolist())
     ends = [column.low, *cuts.tolist(), column.high]
     texts = [column.format(end) if column.has_offset else f"{end:g}" for end in ends]

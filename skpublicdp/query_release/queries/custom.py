@@ -1,4 +1,4 @@
-"""Query classes that are defined by a function of the user."""
+"""Queries that are defined by a function of the user."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from skpublicdp.typing import Floats
 
 
 class CustomQueries(QueryClass):
-    """Queries of one's own: a fixed list, answered by a function.
+    """A list of queries that a function of the user evaluates.
 
-    An array of queries has shape (n_queries, 1): positions in the list.
+    An array of queries has shape (n_queries, 1) and contains positions in the list.
 
     Parameters
     ----------
     function : callable
-        Takes rows in the container they came in and returns booleans, shape (n, n_listed) or, of a
-        single query, (n,). It must look at each row alone, which the receipt takes for granted. In
-        frames other than those of pandas categories are text, and a missing boolean is false. Of
-        what it says of private rows, nothing is heard: no warning, and one sentence if it fails.
+        Takes rows, in the type of container that they had in `fit`, and returns booleans of shape
+        (n, n_listed), or (n,) for a single query. Its answers about a row must depend on this row
+        alone, which the receipt states as an assumption. In frames of other libraries than pandas,
+        categories are text and missing booleans are False. If it fails on private rows, the error
+        message contains no detail, and its warnings are suppressed.
 
     See Also
     --------
@@ -35,12 +36,12 @@ class CustomQueries(QueryClass):
 
     Notes
     -----
-    With ``method="auto"`` queries may be about columns that public rows lack, or that are missing
-    in all of them, if the types of the columns or `bounds` declare what they may hold. The function
-    is then asked about public rows with declared values in these places: all categories, numbers
-    between the bounds, and a spread of combinations where there are very many. Where its answer
-    depends on them, or is the same for all rows so completed, nothing is known of a query but its
-    noisy count.
+    With ``method="auto"`` the function may use columns that public rows lack, or that are missing
+    in all of them, if the types of the columns or `bounds` declare their values. The function is
+    then evaluated on public rows that are completed by declared values: all categories, numbers
+    between the bounds, and a sample of the combinations if there are too many. If its answer
+    depends on the completion, or is the same for all completed rows, public rows determine nothing
+    about the query, and only its noisy count does.
 
     Examples
     --------
@@ -55,79 +56,84 @@ class CustomQueries(QueryClass):
         self.function = function
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Tell for which rows each query of the list holds."""
-        places = self._checked(Q, X.shape[1])[:, 0]
-        answers = self._all(X)
-        self._check_listed(places, len(answers))
-        return answers[places]
+        """Return whether each query holds for each row, shape (n_queries, n)."""
+        positions = self._checked(Q, X.shape[1])[:, 0]
+        answers = self._answers(X)
+        self._check_positions(positions, len(answers))
+        return answers[positions]
 
-    def resolve(self, Q: Any, schema: Schema) -> NDArray[np.intp]:
-        """Check queries as a user gives them."""
-        places = self._checked(Q, len(schema.columns))
-        self._check_listed(places, self._n_listed)
-        return places
+    def encode(self, Q: Any, schema: Schema) -> NDArray[np.intp]:
+        """Return positions in the list, after checking the user's input."""
+        positions = self._checked(Q, len(schema.columns))
+        self._check_positions(positions, self._n_listed)
+        return positions
 
-    def arrange(self, X_public: Floats) -> ExplicitCover:
-        """List all queries, and the cells of public rows."""
-        return split_sample_cover(self.holds, self.everything(X_public), X_public)
+    def build_cover(self, X_public: Floats) -> ExplicitCover:
+        """Return the cover that contains all queries, with the cells of public rows."""
+        return split_sample_cover(self.holds, self.all_queries(X_public), X_public)
 
-    def everything(self, X: Floats) -> NDArray[np.intp]:
-        """Return the whole list, as queries."""
-        return np.arange(len(self._all(X[:1])))[:, None]
+    def all_queries(self, X: Floats) -> NDArray[np.intp]:
+        """Return the positions of all queries, shape (n_listed, 1). At least one row is needed."""
+        return np.arange(len(self._answers(X[:1])))[:, None]
 
     def check_columns(self, schema: Schema) -> None:
-        """Accept all columns."""
+        """Do nothing, since all columns are supported."""
 
-    def bound(self, schema: Schema, X_public: Floats) -> Self:
-        """Return the class as it works on rows encoded by a schema."""
-        other = copy.copy(self)
-        other._schema = schema
-        other._n_listed = len(other.everything(X_public))
-        if not other._n_listed:
+    def bind(self, schema: Schema, X_public: Floats) -> Self:
+        """Return the class bound to a schema, with the number of queries on public rows."""
+        bound = copy.copy(self)
+        bound._schema = schema
+        bound._n_listed = len(bound.all_queries(X_public))
+        if not bound._n_listed:
             raise ValueError(
-                "The function of CustomQueries must list one query at least; it returned an array "
-                "without columns for public rows."
+                "The function of CustomQueries must return at least one column; for public rows it "
+                "returned an array without columns."
             )
-        return other
+        return bound
 
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows: not more than are listed."""
+    def growth_function(self, m: int, n_features: int) -> int:
+        """Return an upper bound of the number of ways in which the queries label m rows."""
         return min(1 << m, getattr(self, "_n_listed", 1 << m) + 1)
 
-    def _check_listed(self, places: NDArray[np.intp], n_listed: int) -> None:
-        if len(places) and not (places.min() >= 0 and places.max() < n_listed):
+    def _check_positions(self, positions: NDArray[np.intp], n_listed: int) -> None:
+        if len(positions) and not (positions.min() >= 0 and positions.max() < n_listed):
             raise ValueError(
-                f"Queries of CustomQueries must be positions below {n_listed}, how many the "
-                "function lists."
+                f"Queries of CustomQueries must be positions from 0 to {n_listed - 1}, since the "
+                f"function returns {n_listed} columns."
             )
 
-    def _all(self, X: Floats) -> Answers:
-        found, error = call_silently(self._answers, X)
-        listed = getattr(self, "_n_listed", None)
-        if error is None and found.dtype == bool and found.shape[:1] == (len(X),):
-            answers: Answers = found.T
-            if found.ndim == 2 and listed in (None, len(answers)):
+    def _answers(self, X: Floats) -> Answers:
+        """Return the answers of the function, shape (n_listed, n), after checking them.
+
+        After `bind` the rows may be private. Errors then contain nothing that depends on values.
+        """
+        array, error = call_silently(self._call, X)
+        n_listed = getattr(self, "_n_listed", None)
+        if error is None and array.dtype == bool and array.shape[:1] == (len(X),):
+            answers: Answers = array.T
+            if array.ndim == 2 and n_listed in (None, len(answers)):
                 return answers
-        if listed is not None:  # it has met the public rows, and these may be private
+        if n_listed is not None:
             raise RefusedError(
                 "The function of CustomQueries must return booleans for all possible rows, one row "
-                "per row of X and as many columns as for public rows; what it does with these is "
-                "withheld."
+                "per row of X and as many columns as for public rows. Details are withheld, since "
+                "the rows may be private."
             )
         if error is not None:
             raise ValueError(f"The function of CustomQueries raised {type(error).__name__}.")
         raise ValueError(
             "The function of CustomQueries must return booleans, one row per row of X; got "
-            f"{found.dtype} of shape {found.shape}."
+            f"{array.dtype} of shape {array.shape}."
         )
 
-    def _answers(self, X: Floats) -> Answers:
+    def _call(self, X: Floats) -> Answers:
+        """Return the unchecked result of the function, shape (n, n_listed)."""
         rows = self._schema.decode_rowwise(X) if hasattr(self, "_schema") else X
         answers = np.asarray(self.function(rows))
         return answers[:, None] if answers.ndim == 1 else answers
 
     def _checked(self, Q: Any, n_features: int) -> NDArray[np.intp]:
-        places = self._numbers(Q, (1,), "positions in the list")
-        if not (places == np.floor(places)).all():
+        positions = self._as_floats(Q, (1,), "positions in the list")
+        if not (positions == np.floor(positions)).all():
             raise ValueError("Queries of CustomQueries must be whole numbers.")
-        return places.astype(np.intp)
+        return positions.astype(np.intp)

@@ -1,4 +1,4 @@
-"""Queries about the place of a row among several columns."""
+"""Query classes over several numeric columns: rectangles, halfspaces, and stumps."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from skpublicdp.query_release.queries.cell_queries import check_categories
 from skpublicdp.typing import Codes, Floats
 
 MAX_HALFSPACES = 400
-"""In the plane they make 18000 cells."""
+"""Maximum number of halfspaces in a cover. In the plane 400 halfspaces make 18,000 cells."""
 
 SIDE_BLOCK = 1 << 16
-"""Queries times rows whose sides are told at once."""
+"""Number of query-row answers that are computed at a time, so that they fit into a cache."""
 
 N_DICHOTOMY_TRIALS = 16
-"""Draws of the few public rows that tell halfspaces apart; the best is taken."""
+"""Number of random subsets of public rows, of which the best one defines the cover."""
 
 
 class RectangleQueries(BoxQueries):
-    """Boxes along the axes: does the row lie inside, the faces included.
+    """Axis-parallel closed boxes: low <= x <= high in each column.
 
     An array of queries has shape (n_queries, n_features, 2): low and high of each column, which may
     be infinite.
@@ -53,11 +53,11 @@ class RectangleQueries(BoxQueries):
         return Q
 
     def _checked(self, Q: Any, n_features: int) -> Floats:
-        return self._numbers(Q, (n_features, 2), "low and high of each column")
+        return self._as_floats(Q, (n_features, 2), "low and high of each column")
 
 
 class HalfspaceQueries(QueryClass):
-    """Halfspaces: is the row on one side of a hyperplane, w · x ≥ b.
+    """Closed halfspaces: w · x ≥ b.
 
     An array of queries has shape (n_queries, n_features + 1): the normal w, then the offset b.
 
@@ -73,14 +73,14 @@ class HalfspaceQueries(QueryClass):
     """
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Tell which rows are on the positive side."""
+        """Return whether each row is in each halfspace."""
         Q = self._checked(Q, X.shape[1])
         answers = np.empty((len(Q), len(X)), dtype=bool)
-        step = max(1, SIDE_BLOCK // max(1, len(Q)))  # what fits into a cache
+        step = max(1, SIDE_BLOCK // max(1, len(Q)))
         for start in range(0, len(X), step):
             rows = X[start : start + step]
-            # column by column: a row's sum then does not depend on the rows beside it; and a
-            # warning would tell of huge values
+            # A matrix product could round a row's sum depending on the other rows. A warning would
+            # reveal huge private values.
             with np.errstate(over="ignore", invalid="ignore"):
                 values = Q[:, :1] * rows[:, 0]
                 for column in range(1, X.shape[1]):
@@ -88,48 +88,59 @@ class HalfspaceQueries(QueryClass):
             np.greater_equal(values, Q[:, -1:], out=answers[:, start : start + step])
         return answers
 
-    def arrange(self, X_public: Floats) -> ExplicitCover:
-        """List the ways to divide a few public rows."""
+    def build_cover(self, X_public: Floats) -> ExplicitCover:
+        """Return a cover with one halfspace for each dichotomy of a few public rows.
+
+        These rows come from the first half of the public rows. The second half estimates the share
+        of rows in cells that the cover does not list.
+        """
         n_features = X_public.shape[1]
-        listed, fresh = np.array_split(X_public, 2)
-        distinct = np.unique(listed, axis=0)
-        n_points = max(m for m in range(1, 49) if self.growth(m, n_features) <= MAX_HALFSPACES)
-        generator = np.random.default_rng(0)  # part of the method, and of public rows only
+        first_half, second_half = np.array_split(X_public, 2)
+        distinct = np.unique(first_half, axis=0)
+        n_points = max(
+            m for m in range(1, 49) if self.growth_function(m, n_features) <= MAX_HALFSPACES
+        )
+        generator = np.random.default_rng(0)  # fixed, since only public rows enter
         trials = [
             HalfspaceDichotomies(generator.permutation(distinct)[:n_points])
             for _ in range(N_DICHOTOMY_TRIALS)
         ]
-        divisions = min(trials, key=lambda trial: trial.disagreement_bound(listed))
-        points, cover = divisions.points, divisions.halfspaces(self.holds)
-        missed = 1.0  # where a way was lost to rounding
-        if len(cover) == len(divisions.signs):
-            missed = divisions.disagreement_bound(X_public)
+        dichotomies = min(trials, key=lambda trial: trial.disagreement_bound(first_half))
+        points, cover = dichotomies.points, dichotomies.halfspaces(self.holds)
+        disagreement = 1.0  # no bound holds if rounding lost the halfspace of a dichotomy
+        if len(cover) == len(dichotomies.signs):
+            disagreement = dichotomies.disagreement_bound(X_public)
         candidates = distinct
         if n_features == 2:
             candidates = np.concatenate([candidates, line_arrangement_points(cover, points)])
-        return ExplicitCover(self.holds, cover, candidates, fresh, points, missed)
+        return ExplicitCover(self.holds, cover, candidates, second_half, points, disagreement)
 
-    def dual(self, n_features: int) -> int:
-        """Return p for p columns: p hyperplanes make 2^p cells, p + 1 fewer (Schläfli 1901)."""
+    def dual_vc_dimension(self, n_features: int) -> int:
+        """Return p for p columns.
+
+        p hyperplanes can make 2^p cells, and p + 1 hyperplanes make fewer than 2^(p + 1) (Schläfli
+        1901).
+        """
         return n_features
 
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows (Cover 1965)."""
+    def growth_function(self, m: int, n_features: int) -> int:
+        """Return an upper bound of the number of ways to divide m rows (Cover 1965)."""
         return min(1 << m, 2 * growth_function(max(m - 1, 0), n_features))
 
     def _checked(self, Q: Any, n_features: int) -> Floats:
-        return self._numbers(Q, (n_features + 1,), "the normal, then the offset")
+        return self._as_floats(Q, (n_features + 1,), "the normal, then the offset")
 
 
 class StumpQueries(QueryClass):
-    """Stumps: is the number in one of many columns at most t, or the category there v.
+    """Stumps: x_j <= t for a numeric column j, or x_j = v for a categorical one.
 
     An array of queries has shape (n_queries, 2): the column, by name or position, and t or v.
-    `holds` itself takes positions and codes, and the position -1 - j for "the code of column j is".
+    `holds` takes encoded queries: the position of a numeric column and t, or -1 - j for the
+    categorical column j and a code.
 
     See Also
     --------
-    ThresholdQueries : The same of one column.
+    ThresholdQueries : Thresholds of a single column.
 
     Examples
     --------
@@ -141,77 +152,80 @@ class StumpQueries(QueryClass):
     """
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Tell for which rows each stump holds."""
+        """Return whether each stump holds for each row."""
         Q = self._checked(Q, X.shape[1])
         column = Q[:, 0].astype(np.intp)
-        equal = column < 0
-        values = X.T[np.where(equal, -1 - column, column)]
-        return np.where(equal[:, None], values == Q[:, 1:], values <= Q[:, 1:])
+        is_category = column < 0
+        values = X.T[np.where(is_category, -1 - column, column)]
+        return np.where(is_category[:, None], values == Q[:, 1:], values <= Q[:, 1:])
 
-    def arrange(self, X_public: Floats) -> ProductCover:
-        """Cut numeric columns between public values, and give each category a cell."""
+    def build_cover(self, X_public: Floats) -> ProductCover:
+        """Return the cover by cuts of numeric columns between public values, and by categories."""
         axes = [QuantileAxis(column, 1, MAX_AXIS_CELLS) for column in X_public.T]
-        for place, n_codes in self._coded().items():  # also the codes that no public row has
-            axes[place] = QuantileAxis(np.arange(n_codes), 0, n_codes)
+        for position, n_codes in self._n_codes().items():  # including categories not in public rows
+            axes[position] = QuantileAxis(np.arange(n_codes), 0, n_codes)
         return ProductCover(axes)
 
-    def project(self, Q: NDArray[Any], members: ProductCover) -> Codes:
-        """Find the nearest cuts."""
+    def nearest_members(self, Q: NDArray[Any], members: ProductCover) -> Codes:
+        """Return the position of the stump at the nearest cut, or at the category."""
         column = Q[:, 0].astype(np.intp)
-        equal = column < 0
-        low = np.where(equal, Q[:, 1], -np.inf)
-        return members.find(np.where(equal, -1 - column, column), low, Q[:, 1])
+        is_category = column < 0
+        low = np.where(is_category, Q[:, 1], -np.inf)
+        return members.find(np.where(is_category, -1 - column, column), low, Q[:, 1])
 
-    def dual(self, n_features: int) -> int:
-        """Return p for p columns: of two stumps on one, one implies the other or its negation.
+    def dual_vc_dimension(self, n_features: int) -> int:
+        """Return p for p columns.
 
-        One stump for each column is shattered (Bassily et al. 2020, section 4).
+        Of two stumps on one column, one implies the other or its negation, so that they are not
+        shattered. One stump on each column is shattered (Bassily et al. 2020, section 4).
         """
         return n_features
 
     def check_columns(self, schema: Schema) -> None:
-        """Accept all columns."""
+        """Do nothing, since all columns are supported."""
 
-    def bound(self, schema: Schema, X_public: Floats) -> Self:
-        """Return the class as it works on rows encoded by a schema."""
-        other = copy.copy(self)
-        described = enumerate(schema.columns)
-        other._codes = {
-            place: column.n_categories for place, column in described if column.categorical
+    def bind(self, schema: Schema, X_public: Floats) -> Self:
+        """Return the class bound to a schema, with the categorical columns."""
+        bound = copy.copy(self)
+        bound._codes = {
+            position: column.n_categories
+            for position, column in enumerate(schema.columns)
+            if column.categorical
         }
-        return other
+        return bound
 
-    def resolve(self, Q: Any, schema: Schema) -> Floats:
-        """Check queries as a user gives them, and encode the categories they name."""
+    def encode(self, Q: Any, schema: Schema) -> Floats:
+        """Return encoded stumps, see `holds`, after checking the user's input."""
         table = np.asarray(Q, dtype=object)
         if table.ndim != 2 or table.shape[1] != 2:
             raise ValueError(
                 "Queries of StumpQueries must have shape (n_queries, 2), column and threshold or "
                 f"category; got shape {table.shape}."
             )
-        resolved = np.empty((len(table), 2))
-        for place, (column, value) in enumerate(table.tolist()):
-            position = schema.position(column)
-            described = schema.columns[position]
-            one = np.array([value], dtype=object)
-            if described.categorical:
-                check_categories(one, described)
-                resolved[place] = -1 - position, described.encode(one)[0]
+        encoded = np.empty((len(table), 2))
+        for number, (name, value) in enumerate(table.tolist()):
+            position = schema.position(name)
+            column = schema.columns[position]
+            values = np.array([value], dtype=object)
+            if column.categorical:
+                check_categories(values, column)
+                encoded[number] = -1 - position, column.encode(values)[0]
             else:
-                number = described.from_user(one) if described.has_offset else one
-                resolved[place] = position, self._numbers(number, (), "the threshold")[0]
-        return resolved
+                numbers = column.from_user(values) if column.has_offset else values
+                encoded[number] = position, self._as_floats(numbers, (), "the threshold")[0]
+        return encoded
 
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows."""
-        return min(1 << m, n_features * max(m - 1, 0) + 2 + len(self._coded()))
+    def growth_function(self, m: int, n_features: int) -> int:
+        """Return an upper bound of the number of ways in which the stumps label m rows."""
+        return min(1 << m, n_features * max(m - 1, 0) + 2 + len(self._n_codes()))
 
-    def is_coded(self, place: int) -> bool:
-        """Tell whether a column is categorical; of the bound class."""
-        return place in self._coded()
+    def is_categorical(self, position: int) -> bool:
+        """Indicate whether a column is categorical, for a bound class."""
+        return position in self._n_codes()
 
-    def _coded(self) -> dict[int, int]:
+    def _n_codes(self) -> dict[int, int]:
+        """Return the number of codes of each categorical column. It is empty before `bind`."""
         return getattr(self, "_codes", {})
 
     def _checked(self, Q: Any, n_features: int) -> Floats:
-        return self._numbers(Q, (2,), "column and threshold")
+        return self._as_floats(Q, (2,), "column and threshold")

@@ -1,4 +1,4 @@
-"""Queries about cells of a table, and queries of one's own."""
+"""Queries about cells of marginals, and the workload of marginals."""
 
 from __future__ import annotations
 
@@ -25,36 +25,39 @@ from skpublicdp.query_release.queries.cell_queries import describe_cells, read_c
 from skpublicdp.typing import Floats
 
 MAX_LISTED_CELLS = 1 << 14
-"""The most cells of all columns together that are listed, whether public rows are there or not."""
+"""Maximum number of cells of the full table for a cover with all of them. With more cells, only
+the cells of public rows are in the cover."""
 
 WILDCARD = -1
 """The code of "any value" in a query about cells."""
 
 
 class MarginalQueries(QueryClass):
-    """Cells of tables: is the row in this cell of a table over some of the columns.
+    """Cells of marginals: the row is in a given cell of a table over some of the columns.
 
-    Queries are dicts of column to value, one or a list of them; or a data frame with some of the
-    columns, or an array with all of them, in which None stands for any value (in a data frame,
-    whatever is missing). Categories must be equal. Numbers must be in the same bin. ``"(other)"``
-    stands for the categories that no public row has, and ``"(missing)"`` for a missing value.
+    Queries are a dict of column to value or a list of dicts, a data frame with some of the columns,
+    or an array with all of them. In an array, None stands for any value, and in a frame a missing
+    value does. A category matches if it is equal, and a number if it is in the same bin.
+    ``"(other)"`` stands for the categories that no public row has, and ``"(missing)"`` for a
+    missing value.
 
-    `holds` itself takes codes, and -1 for "any".
+    `holds` takes codes, with -1 for any value.
 
     Parameters
     ----------
     k : int, default=2
-        All tables over k columns are released; over all columns where there are fewer.
+        The workload consists of all marginals over k columns. With fewer columns, it is the table
+        over all of them.
     workload : sequence of sequences of str or int, default=None
-        The tables, as names or positions of columns, instead of all over k columns.
+        The marginals, as names or positions of columns, instead of all marginals over k columns.
     bins : int, default=16
-        A numeric column with at most so many distinct public values has a bin around each; others
-        have about so many public quantiles.
+        Number of bins of a numeric column, cut at public quantiles. A column with at most this
+        number of distinct public values has a bin around each value.
 
     See Also
     --------
     RectangleQueries : Boxes of numeric columns.
-    skpublicdp.plotting.MarginalDisplay : Picture of a released table.
+    skpublicdp.plotting.MarginalDisplay : Plot of a released marginal of one column.
 
     Examples
     --------
@@ -76,35 +79,39 @@ class MarginalQueries(QueryClass):
         self.bins = bins
 
     def holds(self, Q: ArrayLike, X: NDArray[Any]) -> Answers:
-        """Tell which rows are in each cell."""
+        """Return whether each row, encoded or as integer codes, is in each cell."""
         Q = self._checked(Q, X.shape[1])
-        X = self._codes(X)
-        inside = np.ones((len(Q), len(X)), dtype=bool)
-        for column in range(X.shape[1]):
-            asked = np.flatnonzero(Q[:, column] != WILDCARD)
-            inside[asked] &= X[:, column] == Q[asked, column : column + 1]
-        return inside
+        codes = self._codes(X)
+        is_inside = np.ones((len(Q), len(codes)), dtype=bool)
+        for column in range(codes.shape[1]):
+            restricting = np.flatnonzero(Q[:, column] != WILDCARD)
+            is_inside[restricting] &= codes[:, column] == Q[restricting, column : column + 1]
+        return is_inside
 
-    def weigh(self, Q: NDArray[Any], X: NDArray[Any], weights: Floats) -> Floats:
-        """Add up the weights of the rows in each cell."""
+    def weighted_mean(self, Q: NDArray[Any], X: NDArray[Any], weights: Floats) -> Floats:
+        """Return the total weight of the rows in each cell.
+
+        Rows and queries about the same columns are numbered by their combination of codes, so that
+        one `bincount` answers all of these queries.
+        """
         codes = self._codes(X)
         totals = np.zeros(len(Q))
-        patterns, which = np.unique(Q != WILDCARD, axis=0, return_inverse=True)
-        for place, pattern in enumerate(patterns):
-            chosen = np.flatnonzero(which.ravel() == place)
+        patterns, pattern_of_query = np.unique(Q != WILDCARD, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            indices = np.flatnonzero(pattern_of_query.ravel() == number)
             columns = np.flatnonzero(pattern)
-            both = np.concatenate([codes[:, columns], Q[np.ix_(chosen, columns)]])
-            flat = np.zeros(len(both), dtype=np.int64)
-            for column in both.T:  # renumbered at each step, so that no product overflows
-                flat = flat * (int(column.max()) + 1) + column
-                flat = np.unique(flat, return_inverse=True)[1].ravel()
-            totals[chosen] = np.bincount(
-                flat[: len(codes)], weights=weights, minlength=int(flat.max()) + 1
-            )[flat[len(codes) :]]
+            cells = np.concatenate([codes[:, columns], Q[np.ix_(indices, columns)]])
+            ids = np.zeros(len(cells), dtype=np.int64)
+            for column in cells.T:  # renumbered after each column, to avoid overflow
+                ids = ids * (int(column.max()) + 1) + column
+                ids = np.unique(ids, return_inverse=True)[1].ravel()
+            id_of_row, id_of_query = ids[: len(codes)], ids[len(codes) :]
+            total_of_id = np.bincount(id_of_row, weights=weights, minlength=int(ids.max()) + 1)
+            totals[indices] = total_of_id[id_of_query]
         return totals
 
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
-        """List the tables as positions of columns."""
+        """Return the workload: the columns of each marginal, as increasing positions."""
         n_columns = len(schema.columns)
         if self.workload is None:
             return list(combinations(range(n_columns), min(int(self.k), n_columns)))
@@ -113,22 +120,25 @@ class MarginalQueries(QueryClass):
             raise ValueError("workload must list tables, each of one or more different columns.")
         return list(dict.fromkeys(tuple(sorted(table)) for table in tables))
 
-    def arrange(self, X_public: Floats) -> ExplicitCover:
-        """List the cells of the tables, and of all columns together if these are not too many."""
+    def build_cover(self, X_public: Floats) -> ExplicitCover:
+        """Return the cover by all cells of the workload.
+
+        Its cells are those of the table over all columns, or of public rows if there are too many.
+        """
         sizes = self._bins.sizes
-        listed = self.listed
-        if math.prod(sizes) <= min(MAX_LISTED_CELLS, MAX_INCIDENCE_ENTRIES // len(listed)):
+        queries = self.all_cells
+        if math.prod(sizes) <= min(MAX_LISTED_CELLS, MAX_INCIDENCE_ENTRIES // len(queries)):
             codes = np.indices(sizes).reshape(len(sizes), -1).T
             rows = self._bins.representatives(codes, X_public, self._schema)
-            return ExplicitCover(self.holds, listed, rows)
-        return split_sample_cover(self.holds, listed, X_public)
+            return ExplicitCover(self.holds, queries, rows)
+        return split_sample_cover(self.holds, queries, X_public)
 
-    def dual(self, n_features: int) -> int:
-        """Return 2 p for p columns: cells are boxes (see `RectangleQueries`)."""
+    def dual_vc_dimension(self, n_features: int) -> int:
+        """Return 2 p for p columns, since cells are boxes (see `RectangleQueries`)."""
         return 2 * n_features
 
     def check_columns(self, schema: Schema) -> None:
-        """Accept all columns, and check the parameters."""
+        """Raise an error if a parameter is invalid. All kinds of columns are supported."""
         for name in ("k", "bins"):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < 1:
@@ -138,57 +148,73 @@ class MarginalQueries(QueryClass):
                 )
         self.tables(schema)
 
-    def bound(self, schema: Schema, X_public: Floats) -> Self:
-        """Return the class as it works on rows encoded by a schema."""
-        other = copy.copy(self)
-        other._schema = schema
-        other._bins = cut_columns(schema, X_public, int(self.bins))
-        return other
+    def bind(self, schema: Schema, X_public: Floats) -> Self:
+        """Return the class bound to a schema, with bins cut at public values."""
+        bound = copy.copy(self)
+        bound._schema = schema
+        bound._bins = cut_columns(schema, X_public, int(self.bins))
+        return bound
 
-    def growth(self, m: int, n_features: int) -> int:
-        """Bound in how many ways the queries divide m rows: not more than there are cells."""
+    def growth_function(self, m: int, n_features: int) -> int:
+        """Return an upper bound of the number of ways to label m rows: one more than the cells."""
         if not hasattr(self, "_bins"):
-            return super().growth(m, n_features)
+            return super().growth_function(m, n_features)
         return min(1 << m, self._n_cells() + 1)
 
-    def cells_of(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
-        """Return the cells of a table in codes, and what they are called in each column."""
-        codes = np.indices([self._bins.sizes[at] for at in positions]).reshape(len(positions), -1)
+    def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
+        """Return the cells of a table as queries, and their names in each column.
+
+        Parameters
+        ----------
+        positions : sequence of int
+            Positions of the columns of the table.
+
+        Returns
+        -------
+        cells : ndarray of int64, shape (n_cells, n_columns)
+            Encoded queries, in C order of the table.
+        names : list of list
+            For each column of the table, the category or the bin of each cell.
+        """
+        table_sizes = [self._bins.sizes[position] for position in positions]
+        codes = np.indices(table_sizes).reshape(len(positions), -1)
         cells = np.full((codes.shape[1], len(self._bins.sizes)), WILDCARD)
         cells[:, list(positions)] = codes.T
-        called = []
-        for position, column in zip(positions, codes, strict=True):
-            names = describe_cells(self._schema.columns[position], self._bins.cuts[position])
-            called.append([names[code] for code in column])
-        return cells, called
+        names = []
+        for position, column_codes in zip(positions, codes, strict=True):
+            code_names = describe_cells(self._schema.columns[position], self._bins.cuts[position])
+            names.append([code_names[code] for code in column_codes])
+        return cells, names
 
     def cuts(self, position: int) -> Floats:
-        """Return the cuts between the bins of a numeric column; of the bound class."""
+        """Return the cuts between the bins of a numeric column, for a bound class."""
         cuts: Floats | None = self._bins.cuts[position]
         assert cuts is not None
         return cuts
 
     @property
-    def listed(self) -> NDArray[np.int64]:
-        """All cells of all tables, as queries in codes; of the bound class."""
+    def all_cells(self) -> NDArray[np.int64]:
+        """All cells of the workload as encoded queries, for a bound class."""
         check_cover_size(self._n_cells())
-        parts = []
+        queries = []
         for table in self.tables(self._schema):
-            cells = np.indices([self._bins.sizes[column] for column in table])
-            part = np.full((cells[0].size, len(self._bins.sizes)), WILDCARD)
-            part[:, list(table)] = cells.reshape(len(table), -1).T
-            parts.append(part)
-        return np.concatenate(parts)
+            codes = np.indices([self._bins.sizes[column] for column in table])
+            table_queries = np.full((codes[0].size, len(self._bins.sizes)), WILDCARD)
+            table_queries[:, list(table)] = codes.reshape(len(table), -1).T
+            queries.append(table_queries)
+        return np.concatenate(queries)
 
     def _n_cells(self) -> int:
+        """Return the number of cells of the workload."""
         tables = self.tables(self._schema)
         return sum(math.prod(self._bins.sizes[column] for column in table) for table in tables)
 
-    def resolve(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
-        """Check queries as a user gives them, and encode values; needs the bound class."""
+    def encode(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
+        """Return queries as codes, after checking the user's input. The class must be bound."""
         return read_cells(Q, schema, self._bins, WILDCARD)
 
     def _codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the codes of encoded rows. Integers are codes already."""
         if X.dtype.kind in "iu":
             return X
         codes: NDArray[np.int64] = self._bins.codes(X)
