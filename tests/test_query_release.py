@@ -342,7 +342,7 @@ class TestPMW:
         for method in ("auto", "public"):
             release = fitted(method=method)
             assert release.guarantee_ is None
-            assert 'only of method="pmw"' in release.guarantee_reason_
+            assert 'only method="pmw"' in release.guarantee_reason_
         release = fitted(method="pmw")
         parts = re.findall(r"at most ([\d.]+) .* ([\d.]+) for sampling and ([\d.]+)",
                            release.guarantee_reason_)  # fmt: skip

@@ -93,7 +93,7 @@ class TestAsking:
 
     def test_a_table_that_was_not_released(self, release):
         Q = {"age": 20, "job": "farm", "sex": "f"}
-        with pytest.warns(UnmeasuredWarning, match="add the table to the workload") as caught:
+        with pytest.warns(UnmeasuredWarning, match="Add this table to the workload") as caught:
             answer = release.answer(Q)
         assert caught[0].filename == __file__
         truth = ((PEOPLE["age"] == 20) & (PEOPLE["job"] == "farm") & (PEOPLE["sex"] == "f")).mean()
