@@ -1,4 +1,4 @@
-"""Private answers to whole classes of queries."""
+"""Private release of the answers to all queries of a class."""
 
 from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.custom import CustomQueries
@@ -9,7 +9,12 @@ from skpublicdp.query_release.queries.geometric import (
 )
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.release import PAPQueryRelease
-from skpublicdp.query_release.rule_errors import ErrorQueries, Learned, learner_from_release
+from skpublicdp.query_release.rule_errors import (
+    ErrorQueries,
+    Learned,
+    LearnedRule,
+    learner_from_release,
+)
 
 __all__ = [
     "CustomQueries",
@@ -17,6 +22,7 @@ __all__ = [
     "HalfspaceQueries",
     "IntervalQueries",
     "Learned",
+    "LearnedRule",
     "MarginalQueries",
     "PAPQueryRelease",
     "QueryClass",

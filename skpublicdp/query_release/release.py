@@ -1,4 +1,4 @@
-"""PAPQueryRelease: private answers to whole classes of queries, helped by public rows."""
+"""PAPQueryRelease: private release of the answers to a query class, with public rows."""
 
 from __future__ import annotations
 
@@ -35,83 +35,84 @@ from skpublicdp.rules.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_g
 class PAPQueryRelease(FittedReleaseMixin):
     """Private estimates of the fraction of the population that satisfies each query of a class.
 
-    `fit` spends the budget once. After it, any number of queries of the class are answered for
-    free, with intervals, and `sample` gives synthetic rows. Public rows choose what is measured and
-    are the prior of the noisy measurements; how far they are trusted is estimated from the noisy
-    answers, so that public rows of another population do little harm.
+    `fit` spends the budget once. Afterwards, any number of queries of the class are answered at no
+    cost of privacy, with confidence intervals, and `sample` returns synthetic rows. Public rows
+    determine the measured statistics and are the prior of the noisy measurements. Their weight is
+    estimated from the noisy answers, so that public rows of another population do little harm.
 
     Parameters
     ----------
     queries : QueryClass, default=None
-        What is to be answered. ``None`` means `ThresholdQueries` for one numeric column and
+        The class of queries to answer. ``None`` means `ThresholdQueries` for one numeric column and
         `MarginalQueries` of pairs of columns otherwise.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=None
-        Privacy budget δ in [0, 1); ``None`` means 1/n², with n private rows, but no more than 1e-6,
-        and 0 a pure ε-differentially private release.
+        Privacy budget δ in [0, 1). ``None`` means 1/n² for n private rows, but at most 1e-6. With 0
+        the release is purely ε-differentially private.
     method : {"auto", "pmw", "public"}, default="auto"
-        ``"auto"`` measures, looks, measures again, and weighs that against the public rows.
-        ``"pmw"`` is the algorithm of [1]_, with a guarantee for worst cases. ``"public"``
-        looks at public rows only and spends nothing.
+        ``"auto"`` measures in several rounds, where earlier rounds determine what later ones
+        measure, and computes a posterior given the public rows. ``"pmw"`` runs private
+        multiplicative weights, Algorithm 3 of [1]_, which has a worst-case guarantee. ``"public"``
+        answers from public rows alone and spends nothing.
     trust : "auto" or float, default="auto"
-        Of ``"auto"``: how much of a private row a public row is worth, above 0 and at most 1;
-        estimated by default.
+        For ``"auto"``: number of private rows that a public row is equivalent to, above 0 and at
+        most 1. It is estimated by default.
     alpha : float, default=None
-        Of ``"pmw"``: an error, in (0, 1), that is enough; ``None`` plays the number of rounds with
-        the best guarantee.
+        For ``"pmw"``: target error, in (0, 1), that determines the number of rounds. ``None`` means
+        the number of rounds with the best guarantee.
     beta : float, default=0.05
-        Of ``"pmw"``: probability, in (0, 1), with which the guarantee may fail.
+        For ``"pmw"``: probability, in (0, 1), with which the guarantee may fail.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of numeric columns, known without looking at private rows; private
-        numbers outside are moved to the nearer one. By default the public range, widened by itself
-        on each side.
+        Lowest and highest value of numeric columns, which must not be computed from private rows.
+        Private numbers outside are moved to the nearer bound. By default they are the public range,
+        extended by its own width on each side.
     n_jobs : int, default=None
-        Number of threads that tabulate rows; results do not depend on it.
+        Number of threads that tabulate rows. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so. `sample` uses it, too.
+        ``None`` uses the secure generator of the operating system. Any other value makes the noise
+        repeatable, for tests and papers, and the receipt says so. `sample` uses it, too.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count.
+        Protects persons instead of rows. `fit` then requires `groups`, and uses the first
+        `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read.
-        ``method="public"`` is not charged.
+        Budget that the fit is charged to. If it cannot pay, `fit` raises an error before it reads a
+        private row. ``method="public"`` is not charged.
 
     Attributes
     ----------
     queries_ : QueryClass
-        What is answered.
+        The class of queries that is answered.
     privacy_ : PrivacyReceipt
-        What was spent.
+        The privacy cost and its mechanisms.
     effective_public_size_ : float
-        How many private-like records the public rows turned out to be worth.
+        Number of private rows that the public rows are equivalent to.
     expected_error_ : float or None
-        Of ``"auto"`` tables: the root mean square error that is to be expected of the answers, by
-        released and public numbers.
+        For tables with ``"auto"``: expected root mean square error of the answers. It is computed
+        from released and public numbers.
     guarantee_ : float or None
-        Of ``"pmw"``: with probability 1 - beta over all rows and draws, no answer errs by more than
-        this in the population, if private and public rows are independent and of one population.
-        ``None`` where nothing is proved.
+        For ``"pmw"``: with probability 1 - beta over all rows and draws, all answers are within
+        this error of the population's fractions, if private and public rows are independent draws
+        from the same population. ``None`` if no bound is proved.
     guarantee_reason_ : str
-        What the guarantee is made of, or why there is none, in one sentence.
+        The parts of the guarantee, or the reason why there is none, in one sentence.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the features, if all columns of `X` have names that are strings.
 
     Warns
     -----
     LargeDeltaWarning
         If δ is large for the number of private rows.
     NoPublicDataWarning
-        If there are no public rows: a reference that looks at no data stands in.
+        If there are no public rows. A reference sample that depends on no data replaces them.
     TooFewRowsWarning
-        If ``"pmw"`` guarantees nothing for as few rows.
+        If there are too few rows for a guarantee of ``"pmw"``.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
     UnknownCategoriesWarning
-        If a categorical column that `score` or `holds` is given later has mostly unknown values.
+        If most values of a categorical column are unknown in rows passed to `score` or `holds`.
 
     See Also
     --------
@@ -198,23 +199,23 @@ class PAPQueryRelease(FittedReleaseMixin):
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Measure the private rows, once.
+        """Measure the private rows and estimate the answers to all queries of the class.
 
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Rows, all private unless `is_public` says otherwise. Text, booleans and pandas
-            categories are categorical, numbers are numeric.
+            Rows. They are private unless `is_public` marks them. Text, booleans and pandas
+            categories are categorical, and numbers are numeric.
         y : None
             Ignored.
         X_public : array-like or DataFrame, shape (m, n_features), optional
-            Separate public rows. In cross-validation it must not have as many rows as `X`. For
-            `CustomQueries` and ``method="auto"``, without `is_public`, a frame may lack columns of
-            which the type or `bounds` declare what they may hold.
+            Separate public rows. In cross-validation it must not have as many rows as `X`. With
+            `CustomQueries`, ``method="auto"`` and no `is_public`, a frame may lack columns whose
+            values are declared by their type or by `bounds`.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`. Safe in cross-validation.
+            Mask of the public rows of `X`. It is split with `X` in cross-validation.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
+            The person of each row, for `max_rows_per_group`. Not used for public rows.
 
         Returns
         -------
@@ -224,11 +225,11 @@ class PAPQueryRelease(FittedReleaseMixin):
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` cannot pay for the fit.
         CoverSizeError
-            If the cells of ``"pmw"`` would not fit in memory.
+            If the cover of ``"pmw"`` does not fit in memory.
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)

@@ -1,4 +1,8 @@
-"""Learning from a release of the errors of rules; Lemma 17 of Bassily et al. (2020) is harder."""
+"""Queries for the errors of classification rules, and learning from their release.
+
+It is the easier half of Lemma 17 of Bassily et al. (2020), which releases the rules on rows without
+labels.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +19,18 @@ from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.rules.population_guarantee import cover_error
 
 MAX_RULES = 1 << 12
-"""More rules are refused: each is a query."""
+"""Maximum number of rules, each of which is a query."""
 
 
 class ErrorQueries(CustomQueries):
-    """Queries h ⊕ label: is a rule wrong about a row, whose last column is its label's code.
+    """Queries h ⊕ label: a rule predicts a label other than the last column of the row.
 
-    An array of queries has shape (n_queries, 1): positions in the list of rules.
+    An array of queries has shape (n_queries, 1) and contains positions in the list of rules.
 
     Parameters
     ----------
     rules : sequence of Hypothesis
-        Chosen without looking at a private row, such as the members of a cover: see `of`.
+        Rules that do not depend on private rows, for example the members of a cover (see `of`).
 
     Examples
     --------
@@ -43,29 +47,30 @@ class ErrorQueries(CustomQueries):
     """
 
     def __init__(self, rules: Sequence[Hypothesis]) -> None:
-        super().__init__(self._wrong)
+        super().__init__(self._errors)
         self.rules = rules
-        self._covered: tuple[Cover, HypothesisClass, tuple[int, ...]] | None = None
+        self._source: _CoverSource | None = None
 
     @classmethod
     def of(
         cls, hypotheses: HypothesisClass, X_public: ArrayLike, *, alpha: float = 1e-9
     ) -> ErrorQueries:
-        """List the members of a cover of a class of two labels, 0 and 1.
+        """Return the queries for the members of a cover of a class with labels 0 and 1.
 
         Parameters
         ----------
         hypotheses : HypothesisClass
-            The class.
+            The class to cover.
         X_public : array-like of float, shape (m, n_features)
             Public rows.
         alpha : float, default=1e-9
-            Radius of the cover on the public rows; by default one rule for each dichotomy.
+            Radius of the cover on the public rows. By default the cover has one rule for each
+            dichotomy.
 
         Returns
         -------
         ErrorQueries
-            The queries.
+            One query for each rule of the cover.
 
         Raises
         ------
@@ -80,82 +85,99 @@ class ErrorQueries(CustomQueries):
         if cover.size > MAX_RULES:
             raise CoverSizeError(
                 f"{hypotheses!r} has {cover.size:.1e} rules on these public rows and {MAX_RULES} "
-                "are allowed; raise alpha or give fewer public rows."
+                "are allowed; raise alpha or pass fewer public rows."
             )
         family = cover.family(tabulate(cover, X[:0], []))
         queries = cls([cover.hypothesis(path) for path, _, _ in family.members()])
-        queries._covered = cover, hypotheses, X.shape
+        queries._source = _CoverSource(cover, hypotheses, *X.shape)
         return queries
 
     def cover_error(self, beta: float) -> float | None:
-        """Bound how far any rule of the class of `of` is from the nearest listed one.
+        """Return the radius of the listed rules as a cover of the class that `of` was given.
 
         Parameters
         ----------
         beta : float
-            Probability, in (0, 1), with which the bound may fail, over the public rows.
+            Probability over the public rows, in (0, 1), with which the bound may fail.
 
         Returns
         -------
         float or None
-            Share of the population on which the two disagree, if the public rows are independent
-            draws from it. 0 for rules that were listed: these are the class. ``None`` where nothing
-            is proved.
+            Upper bound of the fraction of the population on which a rule of the class differs from
+            the nearest listed rule, if the public rows are independent draws from the population.
+            0 if the rules were passed as a list, which then is the class. ``None`` if no bound is
+            proved.
         """
-        if self._covered is None:
+        if self._source is None:
             return 0.0
-        cover, hypotheses, (m, n_features) = self._covered
+        cover, hypotheses, m, n_features = self._source
         return cover_error(cover, hypotheses, n_features, 2, m, beta)
 
-    def _wrong(self, rows: ArrayLike) -> NDArray[np.bool_]:
+    def _errors(self, rows: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each rule errs on each row, shape (n, n_rules)."""
         rows = np.asarray(rows, dtype=np.float64)
         X, codes = rows[:, :-1], rows[:, -1]
         return np.column_stack([rule.predict(X) != codes for rule in self.rules])
 
 
-class Learned(NamedTuple):
+class _CoverSource(NamedTuple):
+    """The cover that rules come from, its class, and the shape of the public rows."""
+
+    cover: Cover
+    hypotheses: HypothesisClass
+    m: int
+    n_features: int
+
+
+class LearnedRule(NamedTuple):
     """A rule learned from a release.
 
     Attributes
     ----------
     rule : Hypothesis
-        The rule with the least released error; ``rule.predict(X)`` returns codes of labels.
+        The rule with the smallest released error. ``rule.predict(X)`` returns codes of labels.
     guarantee : float or None
-        If no answer of the release errs by more than its `guarantee_`, the rule errs on at most
-        this share of the population more than the best of a class. The class is that of the listed
-        rules. With `beta` it is the class that `ErrorQueries.of` covered, for which the bound may
-        fail with that probability more. None where nothing is proved, and at most 1.
+        Bound of the rule's excess error in the population over the best rule of a class, at most 1.
+        It holds if no answer of the release errs by more than the `guarantee_` of the release. The
+        class consists of the listed rules. With `beta` it is the class that `ErrorQueries.of`
+        covered, and the bound may fail with this additional probability. ``None`` if no bound is
+        proved.
     """
 
     rule: Hypothesis
     guarantee: float | None
 
 
+Learned = LearnedRule
+"""Name of `LearnedRule` in version 0.1."""
+
+
 def learner_from_release(
     release: Any, queries: ErrorQueries, *, beta: float | None = None
-) -> Learned:
-    """Learn from any release of the errors of rules, at no cost of privacy.
+) -> LearnedRule:
+    """Return the rule with the smallest released error, at no cost of privacy.
 
-    The paper's Lemma 17 takes a release of the rules themselves, on rows without labels, and makes
-    a learner of it. This is the easier half: what is released here are the errors.
+    Lemma 17 of the paper learns from a release of the rules themselves, on rows without labels.
+    This function is the easier half of it, since the release is about the errors of the rules.
 
     Parameters
     ----------
     release : object
-        Fitted to rows with their labels' codes as the last column: ``release.answer(Q)`` estimates
-        the share of them that satisfies each query, such as `PAPQueryRelease`.
+        A release, for example `PAPQueryRelease`, fitted to rows whose last column is the code of
+        the label. ``release.answer(Q)`` estimates the fraction of rows that satisfies each query.
     queries : ErrorQueries
-        What was released.
+        The queries of the release.
     beta : float, optional
-        Probability, in (0, 1), with which the rules may cover their class worse than `guarantee`
-        takes for granted. ``None`` is for a `guarantee` over the listed rules alone.
+        Probability, in (0, 1), with which the cover may have a larger radius than `guarantee`
+        assumes. ``None`` returns a `guarantee` relative to the listed rules alone.
 
     Returns
     -------
-    Learned
-        The rule with the least answer. Where all answers are within a of the truth, its error is
-        within a of its answer, which is at most that of the best rule, which is within a of its
-        error: at most 2a is lost. With `beta`, `ErrorQueries.cover_error` adds to it.
+    LearnedRule
+        The rule and its guarantee. If all answers are within a of the true errors, the error of the
+        rule is at most a above its answer. This is at most the answer of the best rule, which is at
+        most a above its error. The excess error is therefore at most 2a. With `beta`,
+        `ErrorQueries.cover_error` is added.
 
     References
     ----------
@@ -179,8 +201,10 @@ def learner_from_release(
     else:
         predict 0
     """
-    answers = np.asarray(release.answer(np.arange(len(queries.rules))[:, None]))
-    error = getattr(release, "guarantee_", None)
+    errors = np.asarray(release.answer(np.arange(len(queries.rules))[:, None]))
+    max_deviation = getattr(release, "guarantee_", None)
     radius = 0.0 if beta is None else queries.cover_error(beta)
-    guarantee = None if error is None or radius is None else min(1.0, 2 * error + radius)
-    return Learned(queries.rules[int(answers.argmin())], guarantee)
+    guarantee = None
+    if max_deviation is not None and radius is not None:
+        guarantee = min(1.0, 2 * max_deviation + radius)
+    return LearnedRule(queries.rules[int(errors.argmin())], guarantee)
