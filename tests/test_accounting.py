@@ -244,7 +244,7 @@ class TestConversion:
             (lambda v: zcdp_epsilon(v, 0.1), "rho"),
             (lambda v: zcdp_rho(v, 0.1), "epsilon"),
         ]:
-            with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+            with pytest.raises(ValueError, match=f"{name} must be a finite non-negative number"):
                 function(value)
 
     def test_the_callers_decimals_are_left_alone(self):

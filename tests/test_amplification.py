@@ -167,7 +167,7 @@ def test_senseless_input_is_refused():
     for function in (subsampled_epsilon, base_epsilon):
         with pytest.raises(ValueError, match="rate must be above 0 and at most 1"):
             function(1, Fraction(3, 2))
-        with pytest.raises(ValueError, match="epsilon must be a finite number"):
+        with pytest.raises(ValueError, match="epsilon must be a finite non-negative number"):
             function(-1, Fraction(1, 2))
         with pytest.raises(ValueError, match="roles must be 'random' or 'paper'; got 'all'"):
             function(1, Fraction(1, 2), roles="all")
@@ -175,7 +175,7 @@ def test_senseless_input_is_refused():
         subsample_size(0, 1, 2)
     with pytest.raises(ValueError, match="roles must be"):
         subsample_size(5, 1, 2, roles="all")
-    with pytest.raises(ValueError, match="delta must be a finite number"):
+    with pytest.raises(ValueError, match="delta must be a finite non-negative number"):
         base_delta(-1, Fraction(1, 2), 1, 2)
     with pytest.raises(ValueError, match="roles must be"):
         base_delta(0, Fraction(1, 2), 1, 2, roles="all")

@@ -251,14 +251,15 @@ def test_refusals_of_noise():
         "of ε = 1, δ = 1e-06; fit with a smaller epsilon, or stop here."
     )
     assert refusal(budget, Approximate(Fraction(1, 9), MILLIONTH)) == (
-        "This fit asks for δ = 1e-06, and δ = 1e-07 is left for fits of which only (ε, δ) is "
-        "known, of the budget of ε = 1, δ = 1e-06; fit with delta=0 or a smaller one, or stop here."
+        "This fit asks for δ = 1e-06, and δ = 1e-07 is left for fits known only by "
+        "their (ε, δ), of the budget of ε = 1, δ = 1e-06; fit with delta=0 or a smaller one, or "
+        "stop here."
     )
     assert "accountant='auto' has no price for this Gaussian noise" in refusal(
         budget, Subsampled(Fraction(1, 9), noise)
     )
     gdp = PrivacyBudget(1, 1e-6, accountant="gdp")
-    assert "has no price for a fit of which only (ε, δ) is known; use a budget with" in refusal(
+    assert "has no price for a fit that is known only by its (ε, δ); use a budget" in refusal(
         gdp, Approximate(Fraction(1, 9), MILLIONTH)
     )
     pure = PrivacyBudget(1, 1e-6, accountant="pure")

@@ -85,7 +85,7 @@ def test_a_fit_is_an_entry():
     first = learner(epsilon=0.3, budget=budget).fit(X, Y, X_public=X_PUBLIC)
     second = learner(epsilon=0.2, budget=budget.group("north")).fit(X, Y, X_public=X_PUBLIC)
     assert (first.privacy_.entry, second.privacy_.entry) == (1, 2)
-    assert "entry 2 of a budget for tests, which protects nobody" in repr(second.privacy_)
+    assert "entry 2 of a budget for tests, without any protection" in repr(second.privacy_)
     entries = budget.ledger
     assert [entry.who for entry in entries] == ["SemiPrivateClassifier"] * 2
     assert [entry.n_rows for entry in entries] == [60, 60]
@@ -278,7 +278,7 @@ KINDS = {
 
 @pytest.mark.parametrize("accountant", ["auto", "pure"])
 def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
-    """Of its trials only (ε, δ) is known: ε counts as that of a pure fit, δ is set aside."""
+    """Its trials are known only by their (ε, δ): ε counts as a pure fit, δ as a failure."""
     budget = PrivacyBudget(3, 1e-6, accountant=accountant, for_tests=True)
     release = {"epsilon": 0.5, "delta": 1e-6 if accountant == "auto" else 1e-7, "bounds": (-4, 4)}
     PAPQueryRelease(**release, budget=budget, random_state=0).fit(
@@ -296,7 +296,7 @@ def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
     assert budget.remaining("pure") == pytest.approx(before - 1)
     if accountant == "auto":
         assert budget.remaining("approximate") == 0.0  # a tenth of δ is spent
-        with pytest.raises(PrivacyBudgetError, match="δ = 0 is left for fits of which only"):
+        with pytest.raises(PrivacyBudgetError, match="δ = 0 is left for fits known only by"):
             search.fit(X, Y, X_public=X_PUBLIC)
 
 

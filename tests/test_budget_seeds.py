@@ -124,7 +124,7 @@ class TestEveryFit:
         assert len(budget.ledger) == 2
         if isinstance(getattr(fitted, "privacy_", None), PrivacyReceipt):
             receipt = fitted.privacy_
-            assert "entry 2 of a budget for tests, which protects nobody" in repr(receipt)
+            assert "entry 2 of a budget for tests, without any protection" in repr(receipt)
             assert receipt.to_dict()["for_tests"] is True
             assert PrivacyReceipt.from_dict(receipt.to_dict()) == receipt
 

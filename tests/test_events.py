@@ -180,7 +180,7 @@ class TestPrices:
     @pytest.mark.parametrize("size", [-1, INF, math.nan])
     def test_senseless_events_are_refused(self, size):
         for kind in (Pure, Draw, Gaussian, lambda size: Approximate(1, size)):
-            with pytest.raises(ValueError, match="must be a finite number and not negative"):
+            with pytest.raises(ValueError, match="must be a finite non-negative number"):
                 kind(size)
 
     @pytest.mark.parametrize("size", ["1", None, [1.0]])

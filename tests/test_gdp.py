@@ -184,7 +184,7 @@ class TestSafeSide:
     @pytest.mark.parametrize("digits", [1, 20, 50, 300])
     def test_pi(self, digits):
         with decimal.localcontext(prec=PRECISION):
-            assert abs(gdp._pi_to(digits) - pi()) < Decimal(10) ** -(digits + 3)
+            assert abs(gdp._compute_pi(digits) - pi()) < Decimal(10) ** -(digits + 3)
 
     @pytest.mark.parametrize("mu_squared", [Fraction(1, 999), Fraction(1, 3)])
     @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 50)])
@@ -280,7 +280,7 @@ class TestEnds:
             (lambda v: gaussian_epsilon(v, 0.1), "mu_squared"),
             (lambda v: gaussian_mu_squared(v, 0.1), "epsilon"),
         ]:
-            with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+            with pytest.raises(ValueError, match=f"{name} must be a finite non-negative number"):
                 function(value)
 
     def test_the_callers_decimals_are_left_alone(self):

@@ -656,7 +656,7 @@ class TestReceipts:
             assert f"entry {number} of a budget for tests" in repr(ledger.receipt())
         alone = Ledger(1)
         drawn(alone)
-        assert "every other use of the same rows adds its own" in repr(alone.receipt())
+        assert "other fits on the same rows add their own ε and δ" in repr(alone.receipt())
 
     def test_mechanisms_that_cost_less_together_say_so(self):
         ledger = Ledger(1, MILLIONTH)
@@ -666,7 +666,7 @@ class TestReceipts:
         lines = repr(ledger.receipt()).splitlines()
         assert lines[3].startswith("  mechanisms  one (ε = 0.688911, δ = 1e-06)")
         assert lines[4].startswith("              another (ε = 0.688911, δ")
-        together = "ε = 1, δ = 1e-06, and not the sum: the numbers behind a mechanism are for it"
+        together = "ε = 1, δ = 1e-06, which is less than the sum: each mechanism is listed"
         assert lines[5].startswith(f"  together    {together}")
         assert together in ledger.receipt()._repr_html_()
         one = Ledger(1)

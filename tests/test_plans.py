@@ -394,17 +394,17 @@ class TestEnds:
         assert 0 < plan_delta(Gaussian(Fraction(1, 10**4)), 1) < 1e-250
 
     def test_senseless_plans_are_refused(self):
-        with pytest.raises(ValueError, match="mu_squared must be a finite number"):
+        with pytest.raises(ValueError, match="mu_squared must be a finite non-negative number"):
             Gaussian(-1)
-        with pytest.raises(ValueError, match="epsilon must be a finite number"):
+        with pytest.raises(ValueError, match="epsilon must be a finite non-negative number"):
             Draw(math.inf)
         with pytest.raises(ValueError, match="at least one option"):
             Either(())
-        with pytest.raises(ValueError, match="epsilon must be a finite number"):
+        with pytest.raises(ValueError, match="epsilon must be a finite non-negative number"):
             plan_delta(Draw(1), -1)
 
     def test_a_subsample_of_noise_is_refused(self):
-        with pytest.raises(ValueError, match="only the cost of"):
+        with pytest.raises(ValueError, match="must have a finite epsilon"):
             plan_delta(Steps((Subsampled(TENTH, Gaussian(1)), Draw(1))), 1)
 
     def test_lists_are_taken_as_tuples(self):

@@ -1,11 +1,11 @@
-"""Privacy amplification by subsampling, with every rounding against us.
+"""Privacy amplification by subsampling, rounded towards larger privacy loss.
 
-A fixed-size subsample without replacement of a share q of the rows, the rest of them unseen, turns
-(ε, δ)-differential privacy into (ln(1 + q (e^ε - 1)), q δ) when one row is replaced (Balle, Barthe
-and Gaboardi 2018, Theorem 9). That holds where each drawn row plays its part whichever others are
-drawn. Where the parts go by the order of the rows (Algorithm 4 of Beimel, Nissim and Stemmer 2015
-labels those that come first) one row moves another one's part as well, and amplification is less:
-``roles="paper"``, proved in docs/proofs/subsampling.md.
+Running an (ε, δ)-differentially private algorithm on a secret uniform subset of a fixed size, a
+share q of the rows, is (ln(1 + q (e^ε - 1)), q δ)-differentially private when one row is replaced
+(Balle, Barthe and Gaboardi 2018, Theorem 9). The theorem requires that the role of a drawn row
+does not depend on the other drawn rows. Algorithm 4 of Beimel, Nissim and Stemmer (2015) labels
+the first rows of the subset, so replacing a row also changes the role of another one. The
+amplification is then smaller: ``roles="paper"``, proved in docs/proofs/subsampling.md.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "rando
     epsilon : Fraction
         Budget of the algorithm, non-negative.
     rate : Fraction
-        Share of the rows that it is run on, in (0, 1]: a uniform subset of a fixed size.
+        Share of the rows in the subsample, in (0, 1]: a uniform subset of a fixed size.
     roles : {"random", "paper"}, default="random"
-        Which rows of the subset the algorithm gets with their label: a uniform choice (or all, or
-        none), or those that come first among all rows.
+        Rows of the subset that the algorithm gets with their labels: a uniform choice (or all of
+        them, or none), or the first ones in the order of the data set.
 
     Returns
     -------
@@ -54,14 +54,15 @@ def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "rando
     >>> subsampled_epsilon(1, Fraction(1, 10), roles="paper")
     0.3354...
     """
-    epsilon, rate = non_negative("epsilon", epsilon), _rate(rate)
+    epsilon, rate = non_negative("epsilon", epsilon), _check_rate(rate)
     _check_roles(roles)
     with localcontext(precise_context(epsilon, rate)):
-        q, x = to_decimal(rate), to_decimal(epsilon).exp()
-        grown = q * (x - 1)
+        q, exp_epsilon = to_decimal(rate), to_decimal(epsilon).exp()
+        # e^result - 1 is computed directly, since a difference of exponentials would lose digits
+        growth = q * (exp_epsilon - 1)
         if roles == "paper":
-            grown = grown * x / (1 + grown)  # what the bound adds to 1: no digits cancel
-        return float_above((1 + grown).ln() * (1 + relative_error()))
+            growth = growth * exp_epsilon / (1 + growth)
+        return float_above((1 + growth).ln() * (1 + relative_error()))
 
 
 def base_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") -> float:
@@ -70,7 +71,7 @@ def base_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") ->
     Parameters
     ----------
     epsilon : Fraction
-        Budget of the whole, non-negative.
+        ε of the subsampled algorithm, non-negative.
     rate : Fraction
         Share of the rows in the subsample, in (0, 1].
     roles : {"random", "paper"}, default="random"
@@ -93,17 +94,20 @@ def base_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") ->
     >>> base_epsilon(0.1, Fraction(1, 10), roles="paper")
     0.5136...
     """
-    epsilon, rate = non_negative("epsilon", epsilon), _rate(rate)
+    epsilon, rate = non_negative("epsilon", epsilon), _check_rate(rate)
     _check_roles(roles)
     with localcontext(precise_context(epsilon, rate)):
-        q, whole = to_decimal(rate), to_decimal(epsilon).exp()
-        grown = (whole - 1) / q
+        q, exp_epsilon = to_decimal(rate), to_decimal(epsilon).exp()
+        growth = (exp_epsilon - 1) / q  # e^result - 1
         if roles == "paper":
             # x - 1 for the root x, with d = e^ε - 1: (d - 1 + sqrt((d - 1)^2 + 4 d / q)) / 2
-            d = whole - 1
-            root = ((d - 1) ** 2 + 4 * d / q).sqrt()
-            grown = (d - 1 + root) / 2 if d >= 1 else 2 * d / (q * (root + 1 - d))
-        return float_below((1 + grown).ln() * (1 - relative_error()))
+            d = exp_epsilon - 1
+            sqrt_discriminant = ((d - 1) ** 2 + 4 * d / q).sqrt()
+            if d >= 1:
+                growth = (d - 1 + sqrt_discriminant) / 2
+            else:  # the conjugate, whose terms do not cancel
+                growth = 2 * d / (q * (sqrt_discriminant + 1 - d))
+        return float_below((1 + growth).ln() * (1 - relative_error()))
 
 
 def base_delta(
@@ -119,12 +123,12 @@ def base_delta(
     Parameters
     ----------
     delta : Fraction
-        δ of the whole, in [0, 1].
+        δ of the subsampled algorithm, in [0, 1].
     rate : Fraction
         Share of the rows in the subsample, in (0, 1].
     epsilon, epsilon_base : Fraction
-        ε of the whole and of the algorithm, such that ``subsampled_epsilon(epsilon_base, rate,
-        roles=roles) <= epsilon``.
+        ε of the subsampled algorithm and of the algorithm itself, with
+        ``subsampled_epsilon(epsilon_base, rate, roles=roles) <= epsilon``.
     roles : {"random", "paper"}, default="random"
         As in `subsampled_epsilon`.
 
@@ -132,7 +136,7 @@ def base_delta(
     -------
     float
         δ / q, or with the paper's roles δ / (q (1 + max(0, e^epsilon_base - e^epsilon))), rounded
-        down; at most 1. The paper has 7 + e^epsilon_base in place of that sum (Claim 5.7).
+        down; at most 1. The paper has the larger factor 7 + e^epsilon_base (Claim 5.7).
 
     References
     ----------
@@ -145,22 +149,22 @@ def base_delta(
     >>> base_delta(1e-6, Fraction(1, 8), 0.5, 1.0, roles="paper")
     3.8655...e-06
     """
-    delta, rate = non_negative("delta", delta), _rate(rate)
+    delta, rate = non_negative("delta", delta), _check_rate(rate)
     epsilon, base = non_negative("epsilon", epsilon), non_negative("epsilon_base", epsilon_base)
     _check_roles(roles)
-    share = delta / rate
+    ratio = delta / rate
     if roles == "random" or base <= epsilon:
-        share = min(share, Fraction(1))
+        ratio = min(ratio, Fraction(1))
         with localcontext(precise_context(delta, rate)):
-            exact = to_decimal(share)
-            if Fraction(exact) == share:
-                return float_below(exact)
-            return float_below(exact * (1 - relative_error()))
+            decimal = to_decimal(ratio)
+            if Fraction(decimal) == ratio:
+                return float_below(decimal)
+            return float_below(decimal * (1 - relative_error()))
     with localcontext(precise_context(epsilon, base, delta, rate)):
-        moved = (to_decimal(base).exp() - to_decimal(epsilon).exp()) * (1 + relative_error())
-        slack = to_decimal(base).exp() * relative_error()  # of the difference
-        least = to_decimal(share) / (1 + moved + slack) * (1 - relative_error())
-        return min(float_below(least), 1.0)
+        difference = (to_decimal(base).exp() - to_decimal(epsilon).exp()) * (1 + relative_error())
+        slack = to_decimal(base).exp() * relative_error()  # rounding error of the difference
+        lower_bound = to_decimal(ratio) / (1 + difference + slack) * (1 - relative_error())
+        return min(float_below(lower_bound), 1.0)
 
 
 def subsampled_delta(
@@ -178,7 +182,7 @@ def subsampled_delta(
     delta_base : Fraction
         δ of the algorithm, in [0, 1].
     rate, epsilon, epsilon_base, roles
-        As in `base_delta`, of which this is the inverse.
+        As in `base_delta`, which is the inverse of this function.
 
     Returns
     -------
@@ -194,40 +198,40 @@ def subsampled_delta(
     >>> subsampled_delta(8e-6, Fraction(1, 8), 0.5, 1.0)
     1.000...e-06
     """
-    delta, rate = non_negative("delta_base", delta_base), _rate(rate)
+    delta, rate = non_negative("delta_base", delta_base), _check_rate(rate)
     epsilon, base = non_negative("epsilon", epsilon), non_negative("epsilon_base", epsilon_base)
     _check_roles(roles)
     with localcontext(precise_context(epsilon, base, delta, rate)):
-        moved = to_decimal(Fraction(0))
+        difference = to_decimal(Fraction(0))  # of exponentials, at least e^base - e^epsilon
         if roles == "paper" and base > epsilon:
-            larger = to_decimal(base).exp()
-            moved = larger - to_decimal(epsilon).exp() + larger * relative_error()
-        nearest = float(rate * delta)
-        if not moved and exact_fraction(nearest) == Fraction(nearest) == rate * delta:
-            return min(nearest, 1.0)
-        spent = to_decimal(rate * delta) * (1 + moved) * (1 + relative_error())
-        return min(float_above(spent), 1.0)
+            exp_base = to_decimal(base).exp()
+            difference = exp_base - to_decimal(epsilon).exp() + exp_base * relative_error()
+        product = float(rate * delta)
+        if not difference and exact_fraction(product) == Fraction(product) == rate * delta:
+            return min(product, 1.0)
+        upper_bound = to_decimal(rate * delta) * (1 + difference) * (1 + relative_error())
+        return min(float_above(upper_bound), 1.0)
 
 
 def subsample_size(
     pool: int, epsilon: Fraction, epsilon_base: Fraction, *, roles: str = "random"
 ) -> int:
-    """Return how many rows of a pool an algorithm with a budget of its own may be run on.
+    """Return the largest subsample of a pool on which an algorithm stays within a budget.
 
     Parameters
     ----------
     pool : int
         Number of rows, at least 1.
     epsilon, epsilon_base : Fraction
-        ε of the whole and of the algorithm.
+        ε of the subsampled algorithm and of the algorithm itself.
     roles : {"random", "paper"}, default="random"
         As in `subsampled_epsilon`.
 
     Returns
     -------
     int
-        The largest n with ``subsampled_epsilon(epsilon_base, n / pool, roles=roles) <= epsilon``;
-        0 where there is none, and all rows where the algorithm needs no amplification.
+        The largest n with ``subsampled_epsilon(epsilon_base, n / pool, roles=roles) <= epsilon``.
+        It is 0 if one row is too many, and `pool` if the algorithm needs no amplification.
 
     References
     ----------
@@ -246,15 +250,16 @@ def subsample_size(
         raise ValueError(f"pool must be at least 1; got {pool}.")
     if base <= epsilon:
         return pool
-    within, beyond = 0, pool  # the bound grows with the size
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        spent = Fraction(subsampled_epsilon(base, Fraction(middle, pool), roles=roles))
-        within, beyond = (middle, beyond) if spent <= epsilon else (within, middle)
-    return within
+    low, high = 0, pool  # bisection: the amplified ε increases with the size
+    while high - low > 1:
+        middle = (low + high) // 2
+        amplified = Fraction(subsampled_epsilon(base, Fraction(middle, pool), roles=roles))
+        low, high = (middle, high) if amplified <= epsilon else (low, middle)
+    return low
 
 
-def _rate(rate: Fraction) -> Fraction:
+def _check_rate(rate: Fraction) -> Fraction:
+    """Return a sampling rate exactly, or raise unless it is in (0, 1]."""
     if not 0 < rate <= 1:
         raise ValueError(f"rate must be above 0 and at most 1; got {rate}.")
     return exact_fraction(rate)

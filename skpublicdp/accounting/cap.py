@@ -1,4 +1,4 @@
-"""The cap of one fit: which plans an (ε, δ) admits, in the currency of the budget."""
+"""The cap of one fit: the plans that its (ε, δ) admits, in the currency of the budget."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class BudgetCap:
         The guarantee of the fit.
     accountant : {"pure", "zcdp", "gdp", "auto"}
         Accountant of the budget, or ``"pure"`` without a budget. ``"pure"`` accepts any proof of
-        (ε, δ). The others compare the ρ or μ² of the plan with that of the cap. ``"auto"`` also
-        accepts events that may fail if their ε and δ add up to at most (ε, δ).
+        (ε, δ). The others compare the ρ or μ² of the plan with the ρ or μ² of the cap. ``"auto"``
+        also accepts events that may fail if their ε and δ add up to at most (ε, δ).
 
     Examples
     --------
@@ -47,11 +47,11 @@ class BudgetCap:
     accountant: str = "pure"
 
     def admits(self, event: Event) -> bool:
-        """Return whether a plan that is fixed in advance costs no more than the cap."""
+        """Return whether a plan that is fixed in advance costs at most the cap."""
         price, cap = self._currency()
         epsilon, delta = basic_price(event)
-        adds_up = price is None or (self.accountant == "auto" and delta)
-        if adds_up and epsilon <= self.epsilon and delta <= self.delta:
+        uses_basic_composition = price is None or (self.accountant == "auto" and delta)
+        if uses_basic_composition and epsilon <= self.epsilon and delta <= self.delta:
             return True
         if price is not None:
             return bool(price(event) <= cap)
@@ -88,24 +88,29 @@ class BudgetCap:
     def equal_draws(self, count: int) -> Fraction:
         """Return the largest ε that each of `count` draws may have.
 
-        It is the larger one of basic composition and of the plan calculus (or zCDP, if the plan
-        calculus would be slow).
+        With an accountant of ε and δ, it is the larger result of basic composition and of the plan
+        calculus (or zCDP, if the plan calculus would be slow).
         """
-        basic = self.epsilon / count
+        equal_share = self.epsilon / count
         price, cap = self._currency()
         if not self.delta:
-            return basic
+            return equal_share
         if price is None:
-            return max(basic, equal_draws(self.epsilon, self.delta, count))
-        rate = DRAW_MU_SQUARED_RATE if price is mu_squared_price else Fraction(1, 8)
-        return root_below(cap / (rate * count))
+            return max(equal_share, equal_draws(self.epsilon, self.delta, count))
+        # a draw of ε costs coefficient · ε² in the currency
+        coefficient = DRAW_MU_SQUARED_RATE if price is mu_squared_price else Fraction(1, 8)
+        return root_below(cap / (coefficient * count))
 
     def _mu_squared(self) -> Fraction:
+        """Return the largest μ² of Gaussian noise; for zCDP, μ² = 2 ρ."""
         price, cap = self._currency()
         return 2 * cap if price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)
 
     def _currency(self) -> tuple[Callable[[Event], Any] | None, Fraction]:
-        """Return the price function of the accountant, None for (ε, δ), and the cap's price."""
+        """Return the price function of the accountant and the price of the cap.
+
+        The function is None for accountants of (ε, δ), which have more than one number.
+        """
         if not self.delta or self.accountant == "pure":
             return None, Fraction(0)
         if self.accountant == "zcdp":

@@ -1,7 +1,7 @@
-"""Events: uses of private rows, and their prices in pure ε, zCDP and GDP.
+"""Events: uses of private rows, and their prices in (ε, δ), zCDP and GDP.
 
-An event is a tree that is fixed in advance or written down afterwards. What it costs in each
-currency is proved in docs/proofs/budgets.md; `plans` composes events of one fit more tightly.
+An event is a tree. It describes a plan that is fixed in advance, or a mechanism that was run. The
+prices are proved in docs/proofs/budgets.md; `plans` composes events of one fit more tightly.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Price = Fraction | float
 """An exact number, or infinity."""
 
 DRAW_MU_SQUARED_RATE = Fraction(11, 28)
-"""More than π/8, hardly: a draw of ε is μ-GDP for μ² = (π/8) ε² (docs/proofs/moments.md)."""
+"""Rational upper bound of π/8: a draw of ε is μ-GDP for μ² = (π/8) ε² (docs/proofs/moments.md)."""
 
 
 class _ExactAmounts:
-    """Fields that are read exactly; a negative or an infinite one is refused."""
+    """Base of events whose fields are non-negative finite numbers, read as exact fractions."""
 
     def __post_init__(self) -> None:
         for name, amount in list(vars(self).items()):
@@ -39,7 +39,7 @@ class Pure(_ExactAmounts):
     Attributes
     ----------
     epsilon : Fraction
-        At least its ε.
+        Upper bound of its ε.
     """
 
     epsilon: Fraction
@@ -47,12 +47,12 @@ class Pure(_ExactAmounts):
 
 @dataclass(frozen=True)
 class Gaussian(_ExactAmounts):
-    """Rounded Gaussian noise on integers that one row moves by Δ: μ² = Δ² / σ², or more.
+    """Rounded Gaussian noise of variance σ² on integers of ℓ2 sensitivity Δ.
 
     Attributes
     ----------
     mu_squared : Fraction
-        At least the square of the sensitivity over σ².
+        Upper bound of Δ² / σ².
     """
 
     mu_squared: Fraction
@@ -65,7 +65,7 @@ class Draw(_ExactAmounts):
     Attributes
     ----------
     epsilon : Fraction
-        At least its budget: the privacy loss lies in an interval of that length.
+        Upper bound of its ε. The privacy loss lies in an interval of this length.
     """
 
     epsilon: Fraction
@@ -73,12 +73,12 @@ class Draw(_ExactAmounts):
 
 @dataclass(frozen=True)
 class Approximate(_ExactAmounts):
-    """Somebody else's (ε, δ)-differentially private mechanism.
+    """Any (ε, δ)-differentially private mechanism, such as one of another package.
 
     Attributes
     ----------
     epsilon, delta : Fraction
-        At least its ε and δ.
+        Upper bounds of its ε and δ.
     """
 
     epsilon: Fraction
@@ -87,14 +87,14 @@ class Approximate(_ExactAmounts):
 
 @dataclass(frozen=True)
 class Subsampled:
-    """Something run on a secret random subset of a fixed size, once.
+    """One run of a mechanism on a secret uniform subset of a fixed size.
 
     Attributes
     ----------
     rate : Fraction
-        Share of the rows that are drawn, in (0, 1].
+        Share of the rows in the subset, in (0, 1].
     base : Event
-        What is run on them.
+        The mechanism.
     roles : {"random", "paper"}
         As in `subsampled_epsilon`.
     """
@@ -106,12 +106,12 @@ class Subsampled:
 
 @dataclass(frozen=True)
 class Steps:
-    """Events one after the other.
+    """Sequential composition of events.
 
     Attributes
     ----------
     parts : tuple of events
-        In order of time. What exactly a step asks may depend on everything released before.
+        In order of time. The queries of a step may depend on everything released before.
     """
 
     parts: tuple[Event, ...]
@@ -122,9 +122,9 @@ class Steps:
 
 @dataclass(frozen=True)
 class Either:
-    """One of several events: which one may depend on everything released before.
+    """One of several events, chosen adaptively from everything released before.
 
-    Events on disjoint rows count as one of them, too: a replaced row is seen by one alone.
+    Events on disjoint sets of rows count as one of them, too, since only one uses a replaced row.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ Event = Pure | Gaussian | Draw | Approximate | Subsampled | Steps | Either
 
 
 def basic_price(event: Event) -> tuple[Price, Fraction]:
-    """Return the (ε, δ) of an event by basic composition; ε is infinite where there is noise.
+    """Return the (ε, δ) of an event by basic composition; ε is infinite with Gaussian noise.
 
     Examples
     --------
@@ -159,22 +159,23 @@ def basic_price(event: Event) -> tuple[Price, Fraction]:
         case Approximate(epsilon, delta):
             return epsilon, delta
         case Subsampled(rate, base, roles):
-            inner, failure = basic_price(base)
-            if not isinstance(inner, Fraction):
+            base_epsilon, base_delta = basic_price(base)
+            if not isinstance(base_epsilon, Fraction):
                 return math.inf, Fraction(0)
-            spent = exact_fraction(subsampled_epsilon(inner, rate, roles=roles))
-            if not failure:
-                return spent, Fraction(0)
-            lost = subsampled_delta(failure, rate, spent, inner, roles=roles)
-            return spent, exact_fraction(lost)
-        case Steps(parts):
-            prices = [basic_price(part) for part in parts]
-            return _add_prices(price for price, _ in prices), sum(
-                (d for _, d in prices), Fraction(0)
+            amplified = exact_fraction(subsampled_epsilon(base_epsilon, rate, roles=roles))
+            if not base_delta:
+                return amplified, Fraction(0)
+            amplified_delta = subsampled_delta(
+                base_delta, rate, amplified, base_epsilon, roles=roles
             )
+            return amplified, exact_fraction(amplified_delta)
+        case Steps(steps):
+            prices = [basic_price(step) for step in steps]
+            total_delta = sum((delta for _, delta in prices), Fraction(0))
+            return _add_prices(epsilon for epsilon, _ in prices), total_delta
         case Either(options):
             prices = [basic_price(option) for option in options]
-            return max(price for price, _ in prices), max(delta for _, delta in prices)
+            return max(epsilon for epsilon, _ in prices), max(delta for _, delta in prices)
 
 
 def rho_price(event: Event) -> Price:
@@ -190,12 +191,12 @@ def rho_price(event: Event) -> Price:
             return epsilon**2 / 8
         case Gaussian(mu_squared):
             return mu_squared / 2
-        case Steps(parts):
-            return _add_prices(map(rho_price, parts))
+        case Steps(steps):
+            return _add_prices(map(rho_price, steps))
         case Either(options):
             return max(map(rho_price, options))
-    spent, failure = basic_price(event)
-    return math.inf if failure or not isinstance(spent, Fraction) else spent**2 / 2
+    pure_epsilon, delta = basic_price(event)
+    return math.inf if delta or not isinstance(pure_epsilon, Fraction) else pure_epsilon**2 / 2
 
 
 def mu_squared_price(event: Event) -> Price:
@@ -208,23 +209,28 @@ def mu_squared_price(event: Event) -> Price:
     """
     match event:
         case Draw(epsilon):
-            ranged = DRAW_MU_SQUARED_RATE * epsilon**2
-            # of large draws pure differential privacy says more than the bounded range
-            return ranged if epsilon <= 16 else min(ranged, pure_mu_squared(epsilon))
+            bounded_range_price = DRAW_MU_SQUARED_RATE * epsilon**2
+            if epsilon <= 16:
+                return bounded_range_price
+            # for larger ε, pure differential privacy gives the smaller bound
+            return min(bounded_range_price, pure_mu_squared(epsilon))
         case Gaussian(mu_squared):
             return mu_squared
-        case Steps(parts):
-            return _add_prices(map(mu_squared_price, parts))
+        case Steps(steps):
+            return _add_prices(map(mu_squared_price, steps))
         case Either(options):
             return max(map(mu_squared_price, options))
-    spent, failure = basic_price(event)
-    if failure or not isinstance(spent, Fraction):
+    pure_epsilon, delta = basic_price(event)
+    if delta or not isinstance(pure_epsilon, Fraction):
         return math.inf
-    return pure_mu_squared(spent)
+    return pure_mu_squared(pure_epsilon)
 
 
 def without_failures(event: Event) -> Event:
-    """Return what is left of an event where nothing fails that its δ in `basic_price` allows.
+    """Return an event with δ = 0 that describes the same mechanism conditional on no failure.
+
+    An (ε, δ)-differentially private mechanism is ε-differentially private except with probability
+    δ. Budgets add up these probabilities apart from all other prices (docs/proofs/budgets.md).
 
     Examples
     --------
@@ -235,21 +241,21 @@ def without_failures(event: Event) -> Event:
         case Approximate(epsilon):
             return Pure(epsilon)
         case Subsampled():
-            spent, failure = basic_price(event)
-            return Pure(Fraction(spent)) if failure else event
-        case Steps(parts):
-            return Steps(tuple(map(without_failures, parts)))
+            amplified, delta = basic_price(event)
+            return Pure(Fraction(amplified)) if delta else event
+        case Steps(steps):
+            return Steps(tuple(map(without_failures, steps)))
         case Either(options):
             return Either(tuple(map(without_failures, options)))
     return event
 
 
 def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
-    """Yield what may be left of a plan after an event that it covers.
+    """Yield the possible remainders of a plan after an event; none if it does not cover the event.
 
-    What a plan still allows is never less than what is left of it (docs/proofs/budgets.md): steps
-    may be skipped; of a pure, an approximate or a Gaussian budget any event takes its price; and
-    noise may be taken from several steps of noise in a row.
+    An event and a remainder together never cost more than the plan (docs/proofs/budgets.md). Steps
+    of the plan may be skipped. An event subtracts its price from a pure, an approximate or a
+    Gaussian step. Noise may be subtracted from several consecutive Gaussian steps.
 
     Examples
     --------
@@ -260,20 +266,20 @@ def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
     Gaussian(mu_squared=Fraction(10, 7))
     """
     match plan:
-        case Pure(most):
+        case Pure(max_epsilon):
             epsilon, delta = basic_price(event)
-            if epsilon <= most and not delta:
-                yield Pure(most - Fraction(epsilon))
-        case Approximate(most, failure):
+            if epsilon <= max_epsilon and not delta:
+                yield Pure(max_epsilon - Fraction(epsilon))
+        case Approximate(max_epsilon, max_delta):
             epsilon, delta = basic_price(event)
-            if epsilon <= most and delta <= failure:
-                yield Approximate(most - Fraction(epsilon), failure - delta)
-        case Gaussian(most):
-            price = mu_squared_price(event)
-            if price <= most:
-                yield Gaussian(most - Fraction(price))
-        case Draw(most):
-            if isinstance(event, Draw) and event.epsilon <= most:
+            if epsilon <= max_epsilon and delta <= max_delta:
+                yield Approximate(max_epsilon - Fraction(epsilon), max_delta - delta)
+        case Gaussian(max_mu_squared):
+            mu_squared = mu_squared_price(event)
+            if mu_squared <= max_mu_squared:
+                yield Gaussian(max_mu_squared - Fraction(mu_squared))
+        case Draw(max_epsilon):
+            if isinstance(event, Draw) and event.epsilon <= max_epsilon:
                 yield NO_EVENT
         case Subsampled():
             if event == plan:
@@ -281,39 +287,48 @@ def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
         case Either(options):
             for option in options:
                 yield from remaining_plans(option, event)
-        case Steps(parts):
-            yield from _remaining_steps(parts, event)
+        case Steps(steps):
+            yield from _remaining_steps(steps, event)
 
 
-def _remaining_steps(parts: tuple[Event, ...], event: Event) -> Iterator[Event]:
-    for place, part in enumerate(parts):
-        later = parts[place + 1 :]
+def _remaining_steps(steps: tuple[Event, ...], event: Event) -> Iterator[Event]:
+    """Yield the remainders of sequential steps: the event takes place in one of them.
+
+    All steps before that one are skipped, and all steps after it remain.
+    """
+    for i, step in enumerate(steps):
+        later_steps = steps[i + 1 :]
         covered = False
-        for left in remaining_plans(part, event):
+        for remainder in remaining_plans(step, event):
             covered = True
-            kept = () if left in USED_UP else (left,)
-            yield kept[0] if kept and not later else Steps((*kept, *later))
-        if covered and type(part) is type(event):
-            return  # to skip what is meant for it gains nothing
-        if isinstance(part, Gaussian) and not covered and isinstance(event, Gaussian | Draw):
-            # noise, or a draw that counts as noise, goes on in the steps of noise that follow
-            rest = Gaussian(Fraction(mu_squared_price(event)) - part.mu_squared)
-            yield from _remaining_steps(later, rest)
-        if isinstance(part, Gaussian) and isinstance(event, Gaussian):
+            if remainder in EXHAUSTED:
+                yield Steps(later_steps)
+            else:
+                yield Steps((remainder, *later_steps)) if later_steps else remainder
+        if covered and type(step) is type(event):
+            return  # skipping a step of the same kind leaves a smaller remainder
+        if isinstance(step, Gaussian) and not covered and isinstance(event, Gaussian | Draw):
+            # noise, or a draw priced as noise, takes its excess from the next Gaussian steps
+            excess = Gaussian(Fraction(mu_squared_price(event)) - step.mu_squared)
+            yield from _remaining_steps(later_steps, excess)
+        if isinstance(step, Gaussian) and isinstance(event, Gaussian):
             return
 
 
 NO_EVENT = Steps(())
-USED_UP = (NO_EVENT, Gaussian(Fraction(0)), Pure(Fraction(0)))
+"""The plan that allows no use of private rows."""
+
+EXHAUSTED = (NO_EVENT, Gaussian(Fraction(0)), Pure(Fraction(0)))
+"""Remainders that cover no event of a positive price."""
 
 
 def to_text(event: Event) -> str:
-    """Write an event down; `from_text` reads it."""
+    """Serialize an event to JSON, for `from_text`."""
     return json.dumps(_to_list(event))
 
 
 def from_text(text: str) -> Event:
-    """Read an event that `to_text` wrote.
+    """Parse an event from the JSON of `to_text`.
 
     Examples
     --------
@@ -324,34 +339,37 @@ def from_text(text: str) -> Event:
 
 
 def _to_list(event: Event) -> list[Any]:
+    """Return the class name of an event and its fields, exact numbers as strings."""
     match event:
-        case Steps(parts) | Either(parts):
-            return [type(event).__name__, *map(_to_list, parts)]
+        case Steps(events) | Either(events):
+            return [type(event).__name__, *map(_to_list, events)]
         case Subsampled(rate, base, roles):
             return ["Subsampled", str(rate), _to_list(base), roles]
     return [type(event).__name__, *map(str, vars(event).values())]
 
 
-def _from_list(plain: list[Any]) -> Event:
-    name, *rest = plain
+def _from_list(values: list[Any]) -> Event:
+    """Return the event that `_to_list` described."""
+    name, *fields = values
     match name:
         case "Steps":
-            return Steps(tuple(map(_from_list, rest)))
+            return Steps(tuple(map(_from_list, fields)))
         case "Either":
-            return Either(tuple(map(_from_list, rest)))
+            return Either(tuple(map(_from_list, fields)))
         case "Subsampled":
-            return Subsampled(Fraction(rest[0]), _from_list(rest[1]), rest[2])
+            return Subsampled(Fraction(fields[0]), _from_list(fields[1]), fields[2])
         case "Approximate":
-            return Approximate(*map(Fraction, rest))
-    single: dict[str, type[Pure | Gaussian | Draw]] = {
+            return Approximate(*map(Fraction, fields))
+    classes: dict[str, type[Pure | Gaussian | Draw]] = {
         "Pure": Pure,
         "Gaussian": Gaussian,
         "Draw": Draw,
     }
-    return single[name](Fraction(rest[0]))
+    return classes[name](Fraction(fields[0]))
 
 
 def _add_prices(prices: Iterator[Price] | map[Price]) -> Price:
+    """Return the sum of prices, infinite if one of them is."""
     total: Price = Fraction(0)
     for price in prices:
         total = math.inf if math.inf in (total, price) else Fraction(total) + Fraction(price)

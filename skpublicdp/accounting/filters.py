@@ -1,4 +1,4 @@
-"""Privacy filters: which fits a budget admits under adaptive choices; docs/proofs/budgets.md."""
+"""Privacy filters: admission of adaptively chosen fits to a budget; docs/proofs/budgets.md."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 ACCOUNTANTS = ("auto", "pure", "zcdp", "gdp")
 
 FIT_KINDS = ("pure", "draw", "gaussian", "approximate")
-"""Kinds of fits: any with δ = 0, draws only, Gaussian noise, any that may fail."""
+"""Kinds of fits: any with δ = 0, draws only, Gaussian noise, any other with a δ."""
 
 FAILURE_SHARE, SINGLE_NOISE_SHARE, SPLIT_SHARE = Fraction(1, 10), Fraction(1, 30), Fraction(1, 30)
-"""Shares of δ: for events that may fail, and for the second and third rule of admission."""
+"""Shares of δ: for events that may fail, and for the second and third admission rule."""
 
 N_EPSILON_PARTS = 16
 """The third rule gives k of these equal parts of ε to pure fits, and the others to noise."""
@@ -61,18 +61,18 @@ class Spent(NamedTuple):
 
 
 class SpentTotals(NamedTuple):
-    """Total cost of some fits in each currency. None is infinite.
+    """Total cost of a set of fits in each currency.
 
     Attributes
     ----------
     delta : Fraction
         Probability of a failure. All other fields are conditional on no failure.
     rho, mu_squared : Fraction or None
-        ρ of zCDP and μ² of Gaussian differential privacy.
+        ρ of zCDP and μ² of Gaussian differential privacy, None if infinite.
     pure : Fraction
         Sum of ε over fits without Gaussian noise.
     noise : Fraction or None
-        Sum of μ² over fits with Gaussian noise.
+        Sum of μ² over fits with Gaussian noise, None if infinite.
     noisy : int
         Number of fits with Gaussian noise.
     fits : int
@@ -107,15 +107,15 @@ class SpentTotals(NamedTuple):
         costs = int(epsilon > 0 or delta > 0)
         return cls(delta, rho, mu_squared, Fraction(epsilon), ZERO, 0, costs)
 
-    def __add__(self, other: Any) -> SpentTotals:
+    def __add__(self, totals: Any) -> SpentTotals:
         return SpentTotals(
-            self.delta + other.delta,
-            _add_prices(self.rho, other.rho),
-            _add_prices(self.mu_squared, other.mu_squared),
-            self.pure + other.pure,
-            _add_prices(self.noise, other.noise),
-            self.noisy + other.noisy,
-            self.fits + other.fits,
+            self.delta + totals.delta,
+            _add_prices(self.rho, totals.rho),
+            _add_prices(self.mu_squared, totals.mu_squared),
+            self.pure + totals.pure,
+            _add_prices(self.noise, totals.noise),
+            self.noisy + totals.noisy,
+            self.fits + totals.fits,
         )
 
     def to_text(self) -> str:
@@ -125,7 +125,10 @@ class SpentTotals(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> SpentTotals:
-        """Parse `to_text`; other text raises AttributeError, TypeError or ValueError."""
+        """Parse the JSON of `to_text`.
+
+        Text of another format raises AttributeError, TypeError or ValueError.
+        """
         fields = json.loads(text).items()
         prices: dict[str, Any] = {name: price and Fraction(price) for name, price in fields}
         return cls(**prices)
@@ -144,7 +147,8 @@ class AdmissionRule(NamedTuple):
     epsilon, delta : Fraction
         The (ε, δ) that it must imply.
     is_reused : bool
-        Whether the same (ε, δ) recurs for other totals, so that its largest μ² is worth caching.
+        Whether the same (ε, δ) recurs for other totals. Its largest μ² is then computed once and
+        cached.
     """
 
     noise: Fraction | None
@@ -155,11 +159,11 @@ class AdmissionRule(NamedTuple):
     def is_met(self) -> bool:
         """Return whether the condition holds."""
         if self.is_reused:
-            return self.remaining() >= 0  # the largest μ² is cached
+            return self.remaining() >= 0
         return self.noise is not None and implies(self.noise, self.epsilon, self.delta)
 
     def remaining(self) -> Fraction:
-        """Return the μ² that may be added, negative if the total is too large."""
+        """Return the μ² that may be added. It is negative if the total is too large."""
         max_mu_squared = gaussian_mu_squared(self.epsilon, self.delta)
         return Fraction(-1) if self.noise is None else max_mu_squared - self.noise
 
@@ -181,7 +185,7 @@ class Filter:
     accountant: str
 
     def admits(self, total: SpentTotals) -> bool:
-        """Return whether a total may be reached."""
+        """Return whether a total is within the cap."""
         if total.delta > self.failure_allowance(total):
             return False
         if self.accountant == "zcdp":
@@ -191,17 +195,21 @@ class Filter:
         return any(rule.is_met() for rule in self.admission_rules(total))
 
     def failure_allowance(self, total: SpentTotals) -> Fraction:
-        """Return the largest probability of failure that a total may have."""
+        """Return the largest δ of failures that a total may have.
+
+        With ``"auto"``, failures have a share of δ. A single fit that may fail has all of it.
+        """
         if self.accountant == "auto":
             is_single = total.fits <= 1 and not total.noisy
             return self.delta if is_single else self.delta * FAILURE_SHARE
         return self.delta if self.accountant == "pure" else ZERO
 
     def admission_rules(self, total: SpentTotals) -> list[AdmissionRule]:
-        """Return the rules of ``"auto"`` and ``"gdp"``, one of which must hold for a total.
+        """Return the rules of ``"auto"`` and ``"gdp"``. A total is admitted if one of them is met.
 
-        In the first rule all fits count as Gaussian noise. In the second, the ε of pure fits and of
-        one fit of noise add up. In the third, pure fits have k of the equal parts of ε.
+        1. All fits count as Gaussian noise, and their μ² add up.
+        2. The ε of pure fits and the ε of one fit of Gaussian noise add up.
+        3. Pure fits have k equal parts of ε, and fits of Gaussian noise have the other parts.
         """
         if self.accountant == "pure":
             return []
@@ -220,7 +228,7 @@ class Filter:
         return rules
 
     def spent(self, total: SpentTotals) -> Spent:
-        """Return the smallest (ε, δ) that would have admitted a total, which the filter admits."""
+        """Return the smallest (ε, δ) whose filter admits a total, given that this one admits it."""
         if self.accountant == "zcdp":
             return Spent(zcdp_epsilon(total.rho or ZERO, self.delta), written_above(self.delta))
         candidates = []
@@ -229,7 +237,7 @@ class Filter:
         if self.accountant != "pure":
             delta = written_above(self.delta)
             candidates += [
-                Spent(written_above(eps), delta) for eps in self._required_epsilons(total)
+                Spent(written_above(epsilon), delta) for epsilon in self._required_epsilons(total)
             ]
         return min(candidates)
 
@@ -252,32 +260,37 @@ class Filter:
             return self._largest(total, Draw)
         if kind == "pure":
             return self._largest(total, Pure)
-        adds_up = kind == "approximate" or self.accountant == "pure"
+        adds_deltas = kind == "approximate" or self.accountant == "pure"
         if delta is None:
             new_total = total._replace(fits=total.fits + 1)
-            delta = self.failure_allowance(new_total) - total.delta if adds_up else self.delta
+            delta = self.failure_allowance(new_total) - total.delta if adds_deltas else self.delta
             if delta <= 0:
                 return 0.0
-        epsilon: Any
         exact_delta = probability("delta", delta)
-        if adds_up:
+        if adds_deltas:
             return self._largest(total, lambda epsilon: Approximate(epsilon, exact_delta))
+        return self._largest_gaussian(total, exact_delta)
+
+    def _largest_gaussian(self, total: SpentTotals, delta: Fraction) -> float:
+        """Return the largest ε of one more fit of Gaussian noise, at its δ.
+
+        The ρ or μ² of the fit must be at most the remainder, so the conversion to ε is rounded
+        down.
+        """
+        epsilon: Any
         if self.accountant == "zcdp":
             remaining = zcdp_rho(self.epsilon, self.delta) - (total.rho or 0)
-            epsilon, price = zcdp_epsilon(max(remaining, ZERO), exact_delta), zcdp_rho
+            epsilon, price = zcdp_epsilon(max(remaining, ZERO), delta), zcdp_rho
         else:
             new_total = total._replace(fits=total.fits + 1, noisy=total.noisy + 1)
             remaining = max(rule.remaining() for rule in self.admission_rules(new_total))
-            epsilon, price = (
-                gaussian_epsilon(max(remaining, ZERO), exact_delta),
-                gaussian_mu_squared,
-            )
-        while epsilon and price(exact_fraction(epsilon), exact_delta) > remaining:  # rounded up
+            epsilon, price = gaussian_epsilon(max(remaining, ZERO), delta), gaussian_mu_squared
+        while epsilon and price(exact_fraction(epsilon), delta) > remaining:
             epsilon = math.nextafter(epsilon, 0)
         return float(epsilon)
 
     def refusal_message(self, event: Event, total: SpentTotals) -> str:
-        """Return why an event is not admitted after a total, and the remedy."""
+        """Return the error message for an event that is not admitted after a total."""
         price = SpentTotals.of(event)
         accountant = f"accountant={self.accountant!r}"
         cap = f"of the budget of ε = {float(self.epsilon):g}, δ = {float(self.delta):g}"
@@ -288,13 +301,13 @@ class Filter:
             )
         if price.delta and self.accountant in ("zcdp", "gdp"):
             return (
-                f"{accountant} has no price for a fit of which only (ε, δ) is known; use a budget "
-                "with accountant='auto' or 'pure', or delta=0 in the fit."
+                f"{accountant} has no price for a fit that is known only by its (ε, δ); use a "
+                "budget with accountant='auto' or 'pure', or delta=0 in the fit."
             )
         allowance = self.failure_allowance(total + price)
         if total.delta + price.delta > allowance:
             remaining = four_digits(max(allowance - total.delta, ZERO), ROUND_FLOOR)
-            scope = " for fits of which only (ε, δ) is known," if self.accountant == "auto" else ""
+            scope = " for fits known only by their (ε, δ)," if self.accountant == "auto" else ""
             return (
                 f"This fit asks for δ = {four_digits(price.delta)}, and δ = {remaining} is left"
                 f"{scope} {cap}; fit with delta=0 or a smaller one, or stop here."
@@ -318,7 +331,7 @@ class Filter:
         return 1 - FAILURE_SHARE - SINGLE_NOISE_SHARE - SPLIT_SHARE
 
     def _required_epsilons(self, total: SpentTotals) -> Iterator[Fraction]:
-        """Yield the smallest ε with which each of the rules admits a total."""
+        """Yield the smallest ε at which each rule admits a total."""
 
         def to_epsilon(noise: Fraction, share: Fraction) -> Fraction:
             return exact_fraction(gaussian_epsilon(noise, self.delta * share))
@@ -330,8 +343,9 @@ class Filter:
         if total.noisy == 1:
             yield total.pure + to_epsilon(total.noise, SINGLE_NOISE_SHARE)
         noise = to_epsilon(total.noise, SPLIT_SHARE / (N_EPSILON_PARTS - 1))
-        for parts in range(1, N_EPSILON_PARTS):
-            yield N_EPSILON_PARTS * max(total.pure / parts, noise / (N_EPSILON_PARTS - parts))
+        for n_pure_parts in range(1, N_EPSILON_PARTS):
+            n_noise_parts = N_EPSILON_PARTS - n_pure_parts
+            yield N_EPSILON_PARTS * max(total.pure / n_pure_parts, noise / n_noise_parts)
 
     def _largest(self, total: SpentTotals, make_event: Callable[[Fraction], Event]) -> float:
         """Return the largest float ε at which an event is admitted after a total, by bisection."""
@@ -348,11 +362,12 @@ class Filter:
 
 
 def _add_prices(first: Fraction | None, second: Fraction | None) -> Fraction | None:
+    """Return a sum in which None is infinite."""
     return None if first is None or second is None else first + second
 
 
 def four_digits(number: Fraction | float, rounding: str = ROUND_CEILING) -> str:
-    """Return a number with four digits as text, rounded up unless `rounding` says otherwise."""
+    """Return a number as text with four significant digits, by default rounded up."""
     if number == math.inf:
         return "inf"
     exact = exact_fraction(number)

@@ -1,12 +1,12 @@
-"""Gaussian differential privacy, converted to (ε, δ) with every rounding against us.
+"""Gaussian differential privacy (GDP), converted to (ε, δ) and rounded towards larger loss.
 
-Gaussian noise of variance σ² on answers of squared sensitivity Δ² is μ-Gaussian differentially
-private for μ² = Δ² / σ² (Dong, Roth and Su 2019, Theorem 2.7). The squares add up: mechanisms of
-μ1² and μ2² on the same rows, the second chosen by the first's output, are together of μ1² + μ2²
-(their Corollary 3.3), even where the first's output decides how much the second spends, as long as
-the sum stays below a bound set before (Smith and Thakurta 2022). So add μ²'s as fractions and
-convert to (ε, δ) once, at the end. The conversion is exact, where that of zCDP is a bound.
-Proved in docs/proofs/gaussian.md, which also says what must not be added up so.
+Gaussian noise of variance σ² on answers of squared ℓ2 sensitivity Δ² is μ-GDP for μ² = Δ² / σ²
+(Dong, Roth and Su 2019, Theorem 2.7). The squares add up under adaptive composition: mechanisms
+with μ1² and μ2² on the same rows have μ1² + μ2² together (their Corollary 3.3). The first output
+may even decide the μ² of the second mechanism, if the sum stays below a fixed bound (Smith and
+Thakurta 2022). So add μ² as fractions, and convert the total to (ε, δ) at the end. The conversion
+is exact, whereas the conversion of zCDP is a bound. docs/proofs/gaussian.md has the proofs, and
+lists the mechanisms whose μ² must not be added up in this way.
 """
 
 from __future__ import annotations
@@ -29,25 +29,32 @@ from skpublicdp.accounting.rounding import (
 )
 
 START_DIGITS = 80
+"""Decimal digits of the first computation of δ. They are doubled until δ is precise enough."""
+
 ENCLOSURE_TOLERANCE = Decimal(1).scaleb(-28)
-"""How closely δ is enclosed, and roots are found: floats cannot tell."""
+"""Relative width of the enclosure of δ, and relative error of roots: far below float precision."""
 
 MAX_TAIL_DEVIATIONS = 1000
-"""Beyond so many standard deviations a normal tail is below e^-500000, and is not computed."""
+"""Number of standard deviations beyond which a normal tail, below e^-500000, is not computed."""
 
 MIN_TAIL = Decimal(1).scaleb(-200_000)
+"""Upper bound of the tails that are not computed, and absolute width of the smallest enclosures."""
+
 MIN_DELTA = Decimal(1).scaleb(-100_000)
+"""Smallest δ, and smallest 1 - δ, that is converted."""
 
 MAX_ROOT_STEPS = 200
+"""Maximum number of Newton steps."""
 
 MAX_SERIES_ARGUMENT = 5
-"""From there on a continued fraction converges faster than a series."""
+"""Mills' ratio uses a series below this argument, and a continued fraction from it on."""
 
 Enclosure = tuple[Decimal, Decimal]
+"""A lower and an upper bound of a number."""
 
 
 def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> float:
-    """Return the least δ such that μ-GDP implies (ε, δ)-differential privacy.
+    """Return the smallest δ for which μ-GDP implies (ε, δ)-differential privacy.
 
     Parameters
     ----------
@@ -79,7 +86,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
-    """Return the least ε such that μ-GDP implies (ε, δ)-differential privacy.
+    """Return the smallest ε for which μ-GDP implies (ε, δ)-differential privacy.
 
     Parameters
     ----------
@@ -102,15 +109,17 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     >>> gaussian_epsilon(0.02, 1e-6)
     0.5750...
     """
-    mu_squared, delta = non_negative("mu_squared", mu_squared), _checked_delta(delta)
+    mu_squared, delta = non_negative("mu_squared", mu_squared), _check_delta(delta)
     if implies(mu_squared, Fraction(0), delta):
         return 0.0
     with localcontext(decimal_context(START_DIGITS)):
         mu = to_decimal(mu_squared).sqrt()
         # δ < exp(-z²/2) for z = ε/μ - μ/2 >= 0
-        highest = mu * (mu / 2 + (-2 * to_decimal(delta).ln()).sqrt())
-        found = _find_root(_gap_in_epsilon(mu_squared, delta), -highest, Decimal(0), -highest)
-        epsilon = float_above(-found)
+        max_epsilon = mu * (mu / 2 + (-2 * to_decimal(delta).ln()).sqrt())
+        root = _find_root(
+            _gap_in_minus_epsilon(mu_squared, delta), -max_epsilon, Decimal(0), -max_epsilon
+        )
+        epsilon = float_above(-root)
     while epsilon < math.inf and not implies(mu_squared, Fraction(epsilon), delta):
         epsilon = math.nextafter(epsilon, math.inf)
     return epsilon
@@ -118,7 +127,7 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest μ² such that μ-GDP implies (ε, δ)-differential privacy.
+    """Return the largest μ² for which μ-GDP implies (ε, δ)-differential privacy.
 
     Parameters
     ----------
@@ -130,8 +139,8 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     Returns
     -------
     Fraction
-        The inverse of `gaussian_delta` in μ², rounded down to 64 binary digits, so that the promise
-        of (ε, δ) is never overstated.
+        The inverse of `gaussian_delta` in μ², rounded down to 64 binary digits, so that it implies
+        (ε, δ) exactly.
 
     See Also
     --------
@@ -149,18 +158,20 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> gaussian_epsilon(mu_squared, 1e-6)
     1.0
     """
-    epsilon, delta = non_negative("epsilon", epsilon), _checked_delta(delta)
+    epsilon, delta = non_negative("epsilon", epsilon), _check_delta(delta)
     with localcontext(decimal_context(START_DIGITS)):
-        decimal = to_decimal(epsilon)
+        epsilon_decimal = to_decimal(epsilon)
         # δ < exp(-z²/2) for z = ε/μ - μ/2 >= 0, and δ < μ / sqrt(2π)
         z = (-2 * to_decimal(delta).ln()).sqrt()
-        low = 2 * decimal / (z + (z * z + 2 * decimal).sqrt()) if decimal else decimal
+        low = Decimal(0)
+        if epsilon_decimal:
+            low = 2 * epsilon_decimal / (z + (z * z + 2 * epsilon_decimal).sqrt())
         low = max(low, 2 * to_decimal(delta))
         # 1 - δ < exp(-z²/2) for z = μ/2 - ε/μ >= 0
         z = (4 * to_decimal(delta) if 2 * delta < 1 else -2 * to_decimal(1 - delta).ln()).sqrt()
-        high = z + (z * z + 2 * decimal).sqrt()
-        found = _find_root(_gap_in_mu(epsilon, delta), low, high, low)
-        mu_squared = fraction_below(Fraction(found) ** 2)
+        high = z + (z * z + 2 * epsilon_decimal).sqrt()
+        mu = _find_root(_gap_in_mu(epsilon, delta), low, high, low)
+        mu_squared = fraction_below(Fraction(mu) ** 2)
     step = mu_squared / 2**62
     while not implies(mu_squared, epsilon, delta):
         mu_squared = fraction_below(mu_squared - step)
@@ -169,7 +180,7 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def pure_mu_squared(epsilon: Fraction) -> Fraction:
-    """Return a μ² such that every ε-differentially private mechanism is μ-GDP.
+    """Return the μ² for which every ε-differentially private mechanism is μ-GDP.
 
     Parameters
     ----------
@@ -192,30 +203,40 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
     """
     epsilon = non_negative("epsilon", epsilon)
     with localcontext(decimal_context(START_DIGITS)):
-        exact = to_decimal(min(epsilon, Fraction(MAX_EXACT_EPSILON)))
-        # Q(z) = 1 / (1 + e^ε) or less, from the bound Q(z) <= exp(-z²/2) / 2 down
-        goal = 1 / (1 + exact.exp()) * (1 - relative_error())
-        slack = 1 + relative_error()
-        z = (2 * ((1 + exact.exp()) / 2).ln()).sqrt() * slack if exact else exact
-        if epsilon > MAX_EXACT_EPSILON:
-            z = (2 * to_decimal(epsilon)).sqrt() * slack  # larger still: ln 2 is left out
-        else:
-            for _ in range(MAX_ROOT_STEPS):
-                mills, error = _mills_ratio(z)
-                gap = (goal / (_normal_density(z) * (mills + error) * slack)).ln()
-                # ln Q is concave: Newton's steps from above stay on the safe side
-                following = max(z - gap * mills * (1 - ENCLOSURE_TOLERANCE), Decimal(0))
-                if gap <= ENCLOSURE_TOLERANCE or following == z:
-                    break
-                z = following
+        z = _two_point_quantile(epsilon)
         return fraction_above(4 * Fraction(z * z) * (1 + Fraction(1, 2**80)))
+
+
+def _two_point_quantile(epsilon: Fraction) -> Decimal:
+    """Return an upper bound z of Φ⁻¹(e^ε / (1 + e^ε)), where Q(z) = 1 / (1 + e^ε).
+
+    Q is the upper tail of the normal distribution. Newton's method starts at the larger z with
+    exp(-z²/2) / 2 = 1 / (1 + e^ε). Since ln Q is concave, no step falls below the solution.
+    """
+    slack = 1 + relative_error()
+    if epsilon > MAX_EXACT_EPSILON:
+        return (2 * to_decimal(epsilon)).sqrt() * slack  # omits -ln 2, so it is larger
+    exact_epsilon = to_decimal(epsilon)
+    target = 1 / (1 + exact_epsilon.exp()) * (1 - relative_error())
+    z = exact_epsilon
+    if exact_epsilon:
+        z = (2 * ((1 + exact_epsilon.exp()) / 2).ln()).sqrt() * slack
+    for _ in range(MAX_ROOT_STEPS):
+        mills, error = _mills_ratio(z)
+        gap = (target / (_normal_density(z) * (mills + error) * slack)).ln()
+        next_z = max(z - gap * mills * (1 - ENCLOSURE_TOLERANCE), Decimal(0))
+        if gap <= ENCLOSURE_TOLERANCE or next_z == z:
+            break
+        z = next_z
+    return z
 
 
 MAX_EXACT_EPSILON = 100_000
 """A larger ε is converted by a bound, whose relative error is below 1e-4."""
 
 
-def _checked_delta(delta: Fraction) -> Fraction:
+def _check_delta(delta: Fraction) -> Fraction:
+    """Return δ exactly, or raise unless it is in (0, 1) and representable."""
     delta = probability("delta", delta)
     with localcontext(decimal_context(START_DIGITS)):
         if to_decimal(min(delta, 1 - delta)) < MIN_DELTA:
@@ -224,7 +245,10 @@ def _checked_delta(delta: Fraction) -> Fraction:
 
 
 def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Tell whether μ-GDP is proved to imply (ε, δ)-differential privacy, for δ in (0, 1)."""
+    """Return whether μ-GDP provably implies (ε, δ)-differential privacy, for δ in (0, 1).
+
+    It is False if the enclosure of the exact δ(ε) contains δ.
+    """
     if mu_squared == 0:
         return True
     _, upper = _enclose_to_tolerance(mu_squared, epsilon, 1 - delta)
@@ -232,80 +256,90 @@ def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 def _enclose_to_tolerance(
-    mu_squared: Fraction, epsilon: Fraction, room: Fraction = Fraction(1)
+    mu_squared: Fraction, epsilon: Fraction, complement: Fraction = Fraction(1)
 ) -> Enclosure:
-    """Enclose δ up to `TOLERANCE` times itself, and times `room`, what is left of it to 1."""
+    """Return bounds of the δ of μ-GDP at ε, with more digits until they are close.
+
+    Their relative distance is at most `ENCLOSURE_TOLERANCE` times `complement`, which is 1 - δ
+    where δ may be close to 1.
+    """
     digits = START_DIGITS
     while True:
         with localcontext(decimal_context(digits)):
             lower, upper = _enclose_delta(mu_squared, epsilon)
-            wanted = ENCLOSURE_TOLERANCE * min(to_decimal(room), Decimal(1))
-            if upper - lower <= max(wanted * lower, MIN_TAIL):
+            tolerance = ENCLOSURE_TOLERANCE * min(to_decimal(complement), Decimal(1))
+            if upper - lower <= max(tolerance * lower, MIN_TAIL):
                 return lower, upper
         digits *= 2
 
 
 def _enclose_delta(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
-    """Enclose δ = Q(a) - φ(a) M(b), a, b = ε/μ ∓ μ/2, in the arithmetic of the context.
+    """Return bounds of δ = Q(a) - φ(a) M(b), a, b = ε/μ ∓ μ/2, in the arithmetic of the context.
 
-    Q is the upper tail of the normal distribution, φ its density, M = Q / φ, and e^ε φ(b) = φ(a).
+    Q is the upper tail of the normal distribution, φ its density, and M = Q / φ is Mills' ratio.
+    The second term is e^ε Q(b), since e^ε φ(b) = φ(a).
     """
     mu = to_decimal(mu_squared).sqrt()
-    ratio, half = to_decimal(epsilon) / mu, mu / 2
-    a, b = ratio - half, ratio + half
-    moved = b * relative_error()  # a and b are off by less
-    if moved * (1 + abs(a)) > Decimal("0.5"):
+    ratio, half_mu = to_decimal(epsilon) / mu, mu / 2
+    a, b = ratio - half_mu, ratio + half_mu
+    argument_error = b * relative_error()  # bounds the rounding errors of a and b
+    if argument_error * (1 + abs(a)) > Decimal("0.5"):
         return Decimal(0), Decimal(1)
     if abs(a) > MAX_TAIL_DEVIATIONS:
         return (Decimal(0), MIN_TAIL) if a > 0 else (1 - relative_error(), Decimal(1))
     density = _normal_density(a)
-    inner, inner_error = _mills_ratio(abs(a))
-    outer, outer_error = _mills_ratio(b)
-    tail = density * inner if a > 0 else 1 - density * inner
-    delta = tail - density * outer
-    error = density * (inner_error + outer_error + moved * (5 + 3 * abs(a)))
-    error += (tail + density * (inner + outer)) * relative_error()
+    mills_a, mills_a_error = _mills_ratio(abs(a))
+    mills_b, mills_b_error = _mills_ratio(b)
+    tail = density * mills_a if a > 0 else 1 - density * mills_a
+    delta = tail - density * mills_b
+    error = density * (mills_a_error + mills_b_error + argument_error * (5 + 3 * abs(a)))
+    error += (tail + density * (mills_a + mills_b)) * relative_error()
     return max(delta - error, Decimal(0)), delta + error
 
 
 def _mills_ratio(z: Decimal) -> tuple[Decimal, Decimal]:
-    """Return M(z) = Q(z) / φ(z) for z >= 0 and a bound of the error."""
-    tiny = relative_error()
+    """Return Mills' ratio Q(z) / φ(z) for z >= 0, and a bound of its error.
+
+    It uses the Taylor series of Q for small z, and Laplace's continued fraction for large z.
+    """
+    tolerance = relative_error()
     if z < MAX_SERIES_ARGUMENT:
         # Q(z) = 1/2 - φ(z) (z + z^3/3 + z^5/(3 5) + ...)
         square = z * z
         term = total = z
         odd = 1
-        while term > tiny * total or 2 * square > odd:
+        while term > tolerance * total or 2 * square > odd:
             odd += 2
             term = term * square / odd
             total += term
-        half = (square / 2).exp() * (_pi() / 2).sqrt()
-        # later terms at least halve each time
-        return half - total, term + (half + total) * tiny
-    # 1 / (z + 1 / (z + 2 / (z + ...))): its convergents are above and below in turns
-    numerator, denominator = (Decimal(1), z), (z, z * z + 1)
+        ratio_at_half = (square / 2).exp() * (_pi() / 2).sqrt()  # 1 / (2 φ(z))
+        # each later term is at most half of the previous one
+        return ratio_at_half - total, term + (ratio_at_half + total) * tolerance
+    # the convergents of 1 / (z + 1 / (z + 2 / (z + ...))) are alternately above and below
+    numerators, denominators = (Decimal(1), z), (z, z * z + 1)
     step = 1
     while True:
-        one, other = numerator[0] / denominator[0], numerator[1] / denominator[1]
-        if abs(one - other) <= other * tiny:
-            return other, 2 * other * tiny
+        previous, current = numerators[0] / denominators[0], numerators[1] / denominators[1]
+        if abs(previous - current) <= current * tolerance:
+            return current, 2 * current * tolerance
         step += 1
-        numerator = numerator[1], z * numerator[1] + step * numerator[0]
-        denominator = denominator[1], z * denominator[1] + step * denominator[0]
+        numerators = numerators[1], z * numerators[1] + step * numerators[0]
+        denominators = denominators[1], z * denominators[1] + step * denominators[0]
 
 
 def _pi() -> Decimal:
-    return _pi_to(getcontext().prec)
+    """Return π with the digits of the context."""
+    return _compute_pi(getcontext().prec)
 
 
 @lru_cache(maxsize=16)
-def _pi_to(digits: int) -> Decimal:
+def _compute_pi(digits: int) -> Decimal:
     """Return π by Machin's formula, 16 arctan(1/5) - 4 arctan(1/239), in integers."""
-    one: int = 10 ** (digits + 10)
+    unit: int = 10 ** (digits + 10)
 
     def arctan(inverse: int) -> int:
-        power = total = one // inverse
+        """Return arctan(1 / inverse) in units of 1 / `unit`, by its Taylor series."""
+        power = total = unit // inverse
         odd, sign = 1, 1
         while power:
             power //= inverse**2
@@ -318,53 +352,60 @@ def _pi_to(digits: int) -> Decimal:
 
 
 GapFunction = Callable[[Decimal], tuple[Decimal, Decimal]]
-"""How far an increasing function is from its goal, and its slope."""
+"""Returns the difference of an increasing function from its target, and the slope."""
 
 
 def _gap_in_mu(epsilon: Fraction, delta: Fraction) -> GapFunction:
+    """Return the gap between δ(ε) of μ-GDP and `delta`, as a function of μ."""
+
     def gap(mu: Decimal) -> tuple[Decimal, Decimal]:
-        ratio, half = to_decimal(epsilon) / mu, mu / 2
-        slope = _normal_density(ratio - half)  # of δ
-        return _logit_gap(
-            _enclose_to_tolerance(Fraction(mu) ** 2, epsilon, 1 - delta)[0], slope, delta
-        )
+        ratio, half_mu = to_decimal(epsilon) / mu, mu / 2
+        slope = _normal_density(ratio - half_mu)  # dδ/dμ
+        lower_delta, _ = _enclose_to_tolerance(Fraction(mu) ** 2, epsilon, 1 - delta)
+        return _logit_gap(lower_delta, slope, delta)
 
     return gap
 
 
-def _gap_in_epsilon(mu_squared: Fraction, delta: Fraction) -> GapFunction:
-    """Return the gap as a function of -ε."""
+def _gap_in_minus_epsilon(mu_squared: Fraction, delta: Fraction) -> GapFunction:
+    """Return the gap between δ(ε) of μ-GDP and `delta`, as a function of -ε, which increases."""
 
     def gap(minus_epsilon: Decimal) -> tuple[Decimal, Decimal]:
         mu = to_decimal(mu_squared).sqrt()
-        ratio, half = -minus_epsilon / mu, mu / 2
-        slope = _normal_density(ratio - half) * _mills_ratio(ratio + half)[0]
-        value, _ = _enclose_to_tolerance(mu_squared, Fraction(-minus_epsilon), 1 - delta)
-        return _logit_gap(value, slope, delta)
+        ratio, half_mu = -minus_epsilon / mu, mu / 2
+        slope = _normal_density(ratio - half_mu) * _mills_ratio(ratio + half_mu)[0]
+        lower_delta, _ = _enclose_to_tolerance(mu_squared, Fraction(-minus_epsilon), 1 - delta)
+        return _logit_gap(lower_delta, slope, delta)
 
     return gap
 
 
 def _logit_gap(value: Decimal, slope: Decimal, delta: Fraction) -> tuple[Decimal, Decimal]:
-    """Compare log(δ / (1 - δ)), which is nearly straight at both ends."""
-    if not 0 < value < 1:  # beyond what is computed
+    """Return the gap and the slope on the logit scale, where δ is nearly linear in both tails."""
+    if not 0 < value < 1:  # beyond `MAX_TAIL_DEVIATIONS`: only the sign is known
         return value - Decimal("0.5"), Decimal(0)
-    goal = (to_decimal(delta) / to_decimal(1 - delta)).ln()
-    return (value / (1 - value)).ln() - goal, slope / (value * (1 - value))
+    target = (to_decimal(delta) / to_decimal(1 - delta)).ln()
+    return (value / (1 - value)).ln() - target, slope / (value * (1 - value))
 
 
 def _normal_density(z: Decimal) -> Decimal:
+    """Return φ(z), the density of the standard normal distribution."""
     return (-z * z / 2).exp() / (2 * _pi()).sqrt()
 
 
-def _find_root(gap: GapFunction, low: Decimal, high: Decimal, x: Decimal) -> Decimal:
-    """Find roughly where an increasing gap is 0, by Newton's steps and halving."""
+def _find_root(gap: GapFunction, low: Decimal, high: Decimal, start: Decimal) -> Decimal:
+    """Return an approximate root of an increasing gap, by Newton's method with bisection.
+
+    The root lies between `low` and `high`. A Newton step that leaves the interval is replaced by
+    its midpoint.
+    """
+    x = start
     for _ in range(MAX_ROOT_STEPS):
         value, slope = gap(x)
         low, high = (x, high) if value < 0 else (low, x)
         step = -value / slope if slope else high - low
-        following = x + step if low < x + step < high else (low + high) / 2
-        if abs(following - x) <= 1000 * ENCLOSURE_TOLERANCE * abs(following):
-            return following
-        x = following
+        next_x = x + step if low < x + step < high else (low + high) / 2
+        if abs(next_x - x) <= 1000 * ENCLOSURE_TOLERANCE * abs(next_x):
+            return next_x
+        x = next_x
     return x

@@ -1,8 +1,9 @@
-"""Privacy curves as broken lines that lie above them; the proof is docs/proofs/plans.md.
+"""Hockey-stick curves of privacy losses, bounded by piecewise-linear functions.
 
-V(u) bounds the δ at e^ε = u that the steps still to come can cause. It falls, is convex, and is 1
-at u = 0. A curve is stored as its values at u = e^(j h) for a range of integers j, and is read as
-the broken line through (0, 1) and them, which is level from the last one on.
+A curve V maps u = e^ε to the largest δ that the later steps of a plan can cause at ε. It is
+non-increasing and convex, with V(0) = 1. It is stored by upper bounds at the points u = e^(j h),
+for a range of integers j. Between them it is interpolated linearly, from (0, 1) on, and it is
+constant after the last point. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -19,30 +20,31 @@ from scipy.special import ndtr
 from skpublicdp.typing import Floats
 
 ROUNDING_FACTOR = 1 + 2.0**-39
-"""Factor on sums of a few thousand non-negative floats: more than all their roundings."""
+"""Factor on sums of a few thousand non-negative floats that exceeds all their rounding errors."""
 
 MAX_RELATIVE_ROUNDING = 2.0**-38
-"""Bound on the relative error of a value that was multiplied by the slack."""
-
+"""Upper bound of the relative error of a value that was multiplied by `ROUNDING_FACTOR`."""
 
 MIN_DIVISOR = 2.0**-1000
-"""Stands in for 0 as a divisor."""
+"""Replaces 0 as a divisor."""
 
 CHORD_TABLE_ENTRIES = 2**15
-"""Lines are compared in tables of about so many numbers."""
+"""Approximate number of floats in a table of chords, which limits memory."""
 
 
 @dataclass(frozen=True)
 class CurveGrid:
-    """Points u = e^(j h) at which curves are stored.
+    """The points u = e^(j h) at which curves are stored.
+
+    All methods take and return values of a curve, an ndarray of shape (last - first + 1,).
 
     Attributes
     ----------
     step : float
-        The distance h of their logarithms: at most 1/2, and of at most 24 binary digits, so that
-        all multiples of h/2 that occur are floats.
+        The distance h of their logarithms. It is at most 1/2 and has at most 24 binary digits, so
+        that the multiples of h/2 are exact floats.
     first, last : int
-        The first j and the last one; `last` is positive.
+        The smallest and the largest j; `last` is positive.
     """
 
     step: float
@@ -50,191 +52,264 @@ class CurveGrid:
     last: int
 
     def start(self) -> Floats:
-        """Return max(0, 1 - u), which is δ where no step is left."""
+        """Return max(0, 1 - u), the curve after the last step of a plan."""
         start: Floats = np.maximum(0.0, -np.expm1(self._logarithms))
         return start
 
     def at(self, logarithm: float, values: Floats) -> float:
-        """Read a curve at a point e^logarithm >= 1."""
-        below = self._multiple_below(logarithm)
-        index = below - self.first + 1
-        _, line = self._convex(values)
-        if index + 1 >= len(line):
-            return float(line[-1])
-        rest = min(logarithm - below * self.step, self.step)
-        return float(
-            _interpolate(line[index : index + 1], line[index + 1 :], rest, self.step)[0]
-            * ROUNDING_FACTOR
+        """Return an upper bound of a curve at the point e^logarithm >= 1."""
+        j = self._multiple_below(logarithm)
+        index = j - self.first + 1
+        _, heights = self._convex(values)
+        if index + 1 >= len(heights):
+            return float(heights[-1])
+        distance = min(logarithm - j * self.step, self.step)
+        interpolated = _interpolate(
+            heights[index : index + 1], heights[index + 1 :], distance, self.step
         )
+        return float(interpolated[0] * ROUNDING_FACTOR)
 
     def gaussian(self, mu: float, values: Floats) -> Floats:
-        """Return the curve before a Gaussian mechanism from the curve after it."""
-        weights, line = self._convex(values)
+        """Return the curve before a Gaussian mechanism from the curve after it.
+
+        A convex curve is a sum of hockey sticks max(0, 1 - u / u_j). The mechanism maps each of
+        them to a shifted copy of its own curve, so the sum is a convolution over j.
+        """
+        weights, heights = self._convex(values)
         distances = self.step * np.arange(len(values), dtype=np.float64)
-        ahead = _gaussian_delta(mu, distances)  # where u >= the kink
-        # before the kink, by symmetry
-        behind = -np.expm1(-distances) + np.exp(-distances) * ahead
-        spread = np.convolve(weights, np.concatenate([behind[:0:-1], ahead]), mode="valid")
-        return _clip_to_one(spread + line[-1])
+        above_kink = _gaussian_delta(mu, distances)  # for u >= u_j
+        # for u <= u_j, by the symmetry of the privacy loss
+        below_kink = -np.expm1(-distances) + np.exp(-distances) * above_kink
+        kernel = np.concatenate([below_kink[:0:-1], above_kink])
+        return _round_up(np.convolve(weights, kernel, mode="valid") + heights[-1])
 
     def draw(self, epsilon: float, values: Floats) -> Floats:
         """Return the curve before a draw of budget ε from the curve after it.
 
-        The loss is t or t - ε, where t may depend on u: V is the largest value at u of the chords
-        from y to K y, K = e^ε, y from u / K to u.
+        The privacy loss is t or t - ε for some t in [0, ε] that may depend on u (Dong, Durfee and
+        Rogers 2020). So the curve at u is the maximum over y in [u / K, u], K = e^ε, of the chord
+        of V from y to K y, evaluated at u. The maximum over all y between two points of the grid
+        is bounded by one raised chord.
         """
         step, size = self.step, len(values)
-        pieces = self._multiple_below(epsilon)  # of the broken line from u / K to u, and a rest
-        rest = epsilon - pieces * step
-        _, line = self._convex(values)
-        top, line = line[0], line[1:]
-        distances = step * np.arange(pieces + 1, 0, -1)
-        below = -np.expm1(-distances) * top + np.exp(-distances) * line[0]
-        near = np.concatenate([below, line, np.full(pieces + 1, line[-1])])  # V(y)
-        far = _interpolate(near[pieces:-1], near[pieces + 1 :], rest, step)  # V(K y)
-        near = near[: len(far)]
+        n_intervals = self._multiple_below(epsilon)  # whole grid intervals from u / K to u
+        remainder = epsilon - n_intervals * step
+        _, convex_heights = self._convex(values)
+        heights = convex_heights[1:]  # at the points, without u = 0
+        start_heights = self._extend(convex_heights, n_intervals + 1)  # V(y)
+        end_heights = _interpolate(  # V(K y)
+            start_heights[n_intervals:-1], start_heights[n_intervals + 1 :], remainder, step
+        )
+        start_heights = start_heights[: len(end_heights)]
 
-        best = line
-        if rest:
-            left = _interpolate(near[:size], near[1 : size + 1], step - rest, step)
-            lefts, rights = _bounding_chords(
-                left, near[1 : size + 1], line, far[1 : size + 1], epsilon, rest
+        maximum = heights
+        if remainder:  # y in the partial interval that begins at u / K
+            first_heights = _interpolate(
+                start_heights[:size], start_heights[1 : size + 1], step - remainder, step
             )
-            head, tail = _loss_probabilities(epsilon, np.array([epsilon - rest / 2]))
-            best = np.maximum(best, head * lefts + tail * rights)
-        if pieces:
-            left, right = _bounding_chords(near[1:-1], near[2:], far[1:-1], far[2:], epsilon, step)
-            heads, tails = _loss_probabilities(
-                epsilon, step * (np.arange(pieces, dtype=np.float64) + 0.5)
+            chord_starts, chord_ends = _bounding_chords(
+                first_heights,
+                start_heights[1 : size + 1],
+                heights,
+                end_heights[1 : size + 1],
+                epsilon,
+                remainder,
             )
-            lefts = sliding_window_view(left, size)[::-1]  # t is the row, u the column
-            rights = sliding_window_view(right, size)[::-1]
-            rows = max(1, CHORD_TABLE_ENTRIES // size)
-            for k in range(0, pieces, rows):
-                some = slice(k, k + rows)
-                lines = heads[some, None] * lefts[some]
-                lines += tails[some, None] * rights[some]
-                best = np.maximum(best, lines.max(axis=0))
-        return _clip_to_one(best)
+            start_weight, end_weight = _loss_probabilities(
+                epsilon, np.array([epsilon - remainder / 2])
+            )
+            maximum = np.maximum(maximum, start_weight * chord_starts + end_weight * chord_ends)
+        if n_intervals:
+            chord_starts, chord_ends = _bounding_chords(
+                start_heights[1:-1],
+                start_heights[2:],
+                end_heights[1:-1],
+                end_heights[2:],
+                epsilon,
+                step,
+            )
+            start_weights, end_weights = _loss_probabilities(
+                epsilon, step * (np.arange(n_intervals, dtype=np.float64) + 0.5)
+            )
+            # (n_intervals, size): the loss t varies along rows, u along columns
+            chord_starts = sliding_window_view(chord_starts, size)[::-1]
+            chord_ends = sliding_window_view(chord_ends, size)[::-1]
+            n_rows = max(1, CHORD_TABLE_ENTRIES // size)
+            for first_row in range(0, n_intervals, n_rows):
+                rows = slice(first_row, first_row + n_rows)
+                chords = start_weights[rows, None] * chord_starts[rows]
+                chords += end_weights[rows, None] * chord_ends[rows]
+                maximum = np.maximum(maximum, chords.max(axis=0))
+        return _round_up(maximum)
 
     def pure(self, epsilon: float, values: Floats) -> Floats:
-        """Return the curve before an ε-differentially private mechanism from that after it.
+        """Return the curve before an ε-differentially private mechanism from the curve after it.
 
-        The loss is ε or -ε, as that of randomised response: of all such mechanisms it is the worst.
+        The worst of these mechanisms is randomised response, with a privacy loss of ε or -ε.
         """
         step, size = self.step, len(values)
-        pieces = self._multiple_below(epsilon)
-        rest = epsilon - pieces * step
-        _, line = self._convex(values)
-        top, line = line[0], line[1:]
-        distances = step * np.arange(pieces + 1, 0, -1)
-        below = -np.expm1(-distances) * top + np.exp(-distances) * line[0]
-        known = np.concatenate([below, line, np.full(pieces + 1, line[-1])])
-        near = _interpolate(known[:size], known[1 : size + 1], step - rest, step)  # V(u / K)
-        far = _interpolate(known[-size - 1 : -1], known[-size:], rest, step)  # V(K u)
-        larger = math.exp(epsilon)
-        return _clip_to_one((larger * near + far) / (1 + larger))
+        n_intervals = self._multiple_below(epsilon)
+        remainder = epsilon - n_intervals * step
+        heights = self._extend(self._convex(values)[1], n_intervals + 1)
+        heights_below = _interpolate(  # V(u / K), K = e^ε
+            heights[:size], heights[1 : size + 1], step - remainder, step
+        )
+        heights_above = _interpolate(  # V(K u)
+            heights[-size - 1 : -1], heights[-size:], remainder, step
+        )
+        exp_epsilon = math.exp(epsilon)
+        return _round_up((exp_epsilon * heights_below + heights_above) / (1 + exp_epsilon))
+
+    def _extend(self, convex_heights: Floats, n_points: int) -> Floats:
+        """Return the heights at the points and at `n_points` further points on either side.
+
+        `convex_heights` are as in `_convex`. The curve is linear from u = 0 to the first point,
+        and constant after the last one.
+        """
+        top, heights = convex_heights[0], convex_heights[1:]
+        distances = self.step * np.arange(n_points, 0, -1)
+        below_grid = -np.expm1(-distances) * top + np.exp(-distances) * heights[0]
+        return np.concatenate([below_grid, heights, np.full(n_points, heights[-1])])
 
     def _multiple_below(self, logarithm: float) -> int:
-        """Return the largest k with k h <= logarithm.
+        """Return the largest integer k with k h <= logarithm.
 
-        k h is a float. If x is a smaller one, x <= k h (1 - 2^-53), and its quotient by h is not
-        rounded up to k either: half the gap between floats below k is less than k 2^-53.
+        The rounded quotient has the right floor. Let the float x be below the float k h. Then
+        x <= k h (1 - 2^-53), and x / h is not rounded up to k, since half the gap between floats
+        below k is less than k 2^-53.
         """
         return math.floor(logarithm / self.step)
 
     def _convex(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return a convex broken line W above a convex curve of which upper bounds are given.
+        """Return a convex piecewise-linear function W above a convex curve.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (n_points,)
+            Upper bounds of the curve. Rounding may have made them non-convex.
 
         Returns
         -------
-        weights : array
-            W(u) = w + Σ_j weights[j] max(0, 1 - u / u_j), no weight being negative.
-        line : array
-            W at 0 and at the points, rounded up; the last one is w.
+        weights : ndarray of float64, shape (n_points,)
+            Non-negative weights with W(u) = w + Σ_j weights[j] max(0, 1 - u / u_j).
+        heights : ndarray of float64, shape (n_points + 1,)
+            W at 0 and at the points, rounded up. The last one is w.
         """
         points, bounds = self._points, np.concatenate([[1.0], values])
         widths = np.concatenate([points[:1], points[:-1] * math.expm1(self.step)])
-        slopes = np.concatenate([(bounds[:-1] - bounds[1:]) / widths, [0.0]])
+        slopes = np.concatenate([(bounds[:-1] - bounds[1:]) / widths, [0.0]])  # downward
         slopes = np.maximum.accumulate(slopes[::-1])[::-1]
         weights = points * (slopes[:-1] - slopes[1:])
-        # W again from the weights that there are, as a sum of non-negative terms
+        # compute W from the rounded weights, as a sum of non-negative terms
         slopes = np.cumsum((weights / points)[::-1])[::-1]
-        line = np.concatenate([np.cumsum((slopes * widths)[::-1])[::-1], [0.0]]) + bounds[-1]
-        short = float(np.max(bounds / np.maximum(line, MIN_DIVISOR))) * ROUNDING_FACTOR
-        return weights * short, line * (short * ROUNDING_FACTOR)
+        heights = np.concatenate([np.cumsum((slopes * widths)[::-1])[::-1], [0.0]]) + bounds[-1]
+        factor = float(np.max(bounds / np.maximum(heights, MIN_DIVISOR))) * ROUNDING_FACTOR
+        return weights * factor, heights * (factor * ROUNDING_FACTOR)
 
     @cached_property
     def _logarithms(self) -> Floats:
+        """Logarithms j h of the points."""
         return self.step * np.arange(self.first, self.last + 1, dtype=np.float64)
 
     @cached_property
     def _points(self) -> Floats:
+        """The points u_j = e^(j h)."""
         points: Floats = np.exp(self._logarithms)
         return points
 
 
 def _interpolate(left: Floats, right: Floats, distance: float, step: float) -> Floats:
-    """Interpolate linearly in u, a distance of logarithms after the left end of a step."""
-    share = math.expm1(distance) / math.expm1(step)
-    rest = math.exp(distance) * math.expm1(step - distance) / math.expm1(step)
-    return rest * left + share * right
+    """Interpolate linearly in u between neighbouring points of the grid.
+
+    Parameters
+    ----------
+    left, right : ndarray of float64
+        Heights at the points.
+    distance, step : float
+        Logarithmic distances of the position and of the right point from the left one.
+    """
+    right_weight = math.expm1(distance) / math.expm1(step)
+    left_weight = math.exp(distance) * math.expm1(step - distance) / math.expm1(step)
+    return left_weight * left + right_weight * right
 
 
 def _loss_probabilities(epsilon: float, t: Floats) -> tuple[Floats, Floats]:
-    """Return the probabilities of the losses t and t - ε, which are those of a privacy loss."""
-    excess = math.expm1(epsilon)
-    return np.exp(t) * np.expm1(epsilon - t) / excess, np.expm1(t) / excess
+    """Return the probabilities of the losses t and t - ε of a two-valued privacy loss.
+
+    They are determined by the mean 1 of e^-loss.
+    """
+    denominator = math.expm1(epsilon)
+    return np.exp(t) * np.expm1(epsilon - t) / denominator, np.expm1(t) / denominator
 
 
 def _bounding_chords(
-    near: Floats, near_end: Floats, far: Floats, far_end: Floats, epsilon: float, width: float
+    start_first: Floats,
+    start_last: Floats,
+    end_first: Floats,
+    end_last: Floats,
+    epsilon: float,
+    width: float,
 ) -> tuple[Floats, Floats]:
-    """Return the left and right values of chords that replace those from a piece of a broken line.
+    """Return one chord for each interval of y that bounds all chords from y to K y, K = e^ε.
 
-    V(y) goes linearly from `near` to `near_end`, V(K y) from `far` to `far_end`. The chord from the
-    middle of the piece, raised a little, is above any chord from the piece wherever that one is
-    the highest of them.
+    On the interval, V(y) is linear from `start_first` to `start_last`, and V(K y) from `end_first`
+    to `end_last`. The chord from the middle of the interval, raised by the curvature terms a and
+    b of docs/proofs/plans.md, is above every chord from the interval wherever that one is the
+    highest of all.
+
+    Parameters
+    ----------
+    start_first, start_last, end_first, end_last : ndarray of float64, shape (n_chords,)
+        Heights at both ends of each interval.
+    epsilon, width : float
+        Logarithmic length of a chord and of an interval.
+
+    Returns
+    -------
+    chord_starts, chord_ends : ndarray of float64, shape (n_chords,)
+        Heights of the raised chords at both of their ends.
     """
-    larger, excess, sinh = math.exp(epsilon), math.expm1(epsilon), 2 * math.sinh(width / 2)
-    falls, far_falls, lost = near - near_end, far - far_end, MAX_RELATIVE_ROUNDING * near
-    middle, far_middle = (
-        _interpolate(left, right, width / 2, width)
-        for left, right in ((near, near_end), (far, far_end))
-    )
-    # what the chord loses per y and per u / y
-    a = larger * falls - far_falls + (larger + 1) * lost
-    b = falls - far_falls + sinh * (middle - far_middle) + 3 * lost
-    bend = 2 * math.sinh(width / 4) ** 2 / math.cosh(width / 2)
-    a, b = (np.maximum(part, 0.0) * (bend / (sinh * excess)) for part in (a, b))
-    return middle + a + b, far_middle + a + larger * b
+    exp_epsilon, denominator = math.exp(epsilon), math.expm1(epsilon)
+    sinh = 2 * math.sinh(width / 2)
+    start_drop, end_drop = start_first - start_last, end_first - end_last
+    rounding = MAX_RELATIVE_ROUNDING * start_first
+    start_middle = _interpolate(start_first, start_last, width / 2, width)
+    end_middle = _interpolate(end_first, end_last, width / 2, width)
+    # the chord at u is linear in y and in u / y, with slopes in proportion to -a and -b
+    a = exp_epsilon * start_drop - end_drop + (exp_epsilon + 1) * rounding
+    b = start_drop - end_drop + sinh * (start_middle - end_middle) + 3 * rounding
+    curvature = 2 * math.sinh(width / 4) ** 2 / math.cosh(width / 2)
+    factor = curvature / (sinh * denominator)
+    a, b = np.maximum(a, 0.0) * factor, np.maximum(b, 0.0) * factor
+    return start_middle + a + b, end_middle + a + exp_epsilon * b
 
 
-def _clip_to_one(values: Floats) -> Floats:
-    """Round a curve up; δ is at most 1."""
+def _round_up(values: Floats) -> Floats:
+    """Multiply a curve by `ROUNDING_FACTOR`, and clip it to 1, the largest δ."""
     bounded: Floats = np.minimum(1.0, values * ROUNDING_FACTOR)
     return bounded
 
 
 def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
-    """Bound the δ of a Gaussian mechanism from above, for logarithms x >= 0 of u.
+    """Return upper bounds of the δ of a Gaussian mechanism, for logarithms x >= 0 of u.
 
-    It is Φ(-z) - e^x Φ(-z - μ), z = x/μ - μ/2 (Balle and Wang 2018, Theorem 8). SciPy's Φ is taken
-    to have a relative error of at most 2^-44.
+    δ is Φ(-z) - e^x Φ(-z - μ), z = x/μ - μ/2 (Balle and Wang 2018, Theorem 8). The bound assumes a
+    relative error of SciPy's Φ of at most 2^-44.
     """
     z = logarithms / mu - mu / 2
-    first = ndtr(-z)
-    second = np.exp(logarithms) * ndtr(-z - mu)
-    bound: Floats = np.maximum(0.0, first - second) + 2.0**-42 * (1 + z * z) * first
+    upper_tail = ndtr(-z)
+    shifted_tail = np.exp(logarithms) * ndtr(-z - mu)
+    difference = np.maximum(0.0, upper_tail - shifted_tail)
+    bound: Floats = difference + 2.0**-42 * (1 + z * z) * upper_tail
     return bound
 
 
 def float_up(value: Fraction) -> float:
-    """Return the least float that is not below."""
+    """Return the smallest float that is at least a fraction."""
     nearest = float(value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
 def float_down(value: Fraction) -> float:
-    """Return the greatest float that is not above."""
+    """Return the largest float that is at most a fraction."""
     return -float_up(-value)

@@ -42,7 +42,7 @@ class Measurement:
     values : ndarray of int64
         Exact integers plus exact noise.
     scale : Fraction
-        σ² of Gaussian noise before rounding, or the scale b of discrete Laplace noise.
+        σ² of Gaussian noise before rounding, or the parameter b of discrete Laplace noise.
     variance : float
         Variance of the noise on each value, approximated closely.
     """
@@ -58,7 +58,10 @@ class Measurement:
 
 
 def _rounded_variance(sigma2: float) -> float:
-    """Return the variance of Gaussian noise rounded to integers."""
+    """Return the variance of Gaussian noise of variance `sigma2` after rounding to integers.
+
+    It is the sum of 2 m P(|noise| > m) over the half-integers m.
+    """
     if sigma2 > 1:
         return sigma2 + 1 / 12  # Sheppard's correction errs by less than 1e-7 here
     half_integers = np.arange(1, 20) - 0.5
@@ -72,7 +75,7 @@ def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float
     Parameters
     ----------
     event : Gaussian or Pure
-        Its price. `Gaussian` pays for rounded Gaussian noise, `Pure` for discrete Laplace noise.
+        Price of the noise: `Gaussian` for rounded Gaussian, `Pure` for discrete Laplace noise.
     sensitivity : Sensitivity
         Sensitivity of the integers.
 
@@ -89,8 +92,8 @@ def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float
             return scale, max(_rounded_variance(float(scale)), MIN_NOISE_VARIANCE)
         case Pure(epsilon):
             scale = fraction_above(Fraction(sensitivity.absolute) / epsilon, 24)
-            half = 0.5 / float(scale)
-            variance = 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
+            half_rate = 0.5 / float(scale)  # the variance is 1 / (2 sinh²(1 / (2 b)))
+            variance = 0.5 / math.sinh(half_rate) ** 2 if half_rate < 300 else 0.0
             return scale, max(variance, MIN_NOISE_VARIANCE)
     raise TypeError(f"noise is paid for by Gaussian or Pure, not by {type(event).__name__}.")
 

@@ -1,10 +1,10 @@
 """Privacy cost of an adaptive plan, by hockey-stick divergences.
 
-A plan is an event that is fixed in advance: steps one after the other, and places where the answers
-given so far decide which of several plans goes on. Its δ(ε) is computed backwards: V(u) is the
-most that the steps still to come can add to δ where u = e^(ε - privacy loss so far). V is convex
-in u, so the broken line through a few of its values lies above it. With every rounding
-against us as well, what `plan_delta` returns is an upper bound; the proof is docs/proofs/plans.md.
+A plan is an event that is fixed in advance: sequential steps, and adaptive choices between several
+plans. Its δ(ε) is computed backwards from the last step. V(u) is the largest δ that the later steps
+can cause, with u = e^(ε - privacy loss so far). V is convex in u, so it is bounded by the
+piecewise-linear function through a few of its values. All floats are rounded up, so `plan_delta`
+returns an upper bound. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,20 +41,21 @@ def plan_delta(plan: Event, epsilon: Fraction) -> float:
     Parameters
     ----------
     plan : Event
-        What is run.
+        The plan.
     epsilon : Fraction
         Non-negative.
 
     Returns
     -------
     float
-        The least δ with which every run of the plan is (ε, δ)-differentially private, rounded up:
-        where δ is at least 1e-12, usually by less than one percent (docs/proofs/plans.md).
+        The smallest δ for which every run of the plan is (ε, δ)-differentially private, rounded
+        up. For δ of at least 1e-12 it is usually too large by less than one percent
+        (docs/proofs/plans.md).
 
     References
     ----------
-    Dong, Durfee and Rogers (2020), who bound the loss of one draw by two values; Doroshenko, Ghazi,
-    Kamath, Kumar and Manurangsi (2022), for the broken lines.
+    Dong, Durfee and Rogers (2020), for the two-valued privacy loss of a draw; Doroshenko, Ghazi,
+    Kamath, Kumar and Manurangsi (2022), for the piecewise-linear bounds.
 
     Examples
     --------
@@ -75,20 +77,20 @@ def largest_scale(
     Parameters
     ----------
     make_plan : callable
-        Takes a positive scale and returns a plan, which costs more at a larger scale.
+        Takes a positive scale and returns a plan. The cost of the plan increases with the scale.
     epsilon, delta : Fraction
         The budget; δ strictly between 0 and 1.
 
     Returns
     -------
     Fraction
-        A scale with ``plan_delta(make_plan(scale), epsilon) <= delta``. It is the largest one, less
-        at most a share of 2^-12.
+        The largest scale with ``plan_delta(make_plan(scale), epsilon) <= delta``, rounded down
+        with a relative error of at most 2^-12.
 
     Raises
     ------
     ValueError
-        If every scale fits or none does.
+        If every scale fits, or if every scale is too large.
 
     Examples
     --------
@@ -98,61 +100,101 @@ def largest_scale(
     """
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
 
-    def size(spent: float) -> float:
-        return 1 / (1 - math.log(max(spent, 1e-300)))  # for small scales nearly linear in them
+    def transform(plan_delta: float) -> float:
+        """Map δ to a number that is nearly linear in the scale, for small scales."""
+        return 1 / (1 - math.log(max(plan_delta, 1e-300)))
 
-    aim = size(float(delta))
+    target = transform(float(delta))
 
     def excess(scale: float) -> float:
-        spent = _plan_delta(make_plan(Fraction(scale)), epsilon)
-        if Fraction(spent) <= delta:  # the sign is exact, the rest only says where to look
-            return min(size(spent) - aim, -MIN_EXCESS)
-        return max(size(spent) - aim, MIN_EXCESS)
+        """Return the transformed δ minus the target. The sign is exact, by fractions."""
+        plan_delta = _plan_delta(make_plan(Fraction(scale)), epsilon)
+        if Fraction(plan_delta) <= delta:
+            return min(transform(plan_delta) - target, -MIN_EXCESS)
+        return max(transform(plan_delta) - target, MIN_EXCESS)
 
-    # low fits and high does not, as soon as both are found
+    return Fraction(_narrow_bracket(excess, _find_bracket(excess, target)))
+
+
+class _Bracket(NamedTuple):
+    """A scale that fits the budget and a larger one that does not.
+
+    Attributes
+    ----------
+    low, high : float
+        The scales.
+    low_excess, high_excess : float
+        Their excess over the budget: negative and positive.
+    """
+
+    low: float
+    high: float
+    low_excess: float
+    high_excess: float
+
+
+def _find_bracket(excess: Callable[[float], float], target: float) -> _Bracket:
+    """Return a bracket of the largest scale with a negative excess, in growing steps from 1.
+
+    The excess plus `target` is nearly linear in the scale. So a first guess that is too large is
+    divided by 1.5 times the ratio to the target, if that is more than the step.
+    """
     low = high = 1.0
-    at_low = at_high = excess(1.0)
+    low_excess = high_excess = excess(1.0)
     step = math.sqrt(2)
-    while (at_low > 0) == (at_high > 0):
+    while (low_excess > 0) == (high_excess > 0):
         if step > MAX_SCALE_RATIO:
-            fate = "exceeds" if at_low > 0 else "fits"
-            raise ValueError(f"the plan {fate} the budget at every scale.")
-        least = max(step, 2.0)
-        if at_low > 0:
-            high, at_high = low, at_low
-            low = _round_mantissa(
-                low / max(least, min(1.5 * (at_low + aim) / aim, MAX_SCALE_RATIO))
-            )
-            at_low = excess(low)
+            relation = "exceeds" if low_excess > 0 else "fits"
+            raise ValueError(f"the plan {relation} the budget at every scale.")
+        min_ratio = max(step, 2.0)
+        if low_excess > 0:
+            high, high_excess = low, low_excess
+            linear_ratio = min(1.5 * (low_excess + target) / target, MAX_SCALE_RATIO)
+            low = _round_mantissa(low / max(min_ratio, linear_ratio))
+            low_excess = excess(low)
         else:
-            low, at_low = high, at_high
-            high = _round_mantissa(high * least)
-            at_high = excess(high)
+            low, low_excess = high, high_excess
+            high = _round_mantissa(high * min_ratio)
+            high_excess = excess(high)
         step *= step
-    slow = False
+    return _Bracket(low, high, low_excess, high_excess)
+
+
+def _narrow_bracket(excess: Callable[[float], float], bracket: _Bracket) -> float:
+    """Return the low end of a bracket that is narrowed to `SCALE_TOLERANCE`, by the secant method.
+
+    The guess lies beyond the secant's root, as seen from the nearer end, so that both ends move.
+    After a step that shrinks the bracket too little, the geometric mean replaces the root.
+    """
+    low, high, low_excess, high_excess = bracket
+    is_slow = False
     while high > low * (1 + SCALE_TOLERANCE):
         ratio = high / low
-        root = math.sqrt(low * high) if slow else low - at_low * (high - low) / (at_high - at_low)
-        # not at the root but behind it, seen from the nearer end, so that both ends close in
-        behind = 1 + SCALE_TOLERANCE / 3
-        share = min(0.3, ratio - 1)
-        guess = root * behind * (root / low) ** share
-        if high - root < root - low:
-            guess = root / behind / (high / root) ** share
-        narrow = 1 + 0.9 * SCALE_TOLERANCE
-        guess = _round_mantissa(min(max(guess, low * narrow), high / narrow))
-        at_guess = excess(guess)
-        if at_guess > 0:
-            high, at_high = guess, at_guess
+        if is_slow:
+            root = math.sqrt(low * high)
         else:
-            low, at_low = guess, at_guess
-        slow = high / low > math.sqrt(ratio)
-    return Fraction(low)
+            root = low - low_excess * (high - low) / (high_excess - low_excess)
+        overshoot = 1 + SCALE_TOLERANCE / 3
+        exponent = min(0.3, ratio - 1)
+        guess = root * overshoot * (root / low) ** exponent
+        if high - root < root - low:
+            guess = root / overshoot / (high / root) ** exponent
+        min_step = 1 + 0.9 * SCALE_TOLERANCE
+        guess = _round_mantissa(min(max(guess, low * min_step), high / min_step))
+        guess_excess = excess(guess)
+        if guess_excess > 0:
+            high, high_excess = guess, guess_excess
+        else:
+            low, low_excess = guess, guess_excess
+        is_slow = high / low > math.sqrt(ratio)
+    return low
 
 
 @lru_cache(maxsize=1024)
 def equal_draws(epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-    """Return an ε that each of some draws may have, by the plan calculus where that is fast.
+    """Return the largest ε that each of `count` draws within (ε, δ) may have.
+
+    It is computed by `plan_delta`, or by zCDP for more than `MAX_PLANNED_DRAWS` draws.
 
     Examples
     --------
@@ -165,27 +207,30 @@ def equal_draws(epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
 
 
 MAX_PLANNED_DRAWS = 128
-"""More equal draws are composed by zCDP: the plan calculus takes seconds and gains 7% at most."""
+"""Largest number of equal draws that the plan calculus composes.
 
+For more draws it takes seconds, and its ε is at most 7% larger than by zCDP.
+"""
 
 MAX_SCALE_RATIO = 2.0**64
-"""Scales are searched for between 2^-127 and 2^127."""
+"""Largest ratio of consecutive scales in a search. It limits scales to 2^-127 to 2^127."""
 
 SCALE_TOLERANCE = 2.0**-12
 """Relative error of a scale."""
 
 MIN_EXCESS = 1e-12
-"""Least distance from the budget that the search assumes."""
+"""Smallest absolute excess in a search for a scale, so that its sign is never lost."""
 
 
 def _round_mantissa(scale: float) -> float:
-    """Round a scale to few digits, so that fractions made of it stay short."""
+    """Round a scale to 20 binary digits, so that fractions made from it stay short."""
     mantissa, exponent = math.frexp(scale)
     return math.ldexp(round(mantissa * 2**20), exponent - 20)
 
 
 @lru_cache(maxsize=1024)
 def _plan_delta(plan: Event, epsilon: Fraction) -> float:
+    """Return `plan_delta` for an exact ε."""
     if _pure_epsilon(plan) <= epsilon:
         return 0.0
     logarithm = float_down(min(epsilon, PLAN_EPSILON_CAP))
@@ -195,17 +240,17 @@ def _plan_delta(plan: Event, epsilon: Fraction) -> float:
 
 
 PLAN_EPSILON_CAP = Fraction(128)
-"""A larger ε is taken for this one: δ is no smaller there, and exponentials stay floats."""
+"""A larger ε is replaced by this one, whose δ is at least as large, so that e^ε is a float."""
 
 MIN_PLAN_PARAMETER = 2.0**-40
-"""Smaller μ, and budgets of draws, are taken for this one: δ is no smaller there."""
+"""Smaller μ, and smaller ε of draws, are replaced by this one, whose δ is at least as large."""
 
 UNDERFLOW_BOUND = 2.0**-900
-"""More than all numbers together that were too small for floats."""
+"""Upper bound of the sum of all numbers that were rounded to zero."""
 
 
 def _curve_before(plan: Event, values: Floats, grid: CurveGrid) -> Floats:
-    """Return the curve before a plan from the curve after it."""
+    """Return the curve before a plan from the curve after it, at the points of a grid."""
     match plan:
         case Gaussian(mu_squared):
             if mu_squared > PLAN_EPSILON_CAP**2:
@@ -215,134 +260,169 @@ def _curve_before(plan: Event, values: Floats, grid: CurveGrid) -> Floats:
         case Draw(epsilon):
             if epsilon > PLAN_EPSILON_CAP:
                 return np.ones_like(values)
-            return (
-                grid.draw(max(float_up(epsilon), MIN_PLAN_PARAMETER), values) if epsilon else values
-            )
+            rounded_epsilon = max(float_up(epsilon), MIN_PLAN_PARAMETER)
+            return grid.draw(rounded_epsilon, values) if epsilon else values
         case Pure(epsilon):
             if epsilon > PLAN_EPSILON_CAP:
                 return np.ones_like(values)
             return grid.pure(float_up(epsilon), values) if epsilon else values
         case Approximate(epsilon, delta):
-            # all is lost with probability δ, and the loss is ±ε otherwise (Kairouz et al. 2017)
-            lost = min(float_up(delta), 1.0)
-            return np.minimum(1.0, _curve_before(Pure(epsilon), values, grid) + lost)
+            # the loss is infinite with probability δ, and ±ε otherwise (Kairouz et al. 2017)
+            failure = min(float_up(delta), 1.0)
+            return np.minimum(1.0, _curve_before(Pure(epsilon), values, grid) + failure)
         case Subsampled():
             return _curve_before(_as_approximate(plan), values, grid)
         case Either(options):
             curves = [_curve_before(option, values, grid) for option in dict.fromkeys(options)]
-            highest: Floats = np.maximum.reduce(curves)
-            return highest
+            maximum: Floats = np.maximum.reduce(curves)
+            return maximum
     for step in reversed(_merge_gaussian_steps(plan)):
         values = _curve_before(step, values, grid)
     return values
 
 
 def _as_approximate(plan: Subsampled) -> Event:
-    """Return an event of which all is known."""
+    """Return the amplified (ε, δ) of a subsampled event, as an event."""
     epsilon, delta = basic_price(plan)
     if not isinstance(epsilon, Fraction):
-        raise ValueError("Of a subsample, only the cost of (ε, δ)-private events is known.")
+        raise ValueError("The base of Subsampled must have a finite epsilon by basic composition.")
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
 
 def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
-    """Choose a grid; any one gives a bound, and a good one a tight bound.
+    """Return a grid of losses for the curves of a plan.
 
-    δ falls about as e^(-r ε) for the r at which the tilted loss is ε on average. A broken line is
-    above such a curve by (r h)² / 8 of it, in every step.
+    The result is a bound for any grid. This choice makes it tight with few points. δ(ε) decreases
+    about as e^(-r ε), where r is the exponential tilt under which the mean loss is ε. Linear
+    interpolation with step h increases such a curve by a share of at most (r h)² / 8 in every step
+    of the plan.
+
+    Parameters
+    ----------
+    plan : Event
+        The plan.
+    epsilon : float
+        ε at which δ is computed.
     """
-    mu_squared, draws = _max_variance_path(plan)
-    spread = math.sqrt(max(_variance(mu_squared, draws), 1e-200))
-    low, high = 0.0, 1.0
-    while high < 1e6 and _mean_loss(mu_squared, draws, high) < epsilon:
-        low, high = high, 4 * high
-    while high - low > 0.05 * high:
-        middle = (low + high) / 2
-        below = _mean_loss(mu_squared, draws, middle) < epsilon
-        low, high = (middle, high) if below else (low, middle)
-    # where a path from ε to its end may stray without being e^-MARGIN less likely for it
-    stray = spread * (math.sqrt((low * spread) ** 2 + 4 * LOG_TAIL_MARGIN) - low * spread) / 2
-    pure, stray = (
-        float(min(_pure_epsilon(plan), 2 * PLAN_EPSILON_CAP)),
-        min(stray, float(PLAN_EPSILON_CAP)),
-    )
-    bottom, top = max(-stray, -pure), min(epsilon + stray, pure)
-    steps = 1 + 2 * sum(draws.values())
-    step = math.sqrt(INTERPOLATION_LOSS / steps) / (low + 1 / spread)
+    path = _max_variance_path(plan)
+    deviation = math.sqrt(max(path.variance, 1e-200))
+    tilt = _find_tilt(path, epsilon)
+    # losses beyond this distance from 0 and from ε contribute about e^-LOG_TAIL_MARGIN of δ
+    scaled_tilt = tilt * deviation
+    distance = deviation * (math.sqrt(scaled_tilt**2 + 4 * LOG_TAIL_MARGIN) - scaled_tilt) / 2
+    distance = min(distance, float(PLAN_EPSILON_CAP))
+    max_loss = float(min(_pure_epsilon(plan), 2 * PLAN_EPSILON_CAP))
+    bottom, top = max(-distance, -max_loss), min(epsilon + distance, max_loss)
+    n_interpolations = 1 + 2 * sum(path.draws.values())
+    step = math.sqrt(INTERPOLATION_LOSS / n_interpolations) / (tilt + 1 / deviation)
     step = min(max(step, (top - bottom) / MAX_GRID_POINTS), 0.5)
     if epsilon > step:
-        step = epsilon / math.ceil(epsilon / step)
+        step = epsilon / math.ceil(epsilon / step)  # ε is a point of the grid, up to rounding
     mantissa, exponent = math.frexp(step)
     step = math.ldexp(math.floor(mantissa * 2**24), exponent - 24)
     return CurveGrid(step, math.floor(bottom / step) - 1, max(math.ceil(top / step), 1) + 1)
 
 
 LOG_TAIL_MARGIN = 9.0
-"""What lies beyond the grid counts e^-9 of δ or less, about."""
+"""Losses outside the grid contribute a share of about e^-9 of δ, or less."""
 
 INTERPOLATION_LOSS = 0.04
-"""Eight times the share of δ that is lost to broken lines, about."""
+"""Approximately eight times the relative increase of δ by linear interpolation."""
 
 MAX_GRID_POINTS = 4000
-"""Of a grid; also what the bounds of roundings are made for."""
+"""Approximate maximum number of points. The bounds of rounding errors hold for 4096 points."""
 
 
-def _max_variance_path(plan: Event) -> tuple[float, Counter[float]]:
-    """Return μ² and the budgets of the draws on the path on which the loss varies most."""
+class _LossPath(NamedTuple):
+    """One path through a plan, with the parameters that determine its privacy loss.
+
+    Attributes
+    ----------
+    mu_squared : float
+        Total μ² of the Gaussian mechanisms.
+    draws : Counter of float
+        Number of draws for each ε.
+    """
+
+    mu_squared: float
+    draws: Counter[float]
+
+    @property
+    def variance(self) -> float:
+        """Upper bound of the variance of the loss."""
+        return self.mu_squared + sum(count * e * e / 4 for e, count in self.draws.items())
+
+    def mean_loss(self, tilt: float) -> float:
+        """Return the largest mean of the loss L under weights in proportion to e^(tilt L)."""
+        draws = sum(count * _mean_draw_loss(e, tilt) for e, count in self.draws.items())
+        return self.mu_squared * (tilt + 0.5) + draws
+
+
+def _max_variance_path(plan: Event) -> _LossPath:
+    """Return the path through a plan with the largest variance of the loss."""
     match plan:
         case Gaussian(mu_squared):
-            return float(min(mu_squared, PLAN_EPSILON_CAP**2)), Counter()
+            return _LossPath(float(min(mu_squared, PLAN_EPSILON_CAP**2)), Counter())
         case Draw(epsilon):
-            return 0.0, Counter([float(min(epsilon, PLAN_EPSILON_CAP))])
+            return _LossPath(0.0, Counter([float(min(epsilon, PLAN_EPSILON_CAP))]))
         case Pure(epsilon) | Approximate(epsilon, _):
-            return 0.0, Counter([float(min(2 * epsilon, PLAN_EPSILON_CAP))])
+            # the loss is ±ε, so it varies as much as the loss of a draw of 2 ε
+            return _LossPath(0.0, Counter([float(min(2 * epsilon, PLAN_EPSILON_CAP))]))
         case Subsampled():
             return _max_variance_path(_as_approximate(plan))
-        case Steps(parts):
-            totals = list(map(_max_variance_path, parts))
-            return sum(t[0] for t in totals), sum((t[1] for t in totals), Counter[float]())
+        case Steps(steps):
+            paths = list(map(_max_variance_path, steps))
+            draws = sum((path.draws for path in paths), Counter[float]())
+            return _LossPath(sum(path.mu_squared for path in paths), draws)
         case Either(options):
-            return max(map(_max_variance_path, options), key=lambda total: _variance(*total))
+            return max(map(_max_variance_path, options), key=lambda path: path.variance)
 
 
-def _variance(mu_squared: float, draws: Counter[float]) -> float:
-    """Bound the variance of the loss."""
-    return mu_squared + sum(count * e * e / 4 for e, count in draws.items())
+def _find_tilt(path: _LossPath, epsilon: float) -> float:
+    """Return the exponential tilt under which the mean loss is ε, by bisection to 5%."""
+    low, high = 0.0, 1.0
+    while high < 1e6 and path.mean_loss(high) < epsilon:
+        low, high = high, 4 * high
+    while high - low > 0.05 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if path.mean_loss(middle) < epsilon else (low, middle)
+    return low
 
 
-def _mean_loss(mu_squared: float, draws: Counter[float], tilt: float) -> float:
-    """Return the mean of the loss L under weights in proportion to e^(tilt L), at its worst."""
+def _mean_draw_loss(epsilon: float, tilt: float) -> float:
+    """Return the mean loss of a draw under an exponential tilt, for the worst two-valued loss.
 
-    def draw(epsilon: float) -> float:
-        small, large = tilt * epsilon, (tilt + 1) * epsilon
-        if small < 1e-6:
-            return epsilon * (small + large) / 8
-        if large > 500:
-            return epsilon
-        # E e^(tilt L) = τ^tilt (total - share τ) / (K - 1) is largest at this τ = e^t
-        share, decay = -math.expm1(-small), math.exp(-small)
-        total = math.exp(epsilon) - decay
-        tau = tilt * total / ((tilt + 1) * share)
-        return math.log(tau) - epsilon * decay * (tau - 1) / (total - share * tau)
-
-    return mu_squared * (tilt + 0.5) + sum(count * draw(e) for e, count in draws.items())
+    The loss is t or t - ε. With τ = e^t and K = e^ε, E e^(tilt L) is in proportion to
+    τ^tilt (K - e^(-tilt ε) - (1 - e^(-tilt ε)) τ), which is maximised over τ.
+    """
+    exponent, next_exponent = tilt * epsilon, (tilt + 1) * epsilon
+    if exponent < 1e-6:
+        return epsilon * (exponent + next_exponent) / 8
+    if next_exponent > 500:
+        return epsilon
+    decay = math.exp(-exponent)
+    slope = -math.expm1(-exponent)
+    intercept = math.exp(epsilon) - decay
+    tau = tilt * intercept / ((tilt + 1) * slope)
+    return math.log(tau) - epsilon * decay * (tau - 1) / (intercept - slope * tau)
 
 
 def _merge_gaussian_steps(plan: Event) -> list[Event]:
-    """Return the steps of a plan, with Gaussian mechanisms in a row made one."""
+    """Return the steps of a plan, with consecutive Gaussian mechanisms merged: their μ² add up."""
     if not isinstance(plan, Steps):
         return [plan]
-    steps: list[Event] = []
-    for step in (step for part in plan.parts for step in _merge_gaussian_steps(part)):
-        match step, steps:
-            case Gaussian(more), [*_, Gaussian(mu_squared)]:
-                steps[-1] = Gaussian(mu_squared + more)
+    flat_steps = [flat for step in plan.parts for flat in _merge_gaussian_steps(step)]
+    merged: list[Event] = []
+    for step in flat_steps:
+        match step, merged:
+            case Gaussian(mu_squared), [*_, Gaussian(previous_mu_squared)]:
+                merged[-1] = Gaussian(previous_mu_squared + mu_squared)
             case _:
-                steps.append(step)
-    return steps
+                merged.append(step)
+    return merged
 
 
 def _pure_epsilon(plan: Event) -> Fraction | float:
-    """Return the ε at which δ is 0."""
+    """Return the smallest ε at which δ is 0 by basic composition, or infinity."""
     epsilon, delta = basic_price(plan)
     return math.inf if delta else epsilon

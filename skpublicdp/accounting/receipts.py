@@ -1,4 +1,4 @@
-"""Receipts: what a fit spent on private rows, from public numbers only."""
+"""Privacy receipts: the guarantee of a fit and its mechanisms, from public numbers only."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ REPLACE_ONE = "replace one private row (features and label)"
 """The unit of privacy: neighbouring data sets differ by replacing one private row."""
 
 REPLACE_PERSON = "replace one person"
-"""How the unit begins where all rows of a person are protected together (`max_rows_per_group`)."""
+"""Beginning of the unit if all rows of a person are protected together (`max_rows_per_group`)."""
 
 CURVE_POINTS = 24
-"""Values of ε at which a trade-off curve is supported."""
+"""Number of ε values at which (ε, δ(ε)) bounds a trade-off curve."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Mechanism:
     Attributes
     ----------
     name : str
-        What was run.
+        Name of the mechanism.
     epsilon, delta : float
-        What it costs alone.
+        Its cost if it were the only one.
     reference : str
-        Where its privacy is proved.
+        Reference of the privacy proof.
     event : Event, optional
-        What happened.
+        Its price.
     """
 
     name: str
@@ -65,22 +65,22 @@ class PrivacyReceipt:
     epsilon, delta : float
         The guarantee: the fitted object is (epsilon, delta)-differentially private.
     unit : str
-        What neighbouring data sets may differ in.
+        Unit of privacy: the difference of neighbouring data sets.
     n_private, n_public : int
-        Rows protected and rows not protected.
+        Numbers of protected and of unprotected rows.
     mechanisms : tuple of Mechanism
         Every use of the private rows.
     secure_randomness : bool
-        False when the randomness is seeded: the run is then repeatable, and whoever knows the
-        seed is not bound by the guarantee.
+        False if the randomness is seeded. The fit can then be repeated, and the guarantee does not
+        hold against an attacker who knows the seed.
     assumptions : tuple of str
-        What is taken to be public.
+        Facts that are assumed to be public.
     event : Event
-        What happened to the private rows, to be composed with what happens later.
+        The plan of the fit, for composition with other fits.
     entry : int or None
         Number of the fit in its `PrivacyBudget`.
     for_tests : bool
-        Whether that budget admits any number of seeded fits, so that its sum protects nobody.
+        Whether that budget admits any number of seeded fits, so that it gives no protection.
 
     See Also
     --------
@@ -113,35 +113,40 @@ class PrivacyReceipt:
 
     @property
     def mu(self) -> float:
-        """The μ of Gaussian differential privacy that it costs; infinite where none is known."""
+        """The μ of Gaussian differential privacy of the fit, or infinity if it has none."""
         return math.sqrt(mu_squared_price(self.event))
 
     @property
     def rho(self) -> float:
-        """The ρ of zero-concentrated differential privacy that it costs, or infinity."""
+        """The ρ of zero-concentrated differential privacy of the fit, or infinity."""
         return float(rho_price(self.event))
 
     def delta_at(self, epsilon: float) -> float:
-        """Return the least δ that is proved at some ε, by itself or by the guarantee."""
-        # of a tiny ε the plan says no more than the guarantee, and takes a fine grid to say it
-        proved = plan_delta(self.event, Fraction(epsilon)) if self.epsilon > 1e-12 else 1.0
-        lost = (math.exp(min(self.epsilon, 700.0)) - math.exp(epsilon)) * (1 - self.delta)
-        promised = self.delta + max(0.0, lost / (1 + math.exp(min(self.epsilon, 700.0))))
-        return min(proved, promised * (1 + 1e-12), 1.0)
+        """Return the smallest proved δ at a given ε.
+
+        It is the smaller one of the δ of the plan and of the δ that the guarantee implies. The
+        latter is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀) at ε < ε₀, for a guarantee of (ε₀, δ).
+        """
+        # for a tiny ε the plan implies no more than the guarantee, and needs a very fine grid
+        plan = plan_delta(self.event, Fraction(epsilon)) if self.epsilon > 1e-12 else 1.0
+        exp_guarantee = math.exp(min(self.epsilon, 700.0))
+        increase = (exp_guarantee - math.exp(epsilon)) * (1 - self.delta)
+        implied = self.delta + max(0.0, increase / (1 + exp_guarantee))
+        return min(plan, implied * (1 + 1e-12), 1.0)
 
     def trade_off(self, alpha: ArrayLike) -> NDArray[np.float64]:
-        """Return how often a test must miss a person, given how often it gives false alarms.
+        """Return lower bounds of the type II error of a membership test, given its type I error.
 
         Parameters
         ----------
         alpha : array-like of float
-            False-alarm rates in [0, 1], of a test whether a person's row or another one is in the
-            data.
+            Type I errors in [0, 1] of a test for a person's row against another row.
 
         Returns
         -------
         ndarray of float64
-            At least so often a person who is in is missed (Dong, Roth and Su 2019, Definition 2.1).
+            Smallest type II errors: the trade-off function (Dong, Roth and Su 2019, Definition
+            2.1), supported at `CURVE_POINTS` values of ε.
 
         Examples
         --------
@@ -154,12 +159,12 @@ class PrivacyReceipt:
         alpha = np.asarray(alpha, dtype=np.float64)
         if not ((alpha >= 0) & (alpha <= 1)).all():
             raise ValueError("alpha must lie in [0, 1].")
-        missed = np.zeros_like(alpha)
+        type_2_error = np.zeros_like(alpha)
         for epsilon in np.linspace(0, min(self.epsilon, 100.0), CURVE_POINTS):
             delta, factor = self.delta_at(float(epsilon)), math.exp(epsilon)
-            for line in (1 - delta - factor * alpha, (1 - delta - alpha) / factor):
-                missed = np.maximum(missed, line)
-        return missed
+            for bound in (1 - delta - factor * alpha, (1 - delta - alpha) / factor):
+                type_2_error = np.maximum(type_2_error, bound)
+        return type_2_error
 
     def in_words(self) -> str:
         """Return the guarantee in plain words: the success rate of the best guess at even odds.
@@ -174,10 +179,10 @@ class PrivacyReceipt:
         success = 50 * (1 + self.delta_at(0.0))
         percentage = f"{math.ceil(10 * success) / 10:.1f}"
         persons = self.unit.startswith(REPLACE_PERSON)
-        known = "all rows of everybody else" if persons else "every other row"
+        known_rows = "all rows of everybody else" if persons else "every other row"
         sentence = (
-            f"Suppose an attacker knows {known} and considers this person and one other person "
-            "equally likely. From this result they can tell which one it was at most "
+            f"Suppose an attacker knows {known_rows} and considers this person and one other "
+            "person equally likely. From this result they can tell which one it was at most "
             f"{percentage}% of the time; guessing blindly gives 50%."
         )
         if not self.secure_randomness:
@@ -199,9 +204,9 @@ class PrivacyReceipt:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain dicts, lists, strings and numbers, ready for JSON."""
-        kept = ("name", "epsilon", "delta", "reference")
-        lines = [
-            {name: getattr(m, name) for name in kept} | {"event": m.event and to_text(m.event)}
+        fields = ("name", "epsilon", "delta", "reference")
+        mechanisms = [
+            {name: getattr(m, name) for name in fields} | {"event": m.event and to_text(m.event)}
             for m in self.mechanisms
         ]
         return {
@@ -210,7 +215,7 @@ class PrivacyReceipt:
             "unit": self.unit,
             "n_private": self.n_private,
             "n_public": self.n_public,
-            "mechanisms": lines,
+            "mechanisms": mechanisms,
             "secure_randomness": self.secure_randomness,
             "assumptions": list(self.assumptions),
             "event": to_text(self.event),
@@ -220,26 +225,26 @@ class PrivacyReceipt:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> PrivacyReceipt:
-        """Read what `to_dict` wrote."""
-        changed = {
+        """Return the receipt that `to_dict` converted."""
+        parsed = {
             "mechanisms": tuple(
-                Mechanism(**one | {"event": one["event"] and from_text(one["event"])})
-                for one in fields["mechanisms"]
+                Mechanism(**values | {"event": values["event"] and from_text(values["event"])})
+                for values in fields["mechanisms"]
             ),
             "assumptions": tuple(fields["assumptions"]),
             "event": from_text(fields["event"]),
         }
-        return cls(**fields | changed)
+        return cls(**fields | parsed)
 
     def __repr__(self) -> str:
-        spent = [
-            f"{_times_prefix(k)}{m.name} (ε = {m.epsilon:g}, δ = {m.delta:g})"
-            for m, k in self._alike()
+        mechanisms = [
+            f"{_times_prefix(count)}{m.name} (ε = {m.epsilon:g}, δ = {m.delta:g})"
+            for m, count in self._counted_mechanisms()
         ]
         return "\n".join(
             [
                 f"PrivacyReceipt: ε = {self.epsilon:g}, δ = {self.delta:g}",
-                *(f"  {name:<11} {text}" for name, text in self._lines(spent or ["none"])),
+                *(f"  {name:<11} {text}" for name, text in self._lines(mechanisms or ["none"])),
             ]
         )
 
@@ -247,9 +252,9 @@ class PrivacyReceipt:
         table = [
             "<tr><th>mechanism</th><th>ε</th><th>δ</th><th>proof</th></tr>",
             *(
-                f"<tr><td>{_times_prefix(k)}{escape(m.name)}</td><td>{m.epsilon:g}</td>"
+                f"<tr><td>{_times_prefix(count)}{escape(m.name)}</td><td>{m.epsilon:g}</td>"
                 f"<td>{m.delta:g}</td><td>{reference_html(m.reference)}</td></tr>"
-                for m, k in self._alike()
+                for m, count in self._counted_mechanisms()
             ),
         ]
         notes = (f"<li><b>{name}</b> {escape(text)}</li>" for name, text in self._lines([]))
@@ -259,37 +264,41 @@ class PrivacyReceipt:
             f"<ul>{''.join(notes)}</ul></div>"
         )
 
-    def _alike(self) -> Iterable[tuple[Mechanism, int]]:
-        """Return the mechanisms, equal ones once, and how often each was used."""
+    def _counted_mechanisms(self) -> Iterable[tuple[Mechanism, int]]:
+        """Return the distinct mechanisms and their multiplicities, in order of the first use."""
         return Counter(self.mechanisms).items()
 
-    def _lines(self, spent: list[str]) -> Iterable[tuple[str, str]]:
+    def _lines(self, mechanisms: list[str]) -> Iterable[tuple[str, str]]:
+        """Return the name and the text of each line; lines of the same field have it once.
+
+        `mechanisms` are the texts of the mechanisms. HTML has a table in their place.
+        """
         randomness = (
             "operating system's secure generator"
             if self.secure_randomness
             else "seeded, repeatable: for tests and papers, not for release"
         )
-        scope = "this fit alone; every other use of the same rows adds its own"
+        scope = "this fit alone; other fits on the same rows add their own ε and δ"
         if self.entry is not None:
             scope = f"this fit, entry {self.entry} of its budget, which adds up all fits"
         if self.for_tests:
-            scope = f"this fit, entry {self.entry} of a budget for tests, which protects nobody"
-        together = ""
-        if sum(m.epsilon for m in self.mechanisms) > self.epsilon * (1 + 1e-9):
-            together = (
-                f"ε = {self.epsilon:g}, δ = {self.delta:g}, and not the sum: the numbers behind a "
-                "mechanism are for it alone"
-            )
-        return [
+            scope = f"this fit, entry {self.entry} of a budget for tests, without any protection"
+        lines = [
             ("unit", self.unit),
             ("rows", f"{self.n_private} private, {self.n_public} public"),
-            *zip(("mechanisms", *[""] * len(spent)), spent, strict=False),
-            *([("together", together)] if together else []),
-            ("randomness", randomness),
-            ("scope", scope),
-            *(("assumes", assumption) for assumption in self.assumptions),
+            *zip(("mechanisms", *[""] * len(mechanisms)), mechanisms, strict=False),
         ]
+        if sum(m.epsilon for m in self.mechanisms) > self.epsilon * (1 + 1e-9):
+            total = (
+                f"ε = {self.epsilon:g}, δ = {self.delta:g}, which is less than the sum: each "
+                "mechanism is listed with its cost alone"
+            )
+            lines.append(("together", total))
+        lines += [("randomness", randomness), ("scope", scope)]
+        lines += [("assumes", assumption) for assumption in self.assumptions]
+        return lines
 
 
 def _times_prefix(count: int) -> str:
+    """Return "3 × " for a mechanism that was used three times, and "" for a single use."""
     return f"{count} × " if count > 1 else ""

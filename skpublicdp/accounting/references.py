@@ -1,4 +1,4 @@
-"""References of receipts for readers without the repository: titles and links of proof pages."""
+"""References of receipts as HTML: titles and links of proof pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from html import escape
 
 DOCUMENTATION_URL = ""
-"""Address of the published documentation with a final slash; empty, as it is not published yet."""
+"""Address of the published documentation with a final slash; empty until it is published."""
 
 PROOF_TITLES = {
     "generic_learner": "Learning from unlabelled private rows",
@@ -20,15 +20,15 @@ PROOF_TITLES = {
     "selection": "The exact draw",
     "subsampling": "Active learning by subsampling",
 }
-"""Title of each page under docs/proofs that a mechanism names as its proof."""
+"""Title of each page under docs/proofs that a receipt refers to."""
 
 _PROOF_PAGE = re.compile(r"docs/proofs/(\w+)\.md")
 
 
 def reference_html(reference: str) -> str:
-    """Return the reference of a mechanism as HTML, with proof pages by their titles.
+    """Return the reference of a mechanism as HTML, with titles in place of paths of proof pages.
 
-    Titles are links where `DOCUMENTATION_URL` is set. Other references are escaped as they are.
+    Titles are links if `DOCUMENTATION_URL` is set. All other text is only escaped.
 
     Examples
     --------
@@ -39,6 +39,7 @@ def reference_html(reference: str) -> str:
 
 
 def _page_html(match: re.Match[str]) -> str:
+    """Return the title of a matched proof page, as a link if there is an address."""
     page = match[1]
     title = escape(PROOF_TITLES.get(page, page))
     if DOCUMENTATION_URL:

@@ -1,4 +1,4 @@
-"""Decimals with many digits and a bound of their error, for conversions that round against us."""
+"""Directed rounding: decimals with error bounds, fractions and floats above or below a number."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from typing import Any
 
 
 def exact_fraction(value: Real | float) -> Fraction:
-    """Read a budget exactly as it is written: a float as the shortest decimal that stands for it.
+    """Return a number as a fraction; a float as the shortest decimal that represents it.
 
-    So ten times 0.1 is 1, where the floats themselves are a little more.
+    So ten times 0.1 is exactly 1, although the binary value of the float 0.1 is slightly larger.
 
     Examples
     --------
@@ -35,15 +35,15 @@ def exact_fraction(value: Real | float) -> Fraction:
 
 
 def non_negative(name: str, value: Fraction) -> Fraction:
-    """Return a budget exactly; refuse what is negative or infinite."""
+    """Return a number as an exact fraction, or raise if it is negative or infinite."""
     _check_number(name, value)
     if not value >= 0 or value == math.inf:
-        raise ValueError(f"{name} must be a finite number and not negative; got {value}.")
+        raise ValueError(f"{name} must be a finite non-negative number; got {value}.")
     return exact_fraction(value)
 
 
 def probability(name: str, value: Fraction) -> Fraction:
-    """Return a probability exactly; refuse what is not strictly between 0 and 1."""
+    """Return a probability as an exact fraction, or raise unless it is in (0, 1)."""
     _check_number(name, value)
     if not 0 < value < 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1; got {value}.")
@@ -51,31 +51,32 @@ def probability(name: str, value: Fraction) -> Fraction:
 
 
 def _check_number(name: str, value: Any) -> None:
+    """Raise if a parameter is not a real number."""
     if not isinstance(value, Real):
         raise TypeError(f"{name} must be a number; got {type(value).__name__}.")
 
 
 def precise_context(*values: Fraction) -> Context:
-    """Return a decimal arithmetic whose `relative_error` is harmless for such parameters."""
+    """Return a decimal context with digits for `SPARE_DIGITS` and the exponents of all values."""
     with localcontext(decimal_context(28)):
         digits = sum(abs(to_decimal(value).adjusted()) for value in values if value)
     return decimal_context(2 * (SPARE_DIGITS + digits))
 
 
 SPARE_DIGITS = 30
-"""α - 1 is a multiple of 10^-30, so α is exact wherever its logarithm is small."""
+"""Decimal digits of β = α - 1 in `approximate_root`, so that small logarithms of α are precise."""
 
 
 def decimal_context(digits: int) -> Context:
-    """Return a decimal arithmetic of so many digits that never goes wrong silently."""
+    """Return a decimal context with `digits` digits that raises on overflow and invalid results."""
     traps = [DivisionByZero, InvalidOperation, Overflow]
     return Context(digits, ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, traps=traps)
 
 
 def relative_error() -> Decimal:
-    """Return far more than the relative error of a dozen operations, each correctly rounded.
+    """Return an upper bound of the relative error of a dozen correctly rounded operations.
 
-    Half of the digits make room for logarithms of numbers that are near 1.
+    It is 10^-(p/2) for p digits, which also bounds the error of logarithms of numbers near 1.
     """
     return Decimal(1).scaleb(-(getcontext().prec // 2))
 
@@ -86,32 +87,35 @@ def to_decimal(value: Fraction) -> Decimal:
 
 
 def sum_with_slack(*terms: Decimal) -> tuple[Decimal, Decimal]:
-    """Return the sum and a bound of its error."""
+    """Return a sum and an upper bound of its error."""
     return sum(terms, Decimal(0)), sum(map(abs, terms), Decimal(0)) * relative_error()
 
 
 def approximate_root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
-    """Find roughly where a function of β = α - 1 > 0 changes its sign."""
-    least = Decimal(1).scaleb(-SPARE_DIGITS)
+    """Return an approximate root β = α - 1 > 0 of an increasing function, by bisection.
+
+    It is a multiple of 10^-`SPARE_DIGITS`. Bounds hold for every α, so the root may be inexact.
+    """
+    resolution = Decimal(1).scaleb(-SPARE_DIGITS)
     with localcontext(decimal_context(2 * SPARE_DIGITS)):
         low = high = Decimal(1)
         while increasing(high) < 0:
             low, high = high, 2 * high
-        while low > least and increasing(low) > 0:
+        while low > resolution and increasing(low) > 0:
             low, high = low / 2, low
         for _ in range(100):
             middle = (low + high) / 2
             low, high = (middle, high) if increasing(middle) < 0 else (low, middle)
-    return max(low.quantize(least), least)
+    return max(low.quantize(resolution), resolution)
 
 
 def log_one_plus_inverse(beta: Decimal) -> Decimal:
-    """Return roughly log(1 + 1/β), also where 1 + 1/β rounds to 1."""
+    """Return an approximation of log(1 + 1/β), for large β by 1/β, as 1 + 1/β would round to 1."""
     return (1 + 1 / beta).ln() if beta.adjusted() < SPARE_DIGITS else 1 / beta
 
 
 def float_above(value: Decimal) -> float:
-    """Return the least float that is not below, neither itself nor as it is read."""
+    """Return the smallest float whose value and whose shortest decimal are at least a number."""
     nearest = float(value)
     while nearest < value or Decimal(repr(nearest)) < value:
         nearest = math.nextafter(nearest, math.inf)
@@ -119,18 +123,18 @@ def float_above(value: Decimal) -> float:
 
 
 def float_below(value: Decimal) -> float:
-    """Return the greatest float that is not above, neither itself nor as it is read."""
+    """Return the largest float whose value and whose shortest decimal are at most a number."""
     return 0.0 - float_above(value.copy_negate())
 
 
 def written_above(value: Fraction) -> float:
-    """Return the least float that is read as no less."""
+    """Return the smallest float whose shortest decimal is at least a fraction."""
     nearest = float(value)
     return nearest if exact_fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def written_below(value: Fraction) -> float:
-    """Return the greatest float that is read as no more."""
+    """Return the largest float whose shortest decimal is at most a fraction."""
     return 0.0 - written_above(-value)
 
 
@@ -141,10 +145,10 @@ def fraction_below(value: Fraction) -> Fraction:
 
 
 def fraction_above(value: Fraction, digits: int = 64) -> Fraction:
-    """Round a non-negative fraction up to so many binary digits.
+    """Round a non-negative fraction up to `digits` binary digits.
 
-    What is not above a number of so many digits is not rounded past it: a plan that costs no more
-    than a cap is not refused for its rounding.
+    The result is at most any number with this many digits that bounds the fraction. So rounding
+    does not push the cost of a plan above a cap.
     """
     if not value:
         return value
@@ -153,9 +157,9 @@ def fraction_above(value: Fraction, digits: int = 64) -> Fraction:
 
 
 def _binary_unit(value: Fraction, digits: int) -> Fraction:
-    """Return the power of two that makes a positive fraction a number of so many digits."""
+    """Return the power of two that scales a positive fraction to a number of `digits` digits."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
-    if value < Fraction(2) ** exponent:  # 2^exponent is at most the value, and less than twice it
+    if value < Fraction(2) ** exponent:  # ensure 2^exponent <= value < 2^(exponent + 1)
         exponent -= 1
     return Fraction(2) ** (digits - 1 - exponent)
 

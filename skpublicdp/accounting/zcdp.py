@@ -1,8 +1,8 @@
-"""Zero-concentrated differential privacy, converted to (ε, δ) with every rounding against us.
+"""Zero-concentrated differential privacy, converted to (ε, δ) and rounded towards larger loss.
 
-ρ-zCDP (Bun and Steinke 2016) adds up: mechanisms of ρ1 and ρ2 on the same rows, the second chosen
-by the first's output, are together (ρ1 + ρ2)-zCDP (Lemma 2.3). So add ρ's as fractions and convert
-to (ε, δ) once, at the end.
+ρ adds up under adaptive composition (Bun and Steinke 2016, Lemma 2.3): mechanisms with ρ1 and ρ2
+on the same rows are together (ρ1 + ρ2)-zCDP. So add ρ as fractions, and convert the total to (ε, δ)
+at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skpublicdp.accounting.rounding import (
 
 
 def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
-    """Return an ε such that ρ-zCDP implies (ε, δ)-differential privacy.
+    """Return an ε for which ρ-zCDP implies (ε, δ)-differential privacy.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest ρ such that ρ-zCDP implies (ε, δ)-differential privacy.
+    """Return the largest ρ for which `zcdp_epsilon` returns at most ε.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     Returns
     -------
     Fraction
-        The inverse of `zcdp_epsilon`, rounded down to 64 binary digits, so that the promise of
-        (ε, δ) is never overstated.
+        The inverse of `zcdp_epsilon`, rounded down to 64 binary digits, so that it implies (ε, δ)
+        exactly.
 
     References
     ----------
@@ -95,7 +95,7 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
     with localcontext(precise_context(epsilon, delta, 1 - delta)):
         epsilon_decimal, log_delta = to_decimal(epsilon), to_decimal(delta).ln()
-        # where δ is the one that is asked for, and its derivative in α vanishes
+        # the minimum over α: δ(α) is the given one, and its derivative in α is zero
         beta = approximate_root(
             lambda b: (
                 (epsilon_decimal + log_one_plus_inverse(b)) * b * b / (2 * b + 1)

@@ -59,8 +59,8 @@ class PrivacyBudget:
         The quantity that is added up: ``"pure"`` ε and δ, ``"zcdp"`` ρ, ``"gdp"`` μ². ``"auto"``
         is ``"pure"`` for ``delta=0``. Otherwise it admits a fit while one of three totals stays
         below the cap: all ε, with at most one fit of noise; μ² of all fits; or ε of the fits
-        without noise in k sixteenths of ε, and μ² of the fits with noise in the rest. Fits with
-        a known (ε, δ) and an unknown mechanism share a tenth of δ.
+        without noise in k sixteenths of ε, and μ² of the fits with noise in the rest. Fits
+        known only by their (ε, δ) share a tenth of δ.
     for_tests : bool, default=False
         Whether any number of fits with a `random_state` may be charged. Otherwise the second one is
         refused, since two fits with the same seed have the same noise, and their difference has
