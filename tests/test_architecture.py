@@ -67,6 +67,9 @@ FLOORS = {
         "hypotheses",
         "rules.cover_search",
     },
+    "rules.class_weights": {"accounting", "data"},
+    "rules.theorem_warnings": {"exceptions", "guarantees", "rules.population_guarantee"},
+    "rules.sanitizer_use": {"accounting", "privacy.ledger", "sanitizers"},
     "rules.cover_search": {"accounting", "guarantees", "hypotheses", "privacy.ledger"},
     "model_selection": {
         *(

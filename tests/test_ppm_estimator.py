@@ -223,9 +223,9 @@ class TestWhatComesOut:
     @pytest.mark.parametrize(
         ("settings", "said"),
         [
-            ({"alpha": 0.1}, r'alpha=0.1 gets no promise .* as they are with pool="paper" and'),
+            ({"alpha": 0.1}, r'alpha=0.1 has no error bound .* which needs pool="paper" and'),
             ({"alpha": 0.1, "max_intersections": 1}, "on public rows of at most 6 dimensions"),
-            ({"pool": "paper", "class_weight": {"positive": 2}}, "a weighted error is minimised"),
+            ({"pool": "paper", "class_weight": {"positive": 2}}, "minimise a weighted error"),
             ({"pool": "paper", "max_rows_per_group": 1}, "a person may have several rows"),
         ],
     )

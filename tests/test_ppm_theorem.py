@@ -390,7 +390,7 @@ class TestGuarantee:
             assert clf.guarantee_ is None, settings_of
             assert word in clf.guarantee_reason_
         many = PPMHalfspaceClassifier(private_label=1, max_halfspaces=20).fit(np.hstack([X] * 4), y)
-        assert "not those of Theorem 4.6, as they are with" in many.guarantee_reason_  # a plane
+        assert "not the family of Theorem 4.6, which needs" in many.guarantee_reason_  # a plane
         wide = np.random.default_rng(0).normal(size=(400, 8))
         many = PPMHalfspaceClassifier(private_label=1, max_halfspaces=20).fit(wide, y)
         assert "Theorem 4.6 are too many in 8 dimensions" in many.guarantee_reason_
@@ -419,7 +419,7 @@ class TestGuarantee:
             clf = clone(THEOREM).fit(X, y)
         assert len(caught) == 1
         assert clf.guarantee_ == 1
-        assert clf.guarantee_reason_.endswith("this promises nothing.")
+        assert clf.guarantee_reason_.endswith("this is no bound for so few rows.")
 
     @few_rows
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

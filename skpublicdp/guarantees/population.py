@@ -62,6 +62,17 @@ class Promise(NamedTuple):
     reason: str
 
 
+def capped_guarantee(bound: float, reason: str) -> Promise:
+    """Return the guarantee of a bound that is a sum of terms, capped at 1.
+
+    `reason` is a sentence without its full stop. A bound of 1 or more holds for every rule, which
+    a second sentence adds.
+    """
+    if bound < 1:
+        return Promise(bound, f"{reason}.")
+    return Promise(1.0, f"{reason}. Errors are at most 1, so this is no bound for so few rows.")
+
+
 def dichotomies_radius(m: int, beta: float, growth: int) -> float:
     """Bound how well one member for each dichotomy of m rows covers a class of two labels.
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from skpublicdp.guarantees.certificates import excess_error
 from skpublicdp.guarantees.growth import check_ranges, growth_function, log_growth, smallest_integer
-from skpublicdp.guarantees.population import Promise
+from skpublicdp.guarantees.population import Promise, capped_guarantee
 
 MAX_CONE_FEATURES = 3
 """Maximum number of features for which the learner draws from cones."""
@@ -122,15 +122,13 @@ def ppm_guarantee(
         cover_error = support_loss(supports, beta_share, max(1, n_dimensions)) * n_public / n
     draw_error = excess_error(cover_size, n, epsilon, beta_share)
     sampling_error = _sampling(n, k, log_reconstructions, beta_share)
-    total = min(1.0, cover_error + draw_error + sampling_error)
-    return Promise(
-        total,
-        f"With probability {1 - beta:g} the error in the population is at most {cover_error:.2g} "
-        f"(halfspaces of {supports} of {n_public} public rows) + {draw_error:.2g} (draw) + "
-        f"{sampling_error:.2g} (sampling) above that of the best halfspace, if the rows are "
-        "independent draws from the mixture and private ones all have the private label"
-        f"{'; this promises nothing' if total == 1 else ''}.",
+    reason = (
+        f"With probability {1 - beta:g}, if the rows are independent draws from the mixture and "
+        "all private rows have the private label, the excess error over the best halfspace is at "
+        f"most {cover_error:.2g} (halfspaces of {supports} of {n_public} public rows) + "
+        f"{draw_error:.2g} (draw) + {sampling_error:.2g} (sampling)"
     )
+    return capped_guarantee(cover_error + draw_error + sampling_error, reason)
 
 
 class _Complexity(NamedTuple):

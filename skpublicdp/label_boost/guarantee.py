@@ -10,6 +10,7 @@ import numpy as np
 
 from skpublicdp.guarantees import Promise
 from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
+from skpublicdp.guarantees.population import capped_guarantee
 from skpublicdp.hypotheses import (
     DecisionTrees,
     FiniteClass,
@@ -24,7 +25,6 @@ from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
     base_learner_guarantee,
-    capped_guarantee,
     no_guarantee,
     with_class_assumptions,
 )

@@ -230,7 +230,9 @@ class CandidateFamily:
         with warnings.catch_warnings():
             # masked rows are separated by now, and cross-validation cannot have sliced them
             warnings.simplefilter("ignore", SlicedPublicDataWarning)
-            rows = learner._read(features.X, self._rows.y, features.X_public, self._rows.y_public)
+            rows = learner._read(
+                features.X, self._rows.y, X_public=features.X_public, y_public=self._rows.y_public
+            )
         X_private, _ = rows.to_arrays()
         X = np.concatenate([X_private, rows.X_labelled])
         counts = [len(X_private), len(rows.X_labelled)]
@@ -268,7 +270,7 @@ class CandidateFamily:
         assert isinstance(hypothesis, CandidateRule)
         learner_read, rows, _, _ = self._read[hypothesis.candidate]
         learner = copy(learner_read)
-        learner._keep(
+        learner._store_rule(
             rows, hypothesis.inner, _cover_of_candidate(drawn.cover, hypothesis.candidate), None
         )
         if equal_weights:  # else candidates are not scored on the same rows
@@ -287,7 +289,7 @@ class CandidateFamily:
         for candidate, (learner, rows, cover, scored) in zip(
             self.candidates, self._read, strict=True
         ):
-            reason = learner._doubt(cover, rows, self._rows.described, rows_per_person)
+            reason = learner._why_no_guarantee(cover, rows, self._rows.described, rows_per_person)
             if reason is None and any(isinstance(step, PublicFit) for _, step in candidate.steps):
                 reason = FITTED_STEPS
             if reason is not None:
@@ -297,7 +299,9 @@ class CandidateFamily:
         def near(beta: float) -> float | None:
             # union bound over the candidates: all bounds hold at once
             beta /= len(self._read)
-            errors = [learner._near(cover, rows, beta) for learner, rows, cover, _ in self._read]
+            errors = [
+                learner._cover_error(cover, rows, beta) for learner, rows, cover, _ in self._read
+            ]
             return None if None in errors else max(errors)
 
         (public_weight,) = public_weights

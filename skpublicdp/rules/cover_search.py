@@ -1,6 +1,6 @@
-"""Adaptive search of a cover: repeated exponential mechanisms, each on a finer cover.
+"""Search of a cover by repeated exponential mechanisms, each on a finer cover.
 
-The cover of a draw is built around the rule that the draw before it released.
+The cover of each draw is built around the rule that the previous draw released.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from skpublicdp.hypotheses import Cover, Hypothesis
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Integers
 
-NAME = "exponential mechanism, exact draw"
-PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
+DRAW_NAME = "exponential mechanism, exact draw"
+_DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
 
 
 class DrawnRule(NamedTuple):
@@ -45,10 +45,10 @@ def search_cover(
     sensitivity: int,
     scored: int,
     beta: float,
-    name: str = NAME,
-    proof: str = PROOF,
+    name: str = DRAW_NAME,
+    proof: str = _DRAW_PROOF,
 ) -> DrawnRule:
-    """Draw a rule by the exponential mechanism, from finer and finer covers.
+    """Return a rule that the exponential mechanism draws, from finer and finer covers.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def search_cover(
     sensitivity : int
         Largest weight of a private row.
     scored : int
-        Total weight of all rows.
+        Total weight of the scored rows.
     beta : float
         Probability with which the certificate may fail.
     name, proof : str
@@ -71,7 +71,8 @@ def search_cover(
     Returns
     -------
     DrawnRule
-        The last rule. Draw t gets t shares of ε: an early rule only needs to be near a good one.
+        The last rule. Draw t gets t shares of ε, since an early rule only needs to be near a good
+        one.
     """
     group_sensitivity = sensitivity * ledger.rows_per_person
     n_draws = cover.rounds
@@ -91,7 +92,7 @@ def search_cover(
         path = ledger.draw(family, event, sensitivity, name=name, proof=proof)
         hypothesis = scouts.hypothesis(path)
         finer_cover = cover.refined(hypothesis, draw)
-        if finer_cover is cover:  # no finer cover: one last draw spends the remaining ε
+        if finer_cover is cover:  # there is no finer cover: a last draw spends the remaining ε
             break
         cover = finer_cover
     family = cover.family(tabulate(cover))
@@ -107,15 +108,15 @@ def search_cover(
 
 
 def _plan(remaining: Fraction, share_unit: Fraction, draw: int, n_draws: int) -> Event:
-    """Return the event of draws `draw` to `n_draws`; released rules decide whether more follow."""
+    """Return the privacy event of draws `draw` to `n_draws`.
+
+    After each draw the released rule decides whether one last draw follows or a finer cover.
+    """
     if draw == n_draws:
         return Draw(remaining)
     share = share_unit * draw
+    last_draw: Event = Draw(remaining - share)
     further_draws = _plan(remaining - share, share_unit, draw + 1, n_draws)
-    last_draw = Draw(remaining - share)
-    return Steps(
-        (
-            Draw(share),
-            last_draw if further_draws == last_draw else Either((last_draw, further_draws)),
-        )
-    )
+    if further_draws != last_draw:
+        further_draws = Either((last_draw, further_draws))
+    return Steps((Draw(share), further_draws))

@@ -1,4 +1,4 @@
-"""GenericLearnerClassifier: the learner of Beimel, Nissim and Stemmer (2015), Algorithm 1."""
+"""GenericLearnerClassifier: one private draw from a cover that sanitized rows choose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,8 +22,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.accounting import Approximate, exact_fraction
-from skpublicdp.accounting.events import NO_EVENT
+from skpublicdp.accounting import exact_fraction
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
 from skpublicdp.data.bounds import bounds_by_position, parse_bounds
@@ -34,12 +33,9 @@ from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
-from skpublicdp.hypotheses.base import (
-    assumptions_of_class,
-    tabulate,
-)
+from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.rules.cover_search import NAME, DrawnRule, search_cover
+from skpublicdp.rules.cover_search import DRAW_NAME, DrawnRule, search_cover
 from skpublicdp.rules.population_guarantee import (
     DEPENDENT_ROWS,
     NO_PUBLIC_ROWS,
@@ -51,17 +47,21 @@ from skpublicdp.rules.population_guarantee import (
     warn_if_vacuous,
     with_class_assumptions,
 )
-from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.typing import Floats
+from skpublicdp.rules.sanitizer_use import (
+    SanitizerUse,
+    SyntheticPoints,
+    record_sanitizer,
+    unfitted_sanitizer,
+)
 
 
 class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier for rows that are all private and partly labelled.
 
-    The unlabelled rows are sanitized: private synthetic points take their place, which choose a
-    finite cover of a hypothesis class. One exact draw of the exponential mechanism picks its member
-    by the errors on the labelled rows. No row is used by both, so each has the whole budget:
-    Algorithm 1 (GenericLearner) of [1]_.
+    A sanitizer replaces the unlabelled rows by private synthetic points, which choose a finite
+    cover of a hypothesis class. One exact draw of the exponential mechanism selects a rule of the
+    cover by its errors on the labelled rows. The two steps use disjoint rows, so each has the whole
+    budget (parallel composition). This is Algorithm 1 (GenericLearner) of [1]_.
 
     Parameters
     ----------
@@ -70,88 +70,90 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of the features, known without looking at private rows; they may be
-        a hundred times too wide. ``None`` does without: see `sanitizers.QuantileSanitizer`.
+        Lowest and highest value of the features, from public knowledge. They may be a hundred times
+        too wide. Without bounds see `sanitizers.QuantileSanitizer`.
     sanitizer : object, default=None
-        Makes the synthetic points: has a parameter `epsilon` (set to that of the learner), `fit(X)`
-        and `sample(n)`, such as `PAPQueryRelease(delta=0)`. ``None`` means
-        `sanitizers.QuantileSanitizer()`; `sanitizers.BLRSanitizer` is that of the theorem, for tiny
-        domains. It is cloned; its `bounds`, `hypotheses` and `random_state`, where it has them and
-        they are None, become those of the learner.
+        Makes the synthetic points. It has a parameter `epsilon`, which is set to that of the
+        learner, and methods `fit(X)` and `sample(n)`, such as `PAPQueryRelease(delta=0)`. ``None``
+        means `sanitizers.QuantileSanitizer()`. `sanitizers.BLRSanitizer` is the sanitizer of the
+        theorem, for tiny domains. It is cloned. If its parameters `bounds`, `hypotheses` and
+        `random_state` are None, they are set to the values of the learner.
     alpha : float, default=0.05
         Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
-        class on at most about this share of the synthetic and public rows. For splits it is the
-        spacing of the quantiles they are put at.
+        class on at most about this share of the synthetic and public rows. For split points it is
+        the spacing of the quantiles.
     beta : float, default=0.05
         Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
     classes : array-like, default=None
-        All possible labels. By default those that occur in `y`, whose set is then taken to be
+        All possible labels. By default the labels that occur in `y`, whose set is then taken to be
         public knowledge.
     n_jobs : int, default=None
-        Number of threads that tabulate rows; results do not depend on it.
+        Number of threads that count rows; results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so.
+        ``None`` draws from the operating system's secure generator. Any other value makes the fit
+        repeatable, for tests and papers; the receipt then says so.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count; of a person with labelled rows, these alone.
+        Protects persons instead of rows. `fit` then needs `groups` and uses at most this number of
+        rows of each person, the first ones, and only labelled ones if there are any.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read.
+        Budget that the fit is charged to. If it does not suffice, `fit` raises before a private row
+        is read.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     sanitized_ : ndarray of float64, shape (n_points, n_features)
-        The synthetic points that the cover is from, together with public rows. They are public now.
-        None where there are public rows and too few unlabelled private ones.
+        The synthetic points from which the cover is built, together with public rows. They are a
+        private release, and may be published. Empty if there are public rows and too few unlabelled
+        private ones.
     hypothesis_ : Hypothesis
         The drawn rule; ``print`` shows it in words.
     cover_size_ : int
-        Number of hypotheses it was drawn from, in the last round where there are several.
+        Number of hypotheses in the cover, of the last round if there are several.
     cover_radius_ : float or None
-        Of the synthetic points and public rows, and of no others: each member of the class
-        disagrees with some member of the cover on at most this share of them. ``None`` where no
-        bound is known. What it means for the population is part of `guarantee_`.
+        Radius of the cover on the synthetic points and public rows: each member of the class
+        disagrees with some member of the cover on at most this share of them. ``None`` if no bound
+        is known. `guarantee_` accounts for the radius in the population.
     privacy_ : PrivacyReceipt
-        What was spent.
+        The privacy cost of the fit.
     certificate_ : Certificate
-        Of the labelled rows and of the draw alone: on them the drawn rule errs little more than the
-        best in the cover (of the last round).
+        Bound on the excess error of the drawn rule over the best of the cover (of the last round),
+        on the labelled rows.
     guarantee_ : float or None
-        Of the population: with probability 1 - beta over all rows, the sanitizer and the draw, the
-        drawn rule errs on at most this share more than the best of `hypotheses`, if all rows were
-        drawn independently from one population and their features are among the candidates of
-        `sanitizers.QuantileSanitizer` or in the domain of `sanitizers.BLRSanitizer`. ``None`` where
-        nothing is proved.
+        Bound on the excess error in the population over the best of `hypotheses`, with probability
+        1 - beta over all rows, the sanitizer and the draw. It assumes that all rows are independent
+        draws from one population, and that their features are among the candidates of
+        `sanitizers.QuantileSanitizer` or in the domain of `sanitizers.BLRSanitizer`. ``None`` if no
+        bound is proved.
     guarantee_reason_ : str
-        What the guarantee is made of, or why there is none, in one sentence.
+        The terms of the bound, or the reason why there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the columns, if `X` has string column names.
 
     Warns
     -----
     NoPublicDataWarning
-        If there are no unlabelled rows, or too few of them, and no public ones: the cover is then
-        data-independent, from `bounds` or for standard-normal features.
+        If there are no unlabelled rows, or too few of them, and no public ones. The cover is then
+        data-independent: a grid over `bounds`, or over standard-normal features.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+        If `X_public` has as many rows as `X`, so that cross-validation would slice it.
     AmbiguousLabelWarning
-        If `y` holds -1 and one other value, and nothing says what -1 is.
+        If `y` holds -1 and one other value, so that -1 may be a label or mean unlabelled.
     TooFewRowsWarning
-        If `guarantee_` is 1: nothing is promised for so few rows.
+        If `guarantee_` is 1, so that no accuracy bound holds.
 
     See Also
     --------
-    SemiPrivateClassifier : Takes public rows in place of unlabelled private ones.
+    SemiPrivateClassifier : Uses public rows instead of unlabelled private ones.
 
     Notes
     -----
     Neighbouring data sets differ by replacing one private row, features and label. Which rows are
-    labelled, how many rows there are, the set of labels and all public rows are not protected.
-    Nothing that depends on private rows is stored save `sanitized_` and `hypothesis_`.
+    labelled, the number of rows, the set of labels and all public rows are not protected.
+    `sanitized_` and `hypothesis_` are the only attributes that depend on values of private rows.
 
     References
     ----------
@@ -187,7 +189,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         **GROUP_PARAMETERS,
     }
 
-    # routed without being asked for: there is nothing else they could be meant for
+    # metadata of these names has only one meaning, so it is routed without a request
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "is_public": True,
@@ -196,7 +198,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     }
 
     protects_all_rows = True
-    """It may be a base learner."""
+    """Every row of `X` is protected, so the classifier may be a base learner."""
 
     def __init__(
         self,
@@ -236,24 +238,24 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         is_labelled: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Sanitize the unlabelled rows, then draw a rule by the labelled ones.
+        """Sanitize the unlabelled rows, and draw a rule by its errors on the labelled rows.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows, all private unless `is_public` says otherwise.
+            Rows, all private except for the rows that `is_public` marks.
         y : array-like, shape (n,)
-            Labels, not looked at for public rows; -1 (or ``"-1"`` among text labels) means
-            unlabelled, unless it is one of `classes` or one of only two values.
+            Labels; not read for public rows. -1 (or ``"-1"`` among text labels) means unlabelled,
+            unless it is one of `classes` or one of only two values.
         X_public : array-like of float, shape (m, n_features), optional
-            Separate public rows, which join the synthetic ones at no cost. In cross-validation it
-            must not have as many rows as `X`.
+            Separate public rows, which are added to the synthetic points at no cost. In
+            cross-validation it must not have as many rows as `X`.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         is_labelled : array-like of bool, shape (n,), optional
-            Marks the labelled rows; `y` is not looked at elsewhere. Safe in cross-validation.
+            Marks the labelled rows; `y` is not read elsewhere. Safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`.
+            Person of each row, for `max_rows_per_group`.
 
         Returns
         -------
@@ -263,14 +265,14 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is invalid. The message quotes no private value.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` does not suffice.
         CoverSizeError
-            If the cover's table would not fit in memory.
+            If the error counts of the cover would not fit in memory.
         """
         check_parameters(self)
-        sanitizer, delta = self._sanitizer()
+        sanitizer, delta = unfitted_sanitizer(self.sanitizer)
         epsilon = exact_fraction(self.epsilon)
         ledger = Ledger.of(self, event=mechanism_event(epsilon, delta), delta=delta)
         rows = read_partially_labelled(
@@ -284,42 +286,43 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             classes=self.classes,
         )
         ledger.read(len(rows.labelled), len(rows.X_public))
-        bounds = bounds_by_position(self.bounds, feature_names(self))  # the sanitizer sees no names
+        # the sanitizer gets arrays without column names
+        bounds = bounds_by_position(self.bounds, feature_names(self))
         hypotheses = self._class()
-        unlabelled, labelled = ledger.split(2)  # no row is used by both
-        sanitized, secure, looked = self._sanitize(rows, sanitizer, bounds, unlabelled)
-        points = np.concatenate([sanitized, rows.X_public])
+        sanitizer_ledger, draw_ledger = ledger.split(2)  # parallel composition: disjoint rows
+        synthetic = self._synthesise(rows, sanitizer, bounds, sanitizer_ledger)
+        points = np.concatenate([synthetic.points, rows.X_public])
         sample = PublicSample(points, rows.classes, feature_names(self))
         cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
 
-        scored = len(rows.y_labelled)
         drawn = search_cover(
             cover,
             lambda cover: tabulate(cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs),
-            labelled,
+            draw_ledger,
             sensitivity=1,
-            scored=scored,
+            scored=len(rows.y_labelled),
             beta=self.beta,
-            name=f"on the labelled rows: {NAME}",
+            name=f"on the labelled rows: {DRAW_NAME}",
         )
 
         self.classes_ = rows.classes
-        self.sanitized_ = sanitized
+        self.sanitized_ = synthetic.points
         self.hypothesis_ = drawn.hypothesis
         self.cover_size_ = drawn.cover.size
         self.cover_radius_ = drawn.cover.radius
-        labels = "" if self.classes is not None else " and the set of labels in y"
+        label_set = "" if self.classes is not None else " and the set of labels in y"
         self.privacy_ = ledger.receipt(
             assumptions=(
-                f"which rows are labelled{labels} may be known",
+                f"which rows are labelled{label_set} may be known",
                 *public_data_assumptions(X_public),
                 *assumptions_of_class(self.hypotheses),
             ),
-            secure=secure,
+            secure=synthetic.secure_randomness,
         )
         self.certificate_ = drawn.certificate
-        guarantee = self._promise(
-            cover, drawn, sanitizer if looked else None, rows, X_public, ledger.rows_per_person
+        used_sanitizer = sanitizer if synthetic.depends_on_rows else None
+        guarantee = self._guarantee(
+            cover, drawn, used_sanitizer, rows, X_public, ledger.rows_per_person
         )
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, len(rows.labelled), len(rows.X_public), float(epsilon))
@@ -342,9 +345,10 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
 
     def _class(self) -> HypothesisClass:
+        """Return the hypothesis class, or the default one."""
         return DecisionTrees() if self.hypotheses is None else self.hypotheses
 
-    def _promise(
+    def _guarantee(
         self,
         cover: Cover,
         drawn: DrawnRule,
@@ -353,11 +357,14 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         X_public: Any,
         rows_per_person: int,
     ) -> Promise:
-        """Say how far the drawn rule may be from the best of the class in the population."""
+        """Return the bound on the excess error in the population, or the reason for none.
+
+        `sanitizer` is None if the cover does not depend on unlabelled rows.
+        """
         hypotheses, m = self._class(), len(rows.X_public)
         n_classes = len(self.classes_)
 
-        def near(beta: float) -> float | None:
+        def radius_at(beta: float) -> float | None:
             if sanitizer is None:
                 return cover_error(cover, hypotheses, self.n_features_in_, n_classes, m, beta)
             bound = getattr(sanitizer, "cover_error", None)
@@ -365,7 +372,8 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
 
         if rows_per_person > 1:
             return no_guarantee(DEPENDENT_ROWS)
-        if cover.cuts is None or cover.cuts.per_rule:  # else the class is its own cover
+        is_own_cover = cover.cuts is not None and not cover.cuts.per_rule
+        if not is_own_cover:
             if sanitizer is None and not m:
                 return no_guarantee(NO_PUBLIC_ROWS)
             if sanitizer is None and public_data_assumptions(X_public):
@@ -373,86 +381,65 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             if sanitizer is not None and n_classes > 2 and cover.cuts is None:
                 return no_guarantee(UNKNOWN_COVER_RADIUS)
         guarantee = excess_error_guarantee(
-            cover, drawn, near, n=len(rows.y_labelled), beta=self.beta
+            cover, drawn, radius_at, n=len(rows.y_labelled), beta=self.beta
         )
-        return with_class_assumptions(guarantee, hypotheses) if cover.cuts is None else guarantee
+        uses_vc_dimension = cover.cuts is None
+        return with_class_assumptions(guarantee, hypotheses) if uses_vc_dimension else guarantee
 
-    def _sanitize(
+    def _synthesise(
         self, rows: LabelledRows, sanitizer: Any, bounds: Any, ledger: Ledger
-    ) -> tuple[Floats, bool, bool]:
-        """Return synthetic points, whether their randomness is secure and if they are of rows."""
-        # Theorem 3.3 asks for thousands of points or millions; past this number a cover only grows
-        size = int(min(max(1000, 2 / self.alpha), 20_000))
+    ) -> SyntheticPoints:
+        """Return synthetic points: a sample of the fitted sanitizer, or a reference sample.
+
+        The reference sample, or no point if there are public rows, replaces a sanitizer that has
+        too few rows to use.
+        """
+        # Theorem 3.3 has thousands to millions of points; the cover hardly improves beyond 20,000
+        n_points = int(min(max(1000, 2 / self.alpha), 20_000))
         name = f"on the others: {type(sanitizer).__name__}"
-        X, looked, secure = rows.X_unlabelled, False, True
+        X, use = rows.X_unlabelled, SanitizerUse(depends_on_rows=False, secure_randomness=True)
         if len(X):
-            self._settle(sanitizer, bounds, ledger)
-            paid = ledger.sub_ledger(ledger.event, name=name, proof="its own documentation")
+            self._configure(sanitizer, bounds, ledger)
+            entry = ledger.sub_ledger(ledger.event, name=name, proof="its own documentation")
             fit_without_leaks(sanitizer, X)
-            looked, secure = _checked(sanitizer, paid)
-        if not looked and len(rows.X_public):
-            return rows.X_public[:0], True, False
-        if not looked:
-            few = "Too few" if len(X) else "No"
-            limits, normal = parse_bounds(bounds, feature_names(self)), "standard-normal features"
-            where = "the given bounds" if len(limits) == self.n_features_in_ else normal
-            warn(
-                f"{few} unlabelled rows were given to be sanitized at epsilon = "
-                f"{float(self.epsilon):g}, so the hypotheses come from a data-independent grid "
-                f"over {where}.",
-                NoPublicDataWarning,
-            )
-            return reference_sample(self.n_features_in_, bounds, size), True, False
-        points = np.asarray(sanitizer.sample(size), dtype=np.float64)
-        if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
-            raise ValueError("sanitizer.sample must return finite rows with the columns of X.")
-        return points, secure, True
+            use = record_sanitizer(sanitizer, entry)
+        if use.depends_on_rows:
+            points = np.asarray(sanitizer.sample(n_points), dtype=np.float64)
+            if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
+                raise ValueError("sanitizer.sample must return finite rows with the columns of X.")
+            return SyntheticPoints(points, use.secure_randomness, True)
+        if len(rows.X_public):
+            return SyntheticPoints(rows.X_public[:0], True, False)
+        few = "Too few" if len(X) else "No"
+        n_bounded = len(parse_bounds(bounds, feature_names(self)))
+        grid = (
+            "the given bounds" if n_bounded == self.n_features_in_ else "standard-normal features"
+        )
+        warn(
+            f"{few} unlabelled rows were given to be sanitized at epsilon = "
+            f"{float(self.epsilon):g}, so the hypotheses come from a data-independent grid "
+            f"over {grid}.",
+            NoPublicDataWarning,
+        )
+        points = reference_sample(self.n_features_in_, bounds, n_points)
+        return SyntheticPoints(points, True, False)
 
-    def _sanitizer(self) -> tuple[Any, Fraction]:
-        """Return a copy of the sanitizer, and its δ."""
-        sanitizer = QuantileSanitizer() if self.sanitizer is None else clone(self.sanitizer)
-        parameters = sanitizer.get_params(deep=False)
-        if "epsilon" not in parameters:
-            raise ValueError(
-                "sanitizer must have a parameter epsilon, its privacy budget; "
-                f"{type(sanitizer).__name__} has none."
-            )
-        if parameters.get("budget") is not None:
-            raise ValueError("sanitizer must have no budget of its own; give it to the learner.")
-        delta = exact_fraction(parameters.get("delta") or 0)
-        return sanitizer, delta
-
-    def _settle(self, sanitizer: Any, bounds: Any, ledger: Ledger) -> None:
-        """Tell a sanitizer its (ε, δ), the bounds and a seed."""
+    def _configure(self, sanitizer: Any, bounds: Any, ledger: Ledger) -> None:
+        """Set the budget of a sanitizer, and its bounds, hypotheses and seed if they are None."""
         parameters = sanitizer.get_params(deep=False)
         epsilon, delta = ledger.per_row(ledger.epsilon, ledger.delta)
-        given: dict[str, Any] = {"epsilon": epsilon if ledger.rows_per_person > 1 else self.epsilon}
+        settings: dict[str, Any] = {
+            "epsilon": epsilon if ledger.rows_per_person > 1 else self.epsilon
+        }
         if "delta" in parameters:
-            given["delta"] = written_below(delta)
-        # bits of its own: the draw must not know its noise
-        known = {
+            settings["delta"] = written_below(delta)
+        defaults = {
             "bounds": bounds,
             "hypotheses": self._class(),
+            # a seed of its own, since the noise must be independent of the draw
             "random_state": ledger.seed(32),
         }
-        for name, value in known.items():
+        for name, value in defaults.items():
             if name in parameters and parameters[name] is None:
-                given[name] = value
-        sanitizer.set_params(**given)
-
-
-def _checked(sanitizer: Any, ledger: Ledger) -> tuple[bool, bool]:
-    """Note what a fitted sanitizer spent; return whether it looked, and if it is not seeded."""
-    receipt = getattr(sanitizer, "privacy_", None)
-    if receipt is None:
-        return True, sanitizer.get_params(deep=False).get("random_state") is None
-    most = float(sanitizer.get_params(deep=False)["epsilon"])
-    if receipt.epsilon > most or receipt.delta > float(ledger.delta):
-        raise ValueError("sanitizer must not spend more than its parameters epsilon and delta.")
-    for one in receipt.mechanisms:
-        event = one.event or Approximate(exact_fraction(one.epsilon), exact_fraction(one.delta))
-        ledger.annotate(f"on the others: {one.name}", event, one.reference)
-    looked = bool(receipt.epsilon or receipt.delta)
-    if not looked:
-        ledger.annotate("on the others: not looked at", NO_EVENT, "its own receipt")
-    return looked, receipt.secure_randomness
+                settings[name] = value
+        sanitizer.set_params(**settings)

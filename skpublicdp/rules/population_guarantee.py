@@ -17,6 +17,7 @@ from skpublicdp.guarantees import (
     uniform_error,
     vc_dimension,
 )
+from skpublicdp.guarantees.population import capped_guarantee
 from skpublicdp.hypotheses import Cover, FiniteClass, Union
 from skpublicdp.hypotheses.splits import stump_growth
 from skpublicdp.rules.cover_search import DrawnRule
@@ -41,17 +42,6 @@ NO_THEOREM = "no theorem bounds the error of this learner in the population"
 def no_guarantee(why: str) -> Promise:
     """Return a guarantee without a bound; `why` completes "No error bound is proved: ..."."""
     return Promise(None, f"No error bound is proved: {why}.")
-
-
-def capped_guarantee(bound: float, reason: str) -> Promise:
-    """Return the guarantee of a bound that is a sum of terms, capped at 1.
-
-    `reason` is a sentence without its full stop. A bound of 1 or more holds for every rule, which
-    a second sentence adds.
-    """
-    if bound < 1:
-        return Promise(bound, f"{reason}.")
-    return Promise(1.0, f"{reason}. Errors are at most 1, so this is no bound for so few rows.")
 
 
 def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:

@@ -1,4 +1,4 @@
-"""SemiPrivateClassifier: the learner A_SSPP of Alon, Bassily and Moran (2019)."""
+"""SemiPrivateClassifier: one private draw from a cover that public rows choose."""
 
 from __future__ import annotations
 
@@ -39,11 +39,7 @@ from skpublicdp.hypotheses import (
     HypothesisClass,
     PublicSample,
 )
-from skpublicdp.hypotheses.base import (
-    FeatureName,
-    assumptions_of_class,
-    tabulate,
-)
+from skpublicdp.hypotheses.base import FeatureName, assumptions_of_class, tabulate
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.cover_search import DrawnRule, search_cover
 from skpublicdp.rules.population_guarantee import (
@@ -61,11 +57,11 @@ from skpublicdp.typing import Integers
 
 
 class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, BaseEstimator):
-    """Pure ε-differentially private classifier, helped by public rows.
+    """Pure ε-differentially private classifier that uses public rows.
 
-    Public rows, labelled or not, choose a finite cover of a hypothesis class; one exact draw of
-    the exponential mechanism picks its member by the errors on the private rows. This is
-    Algorithm 1 (A_SSPP) of [1]_; Lemma 3.2 there is its privacy.
+    Public rows, labelled or not, choose a finite cover of a hypothesis class. One exact draw of the
+    exponential mechanism selects a rule of the cover by its errors on the private rows. This is
+    Algorithm 1 (A_SSPP) of [1]_, and Lemma 3.2 there proves its privacy.
 
     Parameters
     ----------
@@ -75,30 +71,31 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     alpha : float, default=0.05
         Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
-        class on at most about this share of the public rows. For splits it is the spacing of the
-        quantiles they are put at. A smaller value pays more for its choice.
+        class on at most about this share of the public rows. For split points it is the spacing of
+        the quantiles. A smaller value gives a larger cover, and a larger error of the draw.
     beta : float, default=0.05
         Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
     public_weight : int, default=1
-        Weight of a labelled public row in the score, relative to a private one. It costs no
+        Weight of a labelled public row in the score, relative to a private row. It costs no
         privacy; 0 ignores public labels.
     classes : array-like, default=None
-        All possible labels. By default those that occur in `y` and among the public labels, whose
-        set is then taken to be public knowledge.
+        All possible labels. By default the labels that occur in `y` and among the public labels,
+        whose set is then taken to be public knowledge.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of the features, known without looking at private rows. Used where
-        public rows are fewer than 1 / alpha and than 20, or all alike in a feature; if there are
-        none, the features are taken to be standard normal without it.
+        Lowest and highest value of the features, from public knowledge. They are used if there are
+        fewer than min(20, 1 / alpha) public rows, or if these are all equal in a feature. Without
+        bounds and public rows, the features are taken to be standard normal.
     n_jobs : int, default=None
-        Number of threads that tabulate rows; results do not depend on it.
+        Number of threads that count rows; results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so.
+        ``None`` draws from the operating system's secure generator. Any other value makes the fit
+        repeatable, for tests and papers; the receipt then says so.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and no more than the first so
-        many rows of a person count.
+        Protects persons instead of rows. `fit` then needs `groups` and uses at most this number of
+        rows of each person, the first ones.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read.
+        Budget that the fit is charged to. If it does not suffice, `fit` raises before a private row
+        is read.
 
     Attributes
     ----------
@@ -107,39 +104,39 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
     hypothesis_ : Hypothesis
         The drawn rule; ``print`` shows it in words.
     cover_size_ : int
-        Number of hypotheses it was drawn from, in the last round where there are several.
+        Number of hypotheses in the cover, of the last round if there are several.
     cover_radius_ : float or None
-        Of the public rows (of the reference, where there are none), and of no others: each member
-        of the class disagrees with some member of the cover on at most this share of them. ``None``
-        where no bound is known, as for halfspaces along directions. The share of the population may
-        be larger, also where this is 0: it is part of `guarantee_`.
+        Radius of the cover on the public rows (on the reference sample, if there are none): each
+        member of the class disagrees with some member of the cover on at most this share of them.
+        ``None`` if no bound is known, as for halfspaces along directions. In the population the
+        share may be larger, even if this is 0; `guarantee_` accounts for that.
     privacy_ : PrivacyReceipt
-        What was spent.
+        The privacy cost of the fit.
     certificate_ : Certificate
-        Of the rows scored and of the draw alone: on them the drawn rule errs little more than the
-        best in the cover (of the last round).
+        Bound on the excess error of the drawn rule over the best of the cover (of the last round),
+        on the scored rows.
     guarantee_ : float or None
-        Of the population: with probability 1 - beta over the private rows, the public rows and the
-        draw, the drawn rule errs on at most this share more than the best of `hypotheses`, if all
-        rows were drawn independently from one population. ``None`` where nothing is proved.
+        Bound on the excess error in the population over the best of `hypotheses`, with probability
+        1 - beta over the private rows, the public rows and the draw, if all rows are independent
+        draws from one population. ``None`` if no bound is proved.
     guarantee_reason_ : str
-        What the guarantee is made of, or why there is none, in one sentence.
+        The terms of the bound, or the reason why there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the columns, if `X` has string column names.
 
     Warns
     -----
     LargeEpsilonWarning
         If `epsilon` is so large that it protects almost nothing.
     NoPublicDataWarning
-        If there are no public rows: the cover is then data-independent. Or if these say too little
-        of a column, and `bounds` does not say more.
+        If there are no public rows, so that the cover is data-independent. Also if the public rows
+        are too few, or all equal in a column, and `bounds` has no entry for it.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+        If `X_public` has as many rows as `X`, so that cross-validation would slice it.
     TooFewRowsWarning
-        If `guarantee_` is 1: nothing is promised for so few rows.
+        If `guarantee_` is 1, so that no accuracy bound holds.
 
     See Also
     --------
@@ -148,8 +145,8 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
     Notes
     -----
     Neighbouring data sets differ by replacing one private row, features and label. The number of
-    private rows, the set of labels and all public rows are not protected. Nothing that depends on
-    the private rows is stored save `hypothesis_`.
+    private rows, the set of labels and all public rows are not protected. `hypothesis_` is the only
+    attribute that depends on the values of private rows.
 
     References
     ----------
@@ -182,7 +179,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         **GROUP_PARAMETERS,
     }
 
-    # public rows are routed without being asked for: there is nothing else they could be meant for
+    # metadata of these names has only one meaning, so it is routed without a request
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "y_public": True,
@@ -193,7 +190,10 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
     _numeric = True
 
     protects_all_rows = True
-    """Every row of `X` is private unless a mask says otherwise: it may be a base learner."""
+    """Every row of `X` is protected, except for rows that a mask marks as public.
+
+    The classifier may therefore be a base learner.
+    """
 
     def __init__(
         self,
@@ -233,23 +233,23 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Spend ε on one draw, or on a few that share it.
+        """Draw a rule by its errors on the private rows.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows, all private unless `is_public` says otherwise.
+            Rows, all private except for the rows that `is_public` marks.
         y : array-like, shape (n,)
-            Labels. Under the mask, -1 (or ``"-1"`` among text labels) means unlabelled, unless -1
-            is a label of some private row or one of `classes`.
+            Labels. For rows that `is_public` marks, -1 (or ``"-1"`` among text labels) means
+            unlabelled, unless -1 is a label of some private row or one of `classes`.
         X_public : array-like of float, shape (m, n_features), optional
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`, -1 as above; without it `X_public` has no labels.
+            Labels of `X_public`, with -1 as above. By default `X_public` has no labels.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`; not looked at for public rows.
+            Person of each row, for `max_rows_per_group`; not read for public rows.
 
         Returns
         -------
@@ -259,15 +259,17 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is invalid. The message quotes no private value.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` does not suffice.
         CoverSizeError
-            If the cover's table would not fit in memory.
+            If the error counts of the cover would not fit in memory.
         """
         check_parameters(self)
         ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
-        rows = self._read(X, y, X_public, y_public, is_public, groups)
+        rows = self._read(
+            X, y, X_public=X_public, y_public=y_public, is_public=is_public, groups=groups
+        )
         ledger.read(rows.n_private, rows.n_public)
         cover = self._cover(rows)
 
@@ -276,26 +278,26 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
             cover,
             lambda cover: self._table(cover, rows),
             ledger,
-            sensitivity=1,  # a replaced private row has weight 1 whatever the public ones weigh
+            sensitivity=1,  # private rows have weight 1, whatever the weight of public rows
             scored=scored,
             beta=self.beta,
         )
 
-        labels = "" if self.classes is not None else " and the set of labels in y"
+        label_set = "" if self.classes is not None else " and the set of labels in y"
         receipt = ledger.receipt(
             assumptions=(
-                f"the number of private rows{labels} may be known",
+                f"the number of private rows{label_set} may be known",
                 *rows.assumptions,
                 *assumptions_of_class(self.hypotheses),
             )
         )
         self.certificate_ = drawn.certificate
-        guarantee = self._promise(
+        guarantee = self._guarantee(
             rows, cover, drawn, public_data_assumptions(X_public), ledger.rows_per_person
         )
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, rows.n_private, rows.n_public, float(self.epsilon))
-        return self._keep(rows, drawn.hypothesis, drawn.cover, receipt)
+        return self._store_rule(rows, drawn.hypothesis, drawn.cover, receipt)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
@@ -313,53 +315,51 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         return predict_batches(self, X, self._rule(), numeric=True)
 
     def _rule(self) -> Rule:
+        """Return the prediction function, without the estimator."""
         check_is_fitted(self)
         classes, hypothesis, schema = self.classes_, self.hypothesis_, self._schema
         return lambda table: classes[hypothesis.predict(schema.encode(table, clamp=False))]
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
+        """Return the columns of the schema."""
         return self._schema.columns
 
-    # a search reads, covers and keeps as fit does, with one draw for many classifiers
+    # `SemiPrivateSearchCV` calls the following steps of `fit` itself, with one draw for all
+    # candidates.
 
-    def _read(
-        self,
-        X: Any,
-        y: Any,
-        X_public: Any = None,
-        y_public: Any = None,
-        is_public: Any = None,
-        groups: Any = None,
-    ) -> Dataset:
+    def _read(self, X: Any, y: Any, **inputs: Any) -> Dataset:
+        """Return the rows of `fit`, split into private and public ones and encoded."""
         return read_fit_inputs(
             self,
             X,
             y,
             LabelReader(self.classes),
-            X_public=X_public,
-            y_public=y_public,
-            is_public=is_public,
-            groups=groups,
+            **inputs,
             numeric=True,
-            min_public_rows=self._least(),
+            min_public_rows=self._min_public_rows(),
         )
 
-    def _least(self) -> int | None:
-        """Return how many public rows see a share of alpha; a finite class needs none."""
+    def _min_public_rows(self) -> int | None:
+        """Return the number of public rows below which `bounds` are used as well.
+
+        Quantiles at a spacing of alpha need 1 / alpha rows. A finite class needs no public rows.
+        """
         if isinstance(self.hypotheses, FiniteClass):
             return None
         return math.ceil(1 / max(self.alpha, 0.05))
 
     def _cover(self, rows: Dataset) -> Cover:
+        """Return the cover of the class that the public rows choose."""
         return self._class().build_cover(
             self._public_sample(rows), alpha=self.alpha, beta=self.beta
         )
 
     def _class(self) -> HypothesisClass:
+        """Return the hypothesis class, or the default one."""
         return DecisionTrees() if self.hypotheses is None else self.hypotheses
 
-    def _promise(
+    def _guarantee(
         self,
         rows: Dataset,
         cover: Cover,
@@ -367,51 +367,55 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         described: tuple[str, ...],
         rows_per_person: int,
     ) -> Promise:
-        """Say how far the drawn rule may be from the best of the class in the population."""
+        """Return the bound on the excess error in the population, or the reason for none.
+
+        `described` has the assumptions of public rows that were written from a description.
+        """
         hypotheses, n_classes = self._class(), len(rows.classes)
-        doubt = self._doubt(cover, rows, described, rows_per_person)
-        if doubt is not None:
-            return no_guarantee(doubt)
-        weight, labelled = int(self.public_weight), len(rows.targets.public)
+        reason = self._why_no_guarantee(cover, rows, described, rows_per_person)
+        if reason is not None:
+            return no_guarantee(reason)
+        public_weight, n_labelled = int(self.public_weight), len(rows.targets.public)
         growth = None
-        if weight and labelled and n_classes <= 2 and hasattr(hypotheses, "growth"):
-            growth = hypotheses.growth(2 * labelled, self.n_features_in_)
+        if public_weight and n_labelled and n_classes <= 2 and hasattr(hypotheses, "growth"):
+            growth = hypotheses.growth(2 * n_labelled, self.n_features_in_)
         guarantee = excess_error_guarantee(
             cover,
             drawn,
-            lambda beta: self._near(cover, rows, beta),
+            lambda beta: self._cover_error(cover, rows, beta),
             n=rows.n_private,
             beta=self.beta,
-            public_weight=weight,
-            n_labelled=labelled,
+            public_weight=public_weight,
+            n_labelled=n_labelled,
             growth=growth,
         )
-        counted = growth is not None or cover.cuts is None  # labelings of the class
-        return with_class_assumptions(guarantee, hypotheses) if counted else guarantee
+        uses_vc_dimension = growth is not None or cover.cuts is None
+        return with_class_assumptions(guarantee, hypotheses) if uses_vc_dimension else guarantee
 
-    def _doubt(
+    def _why_no_guarantee(
         self, cover: Cover, rows: Dataset, described: tuple[str, ...], rows_per_person: int
     ) -> str | None:
-        """Return what is in the way of any promise, or None."""
+        """Return the reason why no bound can hold for these rows, or None."""
         if rows_per_person > 1:
             return DEPENDENT_ROWS
-        if cover.cuts is not None and not cover.cuts.per_rule and not len(rows.targets.public):
-            return None  # the class is its own cover, whatever the public rows are
+        is_own_cover = cover.cuts is not None and not cover.cuts.per_rule
+        if is_own_cover and not len(rows.targets.public):
+            return None  # the public rows are not used
         if not rows.n_public:
             return NO_PUBLIC_ROWS
         if rows.is_synthetic.any():
             return SYNTHETIC_VALUES
         return WRITTEN_FROM_DESCRIPTION if described else None
 
-    def _near(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
-        """Bound how far any rule of the class is from the cover in the population."""
-        shape = self.n_features_in_, len(rows.classes)
-        return cover_error(cover, self._class(), *shape, rows.n_public, beta)
+    def _cover_error(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
+        """Return the bound of `population_guarantee.cover_error` for this class and these rows."""
+        n_features, n_classes = self.n_features_in_, len(rows.classes)
+        return cover_error(cover, self._class(), n_features, n_classes, rows.n_public, beta)
 
-    def _keep(
+    def _store_rule(
         self, rows: Dataset, hypothesis: Hypothesis, cover: Cover, receipt: PrivacyReceipt
     ) -> Self:
-        """Keep a rule drawn from a cover."""
+        """Set the fitted attributes of a rule that was drawn from a cover."""
         self.classes_ = rows.classes
         self._schema = rows.schema
         self.hypothesis_ = hypothesis
@@ -421,22 +425,22 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         return self
 
     def _table(self, cover: Cover, rows: Dataset) -> Integers:
-        """Tabulate the private rows, and the labelled public ones at their weight."""
+        """Return the additive table of all scored rows, public ones at their weight."""
         table = rows.fold(lambda X, y: tabulate(cover, X, y), n_jobs=self.n_jobs)
-        labelled = rows.targets.public
-        if self.public_weight and len(labelled):
-            table = table + int(self.public_weight) * tabulate(
-                cover, rows.X_labelled, labelled, n_jobs=self.n_jobs
-            )
+        y_public = rows.targets.public
+        if self.public_weight and len(y_public):
+            public_table = tabulate(cover, rows.X_labelled, y_public, n_jobs=self.n_jobs)
+            table = table + int(self.public_weight) * public_table
         return table
 
     def _public_sample(self, rows: Dataset) -> PublicSample:
+        """Return the public rows, or a reference sample if there are none."""
         X_public = rows.X_public
         if not len(X_public):
-            where = describe_reference(rows.schema, rows.bounded, "features")
-            warn_no_public(f"the hypotheses come from a data-independent grid over {where}")
-            size = int(min(max(1000, 2 / self.alpha), 20_000))
-            X_public = reference_rows(rows.schema, rows.bounded, size)
+            grid = describe_reference(rows.schema, rows.bounded, "features")
+            warn_no_public(f"the hypotheses come from a data-independent grid over {grid}")
+            n_reference = int(min(max(1000, 2 / self.alpha), 20_000))
+            X_public = reference_rows(rows.schema, rows.bounded, n_reference)
         names = tuple(
             FeatureName(column.name, column.format) if column.has_offset else column.name
             for column in rows.schema.columns
