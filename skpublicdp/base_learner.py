@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.rounding import written_below
-from skpublicdp.data.containers import count_given_rows
+from skpublicdp.data.containers import count_rows_in_container
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.privacy.seeds import has_seed
@@ -119,7 +119,7 @@ def mechanism_event(epsilon: Fraction, delta: Fraction) -> Event:
 
 def n_rows(X: Any) -> int:
     """Return the number of rows of a container, which is public, or 0 if it has no rows."""
-    return count_given_rows(X)
+    return count_rows_in_container(X)
 
 
 def epsilon_delta(event: Event) -> tuple[float, float]:

@@ -34,7 +34,7 @@ from skpublicdp.data.tables import (
     take_rows,
 )
 from skpublicdp.data.validation import (
-    check_apart,
+    check_separate,
     check_types,
     declared_kinds,
     read_array,
@@ -237,7 +237,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _written_out(self, X: Any) -> Any:
         """Return rows that may be described in the container that `fit` got."""
         if isinstance(X, DescribedRows):
-            return X.like(self._container, getattr(self, "feature_names_in_", None))
+            return X.in_container(self._container, getattr(self, "feature_names_in_", None))
         return X
 
     def _checked_public(self, X: Any, X_public: Any) -> Any:
@@ -249,7 +249,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         if sparse.issparse(X) or sparse.issparse(public):
             warn_if_sliced(X.shape[0], public.shape[0])
         else:
-            check_apart(Table(X), Table(public))
+            check_separate(Table(X), Table(public))
         return public
 
     def _unfitted(self, public: Any, error: Exception) -> ValueError:
@@ -273,7 +273,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         tags = get_tags(self._inner()).input_tags
         check_container(self, X, name, accept_sparse=tags.sparse)
         if is_frame(X):
-            apart = name == "X_public"  # compared with X by check_apart
+            apart = name == "X_public"  # compared with X by check_separate
             return read_table(
                 self, X, reset=reset, numeric=False, name=name, kinds=not apart
             ).native

@@ -389,7 +389,7 @@ PUBLIC = {
     ),
     "a description without names": Fault(
         lambda: {"X": HELD_ARRAY, "X_public": describe_columns({"age": (17, 90)})},
-        r"X_public describes 1 column",
+        r"got a description of 1 columns",
     ),
     "labels alone": Fault(
         lambda: {"X_public": None, "y_public": Y_PUBLIC},

@@ -235,8 +235,8 @@ class TestRows:
     @pytest.mark.parametrize(
         ("k", "groups", "message"),
         [
-            (2, None, "max_rows_per_group=2 needs groups, whose row each row of X is; pass"),
-            (None, GROUPS, "groups needs max_rows_per_group, the most rows of one person"),
+            (2, None, "max_rows_per_group=2 needs groups, the person of each row of X; pass"),
+            (None, GROUPS, "groups needs max_rows_per_group, the maximum number of rows"),
             (2, GROUPS[:-1], r"groups must name one person per row of X, shape \(600,\); got"),
             (2, GROUPS[:, None], r"groups must name one person per row of X, shape \(600,\); got"),
             (2, [*GROUPS[1:], None], "groups must name a person for every private row"),

@@ -127,15 +127,15 @@ def piped(step, learner, rows, public):
 
 
 class TestPipelinesThatLeaveOutThePublicRows:
-    HELP = r"in a pipeline X_public must go .* transform_input=\['X_public'\] to Pipeline"
+    HELP = r"In a pipeline the earlier steps must .* transform_input=\['X_public'\] to Pipeline"
 
     @each_step
     @pytest.mark.parametrize(
         ("step", "columns", "says"),
         [
-            (ONE_HOT, ["job"], "got 1 columns where X has 2; "),
-            (MIXED, [*NUMBERS, "job"], "got 3 columns where X has 4; "),
-            (clone(MIXED).set_output(transform="pandas"), [*NUMBERS, "job"], "job is unknown; "),
+            (ONE_HOT, ["job"], "got 1 columns where X has 2. "),
+            (MIXED, [*NUMBERS, "job"], "got 3 columns where X has 4. "),
+            (clone(MIXED).set_output(transform="pandas"), [*NUMBERS, "job"], "job is unknown. "),
         ],
     )
     def test_other_columns(self, learner, step, columns, says):

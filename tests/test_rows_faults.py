@@ -373,7 +373,9 @@ def test_sources_that_are_none(tmp_path):
     assert "run its query by itself" in refusal(
         lambda: open_rows("select nothing", connection=connection)
     )
-    assert "its SQL" in refusal(lambda: open_rows([table()], connection=connection), TypeError)
+    assert "a text with SQL" in refusal(
+        lambda: open_rows([table()], connection=connection), TypeError
+    )
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     assert "'a' stands more than once" in refusal(lambda: as_rows([twice]), ValueError)
     assert "y must be one column; got 2" in refusal(

@@ -1,4 +1,4 @@
-"""Reject unsupported containers (sparse, masked, structured, streamed) by type, before reading."""
+"""Rejection of unsupported containers (sparse, masked, structured, streamed) by type alone."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ RESHAPE = (
 def check_container(
     estimator: Any, X: Any, name: str = "X", *, accept_sparse: bool = False
 ) -> None:
-    """Raise unless X is a table in memory.
+    """Raise unless `X` is a table in memory.
 
     Parameters
     ----------
     estimator : estimator
-        Its `_in_memory_since`, if it has that, says why it reads no streams.
+        Estimator. Its attribute `_in_memory_since`, if any, is the reason in the message about
+        streamed rows.
     X : object
-        What was given as rows; none of its values is looked at.
+        Argument for rows. No value is read.
     name : str
-        What it was given as.
+        Name of the argument in messages.
     accept_sparse : bool
-        Whether sparse matrices are read.
+        Whether sparse matrices are accepted.
 
     Raises
     ------
     TypeError
-        If it is sparse.
+        If `X` is sparse.
     ValueError
-        If it is no table, or streamed.
+        If `X` is not a table, or if it is streamed.
     """
     if sparse.issparse(X):
         if accept_sparse:
@@ -53,15 +54,16 @@ def check_container(
         )
     if getattr(getattr(X, "dtype", None), "names", None):
         raise ValueError(
-            f"{name} must be a table of columns; got a structured array: make a DataFrame of it."
+            f"{name} must be a table of columns; got a structured array: convert it to a DataFrame."
         )
-    if not isinstance(X, type) and not isinstance(X, Iterator) and is_streamed(X) and not _calls(X):
-        raise ValueError(_streamed(estimator, name))
+    is_mistake = isinstance(X, type | Iterator) or _is_function(X)  # rather than streamed rows
+    if not is_mistake and is_streamed(X):
+        raise ValueError(_streamed_message(estimator, name))
     shape = _shape(X)
     if not shape:
         raise ValueError(
             f"{name} must be a table, rows by columns: a DataFrame, a two-dimensional array or a "
-            f"list of rows; got {_described(X)}."
+            f"list of rows; got {_actual_and_remedy(X)}."
         )
     if len(shape) == 1 and hasattr(X, "to_frame"):
         raise ValueError(
@@ -75,14 +77,14 @@ def check_container(
         )
 
 
-def count_given_rows(X: Any) -> int:
-    """Return the number of rows, which is public; 0 without a shape."""
+def count_rows_in_container(X: Any) -> int:
+    """Return the number of rows of a container, which is public; 0 without a shape."""
     return int((_shape(X) or (0,))[0])
 
 
 def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
-    """Refuse arrays that are not rows by columns, or have none of either."""
-    if len(shape) < 2:  # of a list, whatever its rows are
+    """Raise ValueError unless an array has two dimensions with at least one row and one column."""
+    if len(shape) < 2:  # a list whose items are not rows
         raise ValueError(
             f"Expected 2D array, got 1D array instead: a list as {name} must hold rows that are "
             f"lists of the same length (make a DataFrame of dicts); {RESHAPE}."
@@ -90,22 +92,23 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
     if len(shape) > 2:
         raise ValueError(
             f"{name} must have rows and columns only, dim 2; got an array of dim {len(shape)}: "
-            "reshape it, or drop what is nested."
+            "reshape it, or drop nested values."
         )
-    for what, size in zip(("sample", "feature"), shape, strict=True):
+    for axis, size in zip(("sample", "feature"), shape, strict=True):
         if not size:
             raise ValueError(
-                f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required: "
-                f"{name} must have a row and a column at least."
+                f"Found array with 0 {axis}(s) (shape={shape}) while a minimum of 1 is required: "
+                f"{name} must have at least one row and one column."
             )
 
 
-def _calls(X: Any) -> bool:
+def _is_function(X: Any) -> bool:
     """Indicate whether X is a plain callable, such as a factory of record batches."""
     return callable(X) and not hasattr(X, "shape")
 
 
 def _shape(X: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array-like object, the length of a sequence, or None."""
     shape: Any = None if isinstance(X, type) else getattr(X, "shape", None)
     if isinstance(shape, tuple):
         return shape
@@ -116,27 +119,30 @@ def _shape(X: Any) -> tuple[int, ...] | None:
     return None
 
 
-def _described(X: Any) -> str:
+def _actual_and_remedy(X: Any) -> str:
+    """Return the end of a message about an object that is no table: its type and the remedy."""
     if isinstance(X, str | PathLike):
         return "a text or a path: open files with skpublicdp.data.open_rows"
     if isinstance(X, dict):
-        return "a dict: make a DataFrame of it"
+        return "a dict: convert it to a DataFrame"
     if isinstance(X, Iterator):
-        return "an iterator, which can be read only once: make a list or a DataFrame of it"
+        return "an iterator, which can be read only once: convert it to a list or a DataFrame"
     if X is None:
         return "None"
     return f"{type(X).__name__}: convert it"
 
 
-def _streamed(estimator: Any, name: str) -> str:
+def _streamed_message(estimator: Any, name: str) -> str:
+    """Return the message about streamed rows for an estimator that needs rows in memory."""
     reason = getattr(estimator, "_in_memory_since", None)
-    own = type(estimator).__name__
+    estimator_name = type(estimator).__name__
     if name != "X" or reason is None:
         return (
-            f"{name} must be in memory for {own}; got streamed rows: read them into an array or a "
-            "frame first."
+            f"{name} must be in memory for {estimator_name}; got streamed rows: read them into an "
+            "array or a frame first."
         )
     return (
-        f"{own} needs all rows in memory, since {reason}; read them into an array or a frame, or "
-        "use SemiPrivateClassifier or SemiPrivateBoostingClassifier, which read rows in chunks."
+        f"{estimator_name} needs all rows in memory, since {reason}; read them into an array or a "
+        "frame, or use SemiPrivateClassifier or SemiPrivateBoostingClassifier, which read rows in "
+        "chunks."
     )

@@ -1,4 +1,4 @@
-"""Public rows written from a description of the columns."""
+"""Synthetic public rows from a description of the columns."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from skpublicdp.data.column import DAY
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.data.tables import Container
+from skpublicdp.typing import Floats
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-"""What frames of described rows may be made by."""
+"""Libraries of the frames that `DescribedRows.to_frame` returns."""
 
 DESCRIBED = "the public rows were written from a description that owes nothing to the private ones"
-"""What a receipt takes for granted of described rows."""
+"""Assumption about described rows, for the receipt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribedRows:
-    """Rows that `describe_columns` wrote, to be passed as ``X_public``; `to_frame` shows them.
+    """Rows that `describe_columns` returns, to be passed as ``X_public``.
 
     Attributes
     ----------
@@ -44,12 +45,12 @@ class DescribedRows:
         return f"<{self.shape[0]} described rows of {', '.join(self.columns)}>"
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """Return the rows as a frame, to be looked at.
+        """Return the rows as a frame, for inspection.
 
         Parameters
         ----------
         library : {"pandas", "polars", "pyarrow"}, default="pandas"
-            What makes the frame; it must be installed.
+            Library of the frame, which must be installed.
 
         Returns
         -------
@@ -60,53 +61,65 @@ class DescribedRows:
             raise ValueError(f"library must be one of {', '.join(LIBRARIES)}; got {library!r}.")
         return Container(library, tuple(self.columns)).build(list(self.columns.values()))
 
-    def like(self, container: Container, names: Sequence[str] | None) -> Any:
-        """Return the rows in a container, as columns of these names or in their own order."""
+    def in_container(self, container: Container, names: Sequence[str] | None) -> Any:
+        """Return the rows in a container of the same kind as `X`.
+
+        Parameters
+        ----------
+        container : Container
+            Library and labels of `X`.
+        names : sequence of str or None
+            Names of the columns of `X`. Without names the columns keep their order.
+        """
         if names is None:
             if container.library is not None or len(container.labels) != len(self.columns):
                 raise ValueError(
-                    f"X_public describes {len(self.columns)} columns; name those of X to tell "
-                    "which they are, or describe all of them in their order."
+                    f"X_public must describe the columns of X, and X has no column names; got a "
+                    f"description of {len(self.columns)} columns. Name the columns of X, or "
+                    "describe all of them in their order."
                 )
             return container.build(list(self.columns.values()))
-        lacking = [name for name in names if name not in self.columns]
-        if lacking:
-            raise ValueError(f"X_public must describe each column of X; {lacking[0]!r} is missing.")
+        missing = [name for name in names if name not in self.columns]
+        if missing:
+            raise ValueError(f"X_public must describe each column of X; {missing[0]!r} is missing.")
         values = [self.columns[name] for name in names]
         return Container(container.library, tuple(names)).build(values)
 
 
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
-    """Return what a receipt takes for granted of public rows, by how they came."""
+    """Return the assumptions about public rows that a receipt must state."""
     return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
 
 
 def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> DescribedRows:
-    """Write public rows from a description of the columns, where there are no real ones.
+    """Return synthetic public rows that follow a description of the columns.
+
+    Use it if there are no actual public rows. The description must come from common knowledge:
+    nothing in it may depend on the private rows.
 
     Parameters
     ----------
     description : dict of str to description
-        Of each column, by its name: ``(low, high)`` or ``(low, high, typical)`` of numbers or
-        dates, where half of the values are at or below the typical one and most are near it; a
-        list of categories; or a dict of category to rough share.
+        Description of each column by its name. A tuple ``(low, high)`` of numbers or dates gives
+        evenly spread values. With ``(low, high, typical)`` the median is `typical`, and most
+        values are near it. A list gives equally frequent categories, and a dict maps categories
+        to rough shares.
     size : int, default=300
         Number of rows.
 
     Returns
     -------
     DescribedRows
-        Rows, for ``X_public``. Columns are independent of each other. It must be written from
-        common knowledge: nothing in it may come from the private rows.
+        Rows for ``X_public``. The columns are independent of each other.
 
     Raises
     ------
     ValueError
-        If a description is none of these.
+        If a description has another form.
 
     See Also
     --------
-    open_rows : Rows of a file or a data base.
+    open_rows : Rows of a file or a database.
 
     Examples
     --------
@@ -132,53 +145,64 @@ def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> Desc
         )
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
         raise ValueError(f"size must be a positive whole number of rows; got {size!r}.")
-    places = reference_sample(len(description), (0, 1), size)
+    quantiles = reference_sample(len(description), (0, 1), size)
     columns = {
-        str(name): _column(str(name), of, places[:, position])
-        for position, (name, of) in enumerate(description.items())
+        str(name): _column_values(str(name), column, quantiles[:, position])
+        for position, (name, column) in enumerate(description.items())
     }
     return DescribedRows(columns)
 
 
-def _column(name: str, of: Any, places: NDArray[np.float64]) -> NDArray[Any]:
-    if isinstance(of, tuple) and len(of) in (2, 3):
-        return _numbers(name, of, places)
-    if isinstance(of, list) and of:
-        of = dict.fromkeys(of, 1)
-    if not isinstance(of, Mapping) or not of or not all(share > 0 for share in of.values()):
+def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[Any]:
+    """Return the values of a described column at quantiles between 0 and 1."""
+    if isinstance(description, tuple) and len(description) in (2, 3):
+        return _numeric_values(name, description, quantiles)
+    if isinstance(description, list) and description:
+        description = dict.fromkeys(description, 1)
+    is_shares = isinstance(description, Mapping) and description
+    if not is_shares or not all(share > 0 for share in description.values()):
         raise ValueError(
             f"Column {name} must be described by (low, high), (low, high, typical), a list of "
-            f"categories or a dict of category to share; got {of!r}."
+            f"categories or a dict of category to share; got {description!r}."
         )
-    shares = np.cumsum(list(of.values())) / sum(of.values())
-    values = np.empty(len(of), dtype=object)
-    values[:] = list(of)
-    column: NDArray[Any] = values[np.searchsorted(shares, places).clip(max=len(of) - 1)]
+    cumulative = np.cumsum(list(description.values())) / sum(description.values())
+    categories = np.empty(len(description), dtype=object)
+    categories[:] = list(description)
+    codes = np.searchsorted(cumulative, quantiles).clip(max=len(description) - 1)
+    column: NDArray[Any] = categories[codes]
     return column
 
 
-def _numbers(name: str, ends: tuple[Any, ...], places: NDArray[np.float64]) -> NDArray[Any]:
-    dated = not all(isinstance(end, int | float | np.number) for end in ends)
+def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) -> NDArray[Any]:
+    """Return numbers or dates at quantiles of a column described by (low, high[, typical]).
+
+    Without a typical value they are uniform. Otherwise distances from the typical value grow with
+    the square of 2q - 1, so that `typical` is the median and most values are near it.
+    """
+    is_date = not all(isinstance(end, int | float | np.number) for end in description)
+    ends: Any = description
     try:
-        given = np.array(ends, dtype="datetime64[us]").astype(np.int64) if dated else ends
-        low, high, *typical = map(float, given)
+        if is_date:
+            ends = np.array(description, dtype="datetime64[us]").astype(np.int64)
+        low, high, *typical = map(float, ends)
     except (TypeError, ValueError):
         raise ValueError(
-            f"Column {name} must be described by numbers or dates; got {ends!r}."
+            f"Column {name} must be described by numbers or dates; got {description!r}."
         ) from None
     if not -np.inf < low < high < np.inf or not all(low <= middle <= high for middle in typical):
         raise ValueError(
             f"Column {name} must be described by finite low < high, the typical value between "
-            f"them; got {ends!r}."
+            f"them; got {description!r}."
         )
-    if typical:  # quadratic, so that most values are near the typical one
-        side = 2 * places - 1
-        reach = np.where(side < 0, typical[0] - low, high - typical[0])
-        values = typical[0] + np.sign(side) * side**2 * reach
+    if typical:
+        signed = 2 * quantiles - 1
+        max_distance = np.where(signed < 0, typical[0] - low, high - typical[0])
+        values = typical[0] + np.sign(signed) * signed**2 * max_distance
     else:
-        values = low + places * (high - low)
-    if dated:
-        unit = DAY if not any(end % DAY for end in given) else 1  # days have days between them
+        values = low + quantiles * (high - low)
+    if is_date:
+        # between whole days all values are whole days
+        unit = DAY if not any(end % DAY for end in ends) else 1
         return (values.astype(np.int64) // unit * unit).astype("datetime64[us]")
-    whole = all(isinstance(end, int | np.integer) for end in ends)
-    return np.rint(values).astype(np.int64) if whole else values
+    is_integral = all(isinstance(end, int | np.integer) for end in description)
+    return np.rint(values).astype(np.int64) if is_integral else values

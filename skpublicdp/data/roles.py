@@ -1,4 +1,4 @@
-"""Validate the roles of rows: masks of public rows and groups of one person."""
+"""Validation of the roles of rows: masks of public rows, and groups of rows of one person."""
 
 from __future__ import annotations
 
@@ -10,120 +10,134 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.exceptions import SlicedPublicDataWarning, warn
+from skpublicdp.typing import Mask
 
-NAMES_OF_PERSONS = (
-    "groups must name one person per row of X by a number or a text; got something else: give "
-    "each person a number."
+INVALID_GROUPS = (
+    "groups must name one person per row of X by a number or a text; got another type: give each "
+    "person a number."
 )
 
 
 def check_mask(
     mask: ArrayLike | None, n: int, name: str = "is_public", unknown: str = "private"
-) -> NDArray[np.bool_]:
-    """Validate a mask: a boolean per row, False by default."""
+) -> Mask:
+    """Return a mask as an array of booleans; all False without a mask.
+
+    Parameters
+    ----------
+    mask : array-like, shape (n,), or None
+        Booleans, or numbers 0 and 1.
+    n : int
+        Number of rows.
+    name : str
+        Name of the argument in messages.
+    unknown : str
+        Word in the message for the role of a row of unknown status.
+    """
     if mask is None:
         return np.zeros(n, dtype=bool)
-    given: NDArray[Any]
-    given, failure = call_silently(np.asarray, mask)
+    array: NDArray[Any]
+    array, failure = call_silently(np.asarray, mask)
     if failure is not None:
         raise ValueError(
             f"{name} must hold one boolean per row of X, shape ({n},); got rows of several lengths."
         )
-    if given.shape != (n,):
+    if array.shape != (n,):
         raise ValueError(
-            f"{name} must hold one boolean per row of X, shape ({n},); got shape {given.shape}."
+            f"{name} must hold one boolean per row of X, shape ({n},); got shape {array.shape}."
         )
-    if given.dtype == bool:
-        return given
-    if given.dtype.kind in "OiufT" and all(_is_yes_or_no(status) for status in given.tolist()):
-        return given.astype(bool)
+    if array.dtype == bool:
+        return array
+    if array.dtype.kind in "OiufT" and all(_is_boolean(value) for value in array.tolist()):
+        return array.astype(bool)
     raise ValueError(
-        f"{name} must hold True or False (or 1 or 0) for every row, and some value is neither; a "
+        f"{name} must hold True or False (or 1 or 0) for every row, and some value is neither. A "
         f"row of unknown status is {unknown}: pass {name}.eq(1), or {name} == 1 for arrays."
     )
 
 
-def check_index(X: Any, **given: Any) -> None:
-    """Refuse a series of pandas whose rows are named otherwise than those of a frame.
+def check_index(X: Any, **series_by_name: Any) -> None:
+    """Raise ValueError if a pandas series has another index than the frame `X`.
 
-    Whose row is public, or whose person's it is, must not be another one's status.
+    Values are matched with rows by position. With another order of rows, the wrong rows would
+    become public, or rows would be assigned to the wrong person.
     """
-    for name, series in given.items():
+    for name, series in series_by_name.items():
         if not (hasattr(X, "iloc") and hasattr(series, "iloc")) or len(series) != len(X):
             continue
-        alike, _ = call_silently(lambda series=series: bool(series.index.equals(X.index)))
-        if not alike:
+        is_equal, _ = call_silently(lambda series=series: bool(series.index.equals(X.index)))
+        if not is_equal:
             raise ValueError(
-                f"{name} must have the index of X, and has another one: bring it into the order of "
-                f"X by {name}.loc[X.index], or pass {name}.to_numpy() where it is in that order."
+                f"{name} must have the index of X, and has another one: reorder it by "
+                f"{name}.loc[X.index], or pass {name}.to_numpy() if it is in the order of X."
             )
 
 
-def _is_yes_or_no(status: Any) -> bool:
-    return isinstance(status, bool | int | float) and status in (0, 1)
+def _is_boolean(value: Any) -> bool:
+    """Indicate whether a value is True, False, or a number 1 or 0."""
+    return isinstance(value, bool | int | float) and value in (0, 1)
 
 
 def is_missing_person(person: Any) -> bool:
     """Indicate whether a group is None, NaN or another value that does not equal itself."""
     try:
         return person is None or bool(person != person)
-    except TypeError:  # pandas.NA does not say
+    except TypeError:  # pandas.NA has no truth value
         return True
 
 
-def cap_rows_per_group(
-    estimator: Any, groups: Any, private: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
     """Return a mask of the private rows that count: the first `max_rows_per_group` of each person.
 
     Parameters
     ----------
     estimator : estimator
-        Its `max_rows_per_group` says how many.
+        Estimator with the parameter `max_rows_per_group`.
     groups : array-like, shape (n,), or None
-        Whose row each is; who has which rows is public.
+        The person of each row, which is public.
     private : ndarray of bool, shape (n,)
-        Which rows are private.
+        Mask of the private rows.
     """
-    most = estimator.max_rows_per_group
+    max_rows = estimator.max_rows_per_group
     if groups is None:
-        if most is None:
+        if max_rows is None:
             return private
         raise ValueError(
-            f"max_rows_per_group={most} needs groups, whose row each row of X is; pass groups to "
-            "fit, by metadata routing inside a pipeline or a search."
+            f"max_rows_per_group={max_rows} needs groups, the person of each row of X; pass groups "
+            "to fit, by metadata routing inside a pipeline or a search."
         )
-    if most is None:
+    if max_rows is None:
         raise ValueError(
-            "groups needs max_rows_per_group, the most rows of one person that count; set it."
+            "groups needs max_rows_per_group, the maximum number of rows of a person that count; "
+            "set it."
         )
     persons, failure = call_silently(np.asarray, groups)
     if failure is not None:
-        raise ValueError(NAMES_OF_PERSONS)
+        raise ValueError(INVALID_GROUPS)
     if persons.shape != private.shape:
         raise ValueError(
             f"groups must name one person per row of X, shape {private.shape}; got shape "
             f"{persons.shape}."
         )
-    seen: dict[Any, int] = {}
-    kept = private.copy()
+    n_rows_of_person: dict[Any, int] = {}
+    counted = private.copy()
     for position in np.flatnonzero(private).tolist():
         person = persons[position]
         if is_missing_person(person):
             raise ValueError("groups must name a person for every private row; one is missing.")
         if not isinstance(person, Hashable):
-            raise ValueError(NAMES_OF_PERSONS)
-        seen[person] = seen.get(person, 0) + 1
-        kept[position] = seen[person] <= most
-    return kept
+            raise ValueError(INVALID_GROUPS)
+        n_rows_of_person[person] = n_rows_of_person.get(person, 0) + 1
+        counted[position] = n_rows_of_person[person] <= max_rows
+    return counted
 
 
 def warn_if_sliced(n: int, n_public: int) -> None:
     """Warn that a cross-validation may have sliced `X_public` together with `X`."""
     if n == n_public:
         warn(
-            f"X_public has exactly as many rows as X ({n}): scikit-learn's cross-validation slices "
-            "every such argument with X, silently. Pass the rows in one X with an is_public mask, "
-            "or an X_public of another length.",
+            f"X_public has exactly as many rows as X ({n}), and scikit-learn's cross-validation "
+            "silently slices arguments of that length together with X. Pass all rows in one X with "
+            "an is_public mask, or an X_public of another length.",
             SlicedPublicDataWarning,
         )

@@ -13,34 +13,34 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 IN_MEMORY = 2**28
-"""Bytes up to which an array is ordinary memory."""
+"""Size in bytes up to which an array is in ordinary memory."""
 
 
 def scratch_array(
     shape: tuple[int, ...], dtype: DTypeLike, *, limit: int = IN_MEMORY
 ) -> NDArray[Any]:
-    """Return a new array of zeros for codes of private rows.
+    """Return a new writable array of zeros, for codes of private rows.
+
+    A large array is mapped from a temporary file without a name, which only its owner can read.
+    The system deletes the file when the array is deleted or the process ends, even after a crash.
 
     Parameters
     ----------
     shape : tuple of int
         Shape of the array.
     dtype : dtype
-        A type of fixed width.
+        Type of fixed width.
     limit : int, default=2**28
-        Bytes up to which the array is ordinary memory. A larger one is mapped from a temporary
-        file that its owner alone may read and that has no name, so that it is gone when the array
-        is, or the process, even after a crash. `TMPDIR` says where.
+        Size in bytes up to which the array is in ordinary memory.
 
     Returns
     -------
-    ndarray of the shape
-        Writable.
+    ndarray of the given shape and type
 
     Raises
     ------
     OSError
-        If the directory for temporary files has no room.
+        If the directory for temporary files (`TMPDIR`) has too little free space.
 
     Examples
     --------
@@ -49,21 +49,25 @@ def scratch_array(
     >>> codes.sum()
     np.uint64(28)
     """
-    kind = np.dtype(dtype)
-    size = math.prod(shape) * kind.itemsize
-    if size <= limit:
-        return np.zeros(shape, kind)
+    dtype = np.dtype(dtype)
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if n_bytes <= limit:
+        return np.zeros(shape, dtype)
     with tempfile.TemporaryFile(prefix="skpublicdp-") as file:
-        if not _reserve(file.fileno(), size):
+        if not _reserve(file.fileno(), n_bytes):
             raise OSError(
-                f"Codes of the rows need {size / 1e9:.2g} GB of disk in {tempfile.gettempdir()}, "
-                "which has less; set the environment variable TMPDIR to a directory that has room."
+                f"Codes of the rows need {n_bytes / 1e9:.2g} GB of disk space in "
+                f"{tempfile.gettempdir()}, which has less. Set the environment variable TMPDIR to "
+                "a directory with more space."
             )
-        return np.frombuffer(mmap.mmap(file.fileno(), size), kind).reshape(shape)
+        return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), dtype).reshape(shape)
 
 
 def _reserve(descriptor: int, size: int) -> bool:
-    """Claim the space now: a sparse file that meets a full disk later kills the process."""
+    """Allocate disk space for a file, and return whether this succeeded.
+
+    Without allocation the file would be sparse, and a full disk would later kill the process.
+    """
     if shutil.disk_usage(tempfile.gettempdir()).free < size:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Open rows of any container for reading in chunks, the only way to pass over private rows."""
+"""Row sources: rows of any container, opened for reading in chunks."""
 
 from __future__ import annotations
 
@@ -35,43 +35,43 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
 
     Parameters
     ----------
-    source : path, list of paths, or what holds rows
+    source : path, list of paths, or container of rows
         - Parquet files: a path, a glob such as `"people/*.parquet"`, a directory, or a list;
-        - SQL, if there is a `connection`; so CSV files, Postgres and SQLite are read by DuckDB;
+        - SQL, with a `connection`. DuckDB thereby reads CSV files, Postgres and SQLite;
         - a DuckDB relation, a `pyarrow.dataset.Dataset`, a Dask DataFrame or Array, a
           `polars.LazyFrame`;
-        - Arrow record batches: a list, or a function that returns a new iterator each time;
+        - Arrow record batches: a list, or a function that returns a new iterator on each call;
         - an array or a frame.
 
-        Rows are read in several passes and must be the same ones in each. For privacy each must
-        come of one person's row alone: a query or a lazy frame may choose columns, compute new ones
-        of the same row and filter rows by their own values. It must not have windows, `LIMIT`,
-        aggregates, `DISTINCT`, samples or ranks, and joins only with public tables of one match for
-        each row: one person would else move many rows, or decide which others there are.
+        Rows are read in several passes, which must all give the same rows. For privacy, each row
+        must be a function of one person's row alone. A query or a lazy frame may select columns,
+        compute columns from the same row and filter rows by their own values. It must not have
+        window functions, `LIMIT`, aggregates, `DISTINCT`, samples or ranks. Joins are allowed only
+        with public tables that match each row once. Otherwise one person could change many rows.
     connection : duckdb.DuckDBPyConnection, optional
-        Makes `source` a query.
+        Connection that runs `source` as a query.
 
     Returns
     -------
     RowSource
-        `rows["income"]` is a column, to be passed as `y`, and `rows.drop("income")` are the
-        rows without it; both are read in one pass.
+        Rows. The column ``rows["income"]`` can be passed as `y`, together with
+        ``rows.drop("income")`` as `X`; both are read in one pass.
 
     Raises
     ------
     ImportError
-        If a package is missing; the message says which.
+        If an optional package is missing. The message names it.
     FileNotFoundError
-        If there is no such file.
+        If a path matches no file.
     ReadError
-        If it cannot be opened.
+        If the source cannot be opened.
     ValueError
-        If names of columns are not distinct, or the source can be read only once.
+        If names of columns are not distinct, or if the source can be read only once.
 
     See Also
     --------
-    RowSource : What it returns.
-    describe_columns : Public rows from a description.
+    RowSource : Class of the returned object.
+    describe_columns : Synthetic public rows from a description.
 
     Examples
     --------
@@ -86,7 +86,10 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
     """
     if connection is not None:
         if not isinstance(source, str):
-            raise TypeError("With a connection, the source must be a text, its SQL.")
+            raise TypeError(
+                "With a connection, the source must be a text with SQL; got "
+                f"{type(source).__name__}."
+            )
         return RowSource(query(source, connection))
     if is_path(source) or (isinstance(source, list) and source and all(map(is_path, source))):
         return RowSource(ParquetReader(source))
@@ -94,17 +97,17 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
 
 
 def is_streamed(X: Any) -> bool:
-    """Indicate whether X is read in chunks, in contrast to arrays and frames in memory."""
+    """Indicate whether `X` is read in chunks, in contrast to arrays and frames in memory."""
     return isinstance(X, RowSource | SourceColumn) or _reader_class(X) is not None
 
 
 def as_rows(X: Any, y: Any = None) -> RowSource:
-    """Return rows, and labels in step with them, from whatever holds them.
+    """Return a source of rows, and of labels in the same order, from any container.
 
     Parameters
     ----------
-    X : RowSource, array, frame, or what `open_rows` reads other than paths
-        The rows. What is in memory is cut into chunks, never copied as a whole.
+    X : RowSource, array, frame, or container that `open_rows` accepts except paths
+        The rows. Rows in memory are sliced into chunks, without a copy of all rows.
     y : column of a RowSource, array, series, or column of the same kind as X, optional
         Labels. A column of the same `RowSource` is read in the same pass.
 
@@ -115,7 +118,7 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     Raises
     ------
     ValueError
-        If there are not as many labels as rows, or no order that both are in.
+        If the numbers of labels and rows differ, or if their order may change between passes.
     ReadError
         If rows or labels cannot be counted.
 
@@ -129,24 +132,24 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     rows = X if isinstance(X, RowSource) else RowSource(_make_reader(X))
     if y is None:
         return rows
-    labels = _labels(y)
-    scan = rows._reader
-    if labels.reader is not scan:
-        if isinstance(scan, DuckDBReader) and isinstance(labels.reader, DuckDBReader):
+    labels = _as_label_column(y)
+    reader = rows._reader
+    if labels.reader is not reader:
+        if isinstance(reader, DuckDBReader) and isinstance(labels.reader, DuckDBReader):
             raise ValueError(
                 "X and y from DuckDB must be columns of one relation, since two queries keep no "
                 "common order; use rows = open_rows(relation), then rows.drop('y') as X and "
                 "rows['y'] as y."
             )
-        for one in (scan, labels.reader):
-            check_ordered(one, "Labels from elsewhere")
-        if isinstance(scan, DaskReader) and isinstance(labels.reader, DaskReader):
-            scan.count_with(labels.reader)
-        if scan.n_rows != labels.n_rows:
+        for paired_reader in (reader, labels.reader):
+            check_ordered(paired_reader, "Labels from another source")
+        if isinstance(reader, DaskReader) and isinstance(labels.reader, DaskReader):
+            reader.count_with(labels.reader)
+        if reader.n_rows != labels.n_rows:
             raise ValueError(
-                f"X and y must have equally many rows; got {scan.n_rows} and {labels.n_rows}."
+                f"X and y must have equally many rows; got {reader.n_rows} and {labels.n_rows}."
             )
-    return RowSource(scan, rows._columns, labels)
+    return RowSource(reader, rows._columns, labels)
 
 
 def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
@@ -161,16 +164,19 @@ def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
         return DaskReader
     if is_instance(X, "polars", "LazyFrame"):
         return PolarsReader
-    batches = isinstance(X, list) and X and is_instance(X[0], "pyarrow", "RecordBatch", "Table")
-    once = isinstance(X, Iterator) or is_instance(X, "pyarrow", "RecordBatchReader")
-    return RecordBatchesReader if batches or once or callable(X) else None
+    is_batches = isinstance(X, list) and X and is_instance(X[0], "pyarrow", "RecordBatch", "Table")
+    # iterators are refused by the reader, with a message about batches
+    is_iterator = isinstance(X, Iterator) or is_instance(X, "pyarrow", "RecordBatchReader")
+    return RecordBatchesReader if is_batches or is_iterator or callable(X) else None
 
 
 def _make_reader(X: Any) -> RowReader:
+    """Return a reader of a container; the default is the reader of tables in memory."""
     return (_reader_class(X) or MemoryReader)(X)
 
 
-def _labels(y: Any) -> SourceColumn:
+def _as_label_column(y: Any) -> SourceColumn:
+    """Return labels of any container as the single column of a source."""
     if isinstance(y, SourceColumn):
         return y
     rows = y if isinstance(y, RowSource) else RowSource(_make_reader(y))

@@ -13,12 +13,12 @@ import numpy as np
 from narwhals.dtypes import DType
 from numpy.typing import NDArray
 
-Column = NDArray[Any]
+ColumnValues = NDArray[Any]
+"""Values of one column, shape (n_rows,)."""
 
 NUMBER, BOOLEAN, TEXT, CATEGORY, DATE = "numbers", "booleans", "text", "categories", "dates"
 ANYTHING = "anything"
-"""Column kinds by declared type; ANYTHING is dtype object."""
-
+"""Kinds of columns by declared type. ANYTHING is dtype object."""
 
 UNUSABLE: dict[type, str] = {
     nw.List: "lists",
@@ -28,7 +28,7 @@ UNUSABLE: dict[type, str] = {
     nw.Time: "times of day",
     nw.Duration: "durations",
 }
-"""What messages call types of columns that cannot be read."""
+"""Names in messages of column types that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class ColumnType:
     Attributes
     ----------
     kind : str
-        One of the kinds above, or in words what the column holds that cannot be used.
+        One of the kinds above, or the name of a type that cannot be read.
     categories : tuple or None
-        The declared categories of a categorical column, where there is such a list.
+        The declared categories of a categorical column; None if the type declares no categories.
     nullable : bool
         Whether a value may be missing.
     """
@@ -61,10 +61,11 @@ def is_frame(X: Any) -> bool:
 
 
 def _eager(X: Any) -> Any:
+    """Return a frame in memory, wrapped by narwhals unless it is of pandas; otherwise None."""
     if isinstance(X, np.ndarray | list | tuple):
         return None
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
-        return X  # narwhals knows no frame whose columns share a name
+        return X  # narwhals refuses frames with duplicate column names
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return None if frame is X else frame
 
@@ -76,7 +77,7 @@ class Container:
     Attributes
     ----------
     library : str or None
-        Of frames, the name of their library; None for arrays.
+        Name of the library of a frame; None for arrays.
     labels : tuple
         The labels of the columns.
     """
@@ -84,23 +85,41 @@ class Container:
     library: str | None
     labels: tuple[Any, ...]
 
-    def typed_column(self, column: Column, categories: NDArray[Any]) -> tuple[Column, DType]:
-        """Return a column and its type, which follows from public categories alone.
+    def typed_column(
+        self, column: ColumnValues, categories: NDArray[Any]
+    ) -> tuple[ColumnValues, DType]:
+        """Return a column and its type, where public categories alone decide the type.
 
-        Frames other than those of pandas hold text, or booleans, of which a missing one is false.
+        Pandas holds categories of several types as objects. Other libraries hold them as text.
+        Boolean categories become booleans there, and a missing value becomes False.
+
+        Parameters
+        ----------
+        column : ndarray, shape (n_rows,)
+            Decoded values; dtype object for a categorical column.
+        categories : ndarray
+            The public categories.
         """
         if column.dtype != object:
-            numbers = {"f": nw.Float64(), "i": nw.Int64(), "M": nw.Datetime("us")}
-            return column, numbers[column.dtype.kind]
-        kinds, values = set(map(type, categories.tolist())), column.tolist()
+            numeric_types = {"f": nw.Float64(), "i": nw.Int64(), "M": nw.Datetime("us")}
+            return column, numeric_types[column.dtype.kind]
+        category_types, values = set(map(type, categories.tolist())), column.tolist()
         if self.library == "pandas":
-            return column, nw.String() if kinds <= {str} else nw.Object()
-        if kinds == {bool}:
+            return column, nw.String() if category_types <= {str} else nw.Object()
+        if category_types == {bool}:
             return np.array([value is True for value in values], dtype=bool), nw.Boolean()
-        return _and_none(list(map(str, values)))[:-1], nw.String()
+        return _with_final_none(list(map(str, values)))[:-1], nw.String()
 
-    def build(self, columns: Sequence[Column], types: Sequence[DType] | None = None) -> Any:
-        """Return columns as a frame, of types as given, or as an array of floats or of objects."""
+    def build(self, columns: Sequence[ColumnValues], types: Sequence[DType] | None = None) -> Any:
+        """Return columns as a frame, or as an array of floats or objects.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray
+            Values of the columns.
+        types : sequence of narwhals types, optional
+            Types of the columns of a frame. By default they follow from the values.
+        """
         if self.library is None:
             if all(column.dtype.kind in "iuf" for column in columns):
                 return np.column_stack(columns)
@@ -109,14 +128,14 @@ class Container:
                 array[:, position] = column
             return array
         names = [str(number) for number in range(len(columns))]
-        # only pandas has columns of values of several types
+        # only pandas has columns with values of several types
         if types is None and self.library != "pandas":
-            columns = [_of_one_type(column) for column in columns]
+            columns = [_text_if_mixed(column) for column in columns]
         schema = None if types is None else dict(zip(names, types, strict=True))
         backend: Any = self.library
         frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
         native = frame.to_native()
-        if hasattr(native, "set_axis"):  # labels of pandas need not be text
+        if hasattr(native, "set_axis"):  # labels in pandas need not be text
             return native.set_axis(list(self.labels), axis=1)
         return frame.rename(dict(zip(names, self.labels, strict=True))).to_native()
 
@@ -136,7 +155,7 @@ class Table:
 
     @property
     def is_frame(self) -> bool:
-        """Whether the rows came in a frame."""
+        """Whether the table is a frame."""
         return self._frame is not None
 
     @property
@@ -147,7 +166,7 @@ class Table:
 
     @cached_property
     def labels(self) -> tuple[Any, ...]:
-        """The labels of the columns; their positions in an array."""
+        """The labels of the columns of a frame, or the positions in an array."""
         if not self.is_frame:
             return tuple(range(self.native.shape[1]))
         if hasattr(self.native, "column_names"):
@@ -161,94 +180,102 @@ class Table:
             return (_numpy_type(self.native.dtype),) * self.shape[1]
         return tuple(self._type(position) for position in range(self.shape[1]))
 
-    def column(self, position: int) -> Column:
+    def column(self, position: int) -> ColumnValues:
         """Return the values of a column.
 
-        Numbers are of their own type, whole ones that may be missing in a masked array; dates are
-        datetime64; what is neither is an array of objects, in which None or NaN is missing.
+        Numbers keep their type, dates are datetime64, and other values are Python objects. Missing
+        integers are masked, other missing numbers are NaN, and missing objects are None or NaN.
         """
         if not self.is_frame:
-            values: Column = self.native[:, position]
+            values: ColumnValues = self.native[:, position]
             return values
-        return _values(self._series(position), self.types[position])
+        return _series_values(self._series(position), self.types[position])
 
-    def map_distinct(self, position: int, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:
+    def map_distinct(
+        self, position: int, code: Callable[[ColumnValues], NDArray[Any]]
+    ) -> NDArray[Any]:
         """Apply an elementwise function to a column; to text, once per distinct value."""
         if not self.is_frame or self.types[position].kind not in (TEXT, CATEGORY):
             return code(self.column(position))
         native = self._series(position).to_native()
         if hasattr(native, "factorize"):
-            which, words = native.factorize()  # a missing value is -1, the last
-            coded: NDArray[Any] = np.take(code(_and_none(words.tolist())), which)
-            return coded
+            # a missing value has index -1, which is the final None
+            indices, distinct_texts = native.factorize()
+            codes: NDArray[Any] = np.take(code(_with_final_none(distinct_texts.tolist())), indices)
+            return codes
         if hasattr(native, "dictionary_encode"):
-            return _of_dictionaries(native, code)
+            return _map_arrow_column(native, code)
         series = self._series(position).cast(nw.String)
         distinct = series.unique()
         if 2 * len(distinct) > len(series) or distinct.is_null().all():
             return code(self.column(position))
-        found = code(_objects(distinct))
-        mapped = series.replace_strict(distinct.to_list(), found.tolist(), return_dtype=nw.Float64)
-        return np.asarray(mapped.to_numpy()).astype(found.dtype)
+        codes = code(_as_objects(distinct))
+        mapped = series.replace_strict(distinct.to_list(), codes.tolist(), return_dtype=nw.Float64)
+        return np.asarray(mapped.to_numpy()).astype(codes.dtype)
 
-    def take(self, where: slice | NDArray[Any]) -> Table:
-        """Return some rows, by their positions, a mask or a slice."""
+    def take(self, rows: slice | NDArray[Any]) -> Table:
+        """Return the rows that positions, a mask or a slice select."""
         if not self.is_frame:
-            return Table(self.native[where])
-        if self._by_place:
-            return Table(self.native.iloc[where])
-        if isinstance(where, slice):
-            return Table(self._frame[where].to_native())
-        positions = np.flatnonzero(where) if where.dtype == bool else where
+            return Table(self.native[rows])
+        if self._has_iloc:
+            return Table(self.native.iloc[rows])
+        if isinstance(rows, slice):
+            return Table(self._frame[rows].to_native())
+        positions = np.flatnonzero(rows) if rows.dtype == bool else rows
         return Table(self._frame[positions.tolist(), :].to_native())
 
     def select(self, labels: Sequence[Any]) -> Table:
-        """Return the columns in another order."""
+        """Return the columns with these labels, in the order of the labels."""
         positions = [self.labels.index(label) for label in labels]
         if positions == list(range(self.shape[1])):
             return self
-        if self._by_place:
+        if self._has_iloc:
             return Table(self.native.iloc[:, positions])
         return Table(self._frame.select(list(labels)).to_native())
 
     @property
     def container(self) -> Container:
-        """What rows of this kind can be built of; it keeps no row."""
+        """Library and labels of the table. It holds no rows."""
         if not self.is_frame:
             return Container(None, self.labels)
-        backend = nw.from_native(self.native.iloc[:0, :0]) if self._by_place else self._frame
+        backend = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
         return Container(str(backend.implementation.value), self.labels)
 
     @property
-    def _by_place(self) -> bool:
+    def _has_iloc(self) -> bool:
+        """Whether rows are selected by `iloc`, as in pandas."""
         return hasattr(self.native, "iloc")
 
     def _series(self, position: int) -> Any:
-        if self._by_place:
+        """Return a column of a frame as a series of narwhals."""
+        if self._has_iloc:
             return nw.from_native(self.native.iloc[:, position], series_only=True)
         return self._frame.get_column(self.labels[position])
 
     def _type(self, position: int) -> ColumnType:
-        if self._by_place:
+        """Return the declared type of a column of a frame."""
+        if self._has_iloc:
             dtype = self.native.iloc[:, position].dtype
-            if isinstance(dtype, np.dtype):  # its own word, not what its values look like
+            if isinstance(dtype, np.dtype):  # narwhals would infer the type of objects from values
                 return _numpy_type(dtype)
         series = self._series(position)
         return _narwhals_type(series.dtype, series.to_native())
 
 
-def stack_frames(parts: Sequence[Any]) -> Any:
-    """Put frames of one library below each other."""
-    frames = [nw.from_native(part, eager_only=True) for part in parts]
-    return nw.concat(frames, how="vertical").to_native()
+def stack_frames(frames: Sequence[Any]) -> Any:
+    """Concatenate the rows of frames of one library."""
+    wrapped = [nw.from_native(frame, eager_only=True) for frame in frames]
+    return nw.concat(wrapped, how="vertical").to_native()
 
 
-def _of_one_type(column: Column) -> Column:
-    plain = column.dtype != object or len(set(map(type, column.tolist()))) < 2
-    return column if plain else column.astype(str)
+def _text_if_mixed(column: ColumnValues) -> ColumnValues:
+    """Convert a column with values of several Python types to text."""
+    has_one_type = column.dtype != object or len(set(map(type, column.tolist()))) < 2
+    return column if has_one_type else column.astype(str)
 
 
 def _numpy_type(dtype: np.dtype[Any]) -> ColumnType:
+    """Return the column type of a numpy dtype."""
     kinds = {"b": BOOLEAN, "U": TEXT, "S": "bytes", "T": TEXT, "M": DATE, "O": ANYTHING}
     kinds |= dict.fromkeys("iuf", NUMBER) | {"c": "complex numbers", "m": "durations"}
     kind = kinds.get(dtype.kind, f"values of type {dtype}")
@@ -256,6 +283,7 @@ def _numpy_type(dtype: np.dtype[Any]) -> ColumnType:
 
 
 def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
+    """Return the column type of a narwhals dtype and the native series that has it."""
     if dtype == nw.Boolean:
         return ColumnType(BOOLEAN)
     if dtype.is_numeric():
@@ -265,25 +293,26 @@ def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
     if isinstance(dtype, nw.Enum):
         return ColumnType(CATEGORY, tuple(dtype.categories))
     if dtype == nw.Categorical:
-        return ColumnType(CATEGORY, _declared(native))
+        return ColumnType(CATEGORY, _declared_categories(native))
     if dtype == nw.String:
         return ColumnType(TEXT)
-    own: Any = getattr(native, "dtype", None)
-    if type(own).__name__ == "SparseDtype":
-        return _numpy_type(own.subtype)
+    native_dtype: Any = getattr(native, "dtype", None)
+    if type(native_dtype).__name__ == "SparseDtype":
+        return _numpy_type(native_dtype.subtype)
     if dtype == nw.Object:
         return ColumnType(ANYTHING)
-    known = UNUSABLE.get(type(dtype))
-    return ColumnType(known or f"values of type {own or dtype}")
+    unusable = UNUSABLE.get(type(dtype))
+    return ColumnType(unusable or f"values of type {native_dtype or dtype}")
 
 
-def _declared(native: Any) -> tuple[Any, ...] | None:
-    """Return the list of categories that is part of a type; polars' Categorical has none."""
+def _declared_categories(native: Any) -> tuple[Any, ...] | None:
+    """Return the categories of the type of a pandas series; polars' Categorical declares none."""
     categories = getattr(native.dtype, "categories", None) if hasattr(native, "iloc") else None
     return None if categories is None else tuple(categories.tolist())
 
 
-def _values(series: Any, type_: ColumnType) -> Column:
+def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
+    """Return the values of a narwhals series, as `Table.column` describes them."""
     native, dtype = series.to_native(), series.dtype
     if isinstance(getattr(native, "dtype", None), np.dtype):
         return np.asarray(native)
@@ -292,65 +321,69 @@ def _values(series: Any, type_: ColumnType) -> Column:
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return np.asarray(series.cast(nw.Datetime("us")).to_numpy(), dtype="datetime64[us]")
     if type_.kind == NUMBER:
-        if dtype.is_integer():  # float64 would round those next to a missing one, and no others
+        if dtype.is_integer():
+            # as floats, large integers would be rounded only in columns with a missing value
             if not series.null_count():
                 return np.asarray(series.to_numpy())
             missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
             return np.ma.MaskedArray(series.fill_null(0).to_numpy(), missing)
         if dtype != nw.Float32:
             series = series.cast(nw.Float64)
-        kind = np.float32 if dtype == nw.Float32 else np.float64
-        return np.asarray(series.to_numpy(), dtype=kind)
+        float_type = np.float32 if dtype == nw.Float32 else np.float64
+        return np.asarray(series.to_numpy(), dtype=float_type)
     if hasattr(native, "iloc"):
         return np.asarray(native.astype(object), dtype=object)
     if type_.kind in (CATEGORY, TEXT):
         series = series.cast(nw.String)
-    return _objects(series)
+    return _as_objects(series)
 
 
-def _objects(series: Any) -> Column:
-    return _and_none(series.to_list())[:-1]
+def _as_objects(series: Any) -> ColumnValues:
+    """Return the values of a narwhals series as Python objects."""
+    return _with_final_none(series.to_list())[:-1]
 
 
-def _and_none(values: list[Any]) -> Column:
-    objects = np.empty(len(values) + 1, dtype=object)  # None at the end
+def _with_final_none(values: list[Any]) -> ColumnValues:
+    """Return an array of objects with None appended, to be indexed by -1 for missing values."""
+    objects = np.empty(len(values) + 1, dtype=object)
     objects[:-1] = values
     return objects
 
 
-def _of_dictionaries(column: Any, code: Callable[[Column], NDArray[Any]]) -> NDArray[Any]:
-    """Return what a function of single values makes of a column of pyarrow."""
-    parts = [code(_and_none([]))[:0]]
+def _map_arrow_column(column: Any, code: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
+    """Apply an elementwise function to the dictionary of each chunk of a pyarrow column."""
+    parts = [code(_with_final_none([]))[:0]]
     for chunk in column.chunks:
-        listed = hasattr(chunk, "dictionary")
-        if listed and 2 * len(chunk.dictionary) > len(chunk):  # of which few may occur
-            chunk, listed = chunk.dictionary_decode(), False
-        encoded = chunk if listed else chunk.dictionary_encode()
-        words, which = encoded.dictionary, encoded.indices
-        found = code(_and_none(words.cast("string").to_pylist()))
-        if which.null_count:
-            which = which.cast("int64").fill_null(len(words))
-        parts.append(np.take(found, which.to_numpy()))
+        has_dictionary = hasattr(chunk, "dictionary")
+        # a long dictionary may list many values that do not occur in the chunk
+        if has_dictionary and 2 * len(chunk.dictionary) > len(chunk):
+            chunk, has_dictionary = chunk.dictionary_decode(), False
+        encoded = chunk if has_dictionary else chunk.dictionary_encode()
+        distinct_texts, indices = encoded.dictionary, encoded.indices
+        codes = code(_with_final_none(distinct_texts.cast("string").to_pylist()))
+        if indices.null_count:
+            indices = indices.cast("int64").fill_null(len(distinct_texts))
+        parts.append(np.take(codes, indices.to_numpy()))
     return np.concatenate(parts)
 
 
 def take_rows(X: Any, positions: NDArray[np.intp]) -> Any:
-    """Select rows of a container before anything of it is converted."""
+    """Return the rows of any container at the positions, without converting the container."""
     if isinstance(X, list | tuple):
         return [X[position] for position in positions]
     if hasattr(X, "iloc"):
         return X.iloc[positions]
-    # indices of arrow are no arrays
+    # arrow tables cannot be indexed by numpy arrays
     return X.take(positions) if hasattr(X, "combine_chunks") else X[positions]
 
 
 def to_narwhals(table: Any) -> Any:
-    """Return a frame or series as narwhals sees it, and anything else as it is."""
+    """Return a frame or series wrapped by narwhals; other objects are returned unchanged."""
     return nw_stable.from_native(table, eager_only=True, allow_series=True, pass_through=True)
 
 
 def to_native(table: Any) -> Any:
-    """Return what `to_narwhals` was given."""
+    """Return the native object of a narwhals wrapper; the inverse of `to_narwhals`."""
     return nw_stable.to_native(table, pass_through=True)
 
 
@@ -384,14 +417,15 @@ def pick_rows(table: Any, positions: NDArray[np.intp]) -> Any:
 
 
 def pick_columns(table: Any, columns: Sequence[int]) -> Any:
-    """Return the columns at the positions, in their order; side by side they are no copy."""
-    if list(columns) == list(range(table_width(table))):
+    """Return the columns at the positions, in their order; a view if an array's are adjacent."""
+    positions = list(columns)
+    if positions == list(range(table_width(table))):
         return table
-    if isinstance(table, np.ndarray) and list(columns) == list(
-        range(columns[0], columns[0] + len(columns)) if columns else ()
-    ):
-        return table[:, columns[0] : columns[0] + len(columns)] if columns else table[:, :0]
-    return to_native(to_narwhals(table)[:, list(columns)])
+    start = positions[0] if positions else 0
+    stop = start + len(positions)
+    if isinstance(table, np.ndarray) and positions == list(range(start, stop)):
+        return table[:, start:stop]
+    return to_native(to_narwhals(table)[:, positions])
 
 
 def pick_column(table: Any, position: int) -> Any:
@@ -400,14 +434,14 @@ def pick_column(table: Any, position: int) -> Any:
 
 
 def concatenate_tables(tables: Sequence[Any]) -> Any:
-    """Return tables of one kind under each other."""
+    """Concatenate the rows of arrays, frames or series of one library."""
     if len(tables) == 1:
         return tables[0]
-    parts = [to_narwhals(table) for table in tables]
-    if isinstance(parts[0], nw_stable.DataFrame):
-        return to_native(nw_stable.concat(parts))
-    if isinstance(parts[0], nw_stable.Series):
-        name = parts[0].name
-        frames = [part.alias("y").to_frame() for part in parts]
+    wrapped = [to_narwhals(table) for table in tables]
+    if isinstance(wrapped[0], nw_stable.DataFrame):
+        return to_native(nw_stable.concat(wrapped))
+    if isinstance(wrapped[0], nw_stable.Series):
+        name = wrapped[0].name
+        frames = [series.alias("y").to_frame() for series in wrapped]
         return to_native(nw_stable.concat(frames)["y"].alias(name))
-    return np.concatenate(parts)
+    return np.concatenate(wrapped)

@@ -1,4 +1,4 @@
-"""Validate tables: shape, column names and column types; values only where errors quote none."""
+"""Validation of tables: shape, column names and column types, with errors that quote no value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
-from skpublicdp.data.containers import check_container, check_shape, count_given_rows
+from skpublicdp.data.containers import check_container, check_shape, count_rows_in_container
 from skpublicdp.data.description import DescribedRows
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
 from skpublicdp.data.roles import warn_if_sliced
@@ -25,19 +25,19 @@ from skpublicdp.data.tables import ANYTHING, CATEGORY, DATE, NUMBER, TEXT, Table
 from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
 
-PIPED = (
-    "; in a pipeline X_public must go through the steps before, too: pass "
+PIPELINE_ADVICE = (
+    ". In a pipeline the earlier steps must also transform X_public: pass "
     "transform_input=['X_public'] to Pipeline, with metadata routing enabled."
 )
-"""Advice for public rows that do not match what the steps before returned for private ones."""
+"""Advice for public rows that do not match the private rows that earlier steps transformed."""
 
 
 def pipeline_advice() -> str:
-    """Return advice about pipelines if the caller is a step of one, and a full stop otherwise."""
+    """Return the end of a message: advice inside the `fit` of a pipeline, otherwise a full stop."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if isinstance(frame.f_locals.get("self"), Pipeline):
-            return PIPED
+            return PIPELINE_ADVICE
         frame = frame.f_back
     return "."
 
@@ -51,27 +51,28 @@ def read_table(
     name: str = "X",
     kinds: bool = True,
 ) -> Table:
-    """Check shape, names and types of columns; values are not looked at.
+    """Validate shape, names and types of columns without reading values.
 
     Parameters
     ----------
     estimator : estimator
-        Gets, or has, the names and the number of columns.
+        Estimator whose feature names and number of features are set, or compared.
     X : array-like or DataFrame
         Rows.
     reset : bool
-        Whether its columns are those of `fit`; otherwise they are brought into that order.
+        Whether to set the feature names, as `fit` does. Otherwise columns are compared with `fit`
+        and brought into its order.
     numeric : bool
         Whether text and categories are refused.
     name : str
-        What messages call the rows.
+        Name of the argument in messages.
     kinds : bool
-        Whether columns must be of the kinds of `fit`.
+        Whether columns must have the kinds of `fit`.
 
     Returns
     -------
     Table
-        The rows, in the container that they came in.
+        The rows in their container.
     """
     check_container(estimator, X, name)
     if is_frame(X):
@@ -83,9 +84,9 @@ def read_table(
             )
         check_shape(table.shape, name)
     else:
-        # a list has no type but that of its values, which a private one would decide
-        typed = isinstance(getattr(X, "dtype", None), np.dtype) or sparse.issparse(X)
-        dtype = None if typed else object
+        # numpy infers the type of a list from its values, so a private value would decide it
+        has_type = isinstance(getattr(X, "dtype", None), np.dtype) or sparse.issparse(X)
+        dtype = None if has_type else object
         table = Table(read_array(X, dtype, ensure_all_finite=False, name=name))
     return check_columns(estimator, table, reset=reset, numeric=numeric, name=name, kinds=kinds)
 
@@ -99,14 +100,17 @@ def check_columns(
     name: str = "X",
     kinds: bool = True,
 ) -> Table:
-    """Check names and types of columns, and bring the columns into the order of `fit`."""
-    table = _in_order(estimator, table, reset=reset, name=name)
+    """Validate names and types of columns, and bring the columns into the order of `fit`.
+
+    The parameters are those of `read_table`.
+    """
+    table = _in_fitted_order(estimator, table, reset=reset, name=name)
     check_types(table)
-    for name, type_ in zip(column_names(table), table.types, strict=True):
+    for column, type_ in zip(column_names(table), table.types, strict=True):
         if numeric and table.is_frame and type_.kind in (TEXT, CATEGORY):
             if kinds and not reset:
-                raise NotNumbersError(kind_mismatch_message(name, NUMBER, type_.kind))
-            raise NotNumbersError(_encode_it(estimator, name, type_.kind))
+                raise NotNumbersError(kind_mismatch_message(column, NUMBER, type_.kind))
+            raise NotNumbersError(_encoding_advice(estimator, column, type_.kind))
     if reset:
         keep_kinds(estimator, table, numeric=numeric)
     elif kinds:
@@ -114,38 +118,39 @@ def check_columns(
     return table
 
 
-def _encode_it(estimator: Any, name: str, kind: str) -> str:
+def _encoding_advice(estimator: Any, name: str, kind: str) -> str:
+    """Return the message about a column of text or categories for an estimator of numbers."""
     return (
         f"Column {name} must hold numbers for {type(estimator).__name__}; got {kind}: encode it, "
         "for instance with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
-        "or use SemiPrivateBoostingClassifier, which takes it as it is."
+        "or use SemiPrivateBoostingClassifier, which needs no encoding."
     )
 
 
 def refuse_text(estimator: Any, public: Table) -> None:
-    """Refuse text in columns whose declared type may be anything, by the values of public rows.
+    """Raise NotNumbersError if a column of dtype object holds text in a public row.
 
-    Private values play no part, so that one private text is not told from a column of text.
+    Only public values are read, so the message cannot reveal that a private row holds text.
     """
     for position, (name, type_) in enumerate(zip(column_names(public), public.types, strict=True)):
         if type_.kind != ANYTHING:
             continue
-        values = public.column(position)
-        _, failure = call_silently(to_numbers, values, name)
-        listed = values.tolist()
-        if failure is None or not any(isinstance(value, str) for value in listed):
+        column = public.column(position)
+        _, failure = call_silently(to_numbers, column, name)
+        values = column.tolist()
+        if failure is None or not any(isinstance(value, str) for value in values):
             continue
-        if any(isinstance(value, Real) and value == value for value in listed):
+        if any(isinstance(value, Real) and value == value for value in values):
             raise NotNumbersError(
                 f"Column {name} must hold numbers for {type(estimator).__name__}; got text among "
                 "the numbers of public rows: convert the text to numbers or to missing values, "
                 "which PublicFit(SimpleImputer()) fills in, or use SemiPrivateBoostingClassifier."
             )
-        raise NotNumbersError(_encode_it(estimator, name, "text"))
+        raise NotNumbersError(_encoding_advice(estimator, name, "text"))
 
 
 def check_types(table: Table) -> None:
-    """Refuse columns whose type cannot be used at all."""
+    """Raise ValueError if a column has a type that no estimator can read."""
     for name, type_ in zip(column_names(table), table.types, strict=True):
         if type_.kind == "complex numbers":
             raise ValueError(
@@ -159,42 +164,47 @@ def check_types(table: Table) -> None:
             )
 
 
-def _in_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
-    """Compare names with those of `fit` as scikit-learn does, whatever the library of frames."""
+def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
+    """Set or compare feature names as scikit-learn does, for frames of all libraries.
+
+    Returns the table with its columns in the order of `fit`.
+    """
     labels = table.labels if table.is_frame else ()
-    text = [isinstance(label, str) for label in labels]
-    if any(text) and not all(text):
+    is_text = [isinstance(label, str) for label in labels]
+    if any(is_text) and not all(is_text):
         raise TypeError(
             "Feature names are only supported if all input features have string names, but X has "
             "column labels of other types, too; rename the columns."
         )
-    bare, named = np.empty((1, table.shape[1])), any(text)
+    has_names = any(is_text)
+    # an array of the same width, since scikit-learn reads names of pandas only
+    placeholder = np.empty((1, table.shape[1]))
     if reset:
-        validate_data(estimator, bare, reset=True, skip_check_array=True)
-        if named:
+        validate_data(estimator, placeholder, reset=True, skip_check_array=True)
+        if has_names:
             estimator.feature_names_in_ = np.array(labels, dtype=object)
         return table
-    fitted = getattr(estimator, "feature_names_in_", None)
-    if fitted is None or not named:
-        validate_data(estimator, bare, reset=False, skip_check_array=True)
-        if named:
+    fitted_names = getattr(estimator, "feature_names_in_", None)
+    if fitted_names is None or not has_names:
+        validate_data(estimator, placeholder, reset=False, skip_check_array=True)
+        if has_names:
             warn(
                 f"{name} has feature names, but {type(estimator).__name__} was fitted without "
                 f"feature names{pipeline_advice() if name == 'X_public' else ''}",
                 UserWarning,
             )
         return table
-    lacking = [label for label in fitted if label not in labels]
-    unknown = [label for label in labels if label not in fitted]
-    if lacking or unknown:
+    missing = [label for label in fitted_names if label not in labels]
+    unknown = [label for label in labels if label not in fitted_names]
+    if missing or unknown:
         raise ValueError(
             "The feature names should match those that were passed during fit; "
-            + (f"{', '.join(map(str, lacking[:5]))} is missing" if lacking else "")
-            + (" and " if lacking and unknown else "")
+            + (f"{', '.join(map(str, missing[:5]))} is missing" if missing else "")
+            + (" and " if missing and unknown else "")
             + (f"{', '.join(map(str, unknown[:5]))} is unknown" if unknown else "")
             + (pipeline_advice() if name == "X_public" else ".")
         )
-    return table.select(fitted.tolist())
+    return table.select(fitted_names.tolist())
 
 
 def read_public(
@@ -205,34 +215,39 @@ def read_public(
     numeric: bool,
     n_rows: int | None = None,
 ) -> Table | None:
-    """Check separate public rows, of the columns of `fit`; ``None`` if there are none.
+    """Validate separate public rows, which must have the columns of `fit`.
 
     Parameters
     ----------
     estimator : estimator
-        Has the names and the number of columns.
+        Estimator with the names and the number of columns.
     X : Table
-        All other rows. Only their types and place in memory are looked at.
+        The rows of the argument `X`. Only their types and memory addresses are read.
     X_public : array-like, DataFrame, DescribedRows or None
         Public rows.
     numeric : bool
         Whether text and categories are refused.
     n_rows : int, optional
-        Number of other rows, where `X` is none of them.
+        Number of rows of a streamed `X`. `X` is then an empty table with its columns.
+
+    Returns
+    -------
+    Table or None
+        The public rows; ``None`` without `X_public`, or if it is empty.
     """
     if X_public is None:
         return None
     if not isinstance(X_public, DescribedRows):
         check_container(estimator, X_public, "X_public")
-        if count_given_rows(X_public) == 0:
+        if count_rows_in_container(X_public) == 0:
             return None
     if isinstance(X_public, DescribedRows):
-        X_public = X_public.like(X.container, getattr(estimator, "feature_names_in_", None))
+        X_public = X_public.in_container(X.container, getattr(estimator, "feature_names_in_", None))
         if not X.is_frame:
             return Table(X_public)
     width = tuple(getattr(X_public, "shape", ()))[1:]
-    named = hasattr(estimator, "feature_names_in_") and is_frame(X_public)
-    if len(width) == 1 and width != (estimator.n_features_in_,) and not named:
+    is_matched_by_name = hasattr(estimator, "feature_names_in_") and is_frame(X_public)
+    if len(width) == 1 and width != (estimator.n_features_in_,) and not is_matched_by_name:
         raise ValueError(
             f"X_public must have the columns of X; got {width[0]} columns where X has "
             f"{estimator.n_features_in_}{pipeline_advice()}"
@@ -245,72 +260,75 @@ def read_public(
         raise type(error)(f"X_public is not usable: {error}") from None
     if numeric:
         refuse_text(estimator, public)
-    check_apart(X, public, n_rows)
+    check_separate(X, public, n_rows)
     return public
 
 
 SHARED_MEMORY = (
-    "X_public must hold rows of its own, and it shares memory with X, so that private rows would "
-    "be public; pass all rows as X once, and mark the public ones by is_public."
+    "X_public must hold rows that are not in X, and it shares memory with X, so private rows would "
+    "become public. Pass all rows once as X, and mark the public rows by is_public."
 )
 
 
-def check_apart(X: Table, public: Table, n_rows: int | None = None) -> None:
-    """Refuse public rows that are among the others, or of other kinds.
+def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
+    """Refuse public rows that share memory with `X` or whose columns are of other kinds.
 
-    The arguments are those of `read_public`.
+    Warns if their number suggests that a cross-validation sliced them. The parameters are those of
+    `read_public`.
     """
     if n_rows is None and _overlap(X, public):
         raise ValueError(SHARED_MEMORY)
     warn_if_sliced(X.shape[0] if n_rows is None else n_rows, public.shape[0])
-    check_kinds(X, public)
+    check_same_kinds(X, public)
 
 
 def _overlap(X: Table, public: Table) -> bool:
+    """Indicate whether a column of two tables shares memory."""
     if X.native is public.native:
         return True
-    both = zip(X.types, public.types, strict=True)
+    types = zip(X.types, public.types, strict=True)
     return any(
-        _share(X.column(position), public.column(position))
-        for position, (ours, theirs) in enumerate(both)
-        if ours.usable and ours.kind == theirs.kind
+        _shares_memory(X.column(position), public.column(position))
+        for position, (type_, public_type) in enumerate(types)
+        if type_.usable and type_.kind == public_type.kind
     )
 
 
-def _share(ours: NDArray[Any], theirs: NDArray[Any]) -> bool:
-    return bool(np.may_share_memory(ours, theirs) and np.shares_memory(ours, theirs))
+def _shares_memory(first: NDArray[Any], second: NDArray[Any]) -> bool:
+    """Indicate whether two arrays overlap; the exact test runs only if their ranges do."""
+    return bool(np.may_share_memory(first, second) and np.shares_memory(first, second))
 
 
-def check_kinds(X: Table, public: Table) -> None:
-    """Refuse columns that hold one kind of thing here and another one there, by their types."""
-    both = zip(column_names(X), X.types, public.types, strict=True)
-    for name, ours, theirs in both:
-        kinds = {"text" if t.kind == CATEGORY else t.kind for t in (ours, theirs)}
-        plain = not X.is_frame and not public.is_frame and kinds == {"numbers", "booleans"}
-        if len(kinds) > 1 and ANYTHING not in kinds and not plain:
+def check_same_kinds(X: Table, public: Table) -> None:
+    """Raise ValueError if a column has different kinds in `X` and `X_public`, by their types."""
+    for name, type_, public_type in zip(column_names(X), X.types, public.types, strict=True):
+        kinds = {"text" if t.kind == CATEGORY else t.kind for t in (type_, public_type)}
+        # in arrays booleans are read as the numbers 0 and 1
+        are_numbers = not X.is_frame and not public.is_frame and kinds == {"numbers", "booleans"}
+        if len(kinds) > 1 and ANYTHING not in kinds and not are_numbers:
             raise ValueError(
-                f"Column {name} must hold the same kind of values everywhere; got {ours.kind} in "
-                f"X and {theirs.kind} in X_public: convert one of them."
+                f"Column {name} must hold the same kind of values everywhere; got {type_.kind} in "
+                f"X and {public_type.kind} in X_public: convert one of them."
             )
 
 
 def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
-    """Return rows of numbers as float64, all in memory; an error never quotes a value."""
+    """Return validated rows of numbers as one float64 array. An error quotes no value."""
     return as_numbers(read_table(estimator, X, reset=reset, numeric=True))
 
 
 def as_numbers(table: Table) -> Floats:
-    """Return the columns of a table as floats."""
+    """Return the columns of a table as one float64 array. An error quotes no value."""
     names = column_names(table)
     dates = [n for n, t in zip(names, table.types, strict=True) if t.kind == DATE]
     if dates:
         raise ValueError(
-            f"Column {dates[0]} must hold numbers here; got dates: convert it, for instance to "
-            "days since a fixed one, or use SemiPrivateClassifier or SemiPrivateBoostingClassifier,"
-            " which take it as it is."
+            f"Column {dates[0]} must hold numbers here; got dates: convert them, for instance to "
+            "days since a fixed date, or use SemiPrivateClassifier or "
+            "SemiPrivateBoostingClassifier, which accept dates."
         )
-    doubtful = [name for name, t in zip(names, table.types, strict=True) if t.nullable] or names
-    refusal = NotNumbersError(not_numbers_message(doubtful))
+    nullable = [name for name, t in zip(names, table.types, strict=True) if t.nullable]
+    refusal = NotNumbersError(not_numbers_message(nullable or names))
 
     def convert() -> Floats:
         rows = np.empty(table.shape)
@@ -331,11 +349,11 @@ def read_array(
     ensure_all_finite: bool | str = True,
     name: str = "X",
 ) -> Any:
-    """Convert rows to an array; an error depends on their shape and their declared types alone.
+    """Convert rows to an array, with errors that depend on shape and declared types alone.
 
-    The arguments are those of scikit-learn's `check_array`.
+    The parameters are those of scikit-learn's `check_array`, and `name` is the name in messages.
     """
-    refusal = _refusal(X, dtype, name)
+    refusal = _invalid_values_error(X, dtype, name)
     if sparse.issparse(X):
         X = check_array(X, accept_sparse=accept_sparse, dtype=None, ensure_all_finite=False)
     else:
@@ -347,8 +365,8 @@ def read_array(
     return X
 
 
-def _refusal(X: Any, dtype: Any, name: str) -> ValueError:
-    """Return what is said of values that will not do, whichever they are."""
+def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
+    """Return the one error for all invalid values of rows, which depends on their types alone."""
     kinds = declared_kinds(X)
     if "c" in kinds:
         return ValueError(
@@ -358,12 +376,12 @@ def _refusal(X: Any, dtype: Any, name: str) -> ValueError:
     if kinds <= set("biuf"):
         return ValueError(
             f"Input {name} contains NaN, or {name} contains infinity or a value too large for "
-            "float64: drop such rows or fill them in."
+            "float64: drop invalid rows or impute values."
         )
     if dtype is object:
         return ValueError(
-            f"Input {name} contains NaN, or something that cannot be compared, or is a list of "
-            "what are no rows: drop such rows or fill them in."
+            f"Input {name} contains NaN, or values that cannot be compared, or is a list whose "
+            "items are not rows: drop invalid rows or impute values."
         )
     return NotNumbersError(
         f"{name} must hold numbers only, none missing or infinite, in rows of the same length "
@@ -374,12 +392,12 @@ def _refusal(X: Any, dtype: Any, name: str) -> ValueError:
 
 
 def declared_kinds(X: Any) -> set[str]:
-    """Return the kinds of the types of the columns; "O" if they may hold anything."""
+    """Return the numpy kinds of the declared column types; "O" for dtype object and lists."""
     dtypes = getattr(X, "dtypes", [None]) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
     return {str(getattr(dtype, "kind", "O")) for dtype in dtypes}
 
 
 def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
-    """Return the names of the columns seen in `fit`, or x0, x1 and so on."""
-    numbered = [f"x{column}" for column in range(estimator.n_features_in_)]
-    return tuple(map(str, getattr(estimator, "feature_names_in_", numbered)))
+    """Return the names of the columns seen in `fit`, or x0, x1 and so on for unnamed columns."""
+    default_names = [f"x{column}" for column in range(estimator.n_features_in_)]
+    return tuple(map(str, getattr(estimator, "feature_names_in_", default_names)))
