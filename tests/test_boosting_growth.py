@@ -419,7 +419,7 @@ def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
         )
     asked = candidate_splits(coarse, coarse.encoded_codes(public))
     same = refine_splits(asked, coarse, finer)
-    np.testing.assert_array_equal(asked.above(old.T), same.above(new.T))
+    np.testing.assert_array_equal(asked.indicators(old.T), same.indicators(new.T))
     names = ("x0", "x1", "kind")
     assert [asked.describe(i, names) for i in range(len(asked))] == [
         same.describe(i, names) for i in range(len(same))

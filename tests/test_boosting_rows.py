@@ -240,7 +240,7 @@ def test_what_questions_explain_together(order, seed, n_columns, size):
     )
     values = rng.integers(-256, 257, 60).astype(float)
     weights, alike = values.astype(int), np.zeros(60, dtype=int)
-    expected = contingency_table(asked.above, 9, codes.T, alike, weights, 1, order)[0]
+    expected = contingency_table(asked.indicators, 9, codes.T, alike, weights, 1, order)[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bin_splits, "MIN_TABLE_SPLITS", {order: 0})
         patch.setattr(bin_splits, "MIN_TABLE_ROWS", {order: 0})

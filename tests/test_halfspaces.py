@@ -537,7 +537,7 @@ class TestRoundsOfUnions:
         sizes = halfspaces.size, finer.covers[1].size
         for one, rarity in [(union, 1), (finer, sizes[0]), (finest, max(sizes))]:
             assert one.covers[0] is stumps
-            assert one.rarities == (1, rarity)
+            assert one.inverse_masses == (1, rarity)
             family = one.family(tabulate(one, self.X[:50], TestRounds.Y[:50]))
             prior = [0, 0]
             for (chosen, _), _, weight in family.members():
@@ -577,7 +577,7 @@ class TestRoundsOfUnions:
         finer = union.refined(twice.hypothesis(5), 1)
         assert finer.covers[0] is once
         assert finer.covers[1] is not twice
-        assert finer.rarities == (1, twice.size)
+        assert finer.inverse_masses == (1, twice.size)
 
     def test_rounds_are_those_of_the_members(self):
         public = public_sample(self.PUBLIC)

@@ -392,7 +392,7 @@ def test_depth_two_family_against_all_trees(n_classes):
     X = rng.normal(size=(40, 2))
     y = rng.integers(n_classes, size=40)
     cover = make_cover(DecisionTrees(), tuple(range(n_classes)), rng.normal(size=(4, 2)), 0.4)
-    splits, sides = cover.splits, cover.splits.above(X).astype(bool)
+    splits, sides = cover.splits, cover.splits.indicators(X).astype(bool)
     expected = []
     for root, low, high in itertools.product(range(len(splits)), repeat=3):
         inner = np.where(sides[root], sides[high], sides[low])
@@ -410,7 +410,7 @@ def test_depth_three_family_against_all_trees():
     cover = make_cover(DecisionTrees(max_depth=3), (0, 1), rng.normal(size=(5, 2)), 0.7)
     k = len(cover.splits)
     assert k == 2
-    above = cover.splits.above(X).astype(int)
+    above = cover.splits.indicators(X).astype(int)
     expected = []
     for nodes in itertools.product(range(k), repeat=7):
         first = above[nodes[0]]
@@ -507,7 +507,7 @@ def test_splits_that_part_the_public_rows_alike_count_once():
 def test_membership_is_strict_and_shared():
     splits = Splits(np.array([0, 0]), np.array([1.0, 2.0]))
     X = np.array([[1.0], [np.nextafter(1.0, 2)], [2.0], [np.inf]])
-    np.testing.assert_array_equal(splits.above(X), [[0, 1, 1, 1], [0, 0, 0, 1]])
+    np.testing.assert_array_equal(splits.indicators(X), [[0, 1, 1, 1], [0, 0, 0, 1]])
 
 
 def test_rules_read_well():
@@ -599,8 +599,8 @@ def test_unusable_classes_say_why(hypotheses, classes, message):
 @pytest.mark.parametrize(
     ("hypotheses", "n_features", "message"),
     [
-        (Rectangles(), 4, r"over 4 features number .*name two or three features"),
-        (Rectangles(), 3, r"over 3 features number .*raise alpha"),
+        (Rectangles(), 4, r"4 features have .*select two or three features"),
+        (Rectangles(), 3, r"3 features have .*raise alpha"),
     ],
 )
 def test_too_many_boxes_are_refused(hypotheses, n_features, message):

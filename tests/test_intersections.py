@@ -156,7 +156,7 @@ def test_members_are_all_intersections_once(points, most):
     """Line 8 of Algorithm 2, the empty set and, as our own addition, the hull alone."""
     points = points[:5]
     cover = make_cover(points, most)
-    flat = Counter(listed(AffineHull(points.astype(float)).flat))
+    flat = Counter(listed(AffineHull(points.astype(float)).halfspaces))
     empty, *rest = members(cover)
     rows = np.concatenate([points, np.random.default_rng(0).normal(size=(9, points.shape[1]))])
     assert empty.predict(rows.astype(float)).tolist() == [1] * len(rows)

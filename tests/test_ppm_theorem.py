@@ -211,7 +211,7 @@ class TestMoreIntersections:
             y = np.arange(len(X)) >= len(points)
             wrong = (points @ normal > cut).sum()
             cover = theorem_cover(points)
-            assert cover.whole
+            assert cover.is_complete
             assert errors(cover, X, y.astype(int)).min() <= wrong
 
     def test_too_many_are_refused(self):

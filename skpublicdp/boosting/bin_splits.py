@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from skpublicdp.boosting.binner import BinCodes, Binner
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.contingency import contingency_table
-from skpublicdp.hypotheses.splits import Predicates, one_per_partition, shown, split_prior
+from skpublicdp.hypotheses.splits import (
+    Predicates,
+    distinct_partitions,
+    format_threshold,
+    split_prior,
+)
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats, Integers
 
@@ -47,7 +52,9 @@ class BinSplits(Predicates):
             texts,
         )
 
-    def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
+    def write_indicator(
+        self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
+    ) -> None:
         """Write 1 for each row that meets the split, and 0 for the others."""
         out[:] = self.contains(predicate, column)
 
@@ -63,7 +70,7 @@ class BinSplits(Predicates):
         text: str = self.texts[predicate, 0 if above else 1]
         return f"{names[self.features[predicate]]} {text}"
 
-    def span(self, predicate: int) -> tuple[float, float]:
+    def interval(self, predicate: int) -> tuple[float, float]:
         """Return the range as a half-open interval: above the first value, up to the second."""
         return float(self.first_bin[predicate]) - 1, float(self.last_bin[predicate])
 
@@ -166,7 +173,7 @@ def joint_gradient_sums(
         X: NDArray[Any] = codes.T
         classes, weights = np.zeros(len(values), dtype=np.intp), values.astype(np.int64)
         direct: Integers = contingency_table(
-            splits.above, len(splits), X, classes, weights, 1, order
+            splits.indicators, len(splits), X, classes, weights, 1, order
         )[0]
         return direct
     indicators, pattern_of_row = _split_patterns(splits, codes, sizes)
@@ -294,7 +301,7 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
                 texts.append((f"is {label}", f"is not {label}"))
         else:
             for code, cut in enumerate(bins.cuts.tolist()):
-                text = column.format(cut) if column.has_offset else shown(cut)
+                text = column.format(cut) if column.has_offset else format_threshold(cut)
                 ranges.append((code + 1, missing - 1))
                 texts.append((f"> {text}", f"<= {text}"))
         ranges.append((missing, missing))
@@ -306,7 +313,7 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
         np.array([last for _, last in ranges], dtype=np.intp),
         np.array(texts, dtype=object).reshape(-1, 2),
     )
-    return splits[one_per_partition(splits, codes.T)]
+    return splits[distinct_partitions(splits, codes.T)]
 
 
 def tree_cover(

@@ -1,4 +1,4 @@
-"""Hypothesis classes: public structure, tables and predictions; nothing here knows ε."""
+"""Hypothesis classes, their covers by public rows, and the rules that they contain."""
 
 from skpublicdp.hypotheses.axis_aligned import Stumps, Thresholds
 from skpublicdp.hypotheses.base import (

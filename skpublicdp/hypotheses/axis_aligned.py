@@ -1,4 +1,4 @@
-"""Classes of a single split: thresholds and stumps."""
+"""Hypothesis classes with a single split: thresholds and stumps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skpublicdp.hypotheses.base import (
 )
 from skpublicdp.hypotheses.splits import (
     Splits,
-    cuts_of,
+    measure_cuts,
     public_splits,
     quantile_thresholds,
     stump_growth,
@@ -23,16 +23,17 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 class StumpCover(Cover):
-    """Stumps on given splits and constants: each (split, label above, label below) listed once.
+    """Explicit list of stumps on given splits, and of constants.
 
     Parameters
     ----------
     splits : Splits
         The splits.
     members : ndarray of intp, shape (size, 3)
-        Split and codes above and below it; a constant has split -1 and its code twice.
+        Index of the split and codes of the labels above and below it. A constant has split -1 and
+        its code twice.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     """
 
     def __init__(self, splits: Splits, members: Codes, public: PublicSample) -> None:
@@ -46,16 +47,18 @@ class StumpCover(Cover):
         return len(self.members)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Weigh each label above each split: `Splits.tabulate` of order 1."""
+        """Return the weight of each label above each split: `Splits.tabulate` of order 1."""
         return self.splits.tabulate(X, y, weights, len(self._public.classes), 1)
 
     def family(self, table: Integers) -> Family:
         """Return the errors of all members as one leaf."""
-        split, above, below = self.members.T
-        over = table[:, split + 1]  # of a constant: all rows
-        under = table[:, :1] - over
+        split, label_above, label_below = self.members.T
+        n_above = table[:, split + 1]  # for a constant (split -1), all rows
+        n_below = table[:, :1] - n_above
         member = np.arange(self.size)
-        return Leaf(table[:, 0].sum() - over[above, member] - under[below, member])
+        n_correct_above = n_above[label_above, member]
+        n_correct_below = n_below[label_below, member]
+        return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)
 
     def hypothesis(self, path: Path) -> DecisionTree:
         """Return the member at an index, as a tree."""
@@ -66,9 +69,9 @@ class StumpCover(Cover):
 
 
 class Thresholds(HypothesisClass):
-    """The second label above a threshold of one feature, the first below it; both constants.
+    """Thresholds of one feature: rules that predict the second label above, the first below.
 
-    The textbook class of VC dimension 1. It knows one direction only; `Stumps` knows both.
+    Both constants belong to the class, whose VC dimension is 1. `Stumps` has both directions.
 
     Parameters
     ----------
@@ -100,8 +103,8 @@ class Thresholds(HypothesisClass):
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
         """Build the cover: thresholds at the public `alpha`-quantiles of the feature."""
         check_binary(self, public)
-        known = isinstance(self.feature, int | np.integer)
-        if not known or not 0 <= self.feature < public.X.shape[1]:
+        is_integer = isinstance(self.feature, int | np.integer)
+        if not is_integer or not 0 <= self.feature < public.X.shape[1]:
             raise ValueError(
                 f"feature must be a column number below {public.X.shape[1]}; got {self.feature!r}."
             )
@@ -109,19 +112,19 @@ class Thresholds(HypothesisClass):
         splits = Splits(np.full(len(cuts), self.feature), cuts)
         members = [(split, 1, 0) for split in range(len(cuts))] if len(public.classes) == 2 else []
         cover = _stump_cover(splits, members, public)
-        cover.cuts = cuts_of(public, alpha, [self.feature], 1)
+        cover.cuts = measure_cuts(public, alpha, [self.feature], 1)
         cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Count the labelings of m rows: VC dimension 1, exact."""
+        """Return the number of labelings of m rows; the VC dimension is 1."""
         return m + 1
 
 
 class Stumps(HypothesisClass):
-    """One split of any feature with any two different labels, and the constants.
+    """Stumps: one split of any feature with two different labels, and the constants.
 
-    Works for any number of classes.
+    For any number of labels.
 
     See Also
     --------
@@ -149,17 +152,18 @@ class Stumps(HypothesisClass):
             if above != below
         ]
         cover = _stump_cover(splits, members, public)
-        cover.cuts = cuts_of(public, alpha, range(public.X.shape[1]), 1, splits)
+        cover.cuts = measure_cuts(public, alpha, range(public.X.shape[1]), 1, splits)
         cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the labelings of m rows with two labels."""
+        """Return a bound on the number of labelings of m rows with two labels."""
         return stump_growth(m, n_features)
 
 
 def _stump_cover(
     splits: Splits, members: list[tuple[int, int, int]], public: PublicSample
 ) -> StumpCover:
+    """Return the cover of the given members and of all constants."""
     constants = [(-1, code, code) for code in range(len(public.classes))]
     return StumpCover(splits, np.array(members + constants, dtype=np.intp), public)

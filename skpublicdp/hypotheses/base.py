@@ -1,4 +1,4 @@
-"""The contracts: a hypothesis class builds a cover from public rows, a cover tabulates rows."""
+"""Base classes: a hypothesis class builds a cover from public rows; a cover tabulates rows."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from skpublicdp.mechanisms.families import Family, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 TABULATION_CHUNK_ROWS = 1 << 16
-"""Rows tabulated at a time: enough for fast array work, little enough memory per worker."""
+"""Number of rows that a worker tabulates together, which bounds its memory."""
 
 MAX_REPR_LENGTH = 300
-"""Number of characters of a rule that a repr shows; most trees of depth 2 are shorter."""
+"""Maximum number of characters of a rule in a repr; most trees of depth 2 are shorter."""
 
 MAX_BLOCK_ERRORS = 1 << 22
-"""Error counts held at a time while a table is arranged as a family."""
+"""Maximum number of error counts of a family that are in memory together."""
 
 
 class FeatureName(str):
-    """Name of a column whose numbers are written in a way of their own, such as dates.
+    """Name of a column whose numbers have a special text form, for example dates.
 
     Parameters
     ----------
     name : str
         Name.
-    write : callable
-        Writes out a number.
+    write : callable, optional
+        Returns the text of a number.
     """
 
     write: Callable[[float], str]
 
     def __new__(cls, name: str, write: Callable[[float], str] | None = None) -> FeatureName:
-        """Return the name; copies and pickles bring what writes numbers later."""
+        """Return the name; copies and unpickled names set `write` afterwards."""
         self = super().__new__(cls, name)
         if write is not None:
             self.write = write
@@ -50,14 +50,14 @@ class FeatureName(str):
 
 @dataclass(frozen=True, eq=False)
 class PublicSample:
-    """What a hypothesis class may look at: nothing here depends on private rows.
+    """Input of `HypothesisClass.build_cover`, which is independent of the private rows.
 
     Parameters
     ----------
     X : ndarray of float64, shape (m, n_features)
-        Public rows, or a data-independent reference where there are none.
+        Public rows, or a data-independent reference sample without public rows.
     classes : ndarray, shape (n_classes,)
-        The labels, sorted; hypotheses predict their positions (codes).
+        Sorted labels; hypotheses predict their indices (codes).
     feature_names : tuple of str
         One name per column.
     """
@@ -68,7 +68,7 @@ class PublicSample:
 
 
 class Hypothesis(ABC):
-    """A prediction rule, made of public numbers only."""
+    """A prediction rule that depends on public numbers only."""
 
     @abstractmethod
     def predict(self, X: Floats) -> Codes:
@@ -76,7 +76,7 @@ class Hypothesis(ABC):
 
     @abstractmethod
     def rule(self) -> str:
-        """Return the rule in words, with feature names and labels."""
+        """Return the rule as text, with feature names and labels."""
 
     def __str__(self) -> str:
         return self.rule()
@@ -88,56 +88,56 @@ class Hypothesis(ABC):
         return f"<{type(self).__name__}: {line}>"
 
     def _repr_html_(self) -> str:
-        """Return the rule for a notebook."""
+        """Return the rule as HTML for a notebook."""
         return f"<p><b>{type(self).__name__}</b></p><pre>{escape(self.rule())}</pre>"
 
 
 class Cover(ABC):
-    """A finite public family that represents a hypothesis class.
+    """A finite public family of hypotheses that represents a hypothesis class.
 
-    Everything about a cover is public. Private rows meet it only in `tabulate`, whose result is
+    A cover is public. Only `tabulate` reads private rows, and its result has these properties:
 
     - **additive**: the table of two sets of rows is the sum of their tables;
     - **row-local**: a row's contribution depends on that row and the cover alone;
-    - such that replacing one row of weight w changes no member's error count in `family` by more
-      than w.
+    - **bounded**: replacing one row of weight w changes the error count of each member in `family`
+      by at most w.
 
-    A cover may offer finer ones around a hypothesis that was released: then `rounds` draws share
-    the budget, each on the cover that `refined` makes of the one before. All draws but the last are
-    among its `scouts`.
+    A cover may have finer covers around a released hypothesis. Then `rounds` draws share the
+    budget, each on the cover that `refined` returns for the previous one. All draws but the last
+    are among the members of `scouts`.
     """
 
     rounds: int | str = 1
-    """Number of draws, or "auto" for as many as cost little."""
+    """Number of draws, or "auto" for the number that `guarantees.n_rounds` returns."""
 
     radius: float | None = None
-    """Each member of the class disagrees with some member of the cover on at most this share of
-    the public rows; None where no bound is known. `guarantees.cover_radius` says what that means of
-    the population."""
+    """Upper bound, over the class, on the fraction of public rows on which a rule disagrees with
+    the nearest member of the cover; None without a bound. `guarantees.cover_radius` converts it
+    into a bound for the population."""
 
     cuts: Cuts | None = None
-    """How far rules that cut single columns are from their stand-ins; None for other rules."""
+    """Distance of rules that cut single columns from the members; None for other rules."""
 
     @property
     def scouts(self) -> Cover:
-        """The members worth a draw that is not the last: those that lead to finer covers."""
+        """Cover of the members with finer covers, for all draws but the last."""
         return self
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a finer cover around a released hypothesis, itself (the default) if it has none.
+        """Return a finer cover around a released hypothesis; by default this cover.
 
         Parameters
         ----------
         hypothesis : Hypothesis
-            The hypothesis drawn last; of a union, possibly another cover's.
+            The hypothesis that was drawn last. In a union it may belong to another cover.
         step : int
             1 for the first refinement.
 
         Returns
         -------
         Cover
-            The cover of the next draw. If it is this one, the next draw is the last and takes all
-            of the budget that is left.
+            The cover of the next draw. If it is this cover, the next draw is the last and uses the
+            remaining budget.
         """
         return self
 
@@ -148,7 +148,7 @@ class Cover(ABC):
 
     @abstractmethod
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Reduce rows to an integer table.
+        """Return the integer table of some rows.
 
         Parameters
         ----------
@@ -162,23 +162,23 @@ class Cover(ABC):
         Returns
         -------
         ndarray of int64
-            A table of a shape that depends on the cover alone.
+            Table, whose shape depends on the cover alone.
         """
 
     @abstractmethod
     def family(self, table: Integers) -> Family:
-        """Arrange a table as the error counts of all members."""
+        """Return the error counts of all members, given a table."""
 
     @abstractmethod
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the member that a path of `family` names."""
+        """Return the member at a path of `family`."""
 
 
 class HypothesisClass(BaseEstimator, ABC):
-    """A class of prediction rules that knows how to cover itself.
+    """A class of prediction rules that builds a finite cover of itself.
 
-    To add a class, subclass this, list its settings as ``__init__`` parameters (as scikit-learn
-    estimators do) and write `build_cover`.
+    To add a class, subclass this one, define its settings as ``__init__`` parameters (as in
+    scikit-learn estimators) and implement `build_cover`.
     """
 
     @abstractmethod
@@ -190,10 +190,10 @@ class HypothesisClass(BaseEstimator, ABC):
         public : PublicSample
             Public rows, labels and names.
         alpha : float
-            Radius wanted: each member of the class should disagree with some member of the cover
-            on at most this fraction of the public rows.
+            Target radius: each member of the class should disagree with some member of the cover on
+            at most this fraction of the public rows.
         beta : float
-            Probability with which a guarantee over the draw of the public rows may fail.
+            Probability that a guarantee over the random sample of public rows fails.
 
         Returns
         -------
@@ -203,17 +203,18 @@ class HypothesisClass(BaseEstimator, ABC):
 
 
 def assumptions_of_class(hypotheses: HypothesisClass | None) -> tuple[str, ...]:
-    """Return what receipts take for granted about the rules of a class and of classes in it."""
-    lines: dict[str, None] = dict.fromkeys(getattr(hypotheses, "_assumptions", ()))
-    for value in ({} if hypotheses is None else hypotheses.get_params(deep=False)).values():
-        for part in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(part, HypothesisClass):
-                lines.update(dict.fromkeys(assumptions_of_class(part)))
-    return tuple(lines)
+    """Return the assumptions of receipts about the rules of a class and of its member classes."""
+    assumptions: dict[str, None] = dict.fromkeys(getattr(hypotheses, "_assumptions", ()))
+    parameters = {} if hypotheses is None else hypotheses.get_params(deep=False)
+    for value in parameters.values():
+        for member in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(member, HypothesisClass):
+                assumptions.update(dict.fromkeys(assumptions_of_class(member)))
+    return tuple(assumptions)
 
 
 def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
-    """Refuse more than two labels for a class whose rules know two."""
+    """Raise ValueError for more than two labels, for classes of binary rules."""
     if len(public.classes) > 2:
         raise ValueError(
             f"{type(hypotheses).__name__} needs at most two classes and y has "
@@ -221,11 +222,11 @@ def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
         )
 
 
-def check_count(name: str, value: Any, least: int = 1) -> None:
-    """Refuse what is not an integer, or too small a one."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}; got {value!r}.")
+def check_count(name: str, value: Any, minimum: int = 1) -> None:
+    """Raise ValueError unless a parameter is an integer of at least `minimum`."""
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_integer or value < minimum:
+        raise ValueError(f"{name} must be an integer >= {minimum}; got {value!r}.")
 
 
 def tabulate(
@@ -235,7 +236,9 @@ def tabulate(
     weights: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Integers:
-    """Tabulate rows in chunks, on several workers; the table is the same whatever their number.
+    """Return the table of rows, computed in chunks on several workers.
+
+    The table does not depend on the chunks or on the number of workers.
 
     Parameters
     ----------
@@ -264,7 +267,7 @@ def tabulate(
 def tabulate_chunks(
     cover: Cover, X: NDArray[Any], y: Codes, weights: Integers, n_jobs: int | None = None
 ) -> Integers:
-    """Tabulate rows of any kind that the cover knows, as `tabulate` does."""
+    """Return the table of rows that are already arrays; X has any dtype that the cover accepts."""
     chunks = [
         slice(start, start + TABULATION_CHUNK_ROWS)
         for start in range(0, max(len(X), 1), TABULATION_CHUNK_ROWS)

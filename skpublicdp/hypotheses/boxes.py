@@ -17,25 +17,25 @@ from skpublicdp.hypotheses.base import (
     PublicSample,
     check_binary,
 )
-from skpublicdp.hypotheses.splits import cuts_of, quantile_thresholds, shown
+from skpublicdp.hypotheses.splits import format_threshold, measure_cuts, quantile_thresholds
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 MAX_BOXES = 1 << 30
-"""More boxes are refused: each is one number to weigh."""
+"""Maximum number of boxes of a cover; the error count of each one is computed."""
 
 
 class Box(Hypothesis):
-    """The second label inside a box of some features, the first outside.
+    """Rule that predicts the second label inside a box, the first outside.
 
     Parameters
     ----------
     grid : BoxGrid
         Features and their cuts.
     low, high : tuple of int
-        First cell inside and first cell beyond, for each feature.
+        First cell inside and first cell above the box, for each feature.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     """
 
     def __init__(
@@ -59,31 +59,32 @@ class Box(Hypothesis):
         """Return `if low < name <= high and ...: predict label, else: predict label`."""
         outside, inside = self._labels
         sides = zip(self._names, self.grid.cuts, self.low, self.high, strict=True)
-        parts = [_between(*side) for side in sides]
+        conditions = [_interval_condition(*side) for side in sides]
         if any(low >= high for low, high in zip(self.low, self.high, strict=True)):
             return f"predict {outside}"
-        if not any(parts):
+        if not any(conditions):
             return f"predict {inside}"
-        condition = " and ".join(part for part in parts if part)
+        condition = " and ".join(filter(None, conditions))
         return f"if {condition}:\n    predict {inside}\nelse:\n    predict {outside}"
 
 
-def _between(name: str, cuts: Floats, low: int, high: int) -> str:
-    lower = f"{shown(cuts[low - 1], name)} < {name}" if low > 0 else ""
+def _interval_condition(name: str, cuts: Floats, low: int, high: int) -> str:
+    """Return the text `a < name <= b` of an interval of cells; it is empty for all cells."""
+    lower = f"{format_threshold(cuts[low - 1], name)} < {name}" if low > 0 else ""
     if high > len(cuts):
-        return lower and f"{name} > {shown(cuts[low - 1], name)}"
-    return f"{lower or name} <= {shown(cuts[high - 1], name)}"
+        return lower and f"{name} > {format_threshold(cuts[low - 1], name)}"
+    return f"{lower or name} <= {format_threshold(cuts[high - 1], name)}"
 
 
 class BoxGrid:
-    """Cells between the cuts of some features.
+    """Grid of cells between the cuts of some features.
 
     Parameters
     ----------
     features : sequence of int
         Columns.
     cuts : sequence of ndarray of float64
-        Increasing cuts of each; cell i holds the values above cut i - 1 and up to cut i.
+        Increasing cuts of each feature. Cell i is the interval (cut i - 1, cut i].
     """
 
     def __init__(self, features: Sequence[int], cuts: Sequence[Floats]) -> None:
@@ -92,82 +93,90 @@ class BoxGrid:
         self.shape = tuple(len(cut) + 1 for cut in self.cuts)
 
     def cells(self, X: Floats) -> Codes:
-        """Return the cell of each row, shape (n_features, n); scoring and predicting come here."""
+        """Return the cell of each row, shape (n_features, n), for scoring and for predicting."""
         axes = zip(self.features, self.cuts, strict=True)
         cells = [np.searchsorted(cuts, X[:, feature], side="left") for feature, cuts in axes]
         return np.array(cells, dtype=np.intp)
 
 
 class BoxCover(Cover):
-    """All boxes between the cuts of a grid, and the empty one.
+    """All boxes between the cuts of a grid, and the empty box.
 
     Parameters
     ----------
     grid : BoxGrid
         Features and their cuts.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     """
 
     def __init__(self, grid: BoxGrid, public: PublicSample) -> None:
         self.grid = grid
         self._public = public
-        # all intervals of whole cells, [low, high), along each axis
-        self._pairs = [np.triu_indices(cells + 1, 1) for cells in grid.shape]
+        # all intervals of cells, [low, high), along each axis
+        self._intervals = [np.triu_indices(cells + 1, 1) for cells in grid.shape]
 
     @property
     def size(self) -> int:
         """Number of boxes, a Python int."""
-        return 1 + math.prod(len(low) for low, _ in self._pairs)
+        return 1 + math.prod(len(low) for low, _ in self._intervals)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Weigh each label in each cell, shape (n_classes, *cells)."""
+        """Return the weight of each label in each cell, shape (n_classes, *grid.shape)."""
         shape = (len(self._public.classes), *self.grid.shape)
         index = np.ravel_multi_index((y, *self.grid.cells(X)), shape)
         table = np.bincount(index, weights, math.prod(shape))
         return table.astype(np.int64).reshape(shape)
 
     def family(self, table: Integers) -> Family:
-        """Return the boxes as choices of an interval per feature."""
-        # inside a box the first label errs, outside the last one does; a lone label never errs
-        gain = table[0] - table[-1]
-        empty = int(table[-1].sum()) if len(table) > 1 else 0
-        for axis in range(gain.ndim):
-            gain = np.cumsum(gain, axis=axis)
-            gain = np.insert(gain, 0, 0, axis=axis)
-        low, high = self._pairs[0]
+        """Return the errors of all boxes as nested choices of an interval per feature.
+
+        A box errs on the first label inside and on the last label outside. So its errors are the
+        errors of the empty box plus the excess of the first label in its cells. The sum over cells
+        is a difference of cumulative sums along each axis. With a single label all errors are 0.
+        """
+        excess = table[0] - table[-1]
+        empty_box_errors = int(table[-1].sum()) if len(table) > 1 else 0
+        cumulative = excess
+        for axis in range(cumulative.ndim):
+            cumulative = np.cumsum(cumulative, axis=axis)
+            cumulative = np.insert(cumulative, 0, 0, axis=axis)
+        low, high = self._intervals[0]
 
         def build(start: int, stop: int) -> Family:
-            boxes = gain[high[start:stop]] - gain[low[start:stop]]
-            for axis, (lower, upper) in enumerate(self._pairs[1:], start=1):
-                boxes = boxes.take(upper, axis=axis) - boxes.take(lower, axis=axis)
-            family: Family = Leaf(empty + (boxes if boxes.ndim > 1 else boxes[:, None]))
-            for _ in range(boxes.ndim - 2):
+            """Return the boxes with consecutive intervals on the first axis."""
+            sums = cumulative[high[start:stop]] - cumulative[low[start:stop]]
+            for axis, (lower, upper) in enumerate(self._intervals[1:], start=1):
+                sums = sums.take(upper, axis=axis) - sums.take(lower, axis=axis)
+            errors = empty_box_errors + (sums if sums.ndim > 1 else sums[:, None])
+            family: Family = Leaf(errors)
+            for _ in range(sums.ndim - 2):
                 family = Choice(family)
             return family
 
         step = max(1, MAX_BLOCK_ERRORS * len(low) // self.size)
         boxes = Choice(Lazy(len(low), build, step))
-        return OneOf([boxes, Leaf(np.array([empty], dtype=np.int64))])
+        return OneOf([boxes, Leaf(np.array([empty_box_errors], dtype=np.int64))])
 
     def hypothesis(self, path: Path) -> Box:
-        """Return the box that a path names."""
+        """Return the box at a path of `family`: nested indices of intervals."""
         option, inner = path
-        axes = len(self._pairs)
+        n_axes = len(self._intervals)
         if option == 1:
-            return Box(self.grid, (0,) * axes, (0,) * axes, self._public)
-        chosen = []
-        for _ in range(axes - 1):
+            return Box(self.grid, (0,) * n_axes, (0,) * n_axes, self._public)
+        indices = []
+        for _ in range(n_axes - 1):
             index, inner = inner
-            chosen.append(index)
-        chosen.append(inner[0] if axes == 1 else inner)
-        low = tuple(int(pairs[0][i]) for pairs, i in zip(self._pairs, chosen, strict=True))
-        high = tuple(int(pairs[1][i]) for pairs, i in zip(self._pairs, chosen, strict=True))
+            indices.append(index)
+        indices.append(inner[0] if n_axes == 1 else inner)
+        chosen = zip(self._intervals, indices, strict=True)
+        bounds = [(int(low[index]), int(high[index])) for (low, high), index in chosen]
+        low, high = zip(*bounds, strict=True)
         return Box(self.grid, low, high, self._public)
 
 
 class Rectangles(HypothesisClass):
-    """The second label inside an axis-aligned box of up to three features, the first outside.
+    """Axis-aligned boxes of up to three features: rules that predict the second label inside.
 
     Parameters
     ----------
@@ -199,7 +208,7 @@ class Rectangles(HypothesisClass):
         ValueError
             If there are more than two labels or a column does not exist.
         CoverSizeError
-            If there would be too many boxes.
+            If there are too many features or boxes.
         """
         check_binary(self, public)
         n_features = public.X.shape[1]
@@ -210,23 +219,23 @@ class Rectangles(HypothesisClass):
         size = math.prod((len(cut) + 1) * (len(cut) + 2) // 2 for cut in cuts)
         if len(features) > 3 or size > MAX_BOXES:
             raise CoverSizeError(
-                f"Boxes over {len(features)} features number {size:.1e}, and three features and "
-                f"{MAX_BOXES:.1e} boxes are allowed; name two or three features, raise alpha, or "
+                f"{len(features)} features have {size:.1e} boxes, and at most three features and "
+                f"{MAX_BOXES:.1e} boxes are allowed; select two or three features, raise alpha, or "
                 "use Conjunctions() or DecisionTrees()."
             )
         cover = BoxCover(BoxGrid(features, cuts), public)
-        cover.cuts = cuts_of(public, alpha, features, 2 * len(features))
+        cover.cuts = measure_cuts(public, alpha, features, 2 * len(features))
         cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the labelings of m rows: VC dimension 2 per feature, exact."""
+        """Return a bound on the number of labelings of m rows; VC dimension 2 per feature."""
         n_features = n_features if self.features is None else len(self.features)
         return growth_function(m, 2 * n_features)
 
 
 class Intervals(HypothesisClass):
-    """The second label inside an interval of one feature, the first outside.
+    """Intervals of one feature: rules that predict the second label inside.
 
     Parameters
     ----------
@@ -242,7 +251,7 @@ class Intervals(HypothesisClass):
     >>> from skpublicdp.hypotheses import Intervals, PublicSample
     >>> public = PublicSample(np.array([[1.0], [2.0], [3.0]]), np.array(["no", "yes"]), ("age",))
     >>> cover = Intervals().build_cover(public, alpha=0.1, beta=0.05)
-    >>> cover.size  # as many as the growth function says, 1 + 3 + 3
+    >>> cover.size  # the growth function of three rows: 1 + 3 + 3
     7
     >>> print(cover.hypothesis((0, (3, 0))))
     if 1.5 < age <= 2.5:
@@ -259,5 +268,5 @@ class Intervals(HypothesisClass):
         return Rectangles([self.feature]).build_cover(public, alpha=alpha, beta=beta)
 
     def growth(self, m: int, n_features: int) -> int:
-        """Count the labelings of m rows: VC dimension 2, exact."""
+        """Return the number of labelings of m rows; the VC dimension is 2."""
         return growth_function(m, 2)

@@ -1,4 +1,4 @@
-"""Rules "A and B and not C" of up to three literals, drawn from the joint tables of splits."""
+"""Conjunctions of up to three literals, as in "A and B and not C"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skpublicdp.hypotheses.base import (
 from skpublicdp.hypotheses.splits import (
     Splits,
     check_table,
-    cuts_of,
+    measure_cuts,
     public_splits,
     split_prior,
     stump_growth,
@@ -26,18 +26,18 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 class Conjunction(Hypothesis):
-    """The second label where all literals hold, the first elsewhere.
+    """Rule that predicts the second label if all literals hold, otherwise the first.
 
     Parameters
     ----------
     splits : Splits
-        One split per literal; without any, the rule is a constant.
+        One split per literal; without splits, the rule is a constant.
     above : tuple of bool
-        Whether each literal holds above its split, or below and on it.
+        For each literal, True for `x > threshold`, False for `x <= threshold`.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     constant : int, default=1
-        Code predicted without literals.
+        Code that is predicted without literals.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Conjunction(Hypothesis):
 
     def predict(self, X: Floats) -> Codes:
         """Return the code of each row."""
-        sides = self.splits.above(X) == 1
-        holds = (sides == np.array(self.above, dtype=bool)[:, None]).all(axis=0)
+        is_above = self.splits.indicators(X) == 1
+        holds = (is_above == np.array(self.above, dtype=bool)[:, None]).all(axis=0)
         return np.where(holds, self._codes[1], self._codes[0]).astype(np.intp)
 
     def rule(self) -> str:
@@ -71,18 +71,18 @@ class Conjunction(Hypothesis):
 
 
 class ConjunctionCover(Cover):
-    """All conjunctions of a number of literals, repetitions included, and both constants.
+    """All conjunctions of a given number of literals, with repetitions, and both constants.
 
     Parameters
     ----------
     splits : Splits
         The splits.
     literals : int
-        1, 2 or 3. A repeated literal makes a shorter rule.
+        Number of literals: 1, 2 or 3. A repeated literal gives a shorter rule.
     prior : ndarray of int64, shape (n_splits,)
         Prior weight of each split.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     """
 
     def __init__(
@@ -100,61 +100,76 @@ class ConjunctionCover(Cover):
         return conjunctions + 2
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Weigh each label above single splits, pairs or triples: `Splits.tabulate`."""
+        """Return the weight of labels by combination of `literals` splits: `Splits.tabulate`."""
         return self.splits.tabulate(X, y, weights, len(self._public.classes), self.literals)
 
     def family(self, table: Integers) -> Family:
-        """Return the conjunctions as nested choices of a literal."""
-        # where a rule holds the first label errs, elsewhere the last one; a lone label never errs
-        gain = table[0] - table[-1]
-        positive = int(table[-1].flat[0]) if len(table) > 1 else 0
-        always = positive + int(gain.flat[0])
-        constants = Leaf(np.array([positive, always], dtype=np.int64))
+        """Return the errors of all conjunctions as nested choices of a literal.
+
+        A conjunction errs on the first label where it holds and on the last label elsewhere. So its
+        errors are the weight of the last label plus the excess of the first label where it holds.
+        With a single label all errors are 0.
+        """
+        excess = table[0] - table[-1]
+        last_label = int(table[-1].flat[0]) if len(table) > 1 else 0
+        constants = np.array([last_label, last_label + int(excess.flat[0])], dtype=np.int64)
         if not self.literals:
-            return constants
+            return Leaf(constants)
 
         def build(start: int, stop: int) -> Family:
-            return self._rest(positive, _literals(gain, 0)[start:stop], self.literals - 1)
+            """Return the conjunctions with consecutive first literals."""
+            excess_of_first = _by_literal(excess, 0)[start:stop]
+            return self._conjunctions(last_label, excess_of_first, self.literals - 1)
 
         n_literals = 2 * len(self.splits)
         step = max(1, MAX_BLOCK_ERRORS // n_literals ** (self.literals - 1))
-        return OneOf([Choice(Lazy(n_literals, build, step), self._prior), constants])
+        return OneOf([Choice(Lazy(n_literals, build, step), self._prior), Leaf(constants)])
 
-    def _rest(self, positive: int, gain: Integers, literals: int) -> Family:
-        """Arrange (*batch, *literals * (splits + 1,)) gains as choices of that many literals."""
-        if literals == 0:
-            return Leaf(positive + gain[..., None])
-        rest = self._rest(positive, _literals(gain, gain.ndim - literals), literals - 1)
-        return Choice(rest, self._prior)
+    def _conjunctions(self, base: int, excess: Integers, n_literals: int) -> Family:
+        """Return nested choices of the remaining literals.
+
+        Parameters
+        ----------
+        base : int
+            Errors of the rule that never holds.
+        excess : ndarray of int64, shape (*batch, *n_literals * (n_splits + 1,))
+            Excess of the first label where the literals chosen so far and further splits hold.
+        n_literals : int
+            Number of literals that remain to be chosen.
+        """
+        if n_literals == 0:
+            return Leaf(base + excess[..., None])
+        excess = _by_literal(excess, excess.ndim - n_literals)
+        return Choice(self._conjunctions(base, excess, n_literals - 1), self._prior)
 
     def hypothesis(self, path: Path) -> Conjunction:
-        """Return the rule that a path names."""
-        chosen: list[int] = []
+        """Return the rule at a path: nested indices of literals, or a constant."""
+        literals: list[int] = []
         if self.literals:
             option, inner = path
             path = inner
             if option == 0:
                 for _ in range(self.literals):
                     literal, inner = inner
-                    chosen.append(literal)
-        # the first half of the literals holds above a split, the second half below it
+                    literals.append(literal)
+        # literals i and n_splits + i are `x > threshold` and `x <= threshold` for split i
         n_splits = len(self.splits)
-        index = np.array([literal % n_splits for literal in chosen], dtype=np.intp)
-        above = tuple(literal < n_splits for literal in chosen)
-        constant = 0 if chosen else int(path)
+        index = np.array([literal % n_splits for literal in literals], dtype=np.intp)
+        above = tuple(literal < n_splits for literal in literals)
+        constant = 0 if literals else int(path)
         return Conjunction(self.splits[index], above, self._public, constant)
 
 
 class Conjunctions(HypothesisClass):
-    """The second label where up to three conditions hold, the first elsewhere.
+    """Conjunctions of up to three conditions: rules that predict the second label if all hold.
 
     A condition (literal) is `feature > threshold` or `feature <= threshold`. Rules of two and three
-    literals are drawn without being listed.
+    literals are drawn without listing all of them.
 
     Parameters
     ----------
     max_literals : {1, 2, 3}, default=2
-        Number of literals; a repeated one makes a shorter rule.
+        Number of literals; a repeated literal gives a shorter rule.
 
     See Also
     --------
@@ -190,17 +205,24 @@ class Conjunctions(HypothesisClass):
         prior = split_prior(splits, public, alpha)
         cover = ConjunctionCover(splits, int(self.max_literals), prior, public)
         features = range(public.X.shape[1])
-        cover.cuts = cuts_of(public, alpha, features, int(self.max_literals), splits)
+        cover.cuts = measure_cuts(public, alpha, features, int(self.max_literals), splits)
         cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the labelings of m rows: at most `max_literals` of the parts that splits make."""
-        parts = stump_growth(m, n_features) - 2
-        return growth_function(parts, int(self.max_literals)) + 1
+        """Return a bound on the number of labelings of m rows.
+
+        A rule is the intersection of at most `max_literals` of the subsets that splits define.
+        """
+        n_subsets = stump_growth(m, n_features) - 2
+        return growth_function(n_subsets, int(self.max_literals)) + 1
 
 
-def _literals(gain: Integers, axis: int) -> Integers:
-    """Turn an axis of splits, the always-true one first, into one of literals: above, below."""
-    whole, above = np.split(gain, [1], axis=axis)
-    return np.concatenate([above, whole - above], axis=axis)
+def _by_literal(values: Integers, axis: int) -> Integers:
+    """Return sums over the rows of each literal, given the sums over the rows above each split.
+
+    The first entry of the axis is the sum over all rows. In the result the literals
+    `x > threshold` come first, then the literals `x <= threshold`.
+    """
+    total, above = np.split(values, [1], axis=axis)
+    return np.concatenate([above, total - above], axis=axis)

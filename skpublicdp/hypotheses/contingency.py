@@ -1,4 +1,4 @@
-"""Joint tables: how many rows of each label meet each predicate, each pair or each triple."""
+"""Contingency tables: weights of the rows of each label that satisfy combinations of predicates."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from skpublicdp.typing import Codes, Floats, Integers
 
 CONTINGENCY_BLOCK_ROWS = 1 << 14
-"""Rows whose indicators are held at a time."""
+"""Maximum number of rows whose indicators are in memory together."""
 
 MAX_TABLE_BYTES = 1 << 30
-"""A larger table is refused."""
+"""Maximum size of a table."""
 
 Indicators = Callable[[Floats, NDArray[np.float32]], Any]
-"""Writes 1 where a row meets a predicate and 0 elsewhere, shape (n_predicates, n)."""
+"""``indicators(X, out)`` writes 1 if a row satisfies a predicate, 0 otherwise, to ``out`` of shape
+(n_predicates, n)."""
 
 
 def contingency_bytes(n_predicates: int, n_classes: int, order: int) -> int:
-    """Count the bytes of a joint table."""
+    """Return the number of bytes of a contingency table."""
     return int(8 * n_classes * (n_predicates + 1) ** order)
 
 
@@ -36,82 +37,94 @@ def contingency_table(
     n_classes: int,
     order: int,
 ) -> Integers:
-    """Weigh the rows of each label that meet as many predicates at a time as `order` says.
+    """Return the weight of rows by label and by each combination of `order` satisfied predicates.
 
     Parameters
     ----------
     indicators : callable
-        ``indicators(X, out)`` writes which rows meet which predicates.
+        ``indicators(X, out)`` writes which rows satisfy which predicates.
     n_predicates : int
-        How many there are.
+        Number of predicates.
     X, y, weights
         Rows, codes of their labels and weights, as in `Cover.tabulate`.
     n_classes : int
         Number of labels.
     order : int
-        How many predicates are met at a time.
+        Number of predicates that are combined.
 
     Returns
     -------
     ndarray of int64, shape (n_classes,) + order * (n_predicates + 1,)
-        With an always-true predicate put first, so that for order 2 entry (c, i, j) weighs the
-        rows of label c that meet i and j, (c, i, 0) those that meet i and (c, 0, 0) all. From order
-        4 on only entries are filled whose indices do not decrease up to the last but one.
+        The predicate at index 0 is always true. For order 2, entry (c, i, j) is the weight of the
+        rows of label c that satisfy i and j. So (c, i, 0) is the weight of the rows that satisfy i,
+        and (c, 0, 0) is the weight of label c. From order 4 on, an entry is computed only if its
+        indices, without the last one, do not decrease.
     """
     table = np.zeros((n_classes, *[n_predicates + 1] * order), dtype=np.int64)
-    heaviest = int(weights.max(initial=1))
-    # every sum of a block stays an exact integer in the type it is added in
-    dtype: Any = np.float32 if heaviest * CONTINGENCY_BLOCK_ROWS <= 1 << 24 else np.float64
-    block = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), (1 << 53) // heaviest))
-    met = np.empty((n_predicates + 1) * block, dtype=np.float32)
+    max_weight = int(weights.max(initial=1))
+    # all sums of a block are exact integers in this type
+    dtype: Any = np.float32 if max_weight * CONTINGENCY_BLOCK_ROWS <= 1 << 24 else np.float64
+    block_rows = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), (1 << 53) // max_weight))
+    buffer = np.empty((n_predicates + 1) * block_rows, dtype=np.float32)
     by_class = np.argsort(y, kind="stable")
     edges = np.searchsorted(y[by_class], np.arange(n_classes + 1))
-    for code in range(n_classes):
-        for start in range(edges[code], edges[code + 1], block):
-            chosen = by_class[start : min(start + block, edges[code + 1])]
-            side = met[: (n_predicates + 1) * len(chosen)].reshape(n_predicates + 1, -1)
-            side[0] = 1
-            indicators(X[chosen], side[1:])
-            weight = weights[chosen]
-            # with unit weights both operands are one array, and BLAS does half the work
-            _add_sums(table[code, ...], side, None if (weight == 1).all() else weight, dtype)
+    for label in range(n_classes):
+        for start in range(edges[label], edges[label + 1], block_rows):
+            rows = by_class[start : min(start + block_rows, edges[label + 1])]
+            satisfied = buffer[: (n_predicates + 1) * len(rows)].reshape(n_predicates + 1, -1)
+            satisfied[0] = 1
+            indicators(X[rows], satisfied[1:])
+            row_weights = weights[rows]
+            # with unit weights both operands are the same array, which halves the work of BLAS
+            has_unit_weights = (row_weights == 1).all()
+            _add_sums(
+                table[label, ...], satisfied, None if has_unit_weights else row_weights, dtype
+            )
     return _symmetric(table) if order == 3 else table
 
 
 def _add_sums(
-    table: Integers, side: NDArray[np.float32], weight: Integers | None, dtype: Any
+    table: Integers, satisfied: NDArray[np.float32], weights: Integers | None, dtype: Any
 ) -> None:
-    """Add the weight of the rows that are 1 in as many rows of `side` as the table has axes.
+    """Add the weight of the rows that satisfy each combination of predicates, in place.
 
-    From triples on only the entries whose first index is the least are filled.
+    Parameters
+    ----------
+    table : ndarray of int64, shape (n_predicates,) * order
+        Table of one label. From order 3 on, only entries whose first index is the least are added.
+    satisfied : ndarray of float32, shape (n_predicates, n)
+        1 if a row satisfies a predicate, 0 otherwise.
+    weights : ndarray of int64, shape (n,), or None
+        Weights of the rows; None for unit weights.
+    dtype : type
+        Float type in which all sums are exact.
     """
     if table.ndim >= 3:
-        for least in range(len(side)):
-            inside = np.flatnonzero(side[least])
-            part = side[least:, inside]
-            later: tuple[Any, ...] = (least, *[slice(least, None)] * (table.ndim - 1))
+        for first in range(len(satisfied)):
+            rows = np.flatnonzero(satisfied[first])
+            subtable: tuple[Any, ...] = (first, *[slice(first, None)] * (table.ndim - 1))
             _add_sums(
-                table[later],
-                part,
-                None if weight is None else weight[inside],
+                table[subtable],
+                satisfied[first:, rows],
+                None if weights is None else weights[rows],
                 dtype,
             )
         return
-    left = side if weight is None else side * weight.astype(dtype)
+    weighted = satisfied if weights is None else satisfied * weights.astype(dtype)
     if table.ndim == 2:
-        table += (left @ side.astype(dtype, copy=False).T).astype(np.int64)
+        table += (weighted @ satisfied.astype(dtype, copy=False).T).astype(np.int64)
     elif table.ndim == 1:
-        table += left.sum(axis=1, dtype=np.float64).astype(np.int64)
+        table += weighted.sum(axis=1, dtype=np.float64).astype(np.int64)
     else:
-        table += left[0].sum(dtype=np.float64).astype(np.int64)
+        table += weighted[0].sum(dtype=np.float64).astype(np.int64)
 
 
 def _symmetric(table: Integers) -> Integers:
-    """Copy the entries (c, i, j, k) with least i to all orders of i, j, k."""
-    for least in range(table.shape[1]):
-        block = table[:, least, least:, least:]
-        table[:, least:, least, least:] = block
-        table[:, least:, least:, least] = block
+    """Copy each entry (c, i, j, k) with i <= j, k to all permutations of i, j and k, in place."""
+    for first in range(table.shape[1]):
+        block = table[:, first, first:, first:]
+        table[:, first:, first, first:] = block
+        table[:, first:, first:, first] = block
     return table
 
 
@@ -122,31 +135,31 @@ def pair_counts(
     weights: Integers,
     n_classes: int,
 ) -> Iterator[tuple[int, int, Integers]]:
-    """Weigh the rows of each label in each pair of cells of two columns.
+    """Yield the weight of rows by label and pair of cells, for each pair of columns.
 
     Parameters
     ----------
     columns : sequence of ndarray of int, shape (n,)
-        The cell of each row.
+        The cell of each row in each column.
     sizes : sequence of int
-        How many cells each column has.
+        Number of cells of each column.
     y, weights, n_classes
         As in `contingency_table`.
 
     Yields
     ------
     first, second : int
-        Which columns: all pairs, and before these each column by itself, as a pair.
-    ndarray of int64, shape (n_classes, cells of first, cells of second)
-        The weights; for a column by itself they lie on the diagonal.
+        Indices of the columns, first <= second.
+    ndarray of int64, shape (n_classes, sizes[first], sizes[second])
+        The weights; for first == second they are on the diagonal.
     """
-    heavy = None if (weights == 1).all() else weights
+    row_weights = None if (weights == 1).all() else weights
     for first, second in combinations_with_replacement(range(len(columns)), 2):
         shape = (n_classes, sizes[first], sizes[second])
-        # narrow numbers move faster
+        # narrow integers need less memory bandwidth
         dtype: type[np.integer[Any]] = np.uint16 if math.prod(shape) < 1 << 16 else np.int64
         cell = np.asarray(y, dtype=dtype) * sizes[first]
         cell = (cell + columns[first].astype(dtype, copy=False)) * sizes[second]
         cell += columns[second].astype(dtype, copy=False)
-        found = np.bincount(cell, heavy, minlength=math.prod(shape))
-        yield first, second, found.astype(np.int64).reshape(shape)
+        table = np.bincount(cell, row_weights, minlength=math.prod(shape))
+        yield first, second, table.astype(np.int64).reshape(shape)

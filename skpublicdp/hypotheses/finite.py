@@ -1,4 +1,4 @@
-"""Classes made of other things: listed hypotheses, fitted models, unions of classes."""
+"""Covers of explicit lists: hypotheses, fitted classifiers, and unions of classes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from skpublicdp.mechanisms.families import Family, Leaf, OneOf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 MAX_TESTED_ROWS = 100
-"""Maximum number of public rows on which each model is tried, a matter of time."""
+"""Maximum number of public rows on which each model is tested, which bounds the time."""
 
 MASS_RESOLUTION = 1 << 10
-"""Masses of many classes are equal up to one part in so many."""
+"""Relative precision to which the prior masses of many classes are equal: 1 / 1024."""
 
 
 class ListedCover(Cover):
-    """A cover whose hypotheses are listed one by one.
+    """A cover that is an explicit list of hypotheses.
 
     Parameters
     ----------
@@ -46,11 +46,12 @@ class ListedCover(Cover):
         return len(self.hypotheses)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the errors of each hypothesis, shape (size,)."""
-        return np.array([weights[h.predict(X) != y].sum() for h in self.hypotheses], dtype=np.int64)
+        """Return the weight of the errors of each hypothesis, shape (size,)."""
+        errors = [weights[rule.predict(X) != y].sum() for rule in self.hypotheses]
+        return np.array(errors, dtype=np.int64)
 
     def family(self, table: Integers) -> Family:
-        """Return the errors as one leaf."""
+        """Return the errors of all hypotheses as one leaf."""
         return Leaf(table)
 
     def hypothesis(self, path: Path) -> Hypothesis:
@@ -60,14 +61,14 @@ class ListedCover(Cover):
 
 
 class ClassifierHypothesis(Hypothesis):
-    """A fitted classifier as a hypothesis; of what it says only its predictions are heard.
+    """A fitted classifier as a hypothesis; its warnings and error messages are suppressed.
 
     Parameters
     ----------
     model : classifier
-        Fitted, with `classes_`.
+        Fitted classifier with `classes_`.
     public : PublicSample
-        Where the labels are from.
+        Source of the labels.
     """
 
     def __init__(self, model: Any, public: PublicSample) -> None:
@@ -76,18 +77,20 @@ class ClassifierHypothesis(Hypothesis):
 
     def predict(self, X: Floats) -> Codes:
         """Return the code of the model's label for each row."""
-        if not len(X):  # scikit-learn's models refuse to predict nothing
+        if not len(X):  # scikit-learn's models raise an error without rows
             return np.zeros(0, dtype=np.intp)
-        refusal = ValueError(
+        error = ValueError(
             f"models must predict any finite row; {type(self.model).__name__} could not, and "
             "what it says is withheld."
         )
-        codes: Codes = call_or_raise(self._predicted, X, error=refusal)  # it may quote private rows
+        # an error of the model may quote private rows
+        codes: Codes = call_or_raise(self._predict_codes, X, error=error)
         return codes
 
-    def _predicted(self, X: Floats) -> Codes:
-        position = np.searchsorted(self.model.classes_, self.model.predict(X))
-        return np.asarray(self._codes[position], dtype=np.intp)
+    def _predict_codes(self, X: Floats) -> Codes:
+        """Return the codes of the labels that the model predicts."""
+        indices = np.searchsorted(self.model.classes_, self.model.predict(X))
+        return np.asarray(self._codes[indices], dtype=np.intp)
 
     def rule(self) -> str:
         """Return the model's own representation on one line."""
@@ -95,24 +98,25 @@ class ClassifierHypothesis(Hypothesis):
 
 
 class FiniteClass(HypothesisClass):
-    """Fitted classifiers to choose from.
+    """A finite list of fitted classifiers.
 
     Parameters
     ----------
     models : sequence of fitted classifiers
-        They must have been trained without any private row: on public rows, on other data, or by
-        a private learner whose receipt is counted. What they know of private rows is not covered.
-        Each must predict any finite row, and its prediction must depend on that row alone: a
-        pipeline with `FunctionTransformer(scale)` does not qualify. The receipt states this
-        assumption. It is tried on public rows, and a model that fails is refused.
+        They must have been trained without the private rows: on public rows, on other data, or by
+        a private learner whose receipt is counted. The privacy guarantee does not cover information
+        about private rows that a model already contains. Each model must predict any finite row,
+        and its prediction must depend on that row alone: a pipeline with
+        `FunctionTransformer(scale)` does not qualify. The receipt states this assumption. It is
+        tested on public rows, and a model that violates it there is refused.
     vc_dimension : int, default=None
-        VC dimension of the models of two labels, or a bound on it. It is taken on trust: what a
-        learner promises by it says so in `guarantee_reason_`. ``None`` bounds the number of
-        labelings by the number of models alone, which is a VC dimension of log2 of that number.
+        VC dimension of the models with two labels, or an upper bound. It is not verified, and
+        `guarantee_reason_` states this. ``None`` bounds the number of labelings by the number of
+        models, whose logarithm to base 2 is then the VC dimension.
 
     See Also
     --------
-    Union : Your rules beside classes that public rows choose.
+    Union : Models together with classes that public rows cover.
 
     Notes
     -----
@@ -140,21 +144,21 @@ class FiniteClass(HypothesisClass):
         self.vc_dimension = vc_dimension
 
     def __sklearn_clone__(self) -> FiniteClass:
-        """Keep the models as they are: scikit-learn would clone them, and forget their fits."""
+        """Return a copy with the same models; `clone` would replace them by unfitted ones."""
         return FiniteClass(self.models, self.vc_dimension)
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
-        """List the models.
+        """Return the list of models as a cover.
 
         Raises
         ------
         ValueError
-            If there are none, if one is not fitted on some of the labels, if `vc_dimension` is no
-            whole number, or if the prediction of one for a public row is seen to depend on other
-            public rows.
+            If there is no model, if a model is not fitted on some of the labels, if `vc_dimension`
+            is no integer, or if the prediction of a model for a public row depends on other public
+            rows.
         """
         if self.vc_dimension is not None:
-            check_count("vc_dimension", self.vc_dimension, least=0)
+            check_count("vc_dimension", self.vc_dimension, minimum=0)
         if not len(self.models):
             raise ValueError("models must hold at least one fitted classifier; got none.")
         for model in self.models:
@@ -177,65 +181,70 @@ class FiniteClass(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the labelings of m rows by the number of models, and by Sauer's lemma."""
+        """Return a bound on the number of labelings of m rows, by model count and Sauer's lemma."""
         bound = min(1 << m, len(self.models))
-        return (
-            bound
-            if self.vc_dimension is None
-            else min(bound, growth_function(m, self.vc_dimension))
-        )
+        if self.vc_dimension is None:
+            return bound
+        return min(bound, growth_function(m, self.vc_dimension))
 
 
 class UnionCover(Cover):
-    """The members of several covers, each cover with the same prior mass until it is refined.
+    """Union of several covers, which have equal prior masses until they are refined.
 
     Parameters
     ----------
     covers : sequence of Cover
-        At least one.
+        At least one cover.
     public : PublicSample
-        Where the shapes of their tables are tried.
-    rarities : sequence of int, optional
-        A cover stands for one in so many parts of its class, and has as much less mass; 1 by
-        default.
+        Public rows, whose columns determine the shapes of the tables.
+    inverse_masses : sequence of int, optional
+        Divisor of the prior mass of each cover; 1 by default. A refined cover has the mass of the
+        part of its class that it represents.
     """
 
     def __init__(
-        self, covers: Sequence[Cover], public: PublicSample, rarities: Sequence[int] | None = None
+        self,
+        covers: Sequence[Cover],
+        public: PublicSample,
+        inverse_masses: Sequence[int] | None = None,
     ) -> None:
         self.covers = tuple(covers)
-        self.rarities = tuple(rarities or [1] * len(self.covers))
+        self.inverse_masses = tuple(inverse_masses or [1] * len(self.covers))
         self._public = public
-        none = public.X[:0], np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
-        self._shapes = [cover.tabulate(*none).shape for cover in self.covers]
+        no_rows = public.X[:0], np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
+        self._shapes = [cover.tabulate(*no_rows).shape for cover in self.covers]
         rounds = [cover.rounds for cover in self.covers]
         self.rounds = "auto" if "auto" in rounds else max(map(int, rounds))
 
     @property
     def scouts(self) -> Cover:
-        """The union of the covers with several rounds: the others wait for the last draw."""
-        parts = zip(self.covers, self.rarities, strict=True)
-        scouts = [(cover.scouts, rarity) for cover, rarity in parts if cover.rounds != 1]
-        if not scouts:
+        """Union of the covers with several rounds; the others take part in the last draw only."""
+        members = zip(self.covers, self.inverse_masses, strict=True)
+        refinable = [(cover.scouts, divisor) for cover, divisor in members if cover.rounds != 1]
+        if not refinable:
             return self
-        covers, rarities = zip(*scouts, strict=True)
-        return covers[0] if len(covers) == 1 else UnionCover(covers, self._public, rarities)
+        covers, inverse_masses = zip(*refinable, strict=True)
+        return covers[0] if len(covers) == 1 else UnionCover(covers, self._public, inverse_masses)
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return the union of what each cover makes of a released hypothesis.
+        """Return the union of all covers, refined around a released hypothesis.
 
-        There are as many finer covers as members to refine. With all of the mass of its class, the
-        one that is made would win against covers with better members: nearly all of its are good.
-        What is refined once more counts no further: neighbours at that distance share most of it.
+        A refined cover keeps 1 / size of the prior mass of its class. Otherwise it would be drawn
+        instead of covers with better members, merely because nearly all of its members are copies
+        of one good rule. Further refinements keep this mass, because neighbours at their smaller
+        distance make mostly the same predictions.
         """
-        finer = [cover.refined(hypothesis, step) for cover in self.covers]
-        if all(one is other for one, other in zip(finer, self.covers, strict=True)):
+        refined = [cover.refined(hypothesis, step) for cover in self.covers]
+        is_new = [new is not old for new, old in zip(refined, self.covers, strict=True)]
+        if not any(is_new):
             return self
-        rarities = [
-            rarity if one is other else max(rarity, other.size)
-            for one, other, rarity in zip(finer, self.covers, self.rarities, strict=True)
+        inverse_masses = [
+            max(divisor, cover.size) if changed else divisor
+            for changed, cover, divisor in zip(
+                is_new, self.covers, self.inverse_masses, strict=True
+            )
         ]
-        return UnionCover(finer, self._public, rarities)
+        return UnionCover(refined, self._public, inverse_masses)
 
     @property
     def size(self) -> int:
@@ -243,41 +252,46 @@ class UnionCover(Cover):
         return sum(cover.size for cover in self.covers)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the tables of all covers end to end, shape (entries,)."""
+        """Return the concatenated tables of all covers, shape (n_entries,)."""
         return np.concatenate([cover.tabulate(X, y, weights).ravel() for cover in self.covers])
 
     def family(self, table: Integers) -> Family:
-        """Return a choice of a cover, then of a member of it."""
+        """Return the errors as a choice of a cover, then of one of its members.
+
+        The prior weights make the mass of each cover equal to a common multiple, divided by its
+        `inverse_masses`.
+        """
         ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
         tables = zip(self.covers, np.split(table, ends), self._shapes, strict=True)
-        families = [cover.family(part.reshape(shape)) for cover, part, shape in tables]
+        families = [cover.family(entries.reshape(shape)) for cover, entries, shape in tables]
         masses = [
-            family.prior_range[0] * rarity
-            for family, rarity in zip(families, self.rarities, strict=True)
+            family.prior_range[0] * divisor
+            for family, divisor in zip(families, self.inverse_masses, strict=True)
         ]
         common = math.lcm(*masses)
-        if common > max(masses) << 128:  # that of many may have hundreds of digits
+        if common > max(masses) << 128:  # of many masses it may have hundreds of digits
             common = MASS_RESOLUTION * max(masses)
         return OneOf(families, [common // mass for mass in masses])
 
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the member of one cover."""
-        chosen, inner = path
-        cover: Cover = self.covers[chosen]
+        """Return the member at a path: (index of the cover, path in that cover)."""
+        index, inner = path
+        cover: Cover = self.covers[index]
         return cover.hypothesis(inner)
 
 
 class Union(HypothesisClass):
-    """Any rule of several classes; before the draw each class is equally likely.
+    """Union of several classes, with equal prior probabilities.
 
     Parameters
     ----------
     classes : sequence of HypothesisClass
-        At least one. Choosing among k of them costs ln k more than knowing which one is best.
+        At least one class. With k classes the logarithm of the effective cover size is larger by
+        ln k than with the best class alone.
 
     See Also
     --------
-    FiniteClass : Rules that you list.
+    FiniteClass : An explicit list of classifiers.
 
     Examples
     --------
@@ -296,24 +310,26 @@ class Union(HypothesisClass):
         Raises
         ------
         ValueError
-            If there are none.
+            If there is no class.
         """
         if not len(self.classes):
             raise ValueError("classes must hold at least one hypothesis class; got none.")
-        covers = [one.build_cover(public, alpha=alpha, beta=beta) for one in self.classes]
+        covers = [
+            hypotheses.build_cover(public, alpha=alpha, beta=beta) for hypotheses in self.classes
+        ]
         union = UnionCover(covers, public)
-        reached = [cover.radius for cover in covers]
-        known = [radius for radius in reached if radius is not None]
-        union.radius = max(known) if len(known) == len(reached) else None
-        cuts = [cover.cuts for cover in covers if cover.cuts is not None]
-        if len(cuts) == len(covers):
-            # of the worst in every respect, each of which holds for all
-            columns = sum(one.columns for one in cuts)
-            fields = zip(*(one._replace(columns=columns) for one in cuts), strict=True)
+        radii = [cover.radius for cover in covers if cover.radius is not None]
+        if len(radii) == len(covers):
+            union.radius = max(radii)
+        cuts_of_covers = [cover.cuts for cover in covers if cover.cuts is not None]
+        if len(cuts_of_covers) == len(covers):
+            # the maximum of each field is a bound that holds for every class
+            columns = sum(cuts.columns for cuts in cuts_of_covers)
+            fields = zip(*(cuts._replace(columns=columns) for cuts in cuts_of_covers), strict=True)
             union.cuts = Cuts(*map(max, fields))
         return union
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the labelings of m rows by the sum over the classes."""
-        bounds: list[Any] = list(self.classes)
-        return sum(one.growth(m, n_features) for one in bounds)
+        """Return a bound on the number of labelings of m rows: the sum over the classes."""
+        classes: list[Any] = list(self.classes)
+        return sum(hypotheses.growth(m, n_features) for hypotheses in classes)

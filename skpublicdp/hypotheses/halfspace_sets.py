@@ -1,4 +1,4 @@
-"""Pools of closed halfspaces to intersect, chosen by public points."""
+"""Sets of closed halfspaces that public points support or that cover the space of the rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +15,22 @@ from scipy.spatial import ConvexHull, QhullError
 
 from skpublicdp.hypotheses.splits import quantile_thresholds
 from skpublicdp.hypotheses.sweeps import draw_directions, project, scales
-from skpublicdp.typing import Codes, Floats
+from skpublicdp.typing import Codes, Floats, Mask
 
 RANGE_TOLERANCE = 1e-9
-"""Distances below this share of the data's range are rounding."""
+"""Rounding error of a distance, as a fraction of the range of the data."""
 
 MAGNITUDE_TOLERANCE = 2.0**-47
-"""So are distances below this share of the data's magnitude: it holds sums of some features."""
+"""Rounding error of a distance, as a fraction of the magnitude of the data, for a few features."""
 
 BOX_HALF_WIDTH = 4.0
-"""Half the width, in public standard deviations, of the box that outlying halfspaces cut."""
+"""Half the width, in public standard deviations, of the box that isotropic halfspaces cut."""
 
 MAX_SUPPORTED_DIMENSIONS = 3
-"""The most features for which an automatic pool is supported by the public points themselves."""
+"""Maximum number of dimensions in which an automatic pool is supported by public points."""
 
 PERTURBATIONS = (0.4, 0.2, 0.1, 0.05)
-"""How far halfspaces are first turned and moved around a released one, in standard deviations."""
+"""Sizes of the first random changes of a released halfspace, in standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +55,14 @@ class HalfspaceSet:
         return HalfspaceSet(self.normals[index], self.offsets[index])
 
     def contains(self, X: Floats, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Tell which rows are inside which halfspaces; scoring and predicting both come here.
+        """Return which rows are inside which halfspaces, for scoring and for predicting.
 
         Parameters
         ----------
         X : ndarray of float64, shape (n, n_features)
             Rows.
         out : ndarray of float32, shape (size, n), optional
-            Where to write.
+            Output array.
 
         Returns
         -------
@@ -76,16 +77,29 @@ class HalfspaceSet:
         return out
 
 
-def joined(*pools: HalfspaceSet) -> HalfspaceSet:
-    """Put pools end to end."""
+def concatenate_sets(*sets: HalfspaceSet) -> HalfspaceSet:
+    """Return the halfspaces of all sets, in order."""
     return HalfspaceSet(
-        np.concatenate([pool.normals for pool in pools]),
-        np.concatenate([pool.offsets for pool in pools]),
+        np.concatenate([halfspaces.normals for halfspaces in sets]),
+        np.concatenate([halfspaces.offsets for halfspaces in sets]),
     )
 
 
+class _SupportedHyperplanes(NamedTuple):
+    """Hyperplanes through subsets of the points, each with both of its halfspaces."""
+
+    halfspaces: HalfspaceSet
+    """Halfspaces in the direction of the normals."""
+
+    opposites: HalfspaceSet
+    """Halfspaces in the opposite direction."""
+
+    contains_point: Mask
+    """Points on each hyperplane, up to rounding, shape (n_hyperplanes, m)."""
+
+
 class AffineHull:
-    """The least flat that holds some points: `Aff` of Bassily, Moran and Nandi (2020), Algorithm 1.
+    """Affine hull of points: `Aff` of Bassily, Moran and Nandi (2020), Algorithm 1.
 
     Parameters
     ----------
@@ -95,11 +109,11 @@ class AffineHull:
     Attributes
     ----------
     coordinates : ndarray of float64, shape (m, n_dimensions)
-        The points within the hull.
+        The points, in coordinates of the hull.
     axes : ndarray of intp, shape (n_dimensions,)
-        Features that tell the points of the hull apart: a hyperplane of them cuts it in one.
-    flat : HalfspaceSet
-        Halfspaces whose intersection is the hull, up to rounding; none where it is the whole space.
+        Features that determine a point of the hull.
+    halfspaces : HalfspaceSet
+        Halfspaces whose intersection is the hull, up to rounding; empty if the hull is the space.
     points : ndarray of float64, shape (m, n_features)
         The points.
     """
@@ -107,10 +121,11 @@ class AffineHull:
     def __init__(self, points: Floats) -> None:
         varies, scale = scales(points)
         standard = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
-        # a full matrix for many points would be as large as their number squared
+        # with more points than features, a full matrix of left vectors would be m x m
         full = len(standard) < standard.shape[1]
-        _, sizes, basis = np.linalg.svd(standard, full_matrices=full)
-        rank = int((sizes > RANGE_TOLERANCE * sizes.max(initial=0)).sum())
+        _, singular_values, basis = np.linalg.svd(standard, full_matrices=full)
+        is_positive = singular_values > RANGE_TOLERANCE * singular_values.max(initial=0)
+        rank = int(is_positive.sum())
         self.coordinates = standard @ basis[:rank].T
         self.axes = np.arange(rank)
         if 0 < rank < len(scale):
@@ -118,86 +133,97 @@ class AffineHull:
         self.points = points
         self._basis = basis[:rank]
         self._scale = scale
-        low, high, _ = self._through(basis[rank:], np.zeros((len(basis) - rank, 1), int))
-        # other rows of the hull are off it by their own rounding
-        slack = np.abs(low.normals) @ self._slack()
-        self.flat = joined(
-            HalfspaceSet(low.normals, low.offsets - slack),
-            HalfspaceSet(high.normals, high.offsets - slack),
+        first_point = np.zeros((len(basis) - rank, 1), int)
+        planes = self._hyperplanes_through(basis[rank:], first_point)
+        # further rows of the hull deviate from it by their own rounding error
+        slack = np.abs(planes.halfspaces.normals) @ self._rounding_error()
+        self.halfspaces = concatenate_sets(
+            HalfspaceSet(planes.halfspaces.normals, planes.halfspaces.offsets - slack),
+            HalfspaceSet(planes.opposites.normals, planes.opposites.offsets - slack),
         )
 
-    def supported(self, *subsets: Codes) -> HalfspaceSet:
-        """Return one halfspace that each subset of the points supports, then their opposites.
+    def supported_halfspaces(self, *subsets: Codes) -> HalfspaceSet:
+        """Return, for each subset of the points, a halfspace that it supports, then the opposites.
 
         Parameters
         ----------
         *subsets : ndarray of intp, shape (n_subsets, size)
-            Positions of distinct points, at most as many as the hull has dimensions.
+            Indices of distinct points, at most as many as the hull has dimensions.
 
         Returns
         -------
         HalfspaceSet
-            Where a subset supports several halfspaces one of them is taken. The points on a
-            hyperplane, up to rounding, are inside its halfspace and inside the opposite one. Of
-            hyperplanes through the same points one is kept.
+            One halfspace per subset, even if a subset supports several ones. The points on a
+            hyperplane, up to rounding, are inside its halfspace and inside the opposite one.
+            Hyperplanes that contain the same points are returned once.
         """
-        parts = [self._through(self._normals(part) @ self._basis, part) for part in subsets]
-        low = joined(*(part[0] for part in parts))
-        high = joined(*(part[1] for part in parts))
-        on = np.concatenate([part[2] for part in parts])
-        _, first = np.unique(np.packbits(on, axis=1), axis=0, return_index=True)
-        kept = np.sort(first)
-        return joined(low[kept], high[kept])
+        planes = [
+            self._hyperplanes_through(self._normals(indices) @ self._basis, indices)
+            for indices in subsets
+        ]
+        halfspaces = concatenate_sets(*(group.halfspaces for group in planes))
+        opposites = concatenate_sets(*(group.opposites for group in planes))
+        contains_point = np.concatenate([group.contains_point for group in planes])
+        _, first = np.unique(np.packbits(contains_point, axis=1), axis=0, return_index=True)
+        distinct = np.sort(first)
+        return concatenate_sets(halfspaces[distinct], opposites[distinct])
 
     def _normals(self, subsets: Codes) -> Floats:
-        """Return, in the hull's coordinates, a normal to each subset of the points."""
-        chosen = self.coordinates[subsets]
-        spans = chosen[:, 1:] - chosen[:, :1]
+        """Return a unit normal to each subset of the points, in coordinates of the hull."""
+        vertices = self.coordinates[subsets]
+        spans = vertices[:, 1:] - vertices[:, :1]
         if not spans.shape[1]:
             return np.tile(np.eye(1, self.coordinates.shape[1]), (len(subsets), 1))
         return np.asarray(np.linalg.svd(spans, full_matrices=True)[2][:, -1])
 
-    def _through(
-        self, normals: Floats, subsets: Codes
-    ) -> tuple[HalfspaceSet, HalfspaceSet, NDArray[np.bool_]]:
-        """Return halfspaces, their opposites, and which points lie on the hyperplanes.
+    def _hyperplanes_through(self, normals: Floats, subsets: Codes) -> _SupportedHyperplanes:
+        """Return the hyperplanes with given normals through given subsets of the points.
 
-        Normals have length 1 and are for standardised features.
+        Parameters
+        ----------
+        normals : ndarray of float64, shape (n_hyperplanes, n_features)
+            Unit normals among standardised features.
+        subsets : ndarray of intp, shape (n_hyperplanes, size)
+            Indices of points on each hyperplane.
         """
         columns = np.ascontiguousarray(self.points.T)
-        slack_of = self._slack()
-        # a coefficient that is nothing but rounding would clutter the rule, and move what is on it
+        rounding_error = self._rounding_error()
+        # coefficients that are rounding errors would appear in the printed rule
         normals = np.where(np.abs(normals) <= RANGE_TOLERANCE, 0.0, normals) / self._scale
         leading = normals[np.arange(len(normals)), (normals != 0).argmax(axis=1)]
-        # the sign of a singular vector depends on the library; order must not
+        # linear algebra libraries differ in the sign of singular vectors
         normals = normals * np.sign(leading)[:, None] / np.abs(normals).max(axis=1, keepdims=True)
-        on = np.empty((len(normals), len(self.points)), dtype=bool)
+        contains_point = np.empty((len(normals), len(self.points)), dtype=bool)
         ends = np.empty((len(normals), 2))
         for index, (normal, subset) in enumerate(zip(normals, subsets, strict=True)):
             projected = project(normal, columns)
-            slack = np.abs(normal) @ slack_of
-            on[index] = np.abs(projected - projected[subset].mean()) <= slack
-            ends[index] = projected[on[index]].min(), projected[on[index]].max()
-        return HalfspaceSet(normals, ends[:, 0]), HalfspaceSet(-normals, -ends[:, 1]), on
+            slack = np.abs(normal) @ rounding_error
+            contains_point[index] = np.abs(projected - projected[subset].mean()) <= slack
+            on_plane = projected[contains_point[index]]
+            ends[index] = on_plane.min(), on_plane.max()
+        return _SupportedHyperplanes(
+            HalfspaceSet(normals, ends[:, 0]), HalfspaceSet(-normals, -ends[:, 1]), contains_point
+        )
 
-    def _slack(self) -> Floats:
-        """Return by how much of each feature rounding may move a point."""
+    def _rounding_error(self) -> Floats:
+        """Return a bound on the rounding error of a point in each feature."""
         return np.asarray(
             RANGE_TOLERANCE * np.ptp(self.points, axis=0)
             + MAGNITUDE_TOLERANCE * np.abs(self.points).max(axis=0)
         )
 
 
-def all_supported_halfspaces(hull: AffineHull, fewest: int = 1) -> HalfspaceSet:
+def all_supported_halfspaces(hull: AffineHull, min_points: int = 1) -> HalfspaceSet:
     """Return C_pub of Algorithm 1: halfspaces and opposites that at most d points support.
 
     Parameters
     ----------
     hull : AffineHull
-        Distinct public points; d is its dimension.
-    fewest : int, default=1
-        Least number of points. Those of d points are enough for Corollary 4.4: the others are there
-        for points that lie in a flat, which is then cut by hyperplanes through points off it, too.
+        Affine hull of distinct public points; d is its dimension.
+    min_points : int, default=1
+        Minimum number of supporting points. The halfspaces of d points suffice for Corollary 4.4.
+        Smaller sets matter for points that span fewer dimensions: they add hyperplanes that do not
+        contain these dimensions.
 
     Returns
     -------
@@ -207,32 +233,32 @@ def all_supported_halfspaces(hull: AffineHull, fewest: int = 1) -> HalfspaceSet:
     m, d = hull.coordinates.shape
     subsets = [
         np.array(list(itertools.combinations(range(m), size)))
-        for size in range(fewest, d + 1)
+        for size in range(min_points, d + 1)
         if size <= m
     ]
-    return hull.supported(*subsets) if subsets else hull.flat[:0]
+    return hull.supported_halfspaces(*subsets) if subsets else hull.halfspaces[:0]
 
 
-def n_supported_halfspaces(m: int, d: int, fewest: int = 1) -> int:
-    """Count the halfspaces of `all_supported_halfspaces` for points in general position."""
-    return 2 * sum(math.comb(m, size) for size in range(fewest, d + 1))
+def n_supported_halfspaces(m: int, d: int, min_points: int = 1) -> int:
+    """Return the number of `all_supported_halfspaces` of m points in general position."""
+    return 2 * sum(math.comb(m, size) for size in range(min_points, d + 1))
 
 
 def net_size(alpha: float, d: int) -> int:
-    """Count the halfspaces of a pool that approximates all of them up to `alpha`.
+    """Return the number of halfspaces of a pool that approximates every halfspace up to `alpha`.
 
     Parameters
     ----------
     alpha : float
-        Share of the public rows, in (0, 1).
+        Fraction of the public rows on which a halfspace may differ, in (0, 1).
     d : int
         Number of dimensions.
 
     Returns
     -------
     int
-        As many as ``d / alpha`` points support, up to two of them at a time, or three from three
-        dimensions on. On a line that is finer than `alpha`, and hardly dearer.
+        Number of halfspaces that subsets of ``d / alpha`` points support. The subsets have at most
+        two points, or three from three dimensions on. On a line the pool is finer than `alpha`.
 
     Examples
     --------
@@ -244,142 +270,160 @@ def net_size(alpha: float, d: int) -> int:
     )
 
 
-def random_supported_halfspaces(hull: AffineHull, rows: Codes, most: int) -> HalfspaceSet:
-    """Draw halfspaces that d of the points support, with a fixed seed.
+def random_supported_halfspaces(
+    hull: AffineHull, point_of_row: Codes, max_halfspaces: int
+) -> HalfspaceSet:
+    """Return a random sample, with a fixed seed, of the halfspaces that d points support.
 
     Parameters
     ----------
     hull : AffineHull
-        Distinct public points, more than d.
-    rows : ndarray of intp, shape (n_rows,)
-        Which point each public row is at: dense places are drawn more often.
-    most : int
-        Most halfspaces.
+        Affine hull of more than d distinct public points.
+    point_of_row : ndarray of intp, shape (n_rows,)
+        Index of the point of each public row. Points with many rows are drawn more often.
+    max_halfspaces : int
+        Maximum number of halfspaces.
 
     Returns
     -------
     HalfspaceSet
-        Halfspaces and their opposites. On a line they are at evenly spaced quantiles. Elsewhere
-        most are supported by d random rows. One in eight is a facet of the convex hull of a random
-        part of the rows, as Observation 4.2 needs where hardly any row is mislabelled: random rows
-        hardly ever support one.
+        Halfspaces and their opposites. On a line they are at evenly spaced quantiles. In more
+        dimensions most are supported by d random rows. One in eight is a facet of the convex hull
+        of a random subset of the rows. Observation 4.2 needs facets if hardly any row is
+        mislabelled, and d random rows rarely support one.
     """
     if hull.coordinates.shape[1] == 1:
-        count = most // 2
-        ranks = (2 * np.arange(count) + 1) * len(rows) // (2 * count)
-        return hull.supported(np.unique(rows[ranks])[:, None])
+        n_points = max_halfspaces // 2
+        ranks = (2 * np.arange(n_points) + 1) * len(point_of_row) // (2 * n_points)
+        return hull.supported_halfspaces(np.unique(point_of_row[ranks])[:, None])
     generator = np.random.default_rng(0)  # fixed: the pool is part of the method, not random
-    facets = _facets(hull, rows, most // 16, generator)
-    drawn = _random_subsets(hull, rows, most, generator)
-    subsets = np.concatenate([facets, drawn])
+    facets = _facets(hull, point_of_row, max_halfspaces // 16, generator)
+    random_subsets = _random_subsets(hull, point_of_row, max_halfspaces, generator)
+    subsets = np.concatenate([facets, random_subsets])
     _, first = np.unique(subsets, axis=0, return_index=True)
-    return hull.supported(subsets[np.sort(first)[: most // 2]])
+    return hull.supported_halfspaces(subsets[np.sort(first)[: max_halfspaces // 2]])
 
 
 def _random_subsets(
-    hull: AffineHull, rows: Codes, size: int, generator: np.random.Generator
+    hull: AffineHull, point_of_row: Codes, n_subsets: int, generator: np.random.Generator
 ) -> Codes:
-    """Draw up to so many sets of d points, dense places more often."""
+    """Return at most `n_subsets` sets of d points, each the points of d random rows."""
     d = hull.coordinates.shape[1]
-    subsets = np.sort(generator.choice(rows, (size, d)), axis=1)
+    subsets = np.sort(generator.choice(point_of_row, (n_subsets, d)), axis=1)
     return np.asarray(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)])
 
 
-def _facets(hull: AffineHull, rows: Codes, size: int, generator: np.random.Generator) -> Codes:
-    """Draw facets of the convex hulls of all rows, of half of them, of a quarter and so on."""
+def _facets(
+    hull: AffineHull, point_of_row: Codes, n_facets: int, generator: np.random.Generator
+) -> Codes:
+    """Return at most `n_facets` facets of convex hulls of nested random subsets of the rows.
+
+    The subsets hold all rows, 1/2 of them, 1/4 of them and so on.
+    """
     d = hull.coordinates.shape[1]
     facets: list[Codes] = [np.empty((0, d), dtype=np.intp)]
-    halvings = max(1, (len(rows) // (4 * d)).bit_length())
-    for attempt in range(size * halvings):
-        part = np.unique(generator.choice(rows, len(rows) >> attempt % halvings, replace=False))
-        with contextlib.suppress(QhullError, ValueError):  # a part that does not span the hull
-            facets.append(np.sort(part[ConvexHull(hull.coordinates[part]).simplices], axis=1))
-        if sum(map(len, facets)) >= size:
+    n_rows = len(point_of_row)
+    n_sizes = max(1, (n_rows // (4 * d)).bit_length())
+    for attempt in range(n_facets * n_sizes):
+        sample_size = n_rows >> attempt % n_sizes
+        sample = np.unique(generator.choice(point_of_row, sample_size, replace=False))
+        with contextlib.suppress(QhullError, ValueError):  # a sample may span fewer dimensions
+            simplices = ConvexHull(hull.coordinates[sample]).simplices
+            facets.append(np.sort(sample[simplices], axis=1))
+        if sum(map(len, facets)) >= n_facets:
             break
-    found: Codes = generator.permutation(np.concatenate(facets))[:size]
-    return found
+    shuffled: Codes = generator.permutation(np.concatenate(facets))[:n_facets]
+    return shuffled
 
 
-def random_halfspaces(points: Floats, most: int, alpha: float) -> HalfspaceSet:
-    """Draw halfspaces all over the space, for when public points span few of the useful ones.
+def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> HalfspaceSet:
+    """Return random halfspaces, with a fixed seed, that cover the space of the rows.
+
+    In many dimensions d public points support only few of the useful halfspaces.
 
     Parameters
     ----------
     points : ndarray of float64, shape (m, n_features)
         Public rows.
-    most : int
-        Most halfspaces.
+    max_halfspaces : int
+        Maximum number of halfspaces.
     alpha : float
-        Spacing of the public quantiles that thresholds are at.
+        Spacing of the public quantiles at which thresholds are placed.
 
     Returns
     -------
     HalfspaceSet
-        Halfspaces and their opposites: one half along `draw_directions`, each with one threshold
-        at a public quantile, the other half with isotropic normals through uniform points of a box
-        around the rows, in standard deviations.
+        Halfspaces and their opposites. One part has directions of `draw_directions` and a threshold
+        at a public quantile. An equal part has isotropic normals and passes through uniform points
+        of a box around the rows, in standard deviations.
     """
     generator = np.random.default_rng(0)  # fixed: the pool is part of the method, not random
     varies, scale = scales(points)
-    inner = draw_directions(points, most // 4, few=0.1)
+    inner_normals = draw_directions(points, max_halfspaces // 4, sparse_share=0.1)
     columns = np.ascontiguousarray(points.T)
-    at_quantiles = []
-    for normal in inner:
-        cuts = quantile_thresholds(project(normal, columns), alpha)
-        at_quantiles.append(generator.choice(cuts) if len(cuts) else math.nan)
-    box = generator.uniform(
-        -BOX_HALF_WIDTH, BOX_HALF_WIDTH, size=(most // 2 - len(inner), points.shape[1])
-    )
-    outer = generator.normal(size=box.shape) * varies / scale
-    through = points.mean(axis=0) + box * scale
-    normals = np.concatenate([inner, outer])
-    offsets = np.concatenate([at_quantiles, (outer * through).sum(axis=1)])
-    kept = np.isfinite(offsets) & normals.any(axis=1)
-    largest = np.abs(normals[kept]).max(axis=1)
-    pool = HalfspaceSet(normals[kept] / largest[:, None], offsets[kept] / largest)
-    return joined(pool, HalfspaceSet(-pool.normals, -pool.offsets))
+    inner_offsets = []
+    for normal in inner_normals:
+        thresholds = quantile_thresholds(project(normal, columns), alpha)
+        inner_offsets.append(generator.choice(thresholds) if len(thresholds) else math.nan)
+    n_outer = max_halfspaces // 2 - len(inner_normals)
+    in_box = generator.uniform(-BOX_HALF_WIDTH, BOX_HALF_WIDTH, size=(n_outer, points.shape[1]))
+    outer_normals = generator.normal(size=in_box.shape) * varies / scale
+    outer_points = points.mean(axis=0) + in_box * scale
+    normals = np.concatenate([inner_normals, outer_normals])
+    offsets = np.concatenate([inner_offsets, (outer_normals * outer_points).sum(axis=1)])
+    is_valid = np.isfinite(offsets) & normals.any(axis=1)
+    largest = np.abs(normals[is_valid]).max(axis=1)
+    halfspaces = HalfspaceSet(normals[is_valid] / largest[:, None], offsets[is_valid] / largest)
+    return concatenate_sets(halfspaces, HalfspaceSet(-halfspaces.normals, -halfspaces.offsets))
 
 
-def halfspaces_near(middle: HalfspaceSet, points: Floats, size: int, step: int) -> HalfspaceSet:
-    """Draw halfspaces near some, by public rows and fixed randomness.
+def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int) -> HalfspaceSet:
+    """Return given halfspaces and random ones around them, with a fixed seed.
+
+    Among standardised rows a hyperplane is rotated about the projection of a public row onto it:
+    one of `PERTURBATIONS` times a random unit vector is added to its normal. Then it is shifted by
+    half of this distance times a standard normal number.
 
     Parameters
     ----------
-    middle : HalfspaceSet
-        Halfspaces, at least one; they are kept.
+    centres : HalfspaceSet
+        Halfspaces, at least one; they are returned first.
     points : ndarray of float64, shape (m, n_features)
         Public rows.
     size : int
-        Number of halfspaces, at least as many as those of `middle`.
+        Number of halfspaces to return, at least the number of centres.
     step : int
-        1 for the first refinement; each further step halves the distances.
+        1 for the first refinement; each further step divides the distances by two.
 
     Returns
     -------
     HalfspaceSet
-        Those of `middle`, then others around each of them in turn. Among standardised rows a
-        hyperplane is turned about the foot of a public row on it, by adding to its normal one of
-        `PERTURBATIONS` times a random direction, and moved by half as much times a normal number.
+        The centres, then the halfspaces around each of them in turn.
     """
     generator = np.random.default_rng(step)  # fixed: the pool is part of the method, not random
-    points = points[np.lexsort(points.T)]  # the order of rows says nothing
+    points = points[np.lexsort(points.T)]  # the result does not depend on the order of rows
     varies, scale = scales(points)
     mean = points.mean(axis=0)
-    chosen = middle[np.arange(size - len(middle)) % len(middle)]
-    normals = chosen.normals * np.where(varies, scale, 0.0)
+    centre_of_halfspace = centres[np.arange(size - len(centres)) % len(centres)]
+    # among standardised rows, with normals of length 1
+    normals = centre_of_halfspace.normals * np.where(varies, scale, 0.0)
     lengths = np.linalg.norm(normals, axis=1)
     normals /= lengths[:, None]
-    offsets = (chosen.offsets - (chosen.normals * mean).sum(axis=1)) / lengths
-    feet = (generator.choice(points, len(normals)) - mean) / scale
-    feet -= ((feet * normals).sum(axis=1) - offsets)[:, None] * normals
-    moves = generator.normal(size=normals.shape) * varies
-    moves /= np.linalg.norm(moves, axis=1, keepdims=True)
-    # every member of `middle` gets all distances
-    distances = 0.5 ** (step - 1) * np.resize(np.repeat(PERTURBATIONS, len(middle)), len(normals))
-    normals += distances[:, None] * moves
-    offsets = (normals * feet).sum(axis=1)
+    offsets = centre_of_halfspace.offsets - (centre_of_halfspace.normals * mean).sum(axis=1)
+    offsets = offsets / lengths
+    projections = (generator.choice(points, len(normals)) - mean) / scale
+    projections -= ((projections * normals).sum(axis=1) - offsets)[:, None] * normals
+    directions = generator.normal(size=normals.shape) * varies
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    # every centre gets all distances
+    distances = np.resize(np.repeat(PERTURBATIONS, len(centres)), len(normals))
+    distances = 0.5 ** (step - 1) * distances
+    normals += distances[:, None] * directions
+    offsets = (normals * projections).sum(axis=1)
     offsets += distances / 2 * generator.normal(size=len(normals))
+    # back to the units of the rows
     normals /= scale
     offsets += (normals * mean).sum(axis=1)
     largest = np.abs(normals).max(axis=1)
-    return joined(middle, HalfspaceSet(normals / largest[:, None], offsets / largest))
+    near = HalfspaceSet(normals / largest[:, None], offsets / largest)
+    return concatenate_sets(centres, near)

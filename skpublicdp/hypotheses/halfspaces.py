@@ -1,4 +1,4 @@
-"""Halfspaces: exact covers in up to three dimensions, public directions in any number."""
+"""Halfspaces: exact covers in up to three dimensions, covers by public directions in any."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function
@@ -27,43 +26,44 @@ from skpublicdp.hypotheses.sweeps import (
     pattern_words,
 )
 from skpublicdp.mechanisms.families import Family, Leaf, Path
-from skpublicdp.typing import Codes, Floats, Integers
+from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 MAX_EXACT_POINTS = {1: 1000, 2: 1000, 3: 60}
-"""The most distinct public points, by number of features, of an automatic exact cover."""
+"""Maximum number of distinct public points of an automatic exact cover, by number of features."""
 
 MAX_EXACT_MEMBERS = 1 << 24
-"""An exact cover of more members, duplicates included, is refused."""
+"""Maximum number of members, duplicates included, of an exact cover."""
 
 
 class Halfspace(Hypothesis):
-    """The second label on one side of a hyperplane, the first on the other.
+    """Rule that predicts the second label on one side of a hyperplane, the first on the other.
 
     Parameters
     ----------
     sweep : Sweeps
-        A single sweep, which codes the rows.
-    positive : ndarray of bool
-        Which codes get the second label.
+        A single sweep, which computes the codes of rows.
+    positive : ndarray of bool, shape (n_codes,)
+        Codes that get the second label.
     normal : ndarray of float64, shape (n_features,)
         Normal, pointing to the positive side; zero for a constant.
     offset : float
         The hyperplane is ``normal @ x == offset``.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
 
     Attributes
     ----------
     normal : ndarray of float64, shape (n_features,)
-        See above. The largest coefficient is 1 or -1.
+        Normal, scaled so that the largest coefficient is 1 or -1.
     offset : float
-        See above. Rows that lie on the hyperplane up to rounding are decided by the sweep.
+        Offset at this scale. The sweep decides the label of rows that are on the hyperplane up to
+        rounding.
     """
 
     def __init__(
         self,
         sweep: Sweeps,
-        positive: NDArray[np.bool_],
+        positive: Mask,
         normal: Floats,
         offset: float,
         public: PublicSample,
@@ -77,55 +77,53 @@ class Halfspace(Hypothesis):
         self._labels = [str(label) for label in public.classes]
 
     def predict(self, X: Floats) -> Codes:
-        """Return 1 for rows of the positive side, by the arithmetic that scored them."""
+        """Return 1 for rows on the positive side, by the arithmetic that scored them."""
         return self._positive[self._sweep.codes(X.T, 0)]
 
     def rule(self) -> str:
-        """Return the halfspace as an if / else; numbers have six digits where ≈ says so."""
+        """Return the halfspace as an if / else; ≈ marks numbers that are rounded to six digits."""
         if not self.normal.any():
             return f"predict {self._labels[int(self.offset < 0)]}"
         features = np.flatnonzero(self.normal)
         sign = float(np.sign(self.normal[features[0]]))
         coefficients = (sign * self.normal[features]).tolist()
         threshold = sign * self.offset + 0.0  # not -0
-        shown = f"{threshold:.6g}"
-        exact = isinstance(self._sweep, ParallelHyperplanes) and all(
+        is_exact = isinstance(self._sweep, ParallelHyperplanes) and all(
             float(f"{number:.6g}") == number for number in (*coefficients, threshold)
         )
         above, below = self._labels[::-1] if sign > 0 else self._labels
-        return "\n".join(
-            [
-                f"if {weighted_sum(sign * self.normal, self._names)} > {shown}"
-                f"{'' if exact else ' (≈)'}:",
-                f"    predict {above}",
-                "else:",
-                f"    predict {below}",
-            ]
+        score = weighted_sum(sign * self.normal, self._names)
+        accuracy = "" if is_exact else " (≈)"
+        return (
+            f"if {score} > {threshold:.6g}{accuracy}:\n"
+            f"    predict {above}\n"
+            "else:\n"
+            f"    predict {below}"
         )
 
 
 def weighted_sum(weights: Floats, names: Sequence[str]) -> str:
-    """Return `2·age - income`, with six digits."""
+    """Return the text of a weighted sum, as in `2·age - income`, with six digits."""
     terms: list[str] = []
     for weight, name in zip(weights.tolist(), names, strict=True):
         if weight:
-            size = f"{abs(weight):.6g}·".removeprefix("1·")
-            first, later = ("-", " - ") if weight < 0 else ("", " + ")
-            terms.append(f"{later if terms else first}{size}{name}")
+            coefficient = f"{abs(weight):.6g}·".removeprefix("1·")
+            leading_sign, inner_sign = ("-", " - ") if weight < 0 else ("", " + ")
+            terms.append(f"{inner_sign if terms else leading_sign}{coefficient}{name}")
     return "".join(terms)
 
 
 class HalfspaceCover(Cover):
-    """The halfspaces of some sweeps that part the public points differently, and the constants.
+    """One halfspace of given sweeps for each dichotomy of the public points, and the constants.
 
     Parameters
     ----------
     sweeps : Sweeps
-        Where the hyperplanes are from.
+        Families of hyperplanes.
     points : ndarray of float64, shape (m, n_features)
         Distinct public points.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     """
 
     def __init__(self, sweeps: Sweeps, points: Floats, public: PublicSample) -> None:
@@ -134,6 +132,7 @@ class HalfspaceCover(Cover):
         constants = np.array([0, pattern_words(len(points)).sum()])
         patterns = np.concatenate([constants, sweeps.patterns(points).reshape(-1)])
         _, first = np.unique(patterns, return_index=True)
+        # flat indices of the members, without the two constants
         self._members = np.sort(first)[2:] - 2
 
     @property
@@ -142,17 +141,22 @@ class HalfspaceCover(Cover):
         return len(self._members) + len(self._public.classes)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Weigh each code of each sweep: the table of `Sweeps.tabulate`."""
+        """Return the weight of each code by label and sweep: the table of `Sweeps.tabulate`."""
         return self.sweeps.tabulate(X, y, weights, len(self._public.classes))
 
     def family(self, table: Integers) -> Family:
-        """Return the errors as one leaf: the first class where positive, the second elsewhere."""
+        """Return the errors of all members as one leaf.
+
+        A member errs on rows of the first label with positive codes and on rows of the second label
+        with other codes. So its errors are the weight of the second label plus the sum, over its
+        positive codes, of the excess of the first label over the second.
+        """
         n_classes = len(table)
-        seconds = table[1:].sum(axis=0)
-        excess = table[0] - seconds
+        second_label = table[1:].sum(axis=0)
+        excess = table[0] - second_label
         constants = [0, excess[0].sum()][:n_classes]
-        errors = self.sweeps.sums(excess).reshape(-1)[self._members]
-        return Leaf(seconds[0].sum() + np.concatenate([constants, errors]).astype(np.int64))
+        sums = self.sweeps.sum_positive(excess).reshape(-1)[self._members]
+        return Leaf(second_label[0].sum() + np.concatenate([constants, sums]).astype(np.int64))
 
     def hypothesis(self, path: Path) -> Halfspace:
         """Return the member at an index; the constants come first."""
@@ -161,24 +165,24 @@ class HalfspaceCover(Cover):
             return constant(int(path), self._public)
         member = np.unravel_index(int(self._members[path - n_constants]), self.sweeps.shape)
         sweep, variant, gap, orientation = (int(index) for index in member)
-        single = self.sweeps.one(sweep)
+        single = self.sweeps.select(sweep)
         normal, offset = single.hyperplane(0, gap)
         sign = -1.0 if orientation else 1.0
-        positive = single.positive(variant, gap, orientation)
+        positive = single.positive_codes(variant, gap, orientation)
         return Halfspace(single, positive, sign * normal, sign * offset, self._public)
 
 
 class DirectionsCover(HalfspaceCover):
-    """Halfspaces along given directions, with finer ones around a released one.
+    """Halfspaces with given normals, and a finer cover around a released one.
 
     Parameters
     ----------
     weights : ndarray of float64, shape (n_directions, n_features)
-        ParallelHyperplanes.
+        Directions of the normals.
     points : ndarray of float64, shape (m, n_features)
         Distinct public points.
     public : PublicSample
-        Public rows, where the thresholds and the names are from.
+        Public rows, whose projections determine the thresholds, and the names.
     settings : Halfspaces
         Number of directions, thresholds and rounds.
     alpha : float
@@ -201,11 +205,11 @@ class DirectionsCover(HalfspaceCover):
         self._points = points
         self._settings = settings
         self._alpha = alpha
-        # a single feature has one direction: there is nothing finer
+        # a single feature has a single direction, so its cover cannot be refined
         self.rounds = settings.rounds if (np.ptp(points, axis=0) > 0).sum() > 1 else 1
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return the cover of new directions around a released halfspace."""
+        """Return a cover with new directions around a released halfspace."""
         normal = hypothesis.normal if isinstance(hypothesis, Halfspace) else np.zeros(0)
         if self.rounds == 1 or not normal.any():  # a constant has no direction
             return self
@@ -215,25 +219,25 @@ class DirectionsCover(HalfspaceCover):
 
 
 class Halfspaces(HypothesisClass):
-    """Halfspaces: the second label where a weighted sum of features exceeds a threshold.
+    """Halfspaces: rules that compare a weighted sum of features with a threshold.
 
-    For at most two classes.
+    A rule predicts the second label above the threshold. For at most two labels.
 
     Parameters
     ----------
     cover : {"auto", "exact", "directions"}, default="auto"
         ``"exact"``, for one to three features, has one halfspace for each dichotomy of the public
         points and ignores `alpha`. ``"directions"`` puts thresholds at public quantiles along
-        directions chosen by the public rows. ``"auto"`` is exact with at most 1000 distinct public
-        points of one or two features or 60 of three, and takes directions otherwise.
+        directions that depend on the public rows. ``"auto"`` is exact with at most 1000 distinct
+        public points of one or two features or 60 points of three, and uses directions otherwise.
     directions : int, default=1000
         Number of directions.
     thresholds : int, default=31
-        Most thresholds on each direction; fewer if `alpha` asks for a wider spacing.
+        Maximum number of thresholds on each direction; fewer if `alpha` requires a wider spacing.
     rounds : int or "auto", default="auto"
-        Draws that share the budget, each after the first one among directions around the halfspace
-        drawn before; an exact cover takes one, and so does a single feature. ``"auto"`` takes as
-        many as cost little (`guarantees.n_rounds`).
+        Number of draws that share the budget. Each one after the first draws among directions
+        around the previous halfspace. An exact cover and a single feature have one draw.
+        ``"auto"`` chooses the number by `guarantees.n_rounds`.
 
     See Also
     --------
@@ -243,8 +247,8 @@ class Halfspaces(HypothesisClass):
     -----
     m points in general position in d dimensions have 2 (C(m-1, 0) + ... + C(m-1, d)) dichotomies
     (Cover 1965, Theorem 1), and one halfspace for each is the cover of Alon, Bassily and Moran
-    (2019), Algorithm 1. It is found by pencils: lines that turn about one public point, planes
-    that turn about two.
+    (2019), Algorithm 1. Its members are found by rotating lines about each public point, and
+    planes about each pair of public points.
 
     Examples
     --------
@@ -252,7 +256,7 @@ class Halfspaces(HypothesisClass):
     >>> X = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [3.0, 3.0]])
     >>> public = PublicSample(X, np.array(["no", "yes"]), ("age", "income"))
     >>> cover = Halfspaces().build_cover(public, alpha=0.05, beta=0.05)
-    >>> cover.size  # all but two of the 16 dichotomies: no line parts both diagonals
+    >>> cover.size  # all but two of the 16 dichotomies: no line separates the diagonals
     14
     >>> print(cover.hypothesis(3))
     if age - 0.309017·income > 0 (≈):
@@ -279,24 +283,24 @@ class Halfspaces(HypothesisClass):
         Raises
         ------
         ValueError
-            If there are more than two classes, or a parameter is not as described.
+            If there are more than two labels, or a parameter is not as described.
         CoverSizeError
             If an exact cover would be too large.
         """
         self._check(public)
-        points = np.unique(public.X + 0.0, axis=0)  # zeros of either sign are one value
+        points = np.unique(public.X + 0.0, axis=0)  # -0.0 becomes 0.0
         n_features = points.shape[1]
         if len(public.classes) == 1:
-            return _exact(_unmoved(n_features), points, public)
-        fits = len(points) <= MAX_EXACT_POINTS.get(n_features, 0)
-        if self.cover == "directions" or (self.cover == "auto" and not fits):
+            return _exact_cover(_single_bin_sweep(n_features), points, public)
+        is_small = len(points) <= MAX_EXACT_POINTS.get(n_features, 0)
+        if self.cover == "directions" or (self.cover == "auto" and not is_small):
             weights = draw_directions(public.X, int(self.directions))
             return DirectionsCover(weights, points, public, self, alpha)
         if n_features == 1 or len(points) == 1:
             sweeps: Sweeps = ParallelHyperplanes.at_quantiles(
-                np.eye(1, n_features), points, spacing=0, most=len(points)
+                np.eye(1, n_features), points, spacing=0, max_thresholds=len(points)
             )
-            return _exact(sweeps, points, public)
+            return _exact_cover(sweeps, points, public)
         n_members = 2 * len(points) ** 2 if n_features == 2 else 4 * len(points) ** 3
         if n_members > MAX_EXACT_MEMBERS:
             raise CoverSizeError(
@@ -304,13 +308,14 @@ class Halfspaces(HypothesisClass):
                 f"cover of {n_members:.2g} halfspaces and {MAX_EXACT_MEMBERS:.2g} are allowed; "
                 'give fewer public rows or use cover="directions".'
             )
-        return _exact(RotatingHyperplanes(points), points, public)
+        return _exact_cover(RotatingHyperplanes(points), points, public)
 
     def growth(self, m: int, n_features: int) -> int:
-        """Count the labelings of m rows: VC dimension n_features + 1, exact (Cover 1965)."""
+        """Return the number of labelings of m rows in general position (Cover 1965)."""
         return 2 * growth_function(m - 1, n_features)
 
     def _check(self, public: PublicSample) -> None:
+        """Raise ValueError unless the parameters and the number of labels are valid."""
         check_binary(self, public)
         if self.cover not in ("auto", "exact", "directions"):
             raise ValueError(f'cover must be "auto", "exact" or "directions"; got {self.cover!r}.')
@@ -326,20 +331,20 @@ class Halfspaces(HypothesisClass):
             )
 
 
-def _exact(sweeps: Sweeps, points: Floats, public: PublicSample) -> HalfspaceCover:
-    """Return a cover of all dichotomies of the public points."""
+def _exact_cover(sweeps: Sweeps, points: Floats, public: PublicSample) -> HalfspaceCover:
+    """Return a cover that has every dichotomy of the public points, so its radius is 0."""
     cover = HalfspaceCover(sweeps, points, public)
     cover.radius = 0.0
     return cover
 
 
 def constant(code: int, public: PublicSample) -> Halfspace:
-    """Return the halfspace that predicts one code everywhere."""
-    single = _unmoved(public.X.shape[1])
+    """Return the halfspace that predicts a single code for all rows."""
+    single = _single_bin_sweep(public.X.shape[1])
     offset = -math.inf if code else math.inf
     return Halfspace(single, np.array([bool(code)]), single.weights[0], offset, public)
 
 
-def _unmoved(n_features: int) -> ParallelHyperplanes:
-    """Return a sweep without thresholds: one bin with all rows."""
+def _single_bin_sweep(n_features: int) -> ParallelHyperplanes:
+    """Return a sweep without thresholds, which has a single bin for all rows."""
     return ParallelHyperplanes(np.zeros((1, n_features)), [np.empty(0)])

@@ -24,8 +24,8 @@ from skpublicdp.hypotheses.halfspace_sets import (
     AffineHull,
     HalfspaceSet,
     all_supported_halfspaces,
+    concatenate_sets,
     halfspaces_near,
-    joined,
     n_supported_halfspaces,
     net_size,
     random_halfspaces,
@@ -36,161 +36,175 @@ from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 MAX_INTERSECTIONS = 1 << 24
-"""A cover of more members is refused."""
+"""Maximum number of members of a cover."""
 
 
 class IntersectionCover(Cover):
-    """All intersections of at most some number of distinct halfspaces, each of them once.
+    """All intersections of a limited number of distinct halfspaces of a pool, once each.
 
-    Before them comes the empty set, which gives every row the second label. It is the only member
-    where there are no public points to be inside.
+    The first member is the empty set, which gives every row the second label. Without public points
+    it is the only member.
 
     Parameters
     ----------
     pool : HalfspaceSet
         Halfspaces to intersect.
-    flat : HalfspaceSet or None
-        Halfspaces that are part of every intersection, also of that of no halfspace: the affine
-        hull of the public points. ``None`` where there are no points.
-    most : int
-        How many halfspaces of the pool are met at a time.
+    affine_hull : HalfspaceSet or None
+        Halfspaces that are part of every intersection, even with no halfspace of the pool: they
+        define the affine hull of the public points. ``None`` without public points.
+    max_intersections : int
+        Maximum number of halfspaces of the pool in an intersection.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     rounds : int or "auto", default=1
-        How many draws share the budget, each on halfspaces around those drawn before.
-    whole : bool, default=False
-        Whether some member errs no more than the best halfspace, as the theorem wants.
+        Number of draws that share the budget, each on halfspaces around the previous ones.
+    is_complete : bool, default=False
+        Whether some member makes at most as many errors as the best halfspace, as the theorem
+        requires.
     """
 
     def __init__(
         self,
         pool: HalfspaceSet,
-        flat: HalfspaceSet | None,
-        most: int,
+        affine_hull: HalfspaceSet | None,
+        max_intersections: int,
         public: PublicSample,
         rounds: int | str = 1,
-        whole: bool = False,
+        is_complete: bool = False,
     ) -> None:
         self.pool = pool
         self.rounds = rounds
-        self.whole = whole
-        self._flat = flat
-        self._most = min(most, len(pool))
+        self.is_complete = is_complete
+        self._affine_hull = affine_hull
+        self._max_intersections = min(max_intersections, len(pool))
         self._public = public
-        sizes = range(0 if flat is None else self._most + 1)
-        self._counts = [math.comb(len(pool), size) for size in sizes]
+        sizes = range(0 if affine_hull is None else self._max_intersections + 1)
+        self._n_subsets = [math.comb(len(pool), size) for size in sizes]
 
     @property
     def size(self) -> int:
         """Number of hypotheses."""
-        return 1 + sum(self._counts)
+        return 1 + sum(self._n_subsets)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Weigh each label in the flat, and in each halfspace, pair or triple within it.
+        """Return the weight of each label in each halfspace, pair or triple within the hull.
 
-        The table of `contingency_table`; the flat is the first predicate.
+        This is a `contingency_table`, whose first predicate is membership in the affine hull.
         """
 
-        def met(chunk: Floats, out: NDArray[np.float32]) -> None:
-            if self._flat is not None:
-                out[0] = self._flat.contains(chunk).all(axis=0)
+        def write_indicators(chunk: Floats, out: NDArray[np.float32]) -> None:
+            """Write which rows are in the hull, and which are in each halfspace within it."""
+            if self._affine_hull is not None:
+                out[0] = self._affine_hull.contains(chunk).all(axis=0)
                 self.pool.contains(chunk, out[1:])
                 out[1:] *= out[0]
 
-        n_predicates = 0 if self._flat is None else len(self.pool) + 1
+        n_predicates = 0 if self._affine_hull is None else len(self.pool) + 1
         n_classes = len(self._public.classes)
-        return contingency_table(met, n_predicates, X, y, weights, n_classes, max(self._most, 1))
+        order = max(self._max_intersections, 1)
+        return contingency_table(write_indicators, n_predicates, X, y, weights, n_classes, order)
 
     def family(self, table: Integers) -> Family:
-        """Return the errors as one leaf: the first class inside, the second outside."""
+        """Return the errors as one leaf: the first label is predicted inside, the second outside.
+
+        A member errs on the first label outside and on the second label inside. So its errors are
+        the errors of the empty set, plus the excess of the second label over the first one inside.
+        """
         order = table.ndim - 1
-        outside = int(table[:-1].sum(axis=0)[(0,) * order])
-        parts = [np.zeros(1, dtype=np.int64)]
-        if self._flat is not None:
-            excess = table[1] - table[0]  # what it costs to be inside
-            parts.append(excess[(0,) * (order - 1) + (1,)][None])
-            for size in range(1, self._most + 1):  # singles, pairs, triples
-                sums = excess[(0,) * (order - size) + (slice(2, None),) * size]
-                parts.append(_distinct(sums))
-        return Leaf(outside + np.concatenate(parts))
+        empty_set_errors = int(table[:-1].sum(axis=0)[(0,) * order])
+        excesses = [np.zeros(1, dtype=np.int64)]
+        if self._affine_hull is not None:
+            excess = table[1] - table[0]
+            excesses.append(excess[(0,) * (order - 1) + (1,)][None])
+            for size in range(1, self._max_intersections + 1):
+                subsets = (0,) * (order - size) + (slice(2, None),) * size
+                excesses.append(_increasing_entries(excess[subsets]))
+        return Leaf(empty_set_errors + np.concatenate(excesses))
 
     def hypothesis(self, path: Path) -> Polytope:
         """Return the member at an index: the empty set, then intersections by their size."""
         index = int(path) - 1
-        if self._flat is None or index < 0:
-            nothing = self.pool[:0]
-            return Polytope(nothing, nothing, len(self._public.classes) - 1, self._public)
+        if self._affine_hull is None or index < 0:
+            no_sides = self.pool[:0]
+            return Polytope(no_sides, no_sides, len(self._public.classes) - 1, self._public)
         size = 0
-        while index >= self._counts[size]:
-            index -= self._counts[size]
+        while index >= self._n_subsets[size]:
+            index -= self._n_subsets[size]
             size += 1
-        chosen = self.pool[unrank(index, len(self.pool), size)]
-        return Polytope(self._flat, chosen, 0, self._public)
+        sides = self.pool[unrank(index, len(self.pool), size)]
+        return Polytope(self._affine_hull, sides, 0, self._public)
 
     def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return the cover of as many halfspaces, now near the released ones.
+        """Return a cover of equally many halfspaces near the sides of a released polytope.
 
-        Where fewer were met than may be, some of the pool, evenly spread over it, fill it up.
+        If the polytope has fewer halfspaces than allowed, a part of the new pool is an evenly
+        spaced sample of the old one.
         """
         sides = hypothesis.sides if isinstance(hypothesis, Polytope) else self.pool[:0]
-        if self.rounds == 1 or not 0 < len(sides) <= self._most:  # a union draws others' as well
+        # the polytope may be a member of another cover of a union
+        if self.rounds == 1 or not 0 < len(sides) <= self._max_intersections:
             return self
         size = len(self.pool)
-        near = size * len(sides) // self._most
-        pool = halfspaces_near(sides, self._public.X, near, step)
-        rest = np.arange(size - near) * size // max(size - near, 1)
+        n_near = size * len(sides) // self._max_intersections
+        near = halfspaces_near(sides, self._public.X, n_near, step)
+        sample = np.arange(size - n_near) * size // max(size - n_near, 1)
         return IntersectionCover(
-            joined(pool, self.pool[rest]), self._flat, self._most, self._public, self.rounds
+            concatenate_sets(near, self.pool[sample]),
+            self._affine_hull,
+            self._max_intersections,
+            self._public,
+            self.rounds,
         )
 
 
-def _distinct(sums: Integers) -> Integers:
-    """Return the entries whose indices increase, in lexicographic order."""
-    if sums.ndim == 1:
-        return sums
-    if sums.ndim == 2:
-        return np.asarray(sums[np.triu_indices(len(sums), 1)])
-    parts = [sums.reshape(-1)[:0]]
-    for i, part in enumerate(sums):
-        parts.append(_distinct(part[(slice(i + 1, None),) * part.ndim]))
-    return np.concatenate(parts)
+def _increasing_entries(table: Integers) -> Integers:
+    """Return the entries with increasing indices, in lexicographic order."""
+    if table.ndim == 1:
+        return table
+    if table.ndim == 2:
+        return np.asarray(table[np.triu_indices(len(table), 1)])
+    entries = [table.reshape(-1)[:0]]
+    for first, subtable in enumerate(table):
+        entries.append(_increasing_entries(subtable[(slice(first + 1, None),) * subtable.ndim]))
+    return np.concatenate(entries)
 
 
 def unrank(index: int, n: int, size: int) -> Codes:
-    """Return the subset of range(n) at an index of the lexicographic order of its size."""
-    chosen = []
-    first = 0
+    """Return the subset of range(n) at an index of the lexicographic order of subsets of a size."""
+    subset = []
+    element = 0
     while size:
-        count = math.comb(n - first - 1, size - 1)
-        if index < count:
-            chosen.append(first)
+        n_with_element = math.comb(n - element - 1, size - 1)
+        if index < n_with_element:
+            subset.append(element)
             size -= 1
         else:
-            index -= count
-        first += 1
-    return np.array(chosen, dtype=np.intp)
+            index -= n_with_element
+        element += 1
+    return np.array(subset, dtype=np.intp)
 
 
 class HalfspaceIntersections(HypothesisClass):
-    """Polytopes of few sides: the first label inside, the second outside.
+    """Intersections of few halfspaces: rules that predict the first label inside a polytope.
 
-    For at most two classes. `PPMHalfspaceClassifier` learns them on mixed populations.
+    The second label is predicted outside. For at most two labels. `PPMHalfspaceClassifier` learns
+    these rules on mixed populations.
 
     Parameters
     ----------
     max_intersections : int, default=None
-        The most halfspaces that are met at a time; ``None`` means 2, or 1 for a single feature, and
-        with ``pool="paper"`` as many as the theorem needs. The pool that a table in memory
-        allows is smaller the more are met: 5800 for 2, 400 for 3, 80 for 4, 30 for 5.
+        Maximum number of halfspaces in an intersection. ``None`` means 2, or 1 for a single
+        feature, and with ``pool="paper"`` the number that the theorem needs. The table in memory
+        limits the pool to about 5800 halfspaces for 2, 400 for 3, 80 for 4 and 30 for 5.
     pool : {"auto", "paper"}, default="auto"
-        ``"paper"`` takes a halfspace and its opposite for every set of at most d public points,
+        ``"paper"`` uses a halfspace and its opposite for every set of at most d public points,
         where d is the number of dimensions they span. With ``max_intersections=None`` and two or
-        three dimensions only those intersections are taken that the proof of the theorem needs:
-        `ConeCover`. ``"auto"`` takes the paper's pool for up to three dimensions,
-        drawing some of those that d points support where there are more than `alpha` asks for. With
-        more dimensions it spreads the halfspaces over the space.
+        three dimensions, only the intersections that the proof of the theorem needs are used
+        (`ConeCover`). ``"auto"`` uses the paper's pool for up to three dimensions, or a random
+        sample of it if it has more halfspaces than `alpha` requires. With more dimensions it uses
+        random halfspaces that cover the space.
     max_halfspaces : int, default=1400
-        The most halfspaces of an automatic pool, whatever `alpha` asks for.
+        Maximum number of halfspaces of an automatic pool, for every `alpha`.
 
     See Also
     --------
@@ -200,18 +214,18 @@ class HalfspaceIntersections(HypothesisClass):
     -----
     Rows outside the affine hull of the public points are outside of every intersection.
 
-    `alpha` asks for as many halfspaces as ``d / alpha`` points in general position support, up to
-    two of them at a time, or three from three dimensions on. Such a pool has for nearly every
-    halfspace one that disagrees with it on at most a share `alpha` of the public rows: on a line
-    this is exact, in two and three dimensions it was measured. Of five features 1400 halfspaces are
-    asked for at an `alpha` of 0.3, of more features earlier; a smaller one still puts them at finer
-    thresholds. ``pool="paper"`` takes all there are.
+    `alpha` determines the size of an automatic pool: the number of halfspaces that subsets of
+    ``d / alpha`` points in general position support, with at most two points, or three from three
+    dimensions on. For nearly every halfspace this pool has one that disagrees with it on at most a
+    fraction `alpha` of the public rows. On a line this is exact, and in two and three dimensions it
+    was measured. With five features the limit of 1400 is reached at an `alpha` of 0.3, and earlier
+    with more features; a smaller `alpha` still gives finer thresholds.
 
-    The pool is a function of the public rows. Where it is not all
-    that the paper has and pairs are the most, the budget is shared by as many draws as cost little
-    (`guarantees.n_rounds`): each after the first takes a pool of as many halfspaces around those
-    drawn before; where a single one was drawn, half of them. After a draw without halfspaces one
-    more, from the same pool, is the last.
+    The pool is a function of the public rows. If it is not all of the paper's pool, and at most
+    pairs are intersected, several draws share the budget (`guarantees.n_rounds`). Each draw after
+    the first uses an equally large pool around the halfspaces of the previous one, or half of it
+    around a single halfspace. After a draw without halfspaces one more, from the same pool, is the
+    last.
 
     References
     ----------
@@ -257,41 +271,48 @@ class HalfspaceIntersections(HypothesisClass):
         check_binary(self, public)
         self._check_parameters()
         n_features = public.X.shape[1]
-        # zeros of either sign are one value
-        points, rows = np.unique(public.X + 0.0, axis=0, return_inverse=True)
+        # adding 0.0 makes zeros of either sign equal
+        points, point_of_row = np.unique(public.X + 0.0, axis=0, return_inverse=True)
         if len(public.classes) == 1 or not len(points):
-            nothing = HalfspaceSet(np.empty((0, n_features)), np.empty(0))
-            return IntersectionCover(nothing, None, 0, public, whole=True)
+            no_halfspaces = HalfspaceSet(np.empty((0, n_features)), np.empty(0))
+            return IntersectionCover(no_halfspaces, None, 0, public, is_complete=True)
         hull = AffineHull(points)
         n_dimensions = len(hull.axes)
         if self.pool == "paper" and self.max_intersections is None:
-            return self._theorem(hull, public)
-        default = min(2, n_features)
-        most = default if self.max_intersections is None else int(self.max_intersections)
-        allowed = max_pool_size(most)
-        most_wanted = min(int(self.max_halfspaces), allowed)
-        wanted = min(net_size(alpha, n_dimensions), most_wanted)
-        rounds = "auto" if most < 3 else 1  # triples take too long to count them again
-        size = n_supported_halfspaces(len(points), n_dimensions)
-        if self.pool == "auto" and n_dimensions > MAX_SUPPORTED_DIMENSIONS and most_wanted >= 2:
-            pool = random_halfspaces(points, wanted, alpha)
-            return IntersectionCover(pool, hull.flat, most, public, rounds)
-        if self.pool == "auto" and size > wanted >= 2:
-            pool = random_supported_halfspaces(hull, np.sort(rows, axis=None), wanted)
-            return IntersectionCover(pool, hull.flat, most, public, rounds)
-        if size > allowed:
+            return self._theorem_cover(hull, public)
+        max_intersections = min(2, n_features)
+        if self.max_intersections is not None:
+            max_intersections = int(self.max_intersections)
+        memory_limit = max_pool_size(max_intersections)
+        max_size = min(int(self.max_halfspaces), memory_limit)
+        size = min(net_size(alpha, n_dimensions), max_size)
+        rounds = "auto" if max_intersections < 3 else 1  # tables of triples are slow to recompute
+        n_supported = n_supported_halfspaces(len(points), n_dimensions)
+        if self.pool == "auto" and n_dimensions > MAX_SUPPORTED_DIMENSIONS and max_size >= 2:
+            pool = random_halfspaces(points, size, alpha)
+            return IntersectionCover(pool, hull.halfspaces, max_intersections, public, rounds)
+        if self.pool == "auto" and n_supported > size >= 2:
+            pool = random_supported_halfspaces(hull, np.sort(point_of_row, axis=None), size)
+            return IntersectionCover(pool, hull.halfspaces, max_intersections, public, rounds)
+        if n_supported > memory_limit:
             raise CoverSizeError(
                 f"{len(points)} distinct public points in {n_features} dimensions support "
-                f"{size:.2g} halfspaces and {allowed} are allowed with max_intersections={most}; "
+                f"{n_supported:.2g} halfspaces and {memory_limit} are allowed with "
+                f"max_intersections={max_intersections}; "
                 'give fewer public rows or use pool="auto" and max_intersections=None.'
             )
-        whole = most >= n_dimensions
         return IntersectionCover(
-            all_supported_halfspaces(hull), hull.flat, most, public, whole=whole
+            all_supported_halfspaces(hull),
+            hull.halfspaces,
+            max_intersections,
+            public,
+            is_complete=max_intersections >= n_dimensions,
         )
 
-    def _theorem(self, hull: AffineHull, public: PublicSample) -> IntersectionCover | ConeCover:
-        """Build the family with as many intersections as dimensions."""
+    def _theorem_cover(
+        self, hull: AffineHull, public: PublicSample
+    ) -> IntersectionCover | ConeCover:
+        """Return the family of the theorem, which intersects as many halfspaces as dimensions."""
         m, d = hull.coordinates.shape
         if not max_support_points(d):
             raise CoverSizeError(
@@ -306,31 +327,36 @@ class HalfspaceIntersections(HypothesisClass):
             )
         if d in (2, 3):
             return ConeCover(hull, public)
-        return IntersectionCover(
-            all_supported_halfspaces(hull, max(d, 1)), hull.flat, d, public, whole=True
-        )
+        pool = all_supported_halfspaces(hull, max(d, 1))
+        return IntersectionCover(pool, hull.halfspaces, d, public, is_complete=True)
 
     def _check_parameters(self) -> None:
+        """Raise ValueError unless the parameters are valid."""
         if self.pool not in ("auto", "paper"):
             raise ValueError(f'pool must be "auto" or "paper"; got {self.pool!r}.')
-        check_count("max_halfspaces", self.max_halfspaces, least=2)
+        check_count("max_halfspaces", self.max_halfspaces, minimum=2)
         if self.max_intersections is not None:
             check_count("max_intersections", self.max_intersections)
 
 
-def max_pool_size(most: int) -> int:
-    """Count the halfspaces whose pairs or triples a table can hold and a draw can list."""
-    size: int = math.floor((MAX_TABLE_BYTES / contingency_bytes(0, 2, 0)) ** (1 / most)) - 2
-    while math.comb(max(size, 0), most) > MAX_INTERSECTIONS:
+def max_pool_size(max_intersections: int) -> int:
+    """Return the largest number of halfspaces whose intersections fit into memory.
+
+    Both the table of their pairs (triples, ...) and the list of members are limited.
+    """
+    max_entries = MAX_TABLE_BYTES / contingency_bytes(0, 2, 0)
+    size: int = math.floor(max_entries ** (1 / max_intersections)) - 2
+    while math.comb(max(size, 0), max_intersections) > MAX_INTERSECTIONS:
         size -= 1 + size // 1000
     return max(size, 0)
 
 
 def max_support_points(d: int) -> int:
-    """Count the points of d dimensions that may support the theorem's family, in general position.
+    """Return the maximum number of public points that support the theorem's family.
 
-    In the plane and in space they make 2^26 cones. From four dimensions on all intersections are
-    listed of the halfspaces that d points support; 0 where not even points that span the space may.
+    In two and three dimensions these points have 2^26 cones. From four dimensions on, all
+    intersections of the halfspaces that d points support are listed. The result is 0 if even d + 1
+    points are too many.
 
     Examples
     --------

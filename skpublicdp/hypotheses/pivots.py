@@ -1,24 +1,24 @@
-"""RotatingHyperplanes: lines that turn about a public point, planes that turn about two."""
+"""Hyperplanes that rotate about public points, and rays of points about a pivot."""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.hypotheses.sweeps import Sweeps
-from skpublicdp.typing import Codes, Floats
+from skpublicdp.typing import Codes, Floats, Mask
 
 
 class RotatingHyperplanes(Sweeps):
-    """Lines that turn about a public point, or planes that turn about two of them.
+    """Lines that rotate about a public point, or planes that rotate about two of them.
 
-    Rows are projected along the common flat onto a plane with coordinates (u, v). The key is
-    u / v and the side the sign of v: a row is passed when the line u = t v reaches it. On the flat
-    u = v = 0 exactly, since products of the same factors cancel, and the key is NaN. There the
-    members are shifted or tilted by an infinitesimal: a line counts its pivot as positive, a plane
-    one pivot and all rows beyond it in one of both directions.
+    The point, or the line through the two points, is the *pivot* of a sweep. Rows are projected
+    along the pivot onto a plane with coordinates (u, v). The key of a row is u / v and its side is
+    the sign of v: the rotating line u = t v passes the row at t = u / v. On the pivot u = v = 0
+    exactly, because products of the same factors cancel, and the key is NaN. There the members are
+    shifted or tilted by an infinitesimal amount: a line counts its pivot as positive, and a plane
+    counts one of its two points and all rows beyond it in one of both directions.
 
     Parameters
     ----------
@@ -27,13 +27,13 @@ class RotatingHyperplanes(Sweeps):
 
     Notes
     -----
-    Every dichotomy of the points is among the members, save the constants and however degenerate
-    the points are. Take a hyperplane that strictly parts the positive points A from the others
-    and move it, its direction being general, until it meets A, in p. For d = 3, turn it about p
-    until it meets another point q, in a way that is general otherwise. It now contains the points
-    of the flat through p (and q) and no others: those off the flat lie strictly on their sides. On
-    the line through p and q, A is p and all points beyond it in one direction, because the
-    hyperplane met the line in p alone before it was turned.
+    Every dichotomy of the points is among the members, except the constants, even for degenerate
+    points. Take a hyperplane that strictly separates the positive points A from the others. Move it
+    in a general direction until it meets A, in p. For d = 3, rotate it about p in a general way
+    until it meets another point q. It now contains the points on the line through p (and q) and no
+    others, and all other points lie strictly on their sides. On the line through p and q, A is p
+    and all points beyond it in one direction, because the hyperplane met the line in p alone
+    before it was rotated.
     """
 
     def __init__(self, points: Floats) -> None:
@@ -44,144 +44,159 @@ class RotatingHyperplanes(Sweeps):
         else:
             pairs = np.array(list(itertools.combinations(range(len(points)), 2)))
             self._start, self._stop = points[pairs[:, 0]], points[pairs[:, 1]]
-            # before the first pivot, at it, between, at the second, after it
-            place = np.arange(5)
-            variants = np.array([place >= 1, place <= 1, place >= 3, place <= 3])
+            # position on the pivot: before its first point, at it, between, at the second, after
+            position = np.arange(5)
+            variants = np.array([position >= 1, position <= 1, position >= 3, position <= 3])
         self._axes = _axes(self._stop - self._start)
         columns = np.ascontiguousarray(points.T)
-        keys = (self._keys(columns, pencil)[0] for pencil in range(len(self._start)))
-        super().__init__((_gaps(of_pencil) for of_pencil in keys), 2, variants)
+        keys_of_sweep = (self._keys(columns, sweep)[0] for sweep in range(len(self._start)))
+        super().__init__((_thresholds_between(keys) for keys in keys_of_sweep), 2, variants)
 
-    def _keys(self, columns: Floats, pencil: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the key of each row and whether it starts on the second side."""
-        start = self._start[pencil]
+    def _keys(self, columns: Floats, sweep: int) -> tuple[Floats, Mask]:
+        """Return the key u / v of each row, and whether it is on the second side (v < 0)."""
+        start = self._start[sweep]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if len(columns) == 2:
                 u, v = columns[0] - start[0], columns[1] - start[1]
             else:
-                first, second, along = self._axes[pencil]
-                span = self._stop[pencil] - start
-                shift = columns[along] - start[along]
-                u = span[along] * (columns[first] - start[first]) - span[first] * shift
-                v = span[along] * (columns[second] - start[second]) - span[second] * shift
-                v += 0.0  # no negative zero: the sign of an infinite key is that of u
+                first, second, longest = self._axes[sweep]
+                span = self._stop[sweep] - start
+                shift = columns[longest] - start[longest]
+                u = span[longest] * (columns[first] - start[first]) - span[first] * shift
+                v = span[longest] * (columns[second] - start[second]) - span[second] * shift
+                v += 0.0  # no negative zero, so that an infinite key has the sign of u
             return u / v, v < 0
 
     def codes(self, columns: Floats, sweep: int) -> Codes:
-        """Return the bins of the keys, those of the second side after those of the first."""
-        keys, second = self._keys(columns, sweep)
+        """Return the bin of each key: bins of the first side, of the second, then the pivot."""
+        keys, on_second_side = self._keys(columns, sweep)
         codes = self._bins(keys, sweep)
-        codes += second * np.intp(self.n_bins)
-        on_flat = np.isnan(keys)
-        if on_flat.any():
-            codes[on_flat] = 2 * self.n_bins + self._places(columns[:, on_flat], sweep)
+        codes += on_second_side * np.intp(self.n_bins)
+        on_pivot = np.isnan(keys)
+        if on_pivot.any():
+            positions = self._positions_on_pivot(columns[:, on_pivot], sweep)
+            codes[on_pivot] = 2 * self.n_bins + positions
         return codes
 
-    def _places(self, columns: Floats, pencil: int) -> Codes:
-        """Return where rows of the flat lie: one place on a point, five on a line."""
+    def _positions_on_pivot(self, columns: Floats, sweep: int) -> Codes:
+        """Return the position of rows on the pivot: one for a point, five for a line."""
         if len(columns) == 2:
             return np.zeros(columns.shape[1], dtype=np.intp)
-        along = self._axes[pencil, 2]
-        low, high = sorted((self._start[pencil, along], self._stop[pencil, along]))
-        values, edges = columns[along], np.array([low, high])
-        places: Codes = np.searchsorted(edges, values) + np.searchsorted(edges, values, "right")
-        return places
+        longest = self._axes[sweep, 2]
+        low, high = sorted((self._start[sweep, longest], self._stop[sweep, longest]))
+        values, edges = columns[longest], np.array([low, high])
+        n_edges_below = np.searchsorted(edges, values)
+        positions: Codes = n_edges_below + np.searchsorted(edges, values, "right")
+        return positions
 
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
-        """Return u - t v = 0 in the units of the rows."""
-        start, cut = self._start[sweep], self.thresholds[sweep, gap]
+        """Return normal and offset of u - t v = 0 in the units of the rows, for threshold t."""
+        start, threshold = self._start[sweep], self.thresholds[sweep, gap]
         if len(start) == 2:
-            normal = np.array([1.0, -cut])
+            normal = np.array([1.0, -threshold])
         else:
-            first, second, along = self._axes[sweep]
+            first, second, longest = self._axes[sweep]
             span = self._stop[sweep] - start
             normal = np.empty(3)
-            normal[first], normal[second] = span[along], -cut * span[along]
-            normal[along] = cut * span[second] - span[first]
+            normal[first], normal[second] = span[longest], -threshold * span[longest]
+            normal[longest] = threshold * span[second] - span[first]
         return normal, float(normal @ start)
 
 
 class Rays:
-    """Half-lines from a public point, or half-planes from the line through two, by their angle.
+    """Rays from a pivot through public points, ordered by angle.
+
+    In the plane the pivot is a public point and a ray is a half-line. In space the pivot is the
+    line through two public points and a ray is a half-plane.
 
     Parameters
     ----------
     points : ndarray of float64, shape (m, 2) or (m, 3)
-        Distinct public points. Each one off the pivot has a ray, and the opposite of it.
+        Distinct public points. Each one outside the pivot has a ray, and an opposite ray.
     pivot : tuple of int
-        Positions of one point in the plane, of two in space.
+        Index of one point in the plane, indices of two points in space.
 
     Attributes
     ----------
-    lines : ndarray of float64, shape (n_lines,)
-        The distinct lines (planes), by increasing angle. Ray i lies on line ``i % n_lines``, and
-        ray ``i + n_lines`` is opposite to ray i.
+    line_keys : ndarray of float64, shape (n_lines,)
+        Keys of the distinct lines (planes) through the pivot, by increasing angle. Ray i lies on
+        line ``i % n_lines``, and ray ``i + n_lines`` is opposite to ray i.
     """
 
     def __init__(self, points: Floats, pivot: tuple[int, ...]) -> None:
         self._start = points[pivot[0]]
         self._span = points[pivot[-1]] - self._start
-        # the longest side of a span is that along which rows are projected
+        # rows are projected along the axis on which the span is longest
         self._axes = np.argsort(np.abs(self._span), kind="stable")
         keys, _ = self._keys(np.ascontiguousarray(points.T))
-        self.lines = np.unique(keys[~np.isnan(keys)])
+        self.line_keys = np.unique(keys[~np.isnan(keys)])
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.line_keys)
 
-    def _keys(self, columns: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return minus the cotangent of each row's angle and whether the angle is at least π."""
+    @property
+    def pivot_code(self) -> int:
+        """Code of rows on the pivot."""
+        return 4 * len(self)
+
+    def _keys(self, columns: Floats) -> tuple[Floats, Mask]:
+        """Return minus the cotangent of each row's angle, and whether the angle is at least π."""
         start, span = self._start, self._span
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if len(columns) == 2:
                 u, v = columns[0] - start[0], columns[1] - start[1]
             else:
-                first, second, along = self._axes
-                shift = columns[along] - start[along]
-                u = span[along] * (columns[first] - start[first]) - span[first] * shift
-                v = span[along] * (columns[second] - start[second]) - span[second] * shift
+                first, second, longest = self._axes
+                shift = columns[longest] - start[longest]
+                u = span[longest] * (columns[first] - start[first]) - span[first] * shift
+                v = span[longest] * (columns[second] - start[second]) - span[second] * shift
             keys = -(u / v)
-        level = (v == 0) & (u != 0)
-        keys[level] = -np.inf
-        return keys, (v < 0) | (level & (u < 0))
+        is_horizontal = (v == 0) & (u != 0)
+        keys[is_horizontal] = -np.inf
+        return keys, (v < 0) | (is_horizontal & (u < 0))
 
     def codes(self, columns: Floats) -> Codes:
-        """Return where rows are: on ray i at 2i + 1, between rays at even codes, at the pivot last.
+        """Return the code of each row: its position among the rays.
 
-        Each row is coded on its own, by elementwise operations in fixed order; scoring and
-        predicting both come here. Rows on a ray have the very key of its point if features are
-        integers, whose products and differences are exact.
+        Code 2i + 1 is ray i, code 2i lies between rays i - 1 and i, and `pivot_code` is the pivot.
+        Each row is coded on its own, by elementwise operations in a fixed order, for scoring and
+        for predicting. A row on a ray has exactly the key of the ray's point if features are
+        integers, because their products and differences are exact.
         """
-        keys, second = self._keys(columns)
-        below = np.searchsorted(self.lines, keys)
-        on = self.lines.take(below, mode="clip") == keys
-        codes = (2 * len(self) * second + 2 * below + on) % (4 * len(self))
-        codes[np.isnan(keys)] = 4 * len(self)
+        keys, on_second_side = self._keys(columns)
+        n_below = np.searchsorted(self.line_keys, keys)
+        on_line = self.line_keys.take(n_below, mode="clip") == keys
+        codes = (2 * len(self) * on_second_side + 2 * n_below + on_line) % (4 * len(self))
+        codes[np.isnan(keys)] = self.pivot_code
         return np.asarray(codes, dtype=np.intp)
 
-    def within(self, codes: Codes, ray: int, width: int) -> NDArray[np.bool_]:
-        """Tell which codes are from one ray to another, both included, or at the pivot."""
-        turned = (codes - (2 * ray + 1)) % (4 * len(self))
-        return np.asarray((turned <= 2 * width) | (codes == 4 * len(self)))
+    def in_wedge(self, codes: Codes, first: int, width: int) -> Mask:
+        """Return which codes lie from ray `first` to ray `first + width`, or on the pivot."""
+        codes_from_first = (codes - (2 * first + 1)) % (4 * len(self))
+        return np.asarray((codes_from_first <= 2 * width) | (codes == self.pivot_code))
 
     def halfspace(self, ray: int) -> tuple[Floats, float]:
-        """Return normal and offset of the half turn that begins at a ray."""
-        key = self.lines[ray % len(self)]
+        """Return normal and offset of the halfspace whose half turn begins at a ray."""
+        key = self.line_keys[ray % len(self)]
         u, v = (0.0, 1.0) if np.isinf(key) else (-1.0, -key)
         if ray % (2 * len(self)) >= len(self):
             u, v = -u, -v
         if len(self._start) == 2:
             normal = np.array([u, v])
         else:
-            first, second, along = self._axes
+            first, second, longest = self._axes
             normal = np.empty(3)
-            normal[[first, second]] = u * self._span[along], v * self._span[along]
-            normal[along] = -u * self._span[first] - v * self._span[second]
+            normal[[first, second]] = u * self._span[longest], v * self._span[longest]
+            normal[longest] = -u * self._span[first] - v * self._span[second]
         return normal, float(normal @ self._start)
 
 
-def _gaps(keys: Floats) -> Floats:
-    """Put one threshold, in the middle by angle, into each gap of keys on the projective line."""
+def _thresholds_between(keys: Floats) -> Floats:
+    """Return one threshold for each gap between neighbouring keys on the projective line.
+
+    A threshold is the midpoint of its gap by angle, moved if rounding put it outside the gap. The
+    projective line is a circle, so the gap between the largest and the smallest key is one of them.
+    """
     finite = np.unique(keys[np.isfinite(keys)])
     if not len(finite):
         return np.zeros(1)
@@ -191,18 +206,19 @@ def _gaps(keys: Floats) -> Floats:
         low = np.append(np.nextafter(finite[0], -np.inf), finite)
         high = np.append(finite, np.inf)
         angles = np.concatenate([[-np.pi / 2], angles, [np.pi / 2]])
-        cuts = scale * np.tan((angles[1:] + angles[:-1]) / 2)
-        inside = (cuts < high) & (np.append(-np.inf, finite) <= cuts)
-        return np.where(inside, cuts, low)
-    cuts = scale * np.tan((angles[1:] + angles[:-1]) / 2)
-    cuts = np.where((finite[:-1] <= cuts) & (cuts < finite[1:]), cuts, finite[:-1])
-    # the last gap runs through infinity
-    around = scale * np.tan((angles[-1] + angles[0] + np.pi) / 2)
-    if around < finite[0]:
-        return np.append(around, cuts)
-    return np.append(cuts, max(around, finite[-1]))
+        midpoints = scale * np.tan((angles[1:] + angles[:-1]) / 2)
+        is_inside = (midpoints < high) & (np.append(-np.inf, finite) <= midpoints)
+        return np.where(is_inside, midpoints, low)
+    midpoints = scale * np.tan((angles[1:] + angles[:-1]) / 2)
+    is_inside = (finite[:-1] <= midpoints) & (midpoints < finite[1:])
+    thresholds = np.where(is_inside, midpoints, finite[:-1])
+    # the gap from the largest key through infinity to the smallest one
+    last = scale * np.tan((angles[-1] + angles[0] + np.pi) / 2)
+    if last < finite[0]:
+        return np.append(last, thresholds)
+    return np.append(thresholds, max(last, finite[-1]))
 
 
 def _axes(spans: Floats) -> Codes:
-    """Order the features of each span by its size: the last one is the longest."""
+    """Return the features of each span, by increasing absolute value of the span."""
     return np.argsort(np.abs(spans), axis=1, kind="stable")

@@ -1,4 +1,4 @@
-"""Polytopes of few sides, as rules."""
+"""Polytopes (intersections of few halfspaces) as rules."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from skpublicdp.hypotheses.base import (
     Hypothesis,
     PublicSample,
 )
-from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, joined
+from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, concatenate_sets
 from skpublicdp.hypotheses.halfspaces import weighted_sum
 from skpublicdp.typing import Codes, Floats
 
 
 class Polytope(Hypothesis):
-    """The first label inside all of some halfspaces, the second outside.
+    """Rule that predicts the first label in an intersection of halfspaces, the second outside.
 
     Parameters
     ----------
     flat : HalfspaceSet
-        Halfspaces that all members of the cover share.
+        Halfspaces that all members of the cover share; their intersection is an affine subspace.
     sides : HalfspaceSet
-        Its own halfspaces.
+        Halfspaces of this member.
     inside : int
-        Code of the label inside; outside it is the last one.
+        Code of the label inside; the last label is predicted outside.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
 
     Attributes
     ----------
@@ -34,16 +34,16 @@ class Polytope(Hypothesis):
     offsets : ndarray of float64, shape (n_halfspaces,)
         A row is inside where ``normals @ x >= offsets``.
     sides : HalfspaceSet
-        See above.
+        Halfspaces of this member.
     """
 
     def __init__(
         self, flat: HalfspaceSet, sides: HalfspaceSet, inside: int, public: PublicSample
     ) -> None:
         self.sides = sides
-        self._pool = joined(flat, sides)
-        self.normals = self._pool.normals
-        self.offsets = self._pool.offsets
+        self._halfspaces = concatenate_sets(flat, sides)
+        self.normals = self._halfspaces.normals
+        self.offsets = self._halfspaces.offsets
         self._outside = len(public.classes) - 1
         self._inside = inside
         self._names = public.feature_names
@@ -51,11 +51,11 @@ class Polytope(Hypothesis):
 
     def predict(self, X: Floats) -> Codes:
         """Return the code of each row."""
-        inside = self._pool.contains(X).all(axis=0)
+        inside = self._halfspaces.contains(X).all(axis=0)
         return np.where(inside, self._inside, self._outside).astype(np.intp)
 
     def rule(self) -> str:
-        """Return the intersection as an if / else; numbers have six digits."""
+        """Return the intersection as an if / else; numbers are rounded to six digits."""
         inside, outside = self._labels[self._inside], self._labels[self._outside]
         if inside == outside or not len(self.offsets):
             return f"predict {inside}"

@@ -26,19 +26,19 @@ from skpublicdp.hypotheses.contingency import (
 from skpublicdp.typing import Codes, Floats, Integers
 
 MIN_SPLITS_PER_COLUMN = 8
-"""With more splits for each column, counting pairs of cells is faster than pairs of splits."""
+"""Minimum number of splits per column for which counting pairs of cells is the faster method."""
 
 CELL_BLOCK_ROWS = 1 << 15
-"""Rows whose cells are held at a time."""
+"""Maximum number of rows whose cells are in memory together."""
 
 
 class Predicates(ABC):
-    """What a tree may ask of a row, each of one column.
+    """Boolean conditions on single columns, which are the splits of a tree.
 
     Attributes
     ----------
     features : ndarray of intp, shape (n_predicates,)
-        Column each one looks at.
+        Column of each predicate.
     """
 
     features: Codes
@@ -50,43 +50,48 @@ class Predicates(ABC):
     def __getitem__(self, index: int | slice | Codes) -> Self: ...
 
     @abstractmethod
-    def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
-        """Write 1 where a column meets a predicate, 0 elsewhere."""
+    def write_indicator(
+        self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
+    ) -> None:
+        """Write 1 for each row of a column that satisfies a predicate, 0 otherwise."""
 
     @abstractmethod
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
-        """Return one predicate, or its opposite, in words."""
+        """Return the text of a predicate, or of its negation if `above` is False."""
 
     @abstractmethod
-    def span(self, predicate: int) -> tuple[float, float]:
-        """Return the values that meet a predicate: those above the first, up to the second."""
+    def interval(self, predicate: int) -> tuple[float, float]:
+        """Return the interval (low, high] of the values that satisfy a predicate."""
 
-    def above(self, X: NDArray[Any], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Tell which rows meet which predicates; scoring and predicting both come here.
+    def indicators(
+        self, X: NDArray[Any], out: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """Return which rows satisfy which predicates, for scoring and for predicting.
 
         Parameters
         ----------
         X : ndarray, shape (n, n_features)
             Rows without NaN.
         out : ndarray of float32, shape (n_predicates, n), optional
-            Where to write.
+            Output array.
 
         Returns
         -------
         ndarray of float32, shape (n_predicates, n)
-            1 where one is met, 0 otherwise: ready for an exact matrix product.
+            1 if a row satisfies a predicate, 0 otherwise: an operand of an exact matrix product.
         """
         if out is None:
             out = np.empty((len(self), len(X)), dtype=np.float32)
-        columns = {f: np.ascontiguousarray(X[:, f]) for f in np.unique(self.features).tolist()}
+        features = np.unique(self.features).tolist()
+        columns = {feature: np.ascontiguousarray(X[:, feature]) for feature in features}
         for predicate, feature in enumerate(self.features.tolist()):
-            self.met(predicate, columns[feature], out[predicate])
+            self.write_indicator(predicate, columns[feature], out[predicate])
         return out
 
     def tabulate(
         self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int, order: int
     ) -> Integers:
-        """Weigh each label above each split, each pair or each triple of splits.
+        """Return the weight of rows by label and by combination of satisfied predicates.
 
         Parameters
         ----------
@@ -95,15 +100,16 @@ class Predicates(ABC):
         n_classes : int
             Number of labels.
         order : {0, 1, 2, 3}
-            How many splits are met at a time.
+            Number of predicates that are combined.
 
         Returns
         -------
-        ndarray of int64, shape (n_classes,) + order * (K + 1,)
-            With an always-true split put first, so that for order 2 entry (c, i, j) weighs the
-            rows of label c above splits i and j, (c, i, 0) those above split i and (c, 0, 0) all.
+        ndarray of int64, shape (n_classes,) + order * (n_predicates + 1,)
+            The predicate at index 0 is always true. For order 2, entry (c, i, j) is the weight of
+            the rows of label c that satisfy i and j. So (c, i, 0) is the weight of the rows that
+            satisfy i, and (c, 0, 0) is the weight of label c.
         """
-        return contingency_table(self.above, len(self), X, y, weights, n_classes, order)
+        return contingency_table(self.indicators, len(self), X, y, weights, n_classes, order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +119,7 @@ class Splits(Predicates):
     Parameters
     ----------
     features : ndarray of intp, shape (n_splits,)
-        Column each split looks at.
+        Column of each split.
     thresholds : ndarray of float64, shape (n_splits,)
         A row is above a split when its value is strictly greater.
     """
@@ -124,69 +130,82 @@ class Splits(Predicates):
     def __getitem__(self, index: int | slice | Codes) -> Splits:
         return Splits(np.atleast_1d(self.features[index]), np.atleast_1d(self.thresholds[index]))
 
-    def met(self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]) -> None:
-        """Write 1 for each row that is above a split."""
+    def write_indicator(
+        self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
+    ) -> None:
+        """Write 1 for each row above a split, 0 otherwise."""
         np.greater(column, self.thresholds[predicate], out=out)
 
     def tabulate(
         self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int, order: int
     ) -> Integers:
-        """Weigh each label above splits, by the cells between the splits of a feature."""
-        used, labels = np.unique(self.features).tolist(), np.arange(n_classes)
-        heaviest = int(weights.max(initial=1))
+        """Return the weight of rows by label and by combination of splits that they are above.
+
+        With many splits per column, pairs are counted by the cells between the splits of a column,
+        and cumulative sums turn the cells into splits. The result is the same table.
+        """
+        features = np.unique(self.features).tolist()
+        max_weight = int(weights.max(initial=1))
         if (
             order != 2
-            or len(self) < MIN_SPLITS_PER_COLUMN * len(used)
-            or heaviest * len(X) >= 1 << 53
+            or len(self) < MIN_SPLITS_PER_COLUMN * len(features)
+            or max_weight * len(X) >= 1 << 53
         ):
             return super().tabulate(X, y, weights, n_classes, order)
         table = np.zeros((n_classes, len(self) + 1, len(self) + 1), dtype=np.int64)
-        mine = [np.flatnonzero(self.features == feature) for feature in used]
-        mine = [which[np.argsort(self.thresholds[which], kind="stable")] + 1 for which in mine]
+        labels = np.arange(n_classes)
+        splits_of = [self._ordered_splits(feature) for feature in features]
+        # index 0 of the table is the predicate that is always true
+        entries_of = [splits + 1 for splits in splits_of]
+        sizes = [len(splits) + 1 for splits in splits_of]
         for start in range(0, len(X), CELL_BLOCK_ROWS):
-            at = slice(start, start + CELL_BLOCK_ROWS)
-            columns = [
-                self._cells(X[at, feature], which - 1)
-                for feature, which in zip(used, mine, strict=True)
+            rows = slice(start, start + CELL_BLOCK_ROWS)
+            cells = [
+                self._cells(X[rows, feature], splits)
+                for feature, splits in zip(features, splits_of, strict=True)
             ]
-            sizes = [len(which) + 1 for which in mine]
-            for a, b, counts in pair_counts(columns, sizes, y[at], weights[at], n_classes):
-                # rows are above a split if their cell is after it
+            for a, b, counts in pair_counts(cells, sizes, y[rows], weights[rows], n_classes):
+                # a row is above a split if its cell comes after the split
                 above = counts[:, ::-1, ::-1].cumsum(axis=1).cumsum(axis=2)[:, ::-1, ::-1]
-                table[np.ix_(labels, mine[a], mine[b])] += above[:, 1:, 1:]
+                table[np.ix_(labels, entries_of[a], entries_of[b])] += above[:, 1:, 1:]
                 if a == b:
-                    table[:, mine[a], 0] += above[:, 1:, 0]
+                    table[:, entries_of[a], 0] += above[:, 1:, 0]
                     if a == 0:
                         table[:, 0, 0] += above[:, 0, 0]
-        rows = np.concatenate(mine)
-        table[:, 0, rows] = table[:, rows, 0]
-        for a, which in enumerate(mine):
-            for others in mine[:a]:
-                lower = table[np.ix_(labels, others, which)]
-                table[np.ix_(labels, which, others)] = lower.swapaxes(1, 2)
+        all_entries = np.concatenate(entries_of)
+        table[:, 0, all_entries] = table[:, all_entries, 0]
+        for a, entries in enumerate(entries_of):
+            for earlier_entries in entries_of[:a]:
+                block = table[np.ix_(labels, earlier_entries, entries)]
+                table[np.ix_(labels, entries, earlier_entries)] = block.swapaxes(1, 2)
         return table
 
-    def _cells(self, column: NDArray[Any], ordered: Codes) -> NDArray[np.integer[Any]]:
-        """Return how many of some splits each value is above."""
+    def _ordered_splits(self, feature: int) -> Codes:
+        """Return the indices of the splits of a feature, by increasing threshold."""
+        splits = np.flatnonzero(self.features == feature)
+        return splits[np.argsort(self.thresholds[splits], kind="stable")]
+
+    def _cells(self, column: NDArray[Any], splits: Codes) -> NDArray[np.integer[Any]]:
+        """Return the number of the given splits that each value is above."""
         values = np.ascontiguousarray(column)
-        cells = np.zeros(len(values), np.min_scalar_type(len(ordered)))
-        for threshold in self.thresholds[ordered]:  # of numpy: no value loses digits
+        cells = np.zeros(len(values), np.min_scalar_type(len(splits)))
+        for threshold in self.thresholds[splits]:  # np.float64: comparison in double precision
             cells += values > threshold
         return cells
 
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
-        """Return one split as `name > threshold`, or its opposite as `name <= threshold`."""
+        """Return the text `name > threshold`, or `name <= threshold` for the negation."""
         sign = ">" if above else "<="
         name = names[self.features[predicate]]
-        return f"{name} {sign} {shown(self.thresholds[predicate], name)}"
+        return f"{name} {sign} {format_threshold(self.thresholds[predicate], name)}"
 
-    def span(self, predicate: int) -> tuple[float, float]:
-        """Return a threshold and infinity."""
+    def interval(self, predicate: int) -> tuple[float, float]:
+        """Return the interval (threshold, infinity)."""
         return float(self.thresholds[predicate]), math.inf
 
 
-def shown(threshold: float, name: str = "") -> str:
-    """Return a threshold of a column in full, and as short as it can be."""
+def format_threshold(threshold: float, name: str = "") -> str:
+    """Return the shortest text that represents a threshold of a column exactly."""
     number = float(threshold)
     if isinstance(name, FeatureName):
         return name.write(number)
@@ -194,7 +213,7 @@ def shown(threshold: float, name: str = "") -> str:
 
 
 def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -> None:
-    """Refuse a table of pairs or triples that would not fit in memory."""
+    """Raise CoverSizeError if the table of the splits exceeds `MAX_TABLE_BYTES`."""
     n_bytes = contingency_bytes(len(splits), len(public.classes), order)
     if n_bytes > MAX_TABLE_BYTES:
         raise CoverSizeError(
@@ -205,24 +224,24 @@ def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -
 
 
 def quantile_thresholds(column: Floats, alpha: float) -> Floats:
-    """Choose thresholds so that any cut of the column is within a mass `alpha` of one of them.
+    """Return thresholds such that every cut of a column is within a mass `alpha` of one of them.
 
-    Where one value fills more than half of the column (amounts that are mostly zero), the mass is
-    that of the other values: the tail then gets as many thresholds as any other column.
+    If more than half of the values are equal (amounts that are mostly zero), the mass is measured
+    on the other values, so that the tail gets as many thresholds as any other column.
 
     Parameters
     ----------
     column : ndarray of float64, shape (m,)
         Public values.
     alpha : float
-        Largest share of the values between neighbouring thresholds, save where a single value
-        weighs more; below 1/m every gap between distinct values gets its threshold.
+        Largest fraction of the values between neighbouring thresholds, unless a single value has
+        more. Below 1/m every gap between distinct values gets a threshold.
 
     Returns
     -------
     ndarray of float64
-        Increasing, each the shortest decimal in the middle half of a gap between two neighbouring
-        distinct values.
+        Increasing thresholds. Each one is the shortest decimal number in the middle half of a gap
+        between neighbouring distinct values.
 
     Examples
     --------
@@ -232,32 +251,35 @@ def quantile_thresholds(column: Floats, alpha: float) -> Floats:
     array([0.5])
     """
     values, counts = np.unique(column, return_counts=True)
-    spread = counts[2 * counts <= len(column)].sum()
-    spacing = float(alpha * spread * (1 + 1e-9))  # a multiple of 1/m is meant exactly
-    below = np.cumsum(counts).tolist()
-    kept = []
-    last = 0
+    mass = counts[2 * counts <= len(column)].sum()
+    spacing = float(alpha * mass * (1 + 1e-9))  # for rounding of an alpha that is a multiple of 1/m
+    cumulative = np.cumsum(counts).tolist()
+    gaps = []
+    n_below_last = 0
     for gap in range(len(values) - 1):
-        if below[gap + 1] - last > spacing:
-            kept.append(gap)
-            last = below[gap]
-    return np.array([_between(*values[gap : gap + 2].tolist()) for gap in kept])
+        if cumulative[gap + 1] - n_below_last > spacing:
+            gaps.append(gap)
+            n_below_last = cumulative[gap]
+    return np.array([_shortest_between(*values[gap : gap + 2].tolist()) for gap in gaps])
 
 
-def _between(low: float, high: float) -> float:
-    """Return the shortest decimal well inside a gap, so that a printed rule is the rule itself."""
+def _shortest_between(low: float, high: float) -> float:
+    """Return the shortest decimal number in the middle half of a gap.
+
+    A rule that is printed with this number is the rule itself, without rounding.
+    """
     middle = low / 2 + high / 2
     quarter = high / 4 - low / 4
-    width = min(high - low, 1e307)  # to more than 307 places before the point nothing rounds
+    width = min(high - low, 1e307)  # `round` supports at most 307 digits before the point
     for decimals in range(-math.floor(math.log10(width)), 325):
         threshold = round(middle, decimals)
         if abs(threshold - middle) <= quarter and low <= threshold < high:
             return threshold
-    return low  # neighbouring floats have nothing between them: `> low` separates them as well
+    return low  # `> low` separates neighbouring floats, which have no number between them
 
 
 def public_splits(public: PublicSample, alpha: float) -> Splits:
-    """Place splits of all features at public quantiles, one for each partition of the public rows.
+    """Return splits of all features at public quantiles, one per partition of the public rows.
 
     Parameters
     ----------
@@ -269,33 +291,36 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
     Returns
     -------
     Splits
-        Ordered by feature. Of splits that part the public rows alike, the first is kept: one
-        representative of each dichotomy covers (Alon, Bassily and Moran 2019, Algorithm 1).
+        Splits, ordered by feature. Of splits with the same partition of the public rows, the first
+        is kept: Alon, Bassily and Moran (2019), Algorithm 1, need one representative per dichotomy.
     """
     columns = public.X.T
     thresholds = [quantile_thresholds(column, alpha) for column in columns]
     features = np.repeat(np.arange(len(columns)), [len(cuts) for cuts in thresholds])
     splits = Splits(features, np.concatenate(thresholds))
-    return splits[one_per_partition(splits, public.X)]
+    return splits[distinct_partitions(splits, public.X)]
 
 
-def one_per_partition(splits: Predicates, X: NDArray[Any]) -> Codes:
-    """Return the positions of the first of all splits that part rows alike, in their order."""
-    sides = splits.above(X).astype(bool)
-    sides ^= sides[:, :1]  # a split and its complement part the rows alike
+def distinct_partitions(splits: Predicates, X: NDArray[Any]) -> Codes:
+    """Return the increasing indices of splits that partition rows differently.
+
+    Of equal partitions the first one is returned. Splits with all rows on one side are left out.
+    """
+    sides = splits.indicators(X).astype(bool)
+    sides ^= sides[:, :1]  # a split and its complement have the same partition
     _, first = np.unique(np.packbits(sides, axis=1), axis=0, return_index=True)
-    kept: Codes = np.sort(first)
-    return kept[sides[kept].any(axis=1)]
+    representatives: Codes = np.sort(first)
+    return representatives[sides[representatives].any(axis=1)]
 
 
-def cuts_of(
+def measure_cuts(
     public: PublicSample,
     alpha: float,
     features: Sequence[int],
-    per_rule: int,
+    cuts_per_rule: int,
     splits: Predicates | None = None,
 ) -> Cuts:
-    """Measure how far `quantile_thresholds` leave rules of few cuts from those that are kept.
+    """Return the distance of arbitrary cuts of columns from `quantile_thresholds`, in rows.
 
     Parameters
     ----------
@@ -305,46 +330,52 @@ def cuts_of(
         Quantile spacing.
     features : sequence of int
         Columns.
-    per_rule : int
-        Most cuts of a rule: moving one moves the rows between its old and its new place.
+    cuts_per_rule : int
+        Maximum number of cuts of a rule. Moving a cut changes the rule on the rows between its old
+        and its new position.
     splits : Predicates, optional
-        What `public_splits` kept; by default all quantiles are.
+        The splits of `public_splits`; by default all quantiles.
 
     Returns
     -------
     Cuts
-        Most rows between a cut and the nearest one that is kept or beyond all rows; none when every
-        gap between distinct values has its threshold. Neighbouring quantiles have at most
-        ``alpha m`` of m rows between them, unless it is a single value, so it is at most half of
-        that, whatever the rows are.
+        Maximum number of rows between a cut and the nearest threshold, or cut beyond all rows. It
+        is 0 if every gap between distinct values has a threshold. Neighbouring thresholds have at
+        most ``alpha m`` of m rows between them, unless these have a single value. So the number is
+        at most half of that, for all rows.
     """
     m = len(public.X)
-    missed = placed = 0
+    max_distance = n_thresholds = 0
     for feature in features:
         column = np.sort(public.X[:, feature])
-        cuts = quantile_thresholds(column, alpha)
-        kept = np.searchsorted(column, np.concatenate([[-np.inf], cuts, [np.inf]]), side="right")
-        any_cut = np.searchsorted(column, column, side="right")
-        above = np.searchsorted(kept, any_cut).clip(1)
-        distance = np.minimum(any_cut - kept[above - 1], kept[above] - any_cut)
-        missed = max(missed, int(distance.max()))
-        placed += len(cuts)
+        thresholds = quantile_thresholds(column, alpha)
+        cuts = np.concatenate([[-np.inf], thresholds, [np.inf]])
+        # a cut is represented by the number of rows below it
+        ranks = np.searchsorted(column, cuts, side="right")
+        possible_ranks = np.searchsorted(column, column, side="right")
+        upper = np.searchsorted(ranks, possible_ranks).clip(1)
+        distances = np.minimum(possible_ranks - ranks[upper - 1], ranks[upper] - possible_ranks)
+        max_distance = max(max_distance, int(distances.max()))
+        n_thresholds += len(thresholds)
     return Cuts(
-        per_rule=per_rule,
+        per_rule=cuts_per_rule,
         columns=len(features),
         rows=m,
-        missed=missed,
+        missed=max_distance,
         allowed=math.floor(alpha * m * (1 + 1e-9) / 2),
-        merged=splits is not None and len(splits) < placed,
+        merged=splits is not None and len(splits) < n_thresholds,
     )
 
 
 def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integers:
-    """Weigh splits before any private row is seen.
+    """Return the prior weight of each split, which depends on public rows alone.
+
+    A split with few rows on one side changes few predictions. A feature with many splits should
+    not outweigh a binary one in proportion to their number.
 
     Parameters
     ----------
-    splits : Splits
+    splits : Predicates
         Splits at public quantiles.
     public : PublicSample
         Public rows.
@@ -354,21 +385,19 @@ def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integ
     Returns
     -------
     ndarray of int64, shape (n_splits,)
-        Positive weights, in proportion to the public rows on the smaller side (at least a share
-        `alpha` of all) over the square root of the splits of the same feature. A split with few
-        rows on one side moves few predictions, and a feature with many splits should not outweigh a
-        yes/no question by as much.
+        Positive weights: 1024 times the fraction of public rows on the smaller side (at least
+        `alpha`) over the square root of the number of splits of the same feature.
     """
     n = len(public.X)
-    above = splits.above(public.X).sum(axis=1, dtype=np.int64)
-    moved = np.maximum(np.minimum(above, n - above), alpha * n)
-    siblings = np.bincount(splits.features)[splits.features]
-    weights: Integers = np.rint(1024 * moved / n / np.sqrt(siblings)).astype(np.int64)
+    n_above = splits.indicators(public.X).sum(axis=1, dtype=np.int64)
+    n_smaller_side = np.maximum(np.minimum(n_above, n - n_above), alpha * n)
+    n_siblings = np.bincount(splits.features)[splits.features]
+    weights: Integers = np.rint(1024 * n_smaller_side / n / np.sqrt(n_siblings)).astype(np.int64)
     return np.maximum(weights, 1)
 
 
 def stump_growth(m: int, n_features: int) -> int:
-    """Bound the labelings of m rows by one split and two labels, constants included.
+    """Return a bound on the number of labelings of m rows by stumps of two labels and constants.
 
     A feature labels exactly k rows 1 in at most two ways: its k lowest or its k highest.
     """

@@ -1,4 +1,4 @@
-"""Sweeps: hyperplanes that move in one way, past each row once, and directions to slide along."""
+"""One-parameter families of hyperplanes (sweeps), and the directions of parallel ones."""
 
 from __future__ import annotations
 
@@ -9,54 +9,57 @@ from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.hypotheses.splits import quantile_thresholds
-from skpublicdp.typing import Codes, Floats, Integers
+from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 SWEEP_BLOCK_ROWS = 1 << 13
-"""Rows coded at a time, so that they stay in the processor's cache."""
+"""Number of rows coded together: they fit into the processor's cache."""
 
 LIMB_BITS = 24
-"""Bits of a weight added at a time: 2^29 rows then still sum to exact floats."""
+"""Bits of a weight that are summed together: floats are exact for up to 2^29 rows."""
 
 MAX_SPARSE_FEATURES = 6
-"""A direction of at most so many features is mostly refined within them."""
+"""Largest number of features of a sparse direction, which is mostly refined within them."""
 
 
 class Sweeps(ABC):
-    """Sweeps of hyperplanes, each with its thresholds.
+    """One-parameter families of hyperplanes, each with its thresholds.
 
-    A row meets a sweep by a key, the time at which the hyperplane passes it, and by the side it
-    is on before that. A member is a sweep, a threshold (a gap between the keys of public points),
-    an orientation and a variant, which decides where rows go that the hyperplane never leaves.
+    A hyperplane of a sweep moves past every row once. The *key* of a row is the parameter at which
+    the hyperplane passes it, and its *side* is the side of the hyperplane before that. A member is
+    a sweep, a threshold between the keys of public points, an orientation and a variant. The
+    variant decides the label of rows that lie on all hyperplanes of the sweep.
 
     Parameters
     ----------
     cuts : iterable of ndarray of float64
         Increasing thresholds of each sweep.
     n_sides : {1, 2}
-        Number of sides a row may start from.
-    variants : ndarray of bool, shape (n_variants, n_flat)
-        Which of the places on the common flat each variant calls positive.
+        Number of sides on which rows may start.
+    variants : ndarray of bool, shape (n_variants, n_positions)
+        Positions on the common intersection of a sweep that each variant labels positive.
     """
 
-    def __init__(self, cuts: Iterable[Floats], n_sides: int, variants: NDArray[np.bool_]) -> None:
-        listed = list(cuts)
-        self.n_cuts = np.array([len(of_sweep) for of_sweep in listed])
+    def __init__(self, cuts: Iterable[Floats], n_sides: int, variants: Mask) -> None:
+        cuts_of_sweep = list(cuts)
+        self.n_cuts = np.array([len(values) for values in cuts_of_sweep])
         n_cuts = int(self.n_cuts.max())
         # padded by infinities, which no key exceeds
-        self.thresholds = np.full((len(listed), n_cuts), np.inf)
-        self.scales = np.tile([0.0, 1.0], (len(listed), 1))
-        self._guesses = np.zeros((len(listed), 8 * n_cuts + 1), dtype=np.min_scalar_type(n_cuts))
-        for sweep, of_sweep in enumerate(listed):
-            self.thresholds[sweep, : len(of_sweep)] = of_sweep
-            if len(of_sweep):
-                middle = float(np.median(of_sweep))
-                width = float(np.median(np.abs(of_sweep - middle)))
+        self.thresholds = np.full((len(cuts_of_sweep), n_cuts), np.inf)
+        self.scales = np.tile([0.0, 1.0], (len(cuts_of_sweep), 1))
+        # for each cell of a grid, a bin that most keys in the cell have
+        self._guesses = np.zeros(
+            (len(cuts_of_sweep), 8 * n_cuts + 1), dtype=np.min_scalar_type(n_cuts)
+        )
+        for sweep, values in enumerate(cuts_of_sweep):
+            self.thresholds[sweep, : len(values)] = values
+            if len(values):
+                middle = float(np.median(values))
+                width = float(np.median(np.abs(values - middle)))
                 self.scales[sweep] = middle, width or abs(middle) or 1.0
-                below = np.bincount(self._cells(of_sweep, sweep), minlength=8 * n_cuts + 1)
-                self._guesses[sweep, 1:] = np.cumsum(below)[:-1]
+                cell_counts = np.bincount(self._cells(values, sweep), minlength=8 * n_cuts + 1)
+                self._guesses[sweep, 1:] = np.cumsum(cell_counts)[:-1]
         self.n_sides = n_sides
         self.variants = variants
 
@@ -65,29 +68,30 @@ class Sweeps(ABC):
 
     @property
     def n_bins(self) -> int:
-        """Number of bins between thresholds."""
+        """Number of bins of keys between thresholds."""
         return int(self.thresholds.shape[1]) + 1
 
     @property
     def n_codes(self) -> int:
-        """Number of codes of rows: every bin of every side, then the places on the flat."""
+        """Number of codes: the bins of each side, then the positions on the common intersection."""
         return self.n_sides * self.n_bins + int(self.variants.shape[1])
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Shape of an array of members: sweeps, variants, thresholds, orientations."""
+        """Shape of an array over all members: sweeps, variants, thresholds, orientations."""
         return len(self), len(self.variants), self.thresholds.shape[1], 2
 
     @abstractmethod
     def codes(self, columns: Floats, sweep: int) -> Codes:
-        """Code rows for one sweep; scoring and predicting both come here.
+        """Return the code of each row in one sweep, for scoring and for predicting.
 
         Parameters
         ----------
         columns : ndarray of float64, shape (n_features, n)
-            Rows, transposed. Each is coded on its own, by elementwise operations in fixed order.
+            Rows, transposed. Each row is coded on its own, by elementwise operations in a fixed
+            order.
         sweep : int
-            Which sweep.
+            Index of the sweep.
 
         Returns
         -------
@@ -95,8 +99,8 @@ class Sweeps(ABC):
             Codes below `n_codes`.
         """
 
-    def one(self, sweep: int) -> Self:
-        """Return a single sweep."""
+    def select(self, sweep: int) -> Self:
+        """Return a copy that has a single sweep."""
         single = copy.copy(self)
         for name, value in vars(self).items():
             if name not in ("n_sides", "variants"):
@@ -105,51 +109,53 @@ class Sweeps(ABC):
 
     @abstractmethod
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
-        """Return normal and offset of the first orientation of a member."""
+        """Return normal and offset of the hyperplane at a threshold, in the first orientation."""
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers, n_classes: int) -> Integers:
-        """Weigh each code in each sweep, shape (n_classes, sweeps, n_codes)."""
+        """Return the weight of each code by label and sweep, shape (n_classes, sweeps, n_codes)."""
         table = np.zeros((n_classes, len(self), self.n_codes), dtype=np.int64)
-        unit = bool((weights == 1).all())
+        has_unit_weights = bool((weights == 1).all())
         order = np.argsort(y, kind="stable")  # one class after the other
         edges = np.searchsorted(y[order], np.arange(n_classes + 1))
-        for code in range(n_classes):
-            for start in range(edges[code], edges[code + 1], SWEEP_BLOCK_ROWS):
-                chosen = order[start : min(start + SWEEP_BLOCK_ROWS, edges[code + 1])]
-                columns = np.ascontiguousarray(X[chosen].T)
-                heavy = None if unit else weights[chosen]
+        for label in range(n_classes):
+            for start in range(edges[label], edges[label + 1], SWEEP_BLOCK_ROWS):
+                rows = order[start : min(start + SWEEP_BLOCK_ROWS, edges[label + 1])]
+                columns = np.ascontiguousarray(X[rows].T)
+                row_weights = None if has_unit_weights else weights[rows]
                 for sweep in range(len(self)):
-                    table[code, sweep] += _histogram(
-                        self.codes(columns, sweep), heavy, self.n_codes
-                    )
+                    codes = self.codes(columns, sweep)
+                    table[label, sweep] += _histogram(codes, row_weights, self.n_codes)
         return table
 
     def _bins(self, keys: Floats, sweep: int) -> Codes:
-        """Count the thresholds below each key, as `numpy.searchsorted` does but much faster.
+        """Return the number of thresholds below each key, as `numpy.searchsorted` but faster.
 
-        A uniform grid guesses; guesses that do not bracket their key are replaced. So the result
-        is exact whatever the grid.
+        The cell of a grid suggests a bin. If this bin does not contain the key, it is replaced by
+        the result of `numpy.searchsorted`, so the result is exact for every grid.
         """
         thresholds = self.thresholds[sweep]
         cells = self._cells(keys, sweep)
-        guesses: Codes = self._guesses[sweep].take(cells, mode="clip").astype(np.intp)
-        low = np.concatenate([[-np.inf], thresholds]).take(guesses)
-        high = np.append(thresholds, np.inf).take(guesses)
-        missed = np.flatnonzero(~((low < keys) & (keys <= high)))
-        guesses[missed] = np.searchsorted(thresholds, keys[missed])
-        return guesses
+        bins: Codes = self._guesses[sweep].take(cells, mode="clip").astype(np.intp)
+        low = np.concatenate([[-np.inf], thresholds]).take(bins)
+        high = np.append(thresholds, np.inf).take(bins)
+        wrong = np.flatnonzero(~((low < keys) & (keys <= high)))
+        bins[wrong] = np.searchsorted(thresholds, keys[wrong])
+        return bins
 
     def _cells(self, keys: Floats, sweep: int) -> Codes:
-        """Return cells of the grid; what happens to an infinite key or NaN does not matter."""
+        """Return the grid cell of each key; the cells of infinite keys and NaN are arbitrary.
+
+        The grid is uniform in t / (abs(t) + 1) for the standardised key t, which is in (-1, 1).
+        """
         middle, width = self.scales[sweep]
-        half = (self._guesses.shape[1] - 1) / 2
+        half_size = (self._guesses.shape[1] - 1) / 2
         with np.errstate(invalid="ignore", over="ignore"):
             shifted = keys - middle
-            cells: Floats = shifted / (np.abs(shifted) + width) * half + half
+            cells: Floats = shifted / (np.abs(shifted) + width) * half_size + half_size
             return np.asarray(cells.astype(np.intp))
 
-    def sums(self, values: Integers) -> Integers:
-        """Add up, for every member, the values of the codes it calls positive.
+    def sum_positive(self, values: Integers) -> Integers:
+        """Return, for every member, the sum of the values of the codes that it labels positive.
 
         Parameters
         ----------
@@ -159,26 +165,29 @@ class Sweeps(ABC):
         Returns
         -------
         ndarray of int64, of `shape`
-            Sums; those of padded thresholds mean nothing.
+            Sums; those at padded thresholds are arbitrary.
         """
         n_bins = self.n_bins
-        bins = values[:, : self.n_sides * n_bins].reshape(-1, self.n_sides, n_bins)
-        flat = values[:, self.n_sides * n_bins :] @ self.variants.T.astype(np.int64)
-        passed = np.cumsum(bins, axis=2)
-        first = passed[:, 0, -1:] - passed[:, 0, :-1]
+        values_of_bins = values[:, : self.n_sides * n_bins].reshape(-1, self.n_sides, n_bins)
+        # on the common intersection, shape (sweeps, n_variants)
+        fixed = values[:, self.n_sides * n_bins :] @ self.variants.T.astype(np.int64)
+        cumulative = np.cumsum(values_of_bins, axis=2)
+        # first orientation: above the threshold on the first side, below it on the second
+        sums = cumulative[:, 0, -1:] - cumulative[:, 0, :-1]
         for side in range(1, self.n_sides):
-            first += passed[:, side, :-1]
-        both = np.stack([first, passed[:, :, -1].sum(axis=1)[:, None] - first], axis=-1)
-        return np.asarray(both[:, None] + flat[:, :, None, None])
+            sums += cumulative[:, side, :-1]
+        totals = cumulative[:, :, -1].sum(axis=1)[:, None]
+        by_orientation = np.stack([sums, totals - sums], axis=-1)
+        return np.asarray(by_orientation[:, None] + fixed[:, :, None, None])
 
-    def positive(self, variant: int, gap: int, orientation: int) -> NDArray[np.bool_]:
-        """Tell which codes a member calls positive, shape (n_codes,)."""
+    def positive_codes(self, variant: int, gap: int, orientation: int) -> Mask:
+        """Return which codes a member labels positive, shape (n_codes,)."""
         above = np.arange(self.n_bins) > gap
-        sides = [above ^ bool(orientation ^ side) for side in range(self.n_sides)]
-        return np.concatenate([*sides, self.variants[variant]])
+        bins_of_side = [above ^ bool(orientation ^ side) for side in range(self.n_sides)]
+        return np.concatenate([*bins_of_side, self.variants[variant]])
 
     def patterns(self, points: Floats) -> Integers:
-        """Give members that part the public points alike, and only those, the same number.
+        """Return a number for each member that identifies its dichotomy of the public points.
 
         Parameters
         ----------
@@ -188,29 +197,29 @@ class Sweeps(ABC):
         Returns
         -------
         ndarray of int64, of `shape`
-            For m < 64 the bits of the positive points. For more, the sum of fixed random words of
-            the positive points: of N dichotomies two share a number with probability N^2 / 2^65.
-            A padded threshold gets 0, as the constant does.
+            For m < 64 the bits of the positive points. Otherwise the sum of fixed random words of
+            the positive points: two of N dichotomies collide with probability at most N^2 / 2^65.
+            A padded threshold has 0, like the constant.
         """
         words = pattern_words(len(points))
         columns = np.ascontiguousarray(points.T)
         values = np.zeros((len(self), self.n_codes), dtype=np.int64)
         for sweep in range(len(self)):
             np.add.at(values[sweep], self.codes(columns, sweep), words)
-        numbers = self.sums(values)
-        padded = np.arange(self.shape[2]) >= self.n_cuts[:, None]
-        numbers[np.broadcast_to(padded[:, None, :, None], numbers.shape)] = 0
+        numbers = self.sum_positive(values)
+        is_padded = np.arange(self.shape[2]) >= self.n_cuts[:, None]
+        numbers[np.broadcast_to(is_padded[:, None, :, None], numbers.shape)] = 0
         return numbers
 
 
 class ParallelHyperplanes(Sweeps):
-    """Hyperplanes that slide along directions; the key of a row is its projection.
+    """Parallel hyperplanes for each of several directions; the key of a row is its projection.
 
     Parameters
     ----------
     weights : ndarray of float64, shape (n_directions, n_features)
-        ParallelHyperplanes, in the units of the rows.
-    cuts : sequence of ndarray of float64
+        Directions (normals), in the units of the rows.
+    cuts : iterable of ndarray of float64
         Increasing thresholds on each direction.
     """
 
@@ -220,24 +229,36 @@ class ParallelHyperplanes(Sweeps):
 
     @classmethod
     def at_quantiles(
-        cls, weights: Floats, points: Floats, spacing: float, most: int
+        cls, weights: Floats, points: Floats, spacing: float, max_thresholds: int
     ) -> ParallelHyperplanes:
-        """Put at most so many thresholds at quantiles of the projections, `spacing` apart."""
+        """Return hyperplanes at quantiles of the projected points.
+
+        Parameters
+        ----------
+        weights : ndarray of float64, shape (n_directions, n_features)
+            Directions.
+        points : ndarray of float64, shape (m, n_features)
+            Public rows.
+        spacing : float
+            Fraction of the points between neighbouring quantiles.
+        max_thresholds : int
+            Maximum number of thresholds of a direction; they are thinned out evenly.
+        """
         columns = np.ascontiguousarray(points.T)
-        cuts = [quantile_thresholds(project(w, columns), spacing) for w in weights]
-        return cls(weights, [_thin(of_direction, most) for of_direction in cuts])
+        cuts = [quantile_thresholds(project(normal, columns), spacing) for normal in weights]
+        return cls(weights, [_thin_out(thresholds, max_thresholds) for thresholds in cuts])
 
     def codes(self, columns: Floats, sweep: int) -> Codes:
-        """Return the bins of the projections."""
+        """Return the bin of each row's projection."""
         return self._bins(project(self.weights[sweep], columns), sweep)
 
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
-        """Return the direction and the threshold."""
+        """Return the direction as the normal, and the threshold as the offset."""
         return self.weights[sweep], float(self.thresholds[sweep, gap])
 
 
-def draw_directions(points: Floats, size: int, few: float = 0.2) -> Floats:
-    """Draw directions by public rows and fixed randomness.
+def draw_directions(points: Floats, size: int, sparse_share: float = 0.2) -> Floats:
+    """Return random directions that depend on public rows, with a fixed seed.
 
     Parameters
     ----------
@@ -245,110 +266,138 @@ def draw_directions(points: Floats, size: int, few: float = 0.2) -> Floats:
         Public rows.
     size : int
         Number of directions.
-    few : float, default=0.2
-        Share of those of two to four features.
+    sparse_share : float, default=0.2
+        Fraction of directions that use two to four features.
 
     Returns
     -------
     ndarray of float64, shape (at most size, n_features)
-        In the units of the rows and up to sign: those of few features, 10% each isotropic and
-        isotropic among whitened rows, all others differences of standardised public rows. A feature
-        that is constant among the public rows gets no weight. Of one feature, that feature.
+        Directions in the units of the rows, up to sign. Besides sparse ones, 10% are isotropic, 10%
+        are isotropic among whitened rows, and the others are differences of standardised public
+        rows. Features that are constant among the public rows have weight 0. With a single feature
+        there is a single direction.
     """
     n_features = points.shape[1]
     varies, scale = scales(points)
     if n_features == 1 or not varies.any():
         return np.ones((1, n_features))
-    return _in_units(_standard_directions(points, size, few, seed=0), varies, scale)
+    directions = _standardised_directions(points, size, sparse_share, seed=0)
+    return _in_row_units(directions, varies, scale)
 
 
 def directions_around(normal: Floats, points: Floats, size: int, step: int) -> Floats:
-    """Draw directions near one, by public rows and fixed randomness.
+    """Return random directions near a given one that depend on public rows, with a fixed seed.
 
     Parameters
     ----------
     normal : ndarray of float64, shape (n_features,)
-        The direction, in the units of the rows; it is kept.
+        The given direction, in the units of the rows; it is returned first.
     points : ndarray of float64, shape (m, n_features)
         Public rows.
     size : int
         Number of directions.
     step : int
-        1 for the first refinement; each further step halves the distances.
+        1 for the first refinement; each further step divides the distances by two.
 
     Returns
     -------
     ndarray of float64, shape (at most size, n_features)
-        Among standardised rows and with lengths 1, the direction plus 0.8, 0.4 or 0.2, halved after
-        each step, of another one as `draw_directions` draws them. Around a direction of at most
-        `MAX_SPARSE_FEATURES`, 30% keep to them and 30% add one more: there is less to choose from.
+        Among standardised rows and with lengths 1, the given direction plus 0.8, 0.4 or 0.2 times a
+        direction of `draw_directions`; these factors are divided by two after each step. Around a
+        direction of at most `MAX_SPARSE_FEATURES` features, 30% use the same features and 30% use
+        one feature more, because sparse rules have few alternatives.
     """
     varies, scale = scales(points)
-    middle = normal * scale / np.linalg.norm(normal * scale)
-    of_few = np.count_nonzero(middle) <= MAX_SPARSE_FEATURES
-    n_near = 3 * (size - 1) // 10 if of_few else 0
+    centre = normal * scale / np.linalg.norm(normal * scale)
+    is_sparse = np.count_nonzero(centre) <= MAX_SPARSE_FEATURES
+    n_same_features = 3 * (size - 1) // 10 if is_sparse else 0
+    n_general = size - 1 - 2 * n_same_features
     moves = np.concatenate(
         [
-            _moves_near(middle, varies, n_near, seed=step),
-            _standard_directions(points, size - 1 - 2 * n_near, few=0.2, seed=step),
+            _sparse_moves(centre, varies, n_same_features, seed=step),
+            _standardised_directions(points, n_general, sparse_share=0.2, seed=step),
         ]
     )
     moves /= np.linalg.norm(moves, axis=1, keepdims=True)
     distances = 0.8 * 0.5 ** (step - 1) * np.array([1.0, 0.5, 0.25])
-    directions = middle + moves * np.resize(distances, (len(moves), 1))
-    return _in_units(np.vstack([middle, directions]), varies, scale)
+    directions = centre + moves * np.resize(distances, (len(moves), 1))
+    return _in_row_units(np.vstack([centre, directions]), varies, scale)
 
 
-def _moves_near(middle: Floats, varies: NDArray[np.bool_], size: int, seed: int) -> Floats:
-    """Return so many random directions of the same features, and as many of one more.
+def _sparse_moves(centre: Floats, varies: Mask, size: int, seed: int) -> Floats:
+    """Return random directions of the features of `centre`, and as many with one feature more.
 
-    A single feature has no other directions: all get one more.
+    A single feature has no other directions, so all of them use one feature more.
+
+    Parameters
+    ----------
+    centre : ndarray of float64, shape (n_features,)
+        A direction.
+    varies : ndarray of bool, shape (n_features,)
+        Features that are not constant among the public rows.
+    size : int
+        Number of directions of either kind.
+    seed : int
+        Seed.
+
+    Returns
+    -------
+    ndarray of float64, shape (2 * size, n_features)
+        The directions; directions with one feature more come first.
     """
     generator = np.random.default_rng(seed)
-    moves = generator.normal(size=(2 * size, len(middle))) * (middle != 0)
-    others = np.flatnonzero(varies & (middle == 0))
-    if len(others):
-        n_more = size if np.count_nonzero(middle) > 1 else len(moves)
-        added = generator.choice(others, size=n_more)
-        moves[np.arange(n_more), added] = generator.normal(size=n_more)
+    moves = generator.normal(size=(2 * size, len(centre))) * (centre != 0)
+    unused_features = np.flatnonzero(varies & (centre == 0))
+    if len(unused_features):
+        n_extended = size if np.count_nonzero(centre) > 1 else len(moves)
+        added_features = generator.choice(unused_features, size=n_extended)
+        moves[np.arange(n_extended), added_features] = generator.normal(size=n_extended)
     return np.asarray(moves)
 
 
-def _standard_directions(points: Floats, size: int, few: float, seed: int) -> Floats:
-    """Return directions among standardised rows: differences, and three other kinds."""
+def _standardised_directions(points: Floats, size: int, sparse_share: float, seed: int) -> Floats:
+    """Return random directions among standardised rows, shape (size, n_features).
+
+    They are differences of distinct public rows, sparse, isotropic, and isotropic after whitening,
+    in this order.
+    """
     generator = np.random.default_rng(seed)  # fixed: directions are part of the method, not random
     n_features = points.shape[1]
     varies, scale = scales(points)
     standard = (points - points.mean(axis=0)) / scale
-    n_other = size // 10  # some of each: where public rows are few, differences are too
-    sparse = np.zeros((int(few * size), n_features))
+    n_isotropic = size // 10  # with few public rows there are few differences
+    sparse = np.zeros((int(sparse_share * size), n_features))
     distinct = np.unique(standard, axis=0)
-    first = generator.integers(len(distinct), size=size - len(sparse) - 2 * n_other)
-    second = first - generator.integers(1, len(distinct), size=len(first))  # never the same
+    first = generator.integers(len(distinct), size=size - len(sparse) - 2 * n_isotropic)
+    second = first - generator.integers(1, len(distinct), size=len(first))  # never the same row
     differences = distinct[first] - distinct[second]
     features = np.flatnonzero(varies)
-    for direction, size_of in zip(sparse, itertools.cycle((2, 3, 4)), strict=False):
-        chosen = generator.choice(features, size=min(size_of, len(features)), replace=False)
-        direction[chosen] = generator.normal(size=len(chosen))
-    isotropic = generator.normal(size=(n_other, n_features))
-    whitened = generator.normal(size=(n_other, n_features)) @ _whitening(standard)
+    for direction, n_nonzero in zip(sparse, itertools.cycle((2, 3, 4)), strict=False):
+        nonzero = generator.choice(features, size=min(n_nonzero, len(features)), replace=False)
+        direction[nonzero] = generator.normal(size=len(nonzero))
+    isotropic = generator.normal(size=(n_isotropic, n_features))
+    whitened = generator.normal(size=(n_isotropic, n_features)) @ _whitening(standard)
     return np.concatenate([differences, sparse, isotropic, whitened])
 
 
-def scales(points: Floats) -> tuple[NDArray[np.bool_], Floats]:
-    """Return which features vary, and their standard deviations (1 for the others)."""
+def scales(points: Floats) -> tuple[Mask, Floats]:
+    """Return which features vary, and the standard deviations (1 for constant features)."""
     varies = np.ptp(points, axis=0) > 0
     return varies, np.where(varies, points.std(axis=0), 1.0)
 
 
 def _whitening(standard: Floats) -> Floats:
-    """Return the map of isotropic directions to those isotropic among whitened rows."""
-    spread, basis = np.linalg.eigh(np.atleast_2d(np.cov(standard, rowvar=False)))
-    return np.asarray((basis / np.sqrt(np.maximum(spread, 1e-3))).T)
+    """Return the matrix that maps isotropic directions to isotropic ones among whitened rows."""
+    variances, basis = np.linalg.eigh(np.atleast_2d(np.cov(standard, rowvar=False)))
+    return np.asarray((basis / np.sqrt(np.maximum(variances, 1e-3))).T)
 
 
-def _in_units(directions: Floats, varies: NDArray[np.bool_], scale: Floats) -> Floats:
-    """Turn directions among standardised rows into those of the rows, up to sign."""
+def _in_row_units(directions: Floats, varies: Mask, scale: Floats) -> Floats:
+    """Return directions among standardised rows in the units of the rows.
+
+    Constant features get weight 0, directions without weights are dropped, and the first non-zero
+    weight is positive.
+    """
     directions[:, ~varies] = 0
     directions = directions[np.abs(directions).max(axis=1) > 0]
     directions /= scale
@@ -356,15 +405,19 @@ def _in_units(directions: Floats, varies: NDArray[np.bool_], scale: Floats) -> F
     return np.asarray(directions * np.sign(leading)[:, None])
 
 
-def _thin(cuts: Floats, most: int) -> Floats:
-    """Keep at most so many, evenly."""
-    if len(cuts) <= most:
-        return cuts
-    return cuts[(2 * np.arange(most) + 1) * len(cuts) // (2 * most)]
+def _thin_out(thresholds: Floats, max_thresholds: int) -> Floats:
+    """Return at most `max_thresholds` of the thresholds, evenly spaced by rank."""
+    if len(thresholds) <= max_thresholds:
+        return thresholds
+    ranks = (2 * np.arange(max_thresholds) + 1) * len(thresholds) // (2 * max_thresholds)
+    return thresholds[ranks]
 
 
 def project(weights: Floats, columns: Floats) -> Floats:
-    """Project rows, one feature after the other: no row meets another one's arithmetic."""
+    """Return the projection of each row, summed over the features in a fixed order.
+
+    Unlike a matrix product, the result for a row does not depend on the other rows.
+    """
     projected = np.zeros(columns.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):
         for feature in np.flatnonzero(weights):
@@ -373,7 +426,7 @@ def project(weights: Floats, columns: Floats) -> Floats:
 
 
 def pattern_words(size: int) -> Integers:
-    """Return a word for each public point, such that sums of words tell sets of points apart."""
+    """Return a 64-bit word for each public point; sums of words identify sets of points."""
     if size < 64:
         words: Integers = np.int64(1) << np.arange(size, dtype=np.int64)
         return words
@@ -382,7 +435,7 @@ def pattern_words(size: int) -> Integers:
 
 
 def _histogram(codes: Codes, weights: Integers | None, length: int) -> Integers:
-    """Weigh each code, exactly."""
+    """Return the total weight of each code, exact although `numpy.bincount` sums floats."""
     if weights is None:
         return np.bincount(codes, minlength=length)
     total = np.zeros(length, dtype=np.int64)

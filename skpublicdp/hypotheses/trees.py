@@ -1,4 +1,4 @@
-"""Decision trees whose leaves carry any label, drawn without being listed."""
+"""Decision trees with any labels at the leaves, drawn without listing all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skpublicdp.hypotheses.base import (
 from skpublicdp.hypotheses.splits import (
     Predicates,
     check_table,
-    cuts_of,
+    measure_cuts,
     public_splits,
     split_prior,
     stump_growth,
@@ -27,19 +27,20 @@ from skpublicdp.hypotheses.splits import (
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, Path, Product
 from skpublicdp.typing import Codes, Floats, Integers
 
-Simple = str | tuple[str, int, "Simple", "Simple"]
-"""A tree without branches that no row reaches or that end alike.
+SimplifiedTree = str | tuple[str, int, "SimplifiedTree", "SimplifiedTree"]
+"""Text of a leaf, or a node: (condition, its column, subtree if it fails, subtree if it holds).
 
-What is said at a leaf, or (condition, its column, the tree where it fails, and where it holds).
+Branches that no row reaches are removed, and nodes with equal subtrees are replaced by one subtree.
 """
 
 IntervalUnion = tuple[tuple[float, float], ...]
-"""Values of a column, in intervals: above the low end of one, up to its high end."""
+"""Union of disjoint intervals (low, high] of values of a column."""
 
 WHOLE_LINE: IntervalUnion = ((-math.inf, math.inf),)
+"""All values."""
 
 Region = dict[int, IntervalUnion]
-"""What is left of columns; of those that are not in it, everything."""
+"""Values of each column in a part of the space; columns that are not listed have all values."""
 
 
 class DecisionTree(Hypothesis):
@@ -48,11 +49,11 @@ class DecisionTree(Hypothesis):
     Parameters
     ----------
     splits : Predicates
-        The splits, breadth first: the root, then its lower and its upper child.
-    leaves : ndarray of intp
-        Codes of the leaves' labels, from the lowest to the highest side.
+        Splits in breadth-first order: the root, its lower child, its upper child, and so on.
+    leaves : ndarray of intp, shape (n_leaves,)
+        Codes of the leaves' labels, from left (lower children) to right.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     """
 
     def __init__(self, splits: Predicates, leaves: Codes, public: PublicSample) -> None:
@@ -62,8 +63,8 @@ class DecisionTree(Hypothesis):
         self._labels = [str(public.classes[code]) for code in leaves]
 
     def apply(self, X: NDArray[Any]) -> Codes:
-        """Return the leaf each row ends in."""
-        above = self.splits.above(X).astype(np.intp)
+        """Return the index of the leaf that each row reaches."""
+        above = self.splits.indicators(X).astype(np.intp)
         node = np.zeros(len(X), dtype=np.intp)
         rows = np.arange(len(X))
         for _ in range(len(self.leaves).bit_length() - 1):
@@ -72,91 +73,96 @@ class DecisionTree(Hypothesis):
         return leaf
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of each row's leaf."""
+        """Return the code of the label at each row's leaf."""
         return self.leaves[self.apply(X)]
 
     def rule(self) -> str:
-        """Return the tree as nested if / else lines, as `lines` does, with labels at the leaves."""
+        """Return the tree as nested if / else lines with the predicted labels."""
         return "\n".join(self.lines([f"predict {label}" for label in self._labels]))
 
-    def lines(self, said: Sequence[str]) -> list[str]:
+    def lines(self, leaf_texts: Sequence[str]) -> list[str]:
         """Return the tree as nested if / else lines.
 
-        Branches that no row can reach are left out, and those that end alike are merged.
+        Branches that no row can reach are left out, and subtrees with equal texts are merged.
 
         Parameters
         ----------
-        said : sequence of str, of length n_leaves
-            What is said at each leaf, from the lowest to the highest side.
+        leaf_texts : sequence of str, of length n_leaves
+            Text of each leaf, from left (lower children) to right.
         """
+        indent = "    "
 
-        def written(simple: Simple) -> list[str]:
-            if isinstance(simple, str):
-                return [simple]
-            condition, _, lower, upper = simple
-            indent = "    "
+        def lines_of(tree: SimplifiedTree) -> list[str]:
+            """Return the lines of a subtree."""
+            if isinstance(tree, str):
+                return [tree]
+            condition, _, lower, upper = tree
             return [
                 f"if {condition}:",
-                *(indent + line for line in written(upper)),
+                *(indent + line for line in lines_of(upper)),
                 "else:",
-                *(indent + line for line in written(lower)),
+                *(indent + line for line in lines_of(lower)),
             ]
 
-        return written(self._simple(said))
+        return lines_of(self._simplify(leaf_texts))
 
-    def depends_on(self, said: Sequence[str]) -> tuple[int, ...]:
-        """Return the columns that decide what is said of a row, one thing at each leaf."""
+    def depends_on(self, leaf_texts: Sequence[str]) -> tuple[int, ...]:
+        """Return the columns that determine the text of a row's leaf."""
 
-        def asked(simple: Simple) -> set[int]:
-            if isinstance(simple, str):
+        def columns_of(tree: SimplifiedTree) -> set[int]:
+            """Return the columns of the conditions of a subtree."""
+            if isinstance(tree, str):
                 return set()
-            _, column, lower, upper = simple
-            return {column} | asked(lower) | asked(upper)
+            _, column, lower, upper = tree
+            return {column} | columns_of(lower) | columns_of(upper)
 
-        return tuple(sorted(asked(self._simple(said))))
+        return tuple(sorted(columns_of(self._simplify(leaf_texts))))
 
-    def _simple(self, said: Sequence[str]) -> Simple:
+    def _simplify(self, leaf_texts: Sequence[str]) -> SimplifiedTree:
+        """Return the tree without unreachable branches and without splits of equal subtrees."""
         regions = self.regions()
 
-        def below(node: int) -> Simple | None:
+        def subtree(node: int) -> SimplifiedTree | None:
+            """Return the simplified subtree at a node, None if no row reaches it."""
             leaf = node - len(self.splits)
             if leaf >= 0:
-                return None if is_empty(regions[leaf]) else said[leaf]
-            lower, upper = below(2 * node + 1), below(2 * node + 2)
+                return None if is_empty(regions[leaf]) else leaf_texts[leaf]
+            lower, upper = subtree(2 * node + 1), subtree(2 * node + 2)
             if lower is None or upper is None or lower == upper:
                 return upper if lower is None else lower
             return self._conditions[node], int(self.splits.features[node]), lower, upper
 
-        simple = below(0)
-        assert simple is not None  # a row ends somewhere
-        return simple
+        tree = subtree(0)
+        assert tree is not None  # every row reaches a leaf
+        return tree
 
     def regions(self) -> list[Region]:
-        """Return what each leaf leaves of the columns, from the lowest to the highest side."""
-        level: list[Region] = [{}]
-        for first in (2**depth - 1 for depth in range(len(self.leaves).bit_length() - 1)):
-            columns = self.splits.features[first:].tolist()
-            level = [
-                side
-                for node, (region, column) in enumerate(zip(level, columns, strict=False), first)
-                for side in split_region(region, column, *self.splits.span(node))
+        """Return the region of each leaf, from left (lower children) to right."""
+        regions: list[Region] = [{}]
+        for first_node in (2**depth - 1 for depth in range(len(self.leaves).bit_length() - 1)):
+            columns = self.splits.features[first_node:].tolist()
+            nodes = enumerate(zip(regions, columns, strict=False), first_node)
+            regions = [
+                child
+                for node, (region, column) in nodes
+                for child in split_region(region, column, *self.splits.interval(node))
             ]
-        return level
+        return regions
 
 
 class TreeCover(Cover):
-    """All trees of a depth on given splits.
+    """All trees of a given depth on given splits.
 
     Parameters
     ----------
     splits : Predicates
-        The splits; without any, the trees are the constants.
+        The splits; without splits, the trees are the constants.
     max_depth : int
         1, 2 or 3.
     prior : ndarray of int64, shape (n_splits,)
-        Prior weight of each split, at the root and below it.
+        Prior weight of each split, the same at each node.
     public : PublicSample
-        Where the names are from.
+        Source of the names.
     """
 
     def __init__(
@@ -176,54 +182,64 @@ class TreeCover(Cover):
         return n_trees
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Weigh each label above single splits, pairs or triples: `Splits.tabulate`."""
+        """Return the weight of labels by combination of `max_depth` splits: `Splits.tabulate`."""
         return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
     def family(self, table: Integers) -> Family:
-        """Return the trees as a choice of a root over independent sides and leaves."""
+        """Return the trees as a choice of the root over products of independent subtrees."""
         if self.max_depth == 0:
             return Leaf(_leaf_errors(table))
 
         def build(start: int, stop: int) -> Family:
+            """Return the trees with consecutive splits at the root."""
             above = table[:, start + 1 : stop + 1]
-            return self._halves(table[:, :1] - above, above, self.max_depth - 1)
+            return self._subtree_pairs(table[:, :1] - above, above, self.max_depth - 1)
 
         n_splits = len(self.splits)
-        leaves_of_a_root = 2**self.max_depth * n_splits ** (self.max_depth - 1)
-        step = max(1, MAX_BLOCK_ERRORS // (leaves_of_a_root * self._n_classes))
+        n_leaves_per_root = 2**self.max_depth * n_splits ** (self.max_depth - 1)
+        step = max(1, MAX_BLOCK_ERRORS // (n_leaves_per_root * self._n_classes))
         return Choice(Lazy(n_splits, build, step), self.prior)
 
-    def _halves(self, below: Integers, above: Integers, depth: int) -> Family:
+    def _subtree_pairs(self, below: Integers, above: Integers, depth: int) -> Family:
+        """Return all pairs of subtrees below and above a split, given the counts on each side."""
         return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
 
     def _subtrees(self, table: Integers, depth: int) -> Family:
-        """Arrange (classes, *batch, *depth * (splits + 1,)) counts as trees of that depth."""
+        """Return all trees of a depth, given counts for combinations of `depth` splits.
+
+        Parameters
+        ----------
+        table : ndarray of int64, shape (n_classes, *batch, *depth * (n_splits + 1,))
+            Counts of the rows that reach the subtree.
+        depth : int
+            Depth of the subtrees.
+        """
         if depth == 0:
             return Leaf(_leaf_errors(table))
         splits_last = np.moveaxis(table, -depth, -1)
         above = np.moveaxis(splits_last[..., 1:], -1, -depth)
         below = np.moveaxis(splits_last[..., :1], -1, -depth) - above
-        return Choice(self._halves(below, above, depth - 1), self.prior)
+        return Choice(self._subtree_pairs(below, above, depth - 1), self.prior)
 
     def hypothesis(self, path: Path) -> DecisionTree:
-        """Return the tree of a path: (split, (path below it, path above it)), or a label."""
-        nodes: list[int] = []
-        level = [path]
+        """Return the tree at a path: (split, (path below it, path above it)), or a label."""
+        splits: list[int] = []
+        nodes = [path]
         for _ in range(self.max_depth):
-            nodes += [node[0] for node in level]
-            level = [child for node in level for child in node[1]]
-        splits = self.splits[np.array(nodes, dtype=np.intp)]
-        return DecisionTree(splits, np.array(level, dtype=np.intp), self._public)
+            splits += [split for split, _ in nodes]
+            nodes = [child for _, children in nodes for child in children]
+        leaves = np.array(nodes, dtype=np.intp)
+        return DecisionTree(self.splits[np.array(splits, dtype=np.intp)], leaves, self._public)
 
 
 class DecisionTrees(HypothesisClass):
-    """Decision trees of any labels, any number of classes.
+    """Decision trees with any labels at the leaves, for any number of labels.
 
     Parameters
     ----------
     max_depth : {1, 2, 3}, default=2
-        Depth. A cover of 200 splits and two classes has 1.3e8 trees of depth 2 and 3.3e18 of
-        depth 3, whose table of triples takes K^3 numbers for K splits.
+        Depth. A cover of 200 splits and two labels has 1.3e8 trees of depth 2 and 3.3e18 of depth
+        3. The table of depth 3 has K^3 numbers for K splits.
 
     See Also
     --------
@@ -232,12 +248,12 @@ class DecisionTrees(HypothesisClass):
 
     Notes
     -----
-    Trees are not equally likely a priori: a split weighs more the more evenly it parts the public
-    rows, and less the more splits its feature has (`skpublicdp.hypotheses.splits.split_prior`).
+    The prior is not uniform: a split has more weight if it divides the public rows more evenly, and
+    less if its feature has more splits (`skpublicdp.hypotheses.splits.split_prior`).
 
-    Two splits that part the public rows alike count as one. Trees that only differ where no
-    public row falls stay in the cover; duplicates cost ln of their number, nothing else (Alon,
-    Bassily and Moran 2019, Lemma 3.2 holds for any public finite family).
+    Splits with the same partition of the public rows count as one. Trees that only differ in
+    regions without public rows remain in the cover. Duplicates increase the logarithm of its size
+    only (Alon, Bassily and Moran 2019, Lemma 3.2 holds for every public finite family).
 
     Examples
     --------
@@ -267,50 +283,52 @@ class DecisionTrees(HypothesisClass):
         check_table(splits, public, int(self.max_depth), "use a smaller max_depth")
         cover = TreeCover(splits, int(self.max_depth), split_prior(splits, public, alpha), public)
         n_splits = 2 ** int(self.max_depth) - 1
-        cover.cuts = cuts_of(public, alpha, range(public.X.shape[1]), n_splits, splits)
+        cover.cuts = measure_cuts(public, alpha, range(public.X.shape[1]), n_splits, splits)
         cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the labelings of m rows by trees of two labels, level by level."""
-        single = total = stump_growth(m, n_features)
+        """Return a bound on the number of labelings of m rows by trees of two labels."""
+        n_stumps = n_trees = stump_growth(m, n_features)
         for _ in range(int(self.max_depth) - 1):
-            total = single // 2 * total**2  # a cut and its complement swap the subtrees
-        return total
+            n_trees = n_stumps // 2 * n_trees**2  # the complement of a split swaps the subtrees
+        return n_trees
 
 
 def _leaf_errors(counts: Integers) -> Integers:
-    """Turn (classes, ...) counts into (..., classes) errors of each label."""
+    """Return the errors of predicting each label, shape (..., n_classes), from label counts."""
     return np.ascontiguousarray(np.moveaxis(counts.sum(axis=0) - counts, 0, -1))
 
 
-def intersect_interval(part: IntervalUnion, low: float, high: float) -> IntervalUnion:
-    """Return the values above `low` and up to `high`.
+def intersect_interval(values: IntervalUnion, low: float, high: float) -> IntervalUnion:
+    """Return the intersection of a union of intervals with the interval (low, high].
 
     Examples
     --------
     >>> intersect_interval(((0, 4), (6, 9)), 2, 7)
     ((2, 4), (6, 7))
     """
-    cut = ((max(low, a), min(high, b)) for a, b in part)
-    return tuple((a, b) for a, b in cut if a < b)
+    intersections = ((max(low, start), min(high, stop)) for start, stop in values)
+    return tuple((start, stop) for start, stop in intersections if start < stop)
 
 
 def split_region(region: Region, column: int, low: float, high: float) -> tuple[Region, Region]:
-    """IntervalUnion a region by whether the value of a column is above `low` and up to `high`.
+    """Return the parts of a region where a column is outside and inside the interval (low, high].
 
     Returns
     -------
     dict
-        Where it is not.
+        Region in which the value of the column is outside.
     dict
-        Where it is.
+        Region in which it is inside.
     """
-    part = region.get(column, WHOLE_LINE)
-    without = intersect_interval(part, -math.inf, low) + intersect_interval(part, high, math.inf)
-    return region | {column: without}, region | {column: intersect_interval(part, low, high)}
+    values = region.get(column, WHOLE_LINE)
+    lower = intersect_interval(values, -math.inf, low)
+    upper = intersect_interval(values, high, math.inf)
+    inside = intersect_interval(values, low, high)
+    return region | {column: lower + upper}, region | {column: inside}
 
 
 def is_empty(region: Region) -> bool:
-    """Tell whether no row is there."""
+    """Return whether a region contains no values in some column."""
     return not all(region.values())

@@ -396,7 +396,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
 
         It depends on public numbers only.
         """
-        if not cover.whole:
+        if not cover.is_complete:
             if not max_support_points(n_dimensions):
                 return f"the halfspaces of Theorem 4.6 are too many in {n_dimensions} dimensions"
             return (
