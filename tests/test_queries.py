@@ -1,4 +1,4 @@
-"""Query classes: encodings, exact answers, covers against brute force, columns."""
+"""Query classes: exact answers, invalid queries, dual VC dimension, and the schema."""
 
 import pickle
 
@@ -23,11 +23,11 @@ from skpublicdp.query_release import (
 INF = np.inf
 
 
-def two_tests(X):
+def two_queries(X):
     return np.column_stack([X[:, 0] > X[:, 1], X.sum(axis=1) > 0])
 
 
-# class, number of columns, one query, what it means for a row x
+# class, number of columns, one query, its direct evaluation on a row x
 CASES = [
     (ThresholdQueries(), 1, [0.5], lambda x, q: x[0] <= q[0]),
     (IntervalQueries(), 1, [-0.5, 1.0], lambda x, q: q[0] <= x[0] <= q[1]),
@@ -44,7 +44,7 @@ CASES = [
         lambda x, q: x[0] * q[0] + x[1] * q[1] >= q[2],
     ),
     (StumpQueries(), 2, [1, 0.5], lambda x, q: x[q[0]] <= q[1]),
-    (CustomQueries(two_tests), 2, [1], lambda x, q: [x[0] > x[1], x[0] + x[1] > 0][q[0]]),
+    (CustomQueries(two_queries), 2, [1], lambda x, q: [x[0] > x[1], x[0] + x[1] > 0][q[0]]),
 ]
 BY_CLASS = pytest.mark.parametrize(
     ("queries", "width", "query", "rule"), CASES, ids=lambda value: type(value).__name__
@@ -52,45 +52,45 @@ BY_CLASS = pytest.mark.parametrize(
 
 
 @BY_CLASS
-def test_holds_is_the_rule(queries, width, query, rule):
+def test_holds_agrees_with_a_direct_evaluation(queries, width, query, rule):
     X = np.random.default_rng(0).integers(-2, 3, size=(60, width)) / 2.0  # many ties
-    got = queries.holds([query, query], X)
-    assert got.shape == (2, 60)
-    assert got.dtype == bool
-    assert got[0].tolist() == [bool(rule(x, query)) for x in X.tolist()]
+    answers = queries.holds([query, query], X)
+    assert answers.shape == (2, 60)
+    assert answers.dtype == bool
+    assert answers[0].tolist() == [bool(rule(x, query)) for x in X.tolist()]
 
 
 @BY_CLASS
-def test_each_row_alone(queries, width, query, rule):
+def test_answers_depend_on_each_row_alone(queries, width, query, rule):
     X = np.random.default_rng(1).normal(size=(40, width))
-    whole = queries.holds([query], X)[0]
-    assert whole.tolist() == [queries.holds([query], row[None])[0, 0] for row in X]
-    np.testing.assert_array_equal(queries.holds([query], np.asfortranarray(X))[0], whole)
+    holds = queries.holds([query], X)[0]
+    assert holds.tolist() == [queries.holds([query], row[None])[0, 0] for row in X]
+    np.testing.assert_array_equal(queries.holds([query], np.asfortranarray(X))[0], holds)
     weights = np.arange(40) / 780
     assert queries.weighted_mean(np.array([query]), X, weights)[0] == pytest.approx(
-        weights[whole].sum()
+        weights[holds].sum()
     )
 
 
 @BY_CLASS
 @pytest.mark.parametrize("wrong", [0.0, [[["a"]]], np.zeros((2, 7)), np.zeros((1, 2, 3, 4)), "abc"])
-def test_a_wrong_shape_is_a_clear_error(queries, width, query, rule, wrong):
+def test_invalid_shapes(queries, width, query, rule, wrong):
     with pytest.raises(ValueError, match=type(queries).__name__):
         queries.holds(wrong, np.zeros((3, width)))
 
 
 @BY_CLASS
-def test_no_query_is_no_answer(queries, width, query, rule):
+def test_empty_queries(queries, width, query, rule):
     none = np.empty((0, *np.shape(query)))
     assert queries.holds(none, np.zeros((3, width))).shape == (0, 3)
 
 
 @BY_CLASS
-def test_a_query_has_no_nan(queries, width, query, rule):
-    spoilt = np.array([query], dtype=float)
-    spoilt.flat[-1] = np.nan
+def test_nan_is_refused(queries, width, query, rule):
+    with_nan = np.array([query], dtype=float)
+    with_nan.flat[-1] = np.nan
     with pytest.raises(ValueError, match="must not contain NaN"):
-        queries.holds(spoilt, np.zeros((3, width)))
+        queries.holds(with_nan, np.zeros((3, width)))
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_a_query_has_no_nan(queries, width, query, rule):
         (HalfspaceQueries(), 2, 2),
     ],
 )
-def test_dual_dimension(queries, width, dual):
-    """Some queries cut the rows in all 2^dual ways, and no one more of many tried does."""
+def test_dual_vc_dimension(queries, width, dual):
+    """Some `dual` queries make all 2^dual cells, and of many random queries no more do."""
     rng = np.random.default_rng(0)
     X = rng.integers(-20, 21, size=(800, width)) / 10.0
     ends = np.sort(rng.normal(size=(60_000, width, 2)), axis=2)
@@ -118,14 +118,14 @@ def test_dual_dimension(queries, width, dual):
         HalfspaceQueries: rng.normal(size=(60_000, width + 1)) * ([1] * width + [0.3]),
     }[type(queries)]
 
-    def most(k):
-        """The most cells that k of the queries make."""
+    def max_cells(k):
+        """Return the maximum number of cells that k of the queries make."""
         groups = Q[: len(Q) // k * k].reshape(-1, k, *Q.shape[1:])[:4000]
         return max(len(np.unique(2 ** np.arange(k) @ queries.holds(group, X))) for group in groups)
 
     assert queries.dual_vc_dimension(width) == dual
-    assert most(dual) == 2**dual
-    assert most(dual + 1) < 2 ** (dual + 1)
+    assert max_cells(dual) == 2**dual
+    assert max_cells(dual + 1) < 2 ** (dual + 1)
 
 
 def test_marginals():
@@ -144,7 +144,7 @@ def test_marginals():
         queries.holds([[0.5, 1, 2]], codes)
 
 
-def test_custom_functions_that_misbehave():
+def test_invalid_custom_functions():
     X = np.full((3, 2), 8675309.0)
 
     def fails(rows):
@@ -158,11 +158,30 @@ def test_custom_functions_that_misbehave():
         with pytest.raises(ValueError, match="must return booleans"):
             CustomQueries(bad).holds([[0]], X)
     with pytest.raises(ValueError, match="positions from 0 to 1"):
-        CustomQueries(two_tests).holds([[2]], X)
+        CustomQueries(two_queries).holds([[2]], X)
     with pytest.raises(ValueError, match="whole numbers"):
-        CustomQueries(two_tests).holds([[0.5]], X)
+        CustomQueries(two_queries).holds([[0.5]], X)
     one = CustomQueries(lambda X: X[:, 0] > 0)
     assert one.holds([[0]], X).shape == (1, 3)
+
+
+@BY_CLASS
+def test_aliases(queries, width, query, rule):
+    X = np.random.default_rng(2).normal(size=(40, width))
+    Q = queries._checked([query], width)
+    weights = np.full(40, 1 / 40)
+    assert queries.dual(width) == queries.dual_vc_dimension(width)
+    assert queries.growth(5, width) == queries.growth_function(5, width)
+    assert queries.weigh(Q, X, weights) == queries.weighted_mean(Q, X, weights)
+    cover = queries.arrange(X)
+    assert cover.n_queries == queries.build_cover(X).n_queries
+    if cover.index is not None:
+        members = queries.nearest_members(Q, cover.index)
+        assert queries.project(Q, cover.index).tolist() == members.tolist()
+    schema = build_schema(Table(X), [Table(X)])
+    bound = queries.bound(schema, X)
+    assert vars(bound).keys() == vars(queries.bind(schema, X)).keys()
+    np.testing.assert_array_equal(bound.resolve([query], schema), bound.encode([query], schema))
 
 
 @BY_CLASS

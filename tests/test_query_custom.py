@@ -1,4 +1,4 @@
-"""Queries of one's own: the posterior by plain algebra, the price, what the limits are."""
+"""Custom queries: posterior by linear algebra, sensitivity, missing public columns, coverage."""
 
 import itertools
 from fractions import Fraction
@@ -26,7 +26,7 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
-def test_the_posterior_is_the_linear_one(n):
+def test_posterior_is_the_normal_posterior(n):
     root = RNG.normal(size=(n, n))
     covariance, noise = root @ root.T + 0.01 * np.eye(n), RNG.uniform(0.02, 1, n)
     mean, values = RNG.normal(size=(2, n))
@@ -67,7 +67,7 @@ def test_a_shift_is_estimated():
 
 @pytest.mark.parametrize("n_queries", [1, 3])
 def test_a_replaced_row_moves_each_count_by_at_most_one(n_queries):
-    """So that the noise is that of the sensitivity which the release claims."""
+    """The noise has the scale that this sensitivity requires."""
     answers = list(itertools.product([0, 1], repeat=n_queries))
     moves = np.array([np.subtract(a, b) for a in answers for b in answers])
     assert np.abs(moves).sum(axis=1).max() == n_queries
@@ -91,8 +91,8 @@ def test_a_replaced_row_moves_each_count_by_at_most_one(n_queries):
             assert spreads[kind] == n_queries
 
 
-def test_public_rows_tell_how_queries_go_together():
-    """One query that is measured badly is told by another that holds for the same rows."""
+def test_public_correlations_improve_noisy_answers():
+    """Queries that hold for the same rows share their information."""
     ties = RNG.random(4000) < 0.3
     public = np.column_stack([ties] * 30).astype(int)[None]
     private = RNG.random(50_000) < 0.4
@@ -109,7 +109,7 @@ def test_public_rows_tell_how_queries_go_together():
 
 
 @pytest.mark.parametrize("delta", [None, 0])
-def test_columns_share_what_the_plan_holds(delta):
+def test_columns_share_the_budget(delta):
     X = np.column_stack([RNG.normal(size=2000), RNG.integers(3, size=2000)])
     release = PAPQueryRelease(StumpQueries(), delta=delta, random_state=0).fit(
         X[200:], X_public=X[:200]
@@ -126,7 +126,7 @@ def test_columns_share_what_the_plan_holds(delta):
     assert (answers < high).all()
 
 
-def test_a_position_that_is_not_listed():
+def test_position_beyond_the_list():
     X = RNG.normal(size=(500, 2))
     queries = CustomQueries(lambda X: X > 0)
     release = PAPQueryRelease(queries, random_state=0).fit(X[100:], X_public=X[:100])
@@ -134,7 +134,7 @@ def test_a_position_that_is_not_listed():
         release.answer([[2]])
 
 
-# columns that public rows lack
+# columns that are missing in public rows
 
 LABELS = ["maybe", "no", "yes"]
 
@@ -147,7 +147,7 @@ def people(n, seed=0):
     return pd.DataFrame({"age": age, "label": label, "sick": generator.random(n) < 0.1})
 
 
-def asked(rows):
+def evaluate_queries(rows):
     old, label = np.asarray(rows["age"]) > 50, np.asarray(rows["label"])
     sick = np.asarray(rows["sick"]).astype(bool)
     return np.column_stack(
@@ -155,20 +155,20 @@ def asked(rows):
     )
 
 
-def fitted(X, X_public, function=asked, **settings):
+def fitted(X, X_public, function=evaluate_queries, **settings):
     settings = {"epsilon": 0.05, "delta": 1e-6, "random_state": 0, **settings}
     return PAPQueryRelease(CustomQueries(function), **settings).fit(X, X_public=X_public)
 
 
-def by_hand(public, noisy, noise, worth):
-    """The posterior mean, from prior means and variances that are added up row by row."""
+def posterior_mean_by_hand(public, noisy, noise, public_size):
+    """Return the posterior mean, with prior means and variances computed row by row."""
     n_queries, m = len(noisy), len(public)
     shares, unknown = np.zeros((m, n_queries)), np.zeros((m, n_queries))
     for row, age in enumerate(public):
-        every = itertools.product(LABELS, [False, True])
+        completions = itertools.product(LABELS, [False, True])
         answers = [
-            asked(pd.DataFrame({"age": [age], "label": [label], "sick": [sick]}))[0]
-            for label, sick in every
+            evaluate_queries(pd.DataFrame({"age": [age], "label": [label], "sick": [sick]}))[0]
+            for label, sick in completions
         ]
         shares[row] = np.mean(answers, axis=0)
         for query, share in enumerate(shares[row]):
@@ -178,7 +178,9 @@ def by_hand(public, noisy, noise, worth):
     same = np.isin(shares.mean(axis=0), [0, 1])
     unknown[:, same] = np.sqrt(1 / 3)
     mean = (shares.sum(axis=0) + 0.5) / (m + 1)
-    prior = (np.cov(shares.T, bias=True) * m / (m + 1) + np.eye(n_queries) / 4 / (m + 1)) / worth
+    prior = (
+        np.cov(shares.T, bias=True) * m / (m + 1) + np.eye(n_queries) / 4 / (m + 1)
+    ) / public_size
     prior += np.diag(unknown.mean(axis=0) ** 2)
     return mean + prior @ np.linalg.solve(prior + np.eye(n_queries) * noise, noisy - mean)
 
@@ -186,24 +188,24 @@ def by_hand(public, noisy, noise, worth):
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 @pytest.mark.filterwarnings("ignore:Only 1 public row")
 @pytest.mark.parametrize("ages", [[20, 60, 61, 80, 30, 33, 70], [60]])
-def test_what_public_rows_lack_is_uniform_a_priori(epsilon, ages):
+def test_prior_of_missing_columns_is_uniform(epsilon, ages):
     X = people(400)
     release = fitted(X, pd.DataFrame({"age": ages}), epsilon=epsilon, trust=0.5)
     measured = release._released.table.release.measured
     noisy = np.array([measured[j,].values[1] for j in range(5)])
     noise = measured[0,].variance
-    # clipped by the release alone
-    expected = np.clip(by_hand(ages, noisy, noise, len(ages) / 2), 0, 1)
+    # the release clips its answers
+    expected = np.clip(posterior_mean_by_hand(ages, noisy, noise, len(ages) / 2), 0, 1)
     np.testing.assert_allclose(release.answer(np.arange(5)), expected, atol=1e-6)
 
 
-def test_lacking_and_missing_are_one():
+def test_absent_and_missing_columns_are_equivalent():
     X, public = people(3000), people(200, 1)
     shown = public[["age"]]
     nothing = pd.Categorical([None] * 200, categories=LABELS)
     missing = shown.assign(label=nothing, sick=pd.array([None] * 200, dtype="boolean"))
     both = pd.concat([X.astype({"sick": "boolean"}), missing], ignore_index=True)
-    queries, mask = CustomQueries(asked), np.arange(len(both)) >= 3000
+    queries, mask = CustomQueries(evaluate_queries), np.arange(len(both)) >= 3000
     answers = [
         fitted(X, shown).answer(np.arange(5)),
         fitted(X, missing).answer(np.arange(5)),
@@ -235,8 +237,8 @@ OF_ONE_TYPE = {
 
 @pytest.mark.parametrize("library", FRAMES)
 @pytest.mark.parametrize("type_", OF_ONE_TYPE)
-def test_functions_see_types_that_no_row_decides(library, type_):
-    """One missing value would else make text of the others, and the function say what it likes."""
+def test_column_types_do_not_depend_on_rows(library, type_):
+    """Otherwise one missing value would turn the other values of a column into text."""
     first, second, *_, last = values = OF_ONE_TYPE[type_]
     seen = set()
 
@@ -252,8 +254,8 @@ def test_functions_see_types_that_no_row_decides(library, type_):
 
 
 @pytest.mark.parametrize("library", FRAMES)
-def test_one_missing_boolean_moves_an_answer_by_one_row(library):
-    """Where it made text of a column, whatever is not empty was true."""
+def test_missing_boolean_changes_an_answer_by_one_row(library):
+    """In a column of text, every value that is not empty would be true."""
     public, *private = (
         FRAMES[library](it, "boolean")
         for it in ([True, False] * 50, [False] * 1000, [False] * 999 + [None])
@@ -266,8 +268,8 @@ def test_one_missing_boolean_moves_an_answer_by_one_row(library):
     np.testing.assert_allclose(answers[0], answers[1], atol=1.5e-3)
 
 
-def test_what_is_shown_is_told_by_public_rows_as_ever():
-    """However far labels are from even: that is no drift."""
+def test_missing_columns_do_not_count_as_shift():
+    """Labels far from uniform are no evidence of a shift."""
     X, public = people(20_000), people(300, 1)[["age"]]
     X = X.assign(label=pd.Categorical(["yes"] * 20_000, categories=LABELS), sick=True)
     release = fitted(X, public, epsilon=1.0)
@@ -278,12 +280,12 @@ def test_what_is_shown_is_told_by_public_rows_as_ever():
 
 
 @pytest.mark.parametrize("drift", [0, 20])
-def test_error_falls_to_the_noise(drift):
-    """It is below that of noisy counts alone, up to five deviations of the mean of 5 * 4 errors."""
+def test_error_falls_with_the_noise(drift):
+    """The error is below that of noisy counts alone, up to five standard errors of 20 errors."""
     n, errors, noise = 20_000, [], []
     X = people(n)
     public = people(300, 1)[["age"]] + drift
-    truth = asked(X).mean(axis=0)
+    truth = evaluate_queries(X).mean(axis=0)
     budgets = 10.0 ** np.array([1, 2, 3, 4, 6, 8])
     for budget in budgets:
         found = [fitted(X, public, epsilon=budget / n, random_state=seed) for seed in range(5)]
@@ -296,8 +298,8 @@ def test_error_falls_to_the_noise(drift):
     assert errors[-1].max() < 1e-6
 
 
-def test_intervals_hold():
-    """The queries of a seed depend on each other: 60 trials, 5 deviations."""
+def test_intervals_cover():
+    """The queries of a seed are dependent: 60 trials, 5 standard deviations."""
     held = []
     for seed in range(60):
         X, public = people(2000, 2 * seed), people(100, 2 * seed + 1)[["age"]]
@@ -306,11 +308,11 @@ def test_intervals_hold():
     assert np.mean(held) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / 60)
 
 
-POPULATION = asked(people(1_000_000, 999)).mean(axis=0)
+POPULATION = evaluate_queries(people(1_000_000, 999)).mean(axis=0)
 
 
-def test_what_no_completion_shows_is_open():
-    """One of a thousand numbers, and a pair of many: public rows do not say that there are none."""
+def test_intervals_cover_for_values_without_completion():
+    """Queries about one of a thousand numbers, and about one of many pairs of categories."""
     codes = [f"c{k}" for k in range(20)]
     held = []
     for seed in range(40):
@@ -332,13 +334,15 @@ def test_what_no_completion_shows_is_open():
     assert (np.mean(held, axis=0) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / 40)).all()
 
 
-def test_rows_are_drawn_with_labels():
+def test_synthetic_rows_have_the_missing_columns():
     X, public = people(20_000), people(300, 1)[["age"]]
     drawn = fitted(X, public, epsilon=10.0).sample(4000)
-    np.testing.assert_allclose(asked(drawn).mean(axis=0), asked(X).mean(axis=0), atol=0.04)
+    np.testing.assert_allclose(
+        evaluate_queries(drawn).mean(axis=0), evaluate_queries(X).mean(axis=0), atol=0.04
+    )
 
 
-def rows_of(X, X_public, bounds=None):
+def completed_rows(X, X_public, bounds=None):
     release = PAPQueryRelease(bounds=bounds)
     X_public, lacking = add_missing_columns(X, X_public, bounds)
     return enumerate_completions(
@@ -346,7 +350,7 @@ def rows_of(X, X_public, bounds=None):
     )
 
 
-def test_completions_are_all_declared_values():
+def test_completions_contain_all_declared_values():
     X = pd.DataFrame(
         {
             "a": [0.5, 1.5],
@@ -365,7 +369,7 @@ def test_completions_are_all_declared_values():
     }
     for name, values in expected.items():
         known = {name: bounds[name]} if name in bounds else None
-        rows, n = rows_of(X[["a", name]], public, known)
+        rows, n = completed_rows(X[["a", name]], public, known)
         decoded = rows.schema.decode(rows.X_public)
         assert n == len(values)
         assert rows.n_public == 3
@@ -373,18 +377,18 @@ def test_completions_are_all_declared_values():
         assert found == set(itertools.product([0.0, 1.0, 2.0], values))
         assert len(decoded) == len(found)
     assert decoded["label"].tolist()[:4] == [1, 1, 1, 2]
-    rows, n = rows_of(X[["a", "day"]], public, {"day": bounds["day"]})
+    rows, n = completed_rows(X[["a", "day"]], public, {"day": bounds["day"]})
     days = rows.schema.decode(rows.X_public)["day"]
     assert (days.min(), days.max()) == (pd.Timestamp("2020-01-01"), pd.Timestamp("2020-02-01"))
-    rows, n = rows_of(X[["a", "whole", "label"]], public, {"whole": (0, 1)})
+    rows, n = completed_rows(X[["a", "whole", "label"]], public, {"whole": (0, 1)})
     assert n == 6
-    rows, n = rows_of(X, public, bounds)  # 2 * 16 * 16 * 3 are too many
+    rows, n = completed_rows(X, public, bounds)  # 2 * 16 * 16 * 3 are too many
     assert n == 64
     assert len(np.unique(rows.X_public[:, 1:], axis=0)) > 60
     assert [len(np.unique(column)) for column in rows.X_public.T] == [3, 2, 16, 16, 3]
 
 
-def test_nothing_declares_the_values():
+def test_missing_columns_without_declared_values():
     public = pd.DataFrame({"age": [20, 30, 70]})
     X = people(50)
     text = X.astype({"label": object})
@@ -394,14 +398,16 @@ def test_nothing_declares_the_values():
     assert fitted(X.assign(pay=1.5), public, bounds={"pay": (0, 9)}).answer([0])[0] > 0
     with pytest.raises(ValueError, match="sick is missing and years is unknown"):
         fitted(X, public.rename(columns={"age": "years"}))
-    for queries, method in ((CustomQueries(asked), "pmw"), (MarginalQueries(), "auto")):
+    for queries, method in ((CustomQueries(evaluate_queries), "pmw"), (MarginalQueries(), "auto")):
         with pytest.raises(ValueError, match="label, sick is missing"):
             PAPQueryRelease(queries, method=method).fit(X, X_public=public)
     with pytest.raises(ValueError, match="label, sick is missing"):  # which marked rows do show
-        PAPQueryRelease(CustomQueries(asked)).fit(X, X_public=public, is_public=np.arange(50) < 9)
+        PAPQueryRelease(CustomQueries(evaluate_queries)).fit(
+            X, X_public=public, is_public=np.arange(50) < 9
+        )
 
 
-def test_a_list_of_no_queries_charges_nothing():
+def test_empty_list_of_queries_is_not_charged():
     budget = PrivacyBudget(1, 1e-3)
     none = CustomQueries(lambda X: np.empty((len(X), 0), dtype=bool))
     X = np.arange(20.0)[:, None]
@@ -410,8 +416,8 @@ def test_a_list_of_no_queries_charges_nothing():
     assert budget.ledger == []
 
 
-def test_neighbours_are_private():
-    """All outcomes of tiny data, and then replayed ones."""
+def test_privacy_on_tiny_data():
+    """Over all outcomes of tiny data sets."""
 
     def yes(rows):
         return np.column_stack([rows["x"] > 0.5, (rows["x"] > 0.5) & (rows["label"] == "yes")])

@@ -1,4 +1,4 @@
-"""PAPQueryRelease: what goes in, what comes out, and scikit-learn around it."""
+"""PAPQueryRelease: answers of all methods, receipts, invalid input, and scikit-learn."""
 
 import datetime
 import pickle
@@ -64,8 +64,8 @@ pytestmark = few_rows
 
 
 @pytest.fixture(autouse=True)
-def few_halfspaces(monkeypatch):
-    """Fewer of them answer more coarsely, in a tenth of the time."""
+def _few_halfspaces(monkeypatch):
+    """Use fewer halfspaces, in a tenth of the time."""
     monkeypatch.setattr("skpublicdp.query_release.queries.geometric.MAX_HALFSPACES", 120)
 
 
@@ -74,16 +74,16 @@ def fitted(queries=None, X=LINE, X_public=LINE_PUBLIC, is_public=None, **setting
     return PAPQueryRelease(queries, **settings).fit(X, X_public=X_public, is_public=is_public)
 
 
-def carrier_of(release):
-    """The rows and weights that answer what no table does."""
+def weighted_rows_of(release):
+    """Return the weighted rows, on which any query can be evaluated."""
     return release._released.rows
 
 
-def mine(rows):
+def custom_function(rows):
     return np.column_stack([rows["age"] > 65, rows["job"] == "retired"])
 
 
-# queries, rows, public rows, an array of queries, what they are in truth
+# query class, rows, public rows, an array of queries
 CASES = {
     "thresholds": (ThresholdQueries(), LINE, LINE_PUBLIC, [[-1.0], [0.3]]),
     "intervals": (IntervalQueries(), LINE, LINE_PUBLIC, [[-1.0, 0.5], [0, np.inf]]),
@@ -106,10 +106,10 @@ def test_answers(case, method, delta):
     tolerance = 0.5 if method == "pmw" else 0.12
     assert np.abs(answers - truth).max() < tolerance
     np.testing.assert_array_equal(release.transform(Q), answers[:, None])
-    carrier = carrier_of(release)
-    assert carrier.weights.sum() == pytest.approx(1)
-    assert len(carrier.weights) == len(carrier.rows)
-    assert (carrier.weights >= 0).all()
+    table = weighted_rows_of(release)
+    assert table.weights.sum() == pytest.approx(1)
+    assert len(table.weights) == len(table.rows)
+    assert (table.weights >= 0).all()
     assert release.privacy_.delta == (0 if delta == 0 or method == "public" else 1 / N**2)
 
 
@@ -144,13 +144,13 @@ def test_stumps_of_mixed_columns():
 
 
 @pytest.mark.parametrize("method", ["auto", "public"])
-def test_queries_of_ones_own(method):
-    release = fitted(CustomQueries(mine), FRAME, FRAME_PUBLIC, method=method)
-    truth = mine(FRAME).mean(axis=0)
+def test_custom_queries(method):
+    release = fitted(CustomQueries(custom_function), FRAME, FRAME_PUBLIC, method=method)
+    truth = custom_function(FRAME).mean(axis=0)
     np.testing.assert_allclose(release.answer([[0], [1]]), truth, atol=0.09)
 
 
-def test_the_default_depends_on_the_columns():
+def test_default_query_class():
     assert isinstance(fitted().queries_, ThresholdQueries)
     assert repr(fitted(X=PLANE, X_public=PLANE_PUBLIC).queries_) == repr(MarginalQueries())
     one = fitted(X=FRAME[["sex"]], X_public=FRAME_PUBLIC[["sex"]])
@@ -159,7 +159,7 @@ def test_the_default_depends_on_the_columns():
 
 class TestOneColumn:
     @pytest.mark.parametrize("method", METHODS)
-    def test_curve(self, method):
+    def test_cdf_quantile_and_histogram(self, method):
         release = fitted(method=method)
         grid = np.linspace(-4, 4, 50)
         curve = release.cdf(grid)
@@ -177,8 +177,8 @@ class TestOneColumn:
 
     @pytest.mark.parametrize("queries", [ThresholdQueries(), MarginalQueries()])
     @pytest.mark.parametrize("method", METHODS)
-    def test_a_histogram_counts_everybody(self, queries, method):
-        """As ``pandas.cut(..., include_lowest=True)`` does: three in five have no visit."""
+    def test_histogram_bins_contain_the_lowest_edge(self, queries, method):
+        """As in ``pandas.cut(..., include_lowest=True)``. Three rows in five are at this edge."""
         if method == "pmw" and isinstance(queries, MarginalQueries):
             pytest.skip("one column has one cover")
         generator = np.random.default_rng(0)
@@ -193,7 +193,7 @@ class TestOneColumn:
             inside = release.histogram([0, 1, 2])
         np.testing.assert_array_equal(inside, found[:2])
 
-    def test_beyond_the_bounds(self):
+    def test_values_beyond_the_bounds(self):
         release = fitted(bounds=(-3, 3))
         assert release.cdf([-99.0, 99.0]).tolist() == [0.0, 1.0]
         low, high = release.quantile([0.0, 1.0])
@@ -208,7 +208,7 @@ class TestOneColumn:
         assert fitted(random_state=None).sample(2).shape == (2, 1)
 
     @pytest.mark.parametrize("public", [LINE_PUBLIC, LINE_PUBLIC + 1])
-    def test_error_estimate(self, public):
+    def test_intervals_contain_answers_and_truth(self, public):
         release = fitted(X_public=public)
         Q = np.linspace(-2, 2, 21)[:, None]
         intervals = release.interval(Q)
@@ -221,7 +221,7 @@ class TestOneColumn:
         assert ((low <= truth) & (truth <= high)).mean() > 0.8
         assert (high - low).max() < 0.3
 
-    def test_no_other_error_is_claimed(self):
+    def test_classes_and_methods_without_intervals(self):
         for release, Q in (
             (fitted(RectangleQueries(), PLANE, PLANE_PUBLIC), [[[0, 1], [0, 1]]]),
             (fitted(method="public"), [[0.0]]),
@@ -230,7 +230,7 @@ class TestOneColumn:
             with pytest.raises(ValueError, match="There are no intervals for"):
                 release.interval(Q)
 
-    def test_what_it_refuses(self):
+    def test_invalid_arguments(self):
         release = fitted()
         with pytest.raises(ValueError, match=r"p must lie in \[0, 1\]"):
             release.quantile([0.5, 1.1])
@@ -244,7 +244,7 @@ class TestOneColumn:
 
 class TestReceipts:
     @pytest.mark.parametrize("method", METHODS)
-    def test_it_names_everything(self, method):
+    def test_receipt_contents(self, method):
         release = fitted(RectangleQueries(), PLANE, PLANE_PUBLIC, method=method, epsilon=0.5)
         receipt = release.privacy_
         assert receipt.epsilon == (0 if method == "public" else 0.5)
@@ -255,8 +255,8 @@ class TestReceipts:
         assert fitted(random_state=None).privacy_.secure_randomness
 
     @pytest.mark.parametrize("method", ["auto", "pmw"])
-    def test_pure(self, method):
-        """With δ = 0 the budgets simply add up."""
+    def test_pure_budgets_add_up(self, method):
+        """With δ = 0 the ε of all mechanisms add up."""
         for case in ("thresholds", "stumps"):
             receipt = fitted(*CASES[case][:3], method=method, delta=0, epsilon=0.5).privacy_
             assert sum(used.epsilon for used in receipt.mechanisms) <= 0.5 + 1e-9
@@ -274,7 +274,7 @@ class TestReceipts:
             assert isinstance(used.event, Gaussian)
             assert used.epsilon == gaussian_epsilon(used.event.mu_squared, used.delta)
 
-    def test_rounds_add_up(self):
+    def test_pmw_rounds_add_up(self):
         receipt = fitted(method="pmw").privacy_
         assert {type(used.event) for used in receipt.mechanisms} == {Draw}
         assert receipt.event == Steps(used.event for used in receipt.mechanisms)
@@ -283,7 +283,7 @@ class TestReceipts:
     @pytest.mark.filterwarnings("ignore:(Public rows show|Only 1 public row)")
     @pytest.mark.parametrize("n", [1, 2, 3, 999, 1001, 3571])
     def test_delta_by_default(self, n):
-        """1/n², and no more than 1e-6: of two rows, 1/4 would allow to publish one at times."""
+        """δ is 1/n², but at most 1e-6: for two rows, 1/4 would permit publishing one of them."""
         receipt = fitted(X=np.arange(float(n))[:, None], X_public=[[0.0]] * 4).privacy_
         delta = exact_fraction(receipt.delta)
         assert 0.999 / n**2 <= delta or receipt.delta == 1e-6
@@ -295,38 +295,41 @@ class TestReceipts:
         receipt = fitted(X=X, X_public=None, is_public=np.arange(len(X)) >= N).privacy_
         assert receipt.delta == 1 / N**2
 
-    def test_a_large_delta_is_loud(self):
+    def test_large_delta_warning(self):
         with pytest.warns(LargeDeltaWarning, match=r"delta = 0\.01 is large for 50") as caught:
             fitted(X=LINE[:50], delta=0.01)
         assert caught[0].filename == __file__
 
 
 class TestPMW:
-    def test_it_warns_when_it_guarantees_nothing(self):
+    def test_warning_without_a_guarantee(self):
         with pytest.warns(TooFewRowsWarning, match="0.2 takes more than these 30 public") as caught:
             release = fitted(X_public=LINE_PUBLIC[:30], method="pmw", alpha=0.2, epsilon=0.05)
-        assert release.guarantee_ == 1  # a bound of a share; the sum of its parts was 2.5
+        assert (
+            release.guarantee_ == 1
+        )  # a bound of a fraction is at most 1; its parts add up to 2.5
         assert caught[0].filename == __file__
 
     @pytest.mark.parametrize("alpha", [None, 0.3])
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
-    def test_the_rows_that_the_warning_names_are_enough(self, alpha, delta):
+    def test_number_of_rows_in_the_warning_suffices(self, alpha, delta):
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(10**6, 1)), rng.normal(size=(1500, 1))
         settings = {"method": "pmw", "alpha": alpha, "delta": delta, "epsilon": 4.0}
         with pytest.warns(TooFewRowsWarning) as caught:
             fitted(ThresholdQueries(), X[:100], X_public, **settings)
-        said = str(caught[0].message)
-        needed = int(re.search(r"takes (\d+) private rows with these 1500 public ones", said)[1])
+        message = str(caught[0].message)
+        match = re.search(r"takes (\d+) private rows with these 1500 public ones", message)
+        needed = int(match[1])
         release = fitted(ThresholdQueries(), X[:needed], X_public, **settings)
         assert 0.9 * (alpha or 0.1) < release.guarantee_ <= (alpha or 0.1)
 
     @pytest.mark.parametrize("queries", [HalfspaceQueries(), RectangleQueries(), StumpQueries()])
-    def test_every_class_has_one(self, queries):
+    def test_guarantee_of_each_class(self, queries):
         assert fitted(queries, PLANE, PLANE_PUBLIC, method="pmw", delta=0).guarantee_ > 0
 
     @pytest.mark.filterwarnings("error")
-    def test_it_does_not_warn_when_it_guarantees_something(self):
+    def test_no_warning_with_a_guarantee(self):
         rng = np.random.default_rng(1)
         X, X_public = rng.normal(size=(50_000, 1)), rng.normal(size=(400, 1))
         release = fitted(None, X, X_public, method="pmw")
@@ -334,7 +337,7 @@ class TestPMW:
         grid = np.linspace(-3, 3, 40)
         assert np.abs(release.cdf(grid) - (grid >= X).mean(axis=0)).max() < release.guarantee_
 
-    def test_what_is_not_proved_is_not_promised(self):
+    def test_guarantee_is_none_without_a_proof(self):
         with pytest.warns(NoPublicDataWarning), pytest.warns(TooFewRowsWarning):
             alone = fitted(X_public=None, method="pmw", bounds=(0, 9))
         assert alone.guarantee_ is None
@@ -348,15 +351,15 @@ class TestPMW:
                            release.guarantee_reason_)  # fmt: skip
         assert sum(map(float, parts[0])) == pytest.approx(release.guarantee_, abs=2e-3)
 
-    def test_queries_are_projected(self):
-        """Thresholds between the same two public values have one answer."""
+    def test_answers_are_constant_between_public_values(self):
+        """Thresholds between the same two public values have the same answer."""
         release = fitted(method="pmw")
         low, high = np.sort(LINE_PUBLIC[:, 0])[70:72]
-        one, other = release.answer([[low + 1e-9], [high - 1e-9]])
-        assert one == other
+        answers = release.answer([[low + 1e-9], [high - 1e-9]])
+        assert answers[0] == answers[1]
 
-    def test_ages(self):
-        """Their distinct values are few, and all public rows count."""
+    def test_guarantee_with_few_distinct_values(self):
+        """Ages have few distinct values, so that the cover is exact."""
         rng = np.random.default_rng(3)
         X, many = (rng.integers(18, 90, size=(size, 1)) for size in (200_000, 10_000))
         for m, expected in ((500, 0.08), (10_000, 0.06)):
@@ -375,7 +378,7 @@ class TestPMW:
         ],
     )
     def test_guarantees_fall_with_private_and_public_rows(self, queries, continuous, monkeypatch):
-        # the rounds have a say in it, and what is drawn in them has none
+        # the guarantee depends on the plan of the rounds, and not on the draws
         monkeypatch.setattr(
             "skpublicdp.query_release.pmw.release.run_pmw",
             lambda counts, n, arrangement, plan, ledger: run_pmw(
@@ -386,8 +389,8 @@ class TestPMW:
         width = 1 if isinstance(queries, ThresholdQueries | IntervalQueries) else 2
         draw = rng.normal if continuous else partial(rng.integers, 4)
         X, X_public = draw(size=(20_000, width)), draw(size=(8000, width))
-        settings = {"method": "pmw", "alpha": 0.8}  # fewer rounds, as many for all
-        if isinstance(queries, HalfspaceQueries):  # their cover takes most of what is left
+        settings = {"method": "pmw", "alpha": 0.8}  # fewer rounds, and the same number for all
+        if isinstance(queries, HalfspaceQueries):  # their cover has the largest part of the error
             settings |= {"alpha": 0.3, "epsilon": 30.0}
         few = fitted(queries, X[:2000], X_public[:1500], **settings).guarantee_
         private = fitted(queries, X, X_public[:1500], **settings).guarantee_
@@ -396,8 +399,8 @@ class TestPMW:
         assert private > both + 0.005
         assert both < 0.9
 
-    def test_the_guarantee_is_kept(self):
-        """Over the draw of all rows, from a population that is known."""
+    def test_guarantee_holds(self):
+        """Over random rows from a known population."""
         ends = np.arange(-0.5, 6)
         low, high = np.triu_indices(len(ends), k=1)
         Q, truth = np.column_stack([ends[low], ends[high]]), (high - low) / 6
@@ -408,7 +411,7 @@ class TestPMW:
             assert np.abs(release.answer(Q) - truth).max() < release.guarantee_ < 0.3
 
     def test_bits(self):
-        """The class of section 4: stumps on {0,1}^p, whose 2^p cells are not listed."""
+        """The class of section 4: stumps on {0,1}^p, with 2^p cells."""
         rng = np.random.default_rng(101)
         for p, n, tolerance in ((8, 200_000, 0.03), (100, 20_000, 0.15)):
             shares = rng.random(p)
@@ -419,20 +422,20 @@ class TestPMW:
             assert np.abs(release.sample(3000).mean(axis=0) - X.mean(axis=0)).max() < tolerance
             assert release.guarantee_ < 1
 
-    def test_categories_of_no_public_row(self):
+    def test_categories_not_in_public_rows(self):
         jobs = pd.DataFrame({"job": ["spy"] * 3000 + ["farm"] * 1000})
         public = pd.DataFrame({"job": ["farm", "shop"] * 20})
         release = fitted(StumpQueries(), jobs, public, method="pmw", epsilon=5)
         answers = release.answer([["job", "farm"], ["job", "shop"], ["job", "(other)"]])
         np.testing.assert_allclose(answers, [0.25, 0, 0.75], atol=0.05)
 
-    def test_too_large(self):
+    def test_cover_size_error(self):
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(50, 11)), rng.normal(size=(30, 11))
         with pytest.raises(CoverSizeError, match="cells, not rows, are the limit"):
             fitted(RectangleQueries(), X, X_public, method="pmw")
 
-    def test_it_says_when_cells_are_the_limit(self):
+    def test_warning_if_cells_are_the_limit(self):
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(500, 4)), rng.normal(size=(300, 4))
         with pytest.warns(TooFewRowsWarning, match="cells, not rows, are the limit, as no"):
@@ -450,7 +453,7 @@ class TestBadInput:
     @no_public
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("case", ["intervals", "halfspaces", "stumps"])
-    def test_no_public_rows_anywhere(self, case, method):
+    def test_no_public_rows_with_each_method(self, case, method):
         queries, X, _, Q = CASES[case]
         assert np.isfinite(fitted(queries, X, None, method=method).answer(Q)).all()
 
@@ -463,13 +466,13 @@ class TestBadInput:
             fitted(X_public=None, is_public=np.ones(N, dtype=bool))
 
     @pytest.mark.filterwarnings("ignore:(Public rows show|Only 1 public row)")
-    def test_one_row_is_enough(self):
+    def test_single_private_row(self):
         for method in METHODS:
             for delta in (0, None):
                 release = fitted(X=LINE[:1], method=method, delta=delta)
                 assert 0 <= release.cdf(0.0) <= 1
                 two = fitted(X=PLANE[:2], X_public=PLANE_PUBLIC[:1], method=method, delta=delta)
-                assert np.isfinite(carrier_of(two).weights).all()
+                assert np.isfinite(weighted_rows_of(two).weights).all()
 
     @pytest.mark.filterwarnings("ignore:(Public rows show|Only 1 public row)")
     @pytest.mark.parametrize("method", METHODS)
@@ -481,7 +484,7 @@ class TestBadInput:
         fitted(X=both, X_public=both[:50].copy(), method=method)
 
     @pytest.mark.parametrize("method", METHODS)
-    def test_unseen_categories_are_other(self, method):
+    def test_unknown_categories_are_other(self, method):
         private = FRAME.assign(job=np.where(FRAME["sex"] == "f", "spy", FRAME["job"]))
         release = fitted(MarginalQueries(1), private, FRAME_PUBLIC, method=method)
         sample = release.sample(200)
@@ -491,11 +494,13 @@ class TestBadInput:
         if method == "auto":
             assert answer == pytest.approx((private["sex"] == "f").mean(), abs=0.1)
 
-    def test_missing_categories_are_a_category(self):
-        gone = FRAME["sex"] == "f"
-        private = FRAME.assign(job=FRAME["job"].where(~gone))
+    def test_missing_values_are_a_category(self):
+        is_missing = FRAME["sex"] == "f"
+        private = FRAME.assign(job=FRAME["job"].where(~is_missing))
         release = fitted(MarginalQueries(1), private, FRAME_PUBLIC)
-        assert release.answer([[None, "(missing)", None]])[0] == pytest.approx(gone.mean(), abs=0.1)
+        assert release.answer([[None, "(missing)", None]])[0] == pytest.approx(
+            is_missing.mean(), abs=0.1
+        )
 
     @pytest.mark.parametrize(
         ("parameters", "message"),
@@ -512,7 +517,7 @@ class TestBadInput:
             ({"random_state": -1}, "random_state"),
         ],
     )
-    def test_unusable_parameters(self, parameters, message):
+    def test_invalid_parameters(self, parameters, message):
         with pytest.raises(ValueError, match=message):
             fitted(**parameters)
 
@@ -529,22 +534,22 @@ class TestBadInput:
             (None, PLANE, PLANE_PUBLIC[:, :1], "X_public must have the columns of X"),
         ],
     )
-    def test_queries_that_do_not_fit(self, queries, X, public, message):
+    def test_queries_that_do_not_match_the_columns(self, queries, X, public, message):
         for method in METHODS:
             with pytest.raises(ValueError, match=message):
                 fitted(queries, X, public, method=method)
 
     @pytest.mark.parametrize("case", CASES)
-    def test_wrong_shapes(self, case):
+    def test_queries_of_invalid_shape(self, case):
         queries, X, X_public, _ = CASES[case]
         release = fitted(queries, X, X_public)
-        numbers = [] if case == "thresholds" else [[0.5]]  # a question each
+        numbers = [] if case == "thresholds" else [[0.5]]  # each number is a query
         for wrong in (*numbers, [[0.1, 0.2, 0.3, 0.4, 0.5]], [[["a"]]], "cdf"):
             with pytest.raises(ValueError, match=r"Queries|queries|features"):
                 release.answer(wrong)
 
     @pytest.mark.parametrize(
-        "spoil",
+        "corrupt",
         [
             lambda rows: rows[:, 0],
             lambda rows: np.where(rows == 8675309, np.nan, rows),
@@ -555,29 +560,29 @@ class TestBadInput:
             ),
         ],
     )
-    def test_errors_never_quote_private_values(self, spoil):
+    def test_errors_never_quote_private_values(self, corrupt):
         rows = PLANE.copy()
         rows[7, 0] = 8675309
-        spoilt = spoil(rows)
+        corrupted = corrupt(rows)
         public = PLANE_PUBLIC
-        if hasattr(spoilt, "columns"):
-            public = pd.DataFrame(public, columns=spoilt.columns)
+        if hasattr(corrupted, "columns"):
+            public = pd.DataFrame(public, columns=corrupted.columns)
         with pytest.raises(ValueError) as caught:
-            fitted(None, spoilt, public)
+            fitted(None, corrupted, public)
         error = caught.value
         while error is not None:
             assert "8675309" not in str(error)
             assert "Alice" not in str(error)
             error = error.__context__
 
-    def test_sliced(self):
+    def test_sliced_public_data_warning(self):
         with pytest.warns(SlicedPublicDataWarning) as caught:
             fitted(X=LINE[:M])
         assert caught[0].filename == __file__
 
 
-def holds_any(stored, numbers):
-    """Tell whether the bytes of any of some floats are there, wherever they start."""
+def contains_any_float(stored, numbers):
+    """Return whether the bytes of any of the floats occur, at any offset."""
     for start in range(8):
         words = np.frombuffer(stored[start : start + (len(stored) - start) // 8 * 8])
         if np.isin(numbers, words).any():
@@ -585,11 +590,11 @@ def holds_any(stored, numbers):
     return False
 
 
-class TestWhatIsStored:
+class TestStoredState:
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("case", ["thresholds", "rectangles"])
-    def test_nothing_private(self, case, method):
-        """Rows moved within their cells change nothing that is stored, and no row is in it."""
+    def test_no_private_value_is_stored(self, case, method):
+        """The stored state does not depend on the order of rows, and contains no private number."""
         queries, X, X_public, _Q = CASES[case]
         release = fitted(queries, X, X_public, method=method)
         order = np.random.default_rng(1).permutation(N)
@@ -597,7 +602,7 @@ class TestWhatIsStored:
             release
         )
         stored = pickle.dumps(release)
-        assert not holds_any(stored, X.ravel())
+        assert not contains_any_float(stored, X.ravel())
         learned = {name for name in vars(release) if name.endswith("_")}
         assert learned == {
             *("queries_", "privacy_", "effective_public_size_"),
@@ -622,19 +627,19 @@ class TestWhatIsStored:
         X, X_public = rng.normal(size=(3500, 2)), rng.normal(size=(60, 2))
         for queries in (StumpQueries(), MarginalQueries(2, bins=5)):
             weights = [
-                carrier_of(fitted(queries, X, X_public, method=method, n_jobs=n_jobs)).weights
+                weighted_rows_of(fitted(queries, X, X_public, method=method, n_jobs=n_jobs)).weights
                 for n_jobs in (None, 2)
             ]
             np.testing.assert_array_equal(*weights)
 
-    def test_trust(self):
-        drifted = PLANE_PUBLIC + 1
-        blind = fitted(RectangleQueries(), PLANE, drifted, method="public")
-        wise = fitted(RectangleQueries(), PLANE, drifted)
+    def test_estimated_trust_with_shifted_public_rows(self):
+        shifted = PLANE_PUBLIC + 1
+        public = fitted(RectangleQueries(), PLANE, shifted, method="public")
+        auto = fitted(RectangleQueries(), PLANE, shifted)
         Q = [[[-np.inf, 0.0], [-np.inf, np.inf]]]
-        assert abs(wise.answer(Q)[0] - 0.5) < 0.1
-        assert abs(blind.answer(Q)[0] - 0.5) > 0.2
-        assert wise.effective_public_size_ < M
+        assert abs(auto.answer(Q)[0] - 0.5) < 0.1
+        assert abs(public.answer(Q)[0] - 0.5) > 0.2
+        assert auto.effective_public_size_ < M
 
 
 class TestScikitLearn:
@@ -643,7 +648,9 @@ class TestScikitLearn:
         mask = np.arange(len(X)) >= N
         separate = fitted(None, PLANE, PLANE_PUBLIC)
         masked = fitted(None, X, None, is_public=mask)
-        np.testing.assert_array_equal(carrier_of(masked).weights, carrier_of(separate).weights)
+        np.testing.assert_array_equal(
+            weighted_rows_of(masked).weights, weighted_rows_of(separate).weights
+        )
 
     def test_pipeline(self):
         rows, public = 50 + 10 * PLANE, 50 + 10 * PLANE_PUBLIC
@@ -655,7 +662,9 @@ class TestScikitLearn:
             pipeline.fit(X, is_public=mask)
         scaler = StandardScaler().fit(public)
         by_hand = fitted(RectangleQueries(), scaler.transform(rows), scaler.transform(public))
-        np.testing.assert_array_equal(carrier_of(pipeline[-1]).weights, carrier_of(by_hand).weights)
+        np.testing.assert_array_equal(
+            weighted_rows_of(pipeline[-1]).weights, weighted_rows_of(by_hand).weights
+        )
         assert pipeline[-1].privacy_.n_public == M
 
     def test_transform_input(self):
@@ -670,12 +679,14 @@ class TestScikitLearn:
             ).fit(rows, X_public=public)
         scaler = StandardScaler().fit(public)
         by_hand = fitted(None, scaler.transform(rows), scaler.transform(public))
-        np.testing.assert_array_equal(carrier_of(pipeline[-1]).weights, carrier_of(by_hand).weights)
+        np.testing.assert_array_equal(
+            weighted_rows_of(pipeline[-1]).weights, weighted_rows_of(by_hand).weights
+        )
 
-    def test_names(self):
+    def test_feature_names(self):
         release = fitted(None, FRAME, FRAME_PUBLIC)
         assert release.feature_names_in_.tolist() == ["age", "job", "sex"]
-        with pytest.raises(ValueError, match="got 'work', and there are age, job, sex"):
+        with pytest.raises(ValueError, match="got 'work', and the columns are age, job, sex"):
             release.answer(FRAME_PUBLIC.rename(columns={"job": "work"}))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -684,8 +695,8 @@ class TestScikitLearn:
 
 @pytest.mark.parametrize("replaced", [2.5, 10**30, True, "5"])
 @pytest.mark.parametrize(("step", "kind"), [(1.0, np.int64), (0.5, np.float64)])
-def test_no_value_of_a_list_decides_what_comes_out(step, kind, replaced):
-    """A list has no type but that of its values: public ones decide, and no private one."""
+def test_private_values_of_a_list_do_not_determine_the_dtype(step, kind, replaced):
+    """A list has only the types of its values: those of public rows determine the dtype."""
     public = step * np.arange(20)[:, None]
     rows = [[value % 10] for value in range(50)]
     release = PAPQueryRelease(epsilon=1e-3, delta=0, random_state=0)
@@ -707,7 +718,7 @@ def test_huge_private_values_raise_no_warning():
 
 
 @pytest.mark.parametrize("value", [10**400, 1j, {"a": 1}, np.longdouble("1e4000")])
-def test_what_is_no_number_gets_one_sentence(value):
+def test_values_that_are_not_numbers(value):
     X = np.empty((5, 1), dtype=object)
     X[:, 0] = [1, 2, 3, 4, value]
     with pytest.raises((ValueError, TypeError), match=r"numbers only|infinity|NaN"):
@@ -731,7 +742,7 @@ class TestDatesAndLargeNumbers:
         assert release.sample(5)[name].dtype.kind == self.ROWS[name].dtype.kind
         assert abs(np.asarray(release.mean(), middle.dtype) - middle) <= near
 
-    def test_queries_are_asked_in_dates_and_exact_numbers(self):
+    def test_queries_in_dates_and_large_integers(self):
         release = PAPQueryRelease(ThresholdQueries(), random_state=0)
         release.fit(self.ROWS[["day"]], X_public=self.PUBLIC[["day"]])
         asked = release.answer([["2021-05-14"]])
@@ -751,7 +762,7 @@ class TestDatesAndLargeNumbers:
             pytest.param(np.datetime64("2021-05-14"), id="numpy"),
         ],
     )
-    def test_dates_are_asked_in_any_way(self, when):
+    def test_date_formats_of_queries(self, when):
         release = PAPQueryRelease(MarginalQueries(1, bins=4), random_state=0)
         release.fit(self.ROWS, X_public=self.PUBLIC)
         first = release.answer({"day": np.datetime64("2021-05-14T00:00:00", "us")})
@@ -772,7 +783,7 @@ class TestDatesAndLargeNumbers:
         with pytest.raises(ValueError, match="Column day holds dates"):
             release.answer({"day": "soon"})
 
-    def test_weights_of_dates_mean_nothing(self):
+    def test_classes_that_do_not_support_dates(self):
         ordinal = PAPQueryRelease(ThresholdQueries(), random_state=0)
         ordinal.fit(self.ROWS[["day"]], X_public=self.PUBLIC[["day"]])
         with pytest.raises(ValueError, match="Column day holds dates"):
@@ -781,7 +792,7 @@ class TestDatesAndLargeNumbers:
             with pytest.raises(ValueError, match="needs plain numbers and column day holds dates"):
                 PAPQueryRelease(queries, random_state=0).fit(self.ROWS, X_public=self.PUBLIC)
 
-    def test_tables_and_trees_are_written_in_dates(self):
+    def test_tables_contain_dates(self):
         release = PAPQueryRelease(MarginalQueries(1, bins=4), random_state=0)
         table = release.fit(self.ROWS, X_public=self.PUBLIC).table("day")
         assert all("20" in cell and "-" in cell for cell in table["day"])

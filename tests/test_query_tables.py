@@ -1,4 +1,4 @@
-"""Tables of a release: how cells are asked for, what is refused, and scikit-learn around it."""
+"""Released tables: formats of queries about cells, intervals, tables, and scikit-learn."""
 
 import itertools
 import warnings
@@ -40,8 +40,8 @@ def release():
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-class TestAsking:
-    def test_all_ways_are_one(self, release):
+class TestQueryFormats:
+    def test_formats_are_equivalent(self, release):
         expected = release.answer([{"age": 30, "job": "shop"}, {"job": "farm", "sex": "f"}])
         truth = [
             ((PEOPLE["age"] == 30) & (PEOPLE["job"] == "shop")).mean(),
@@ -57,28 +57,28 @@ class TestAsking:
         ):
             np.testing.assert_array_equal(release.answer(Q), expected)
 
-    def test_some_columns_of_a_frame_and_one_question(self, release):
+    def test_omitted_columns(self, release):
         one = release.answer({"job": "farm"})
         assert one.shape == (1,)
         np.testing.assert_array_equal(release.answer(pd.DataFrame({"job": ["farm"]})), one)
         assert one[0] == pytest.approx((PEOPLE["job"] == "farm").mean(), abs=0.02)
         assert release.answer([{}, {"sex": "f"}])[0] == 1
 
-    def test_one_column(self):
+    def test_one_dimensional_queries_of_one_column(self):
         one = fitted(None, PEOPLE[["job"]], PUBLIC[["job"]])
         flat = one.answer(["farm", "shop"])
         np.testing.assert_array_equal(one.answer([["farm"], ["shop"]]), flat)
         np.testing.assert_array_equal(one.answer([{"job": "farm"}, {"job": "shop"}]), flat)
 
-    def test_numbers_are_asked_for_by_their_bin(self, release):
+    def test_numbers_match_by_bin(self, release):
         same = release.answer([{"age": 30}, {"age": 31}, {"age": 40}])
         assert same[0] == same[1] != same[2]
 
     @pytest.mark.parametrize(
         ("Q", "message"),
         [
-            ({"pay": 3}, "'pay', and there are age, job, sex"),
-            (pd.DataFrame({"pay": [3]}), "'pay', and there are age, job, sex"),
+            ({"pay": 3}, "'pay', and the columns are age, job, sex"),
+            (pd.DataFrame({"pay": [3]}), "'pay', and the columns are age, job, sex"),
             ({3: "f"}, "position below 3"),
             ({"job": "fram"}, r"'fram' that public rows show; it has .*'farm'.*\(other\)"),
             ([["30", "shop"]], "each of 3 columns"),
@@ -86,12 +86,12 @@ class TestAsking:
             (np.full((1, 3), np.nan), "write None for any value"),
         ],
     )
-    def test_what_is_no_question(self, release, Q, message):
+    def test_invalid_queries(self, release, Q, message):
         for ask in (release.answer, release.interval):
             with pytest.raises(ValueError, match=message):
                 ask(Q)
 
-    def test_a_table_that_was_not_released(self, release):
+    def test_unreleased_table(self, release):
         Q = {"age": 20, "job": "farm", "sex": "f"}
         with pytest.warns(UnmeasuredWarning, match="Add this table to the workload") as caught:
             answer = release.answer(Q)
@@ -113,7 +113,7 @@ class TestAsking:
 
 
 class TestIntervals:
-    def test_they_widen_with_the_level_and_with_how_many_hold_together(self, release):
+    def test_width_grows_with_level_and_number_of_simultaneous_queries(self, release):
         Q = [{"job": "farm"}, {"age": 20, "sex": "f"}, {"job": "shop", "sex": "m"}]
         answers = release.answer(Q)
 
@@ -123,17 +123,19 @@ class TestIntervals:
             return (high - low) / 2
 
         normal = norm.isf(0.25) / norm.isf(0.025)
-        np.testing.assert_allclose(half(0.5) / half(), normal, rtol=0.05)  # at this ε
-        together, each = release.interval(Q, simultaneous=True), release.interval(Q)
-        assert (together[:, 0] <= each[:, 0]).all()
-        assert (together[:, 1] >= each[:, 1]).all()
-        more = release.interval([*Q, *Q], simultaneous=True)  # a union of six
-        assert (np.diff(more[:3]) > np.diff(together)).all()
+        np.testing.assert_allclose(
+            half(0.5) / half(), normal, rtol=0.05
+        )  # the intervals are close to normal at this ε
+        together, pointwise = release.interval(Q, simultaneous=True), release.interval(Q)
+        assert (together[:, 0] <= pointwise[:, 0]).all()
+        assert (together[:, 1] >= pointwise[:, 1]).all()
+        of_six = release.interval([*Q, *Q], simultaneous=True)
+        assert (np.diff(of_six[:3]) > np.diff(together)).all()
         for level in (0, 1, "high"):
             with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
                 release.interval(Q, level)
 
-    def test_more_budget_and_more_rows_are_narrower(self):
+    def test_width_falls_with_budget_and_rows(self):
         Q = {"age": 20, "job": "farm"}
         runs = [
             fitted(epsilon=0.05).interval(Q),
@@ -144,7 +146,7 @@ class TestIntervals:
         assert widths == sorted(widths, reverse=True)
         assert widths[2] < widths[0] / 4
 
-    def test_the_expected_error_is_that_of_the_cells(self, release):
+    def test_expected_error(self, release):
         errors = [fitted(epsilon=epsilon).expected_error_ for epsilon in (0.05, 0.5, 5)]
         assert errors == sorted(errors, reverse=True)
         truth, found = [], []
@@ -199,16 +201,16 @@ class TestTable:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            ("pay", "there are age, job, sex"),
+            ("pay", "the columns are age, job, sex"),
             (["age", "age"], "different columns"),
             ([], "one or more different columns"),
         ],
     )
-    def test_what_it_refuses(self, release, columns, message):
+    def test_invalid_columns(self, release, columns, message):
         with pytest.raises(ValueError, match=message):
             release.table(columns)
 
-    def test_other_queries_have_none(self):
+    def test_no_table_of_custom_queries(self):
         mine = fitted(CustomQueries(lambda rows: rows["age"] > 30))
         with pytest.raises(ValueError, match="needs a release of tables"):
             mine.table("age")
@@ -217,8 +219,8 @@ class TestTable:
         assert low < mine.answer([[0]])[0] < high
 
 
-class TestCurves:
-    def test_of_a_column(self, release):
+class TestColumnMethods:
+    def test_numeric_column(self, release):
         ages = [19, 20, 35, 50]
         truth = [(PEOPLE["age"] <= age).mean() for age in ages]
         np.testing.assert_allclose(release.cdf(ages, "age"), truth, atol=0.03)
@@ -228,17 +230,17 @@ class TestCurves:
         shares = release.histogram([-np.inf, 25, 45, np.inf], "age")
         np.testing.assert_allclose(shares, [0.4, 0.5, 0.1], atol=0.03)
 
-    def test_what_has_no_order(self, release):
+    def test_columns_without_a_cdf(self, release):
         for curve in (release.cdf, release.quantile):
             with pytest.raises(ValueError, match="one numeric column; pass its name"):
                 curve([0.5])
             with pytest.raises(ValueError, match="Column job is categorical"):
                 curve([0.5], "job")
-            with pytest.raises(ValueError, match="there are age, job, sex"):
+            with pytest.raises(ValueError, match="the columns are age, job, sex"):
                 curve([0.5], "pay")
 
 
-def test_a_sample_has_the_tables(release):
+def test_synthetic_rows_have_the_released_tables(release):
     n = 200_000
     sample = release.sample(n)
     pd.testing.assert_frame_equal(sample, release.sample(n))
@@ -247,7 +249,7 @@ def test_a_sample_has_the_tables(release):
         keys = pd.MultiIndex.from_frame(table[columns])
         counts = sample.groupby(columns).size().reindex(keys, fill_value=0).to_numpy()
         p = table["fraction"].to_numpy()
-        # what the weighted rows are off by, and what the draw of rows is
+        # the tolerance is for the weighted rows, after the sampling error
         chance = norm.isf(FALSE_ALARM) * np.sqrt(p * (1 - p) / n) + 5 / n
         assert np.maximum(np.abs(counts / n - p) - chance, 0).sum() < 0.02
 
@@ -264,8 +266,8 @@ class TestScikitLearn:
         assert list(framed.columns) == ["fraction"]
         np.testing.assert_array_equal(framed["fraction"], found[:, 0])
 
-    def test_search(self):
-        """More budget has the better score."""
+    def test_grid_search(self):
+        """A larger budget has a better score."""
         rows = pd.concat([PEOPLE, PUBLIC], ignore_index=True)
         order = np.random.default_rng(0).permutation(len(rows))  # every fold has public rows
         rows, mask = rows.iloc[order], order >= N
@@ -275,16 +277,16 @@ class TestScikitLearn:
         assert search.best_params_ == {"epsilon": 20.0}
         assert (search.cv_results_["mean_test_score"] < 0).all()
 
-    def test_score_is_the_mean_error_of_all_cells(self):
+    def test_score_is_minus_the_mean_error_of_all_cells(self):
         release = fitted(MarginalQueries(1))
-        kept = people(1000, 5)
+        held_out = people(1000, 5)
         errors = []
         for column in ("age", "job", "sex"):
             table = release.table(column)
-            shares = kept[column].value_counts(normalize=True)
+            shares = held_out[column].value_counts(normalize=True)
             truth = shares.reindex(table[column], fill_value=0)
             errors += np.abs(table["fraction"].to_numpy() - truth.to_numpy()).tolist()
-        assert release.score(kept) == pytest.approx(-np.mean(errors))
+        assert release.score(held_out) == pytest.approx(-np.mean(errors))
 
     def test_clone(self, release):
         again = clone(release).fit(PEOPLE, X_public=PUBLIC)

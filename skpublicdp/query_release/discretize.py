@@ -33,7 +33,7 @@ MAX_BINNED_CELLS = 1 << 20
 
 
 class Discretizer(ABC):
-    """Maps each encoded row to integer codes, and lists the tables over them.
+    """A map of encoded rows to integer codes, and a list of tables over them.
 
     Attributes
     ----------

@@ -48,8 +48,8 @@ class EffectiveSizePosterior(NamedTuple):
     def conditional_weights(self, condition: EffectiveSizePosterior) -> Floats:
         """Return the probabilities of the sizes, conditional on each size of `condition`.
 
-        The shifts of both posteriors are taken to be the same quantile: if one is in a part, the
-        other is in the same part. The two are those of tables over one and over more columns.
+        One posterior is for one-way tables, the other for wider ones. Both shifts are taken to be
+        in the same part, at the same quantile.
 
         Returns
         -------
@@ -66,30 +66,30 @@ def point_mass_size(rows: float) -> EffectiveSizePosterior:
 
 
 def effective_sample_size(
-    squared: Floats,
-    spread: Floats,
-    noise: Floats | float,
+    squared_differences: Floats,
+    variance_per_shift: Floats,
+    noise_variance: Floats | float,
     base_variance: float,
-    weights: Floats | float = 1.0,
+    degrees_of_freedom: Floats | float = 1.0,
 ) -> float:
     """Return the posterior median of the effective public sample size, in private rows.
 
     A difference of a noisy and a public answer is normal with variance
-    ``spread * (base_variance + shift) + noise``. The prior gives half of its mass to no shift and
-    spreads the rest evenly over `SHIFT_VARIANCE_GRID`. Noise that hides the shift therefore leaves
-    the posterior median at no shift.
+    ``variance_per_shift * (base_variance + shift) + noise_variance``. The prior gives half of its
+    mass to no shift and spreads the rest evenly over `SHIFT_VARIANCE_GRID`. Noise that hides the
+    shift therefore leaves the posterior median at no shift.
 
     Parameters
     ----------
-    squared : ndarray
+    squared_differences : ndarray
         Squared differences of noisy and public answers.
-    spread : ndarray
+    variance_per_shift : ndarray
         Variance of each difference per unit of shift variance.
-    noise : ndarray or float
+    noise_variance : ndarray or float
         Noise variance of each answer.
     base_variance : float
         Inverse of the effective sample size without shift.
-    weights : ndarray or float, default=1
+    degrees_of_freedom : ndarray or float, default=1
         Degrees of freedom of each difference. They are below 1 for differences that add up to zero.
 
     Examples
@@ -101,7 +101,9 @@ def effective_sample_size(
     >>> round(clear), round(hidden)
     (6, 1000)
     """
-    posterior = _likelihood(squared, spread, noise, base_variance, weights)
+    posterior = _likelihood(
+        squared_differences, variance_per_shift, noise_variance, base_variance, degrees_of_freedom
+    )
     posterior[0] *= len(posterior) - 1  # the prior odds of no shift against a shift are 1
     cumulative = np.cumsum(posterior)
     median_shift = SHIFT_VARIANCE_GRID[np.searchsorted(cumulative, cumulative[-1] / 2)]
@@ -109,11 +111,11 @@ def effective_sample_size(
 
 
 def effective_size_posterior(
-    squared: Floats,
-    spread: Floats,
-    noise: Floats | float,
+    squared_differences: Floats,
+    variance_per_shift: Floats,
+    noise_variance: Floats | float,
     base_variance: float,
-    weights: Floats | float = 1.0,
+    degrees_of_freedom: Floats | float = 1.0,
 ) -> EffectiveSizePosterior:
     """Return the posterior of the effective public sample size, for intervals.
 
@@ -123,7 +125,7 @@ def effective_size_posterior(
 
     Parameters
     ----------
-    squared, spread, noise, base_variance, weights
+    squared_differences, variance_per_shift, noise_variance, base_variance, degrees_of_freedom
         As in `effective_sample_size`.
 
     Examples
@@ -135,7 +137,10 @@ def effective_size_posterior(
     prior = np.where(SHIFT_VARIANCE_GRID >= MIN_SHIFT_VARIANCE, 1.0, 0.0)
     prior *= (1 - NO_SHIFT_PROBABILITY) / prior.sum()
     prior[0] = NO_SHIFT_PROBABILITY
-    cumulative = np.cumsum(prior * _likelihood(squared, spread, noise, base_variance, weights))
+    likelihood = _likelihood(
+        squared_differences, variance_per_shift, noise_variance, base_variance, degrees_of_freedom
+    )
+    cumulative = np.cumsum(prior * likelihood)
     median_levels = (SHIFT_QUANTILE_LEVELS[1:] + SHIFT_QUANTILE_LEVELS[:-1]) / 2
     median_indices = np.searchsorted(cumulative / cumulative[-1], median_levels)
     shift_indices, size_of_part = np.unique(
@@ -147,19 +152,17 @@ def effective_size_posterior(
 
 
 def _likelihood(
-    squared: Floats,
-    spread: Floats,
-    noise: Floats | float,
+    squared_differences: Floats,
+    variance_per_shift: Floats,
+    noise_variance: Floats | float,
     base_variance: float,
-    weights: Floats | float,
+    degrees_of_freedom: Floats | float,
 ) -> Floats:
     """Return the normal likelihood of each shift variance of the grid, divided by the maximum."""
-    variances = (spread * (base_variance + shift) + noise + 1e-30 for shift in SHIFT_VARIANCE_GRID)
-    log_likelihoods = np.array(
-        [
-            -float((weights * (squared / variance + np.log(variance))).sum()) / 2
-            for variance in variances
-        ]
-    )
+    log_likelihoods = np.empty(len(SHIFT_VARIANCE_GRID))
+    for i, shift in enumerate(SHIFT_VARIANCE_GRID):
+        variance = variance_per_shift * (base_variance + shift) + noise_variance + 1e-30
+        terms = squared_differences / variance + np.log(variance)
+        log_likelihoods[i] = -float((degrees_of_freedom * terms).sum()) / 2
     likelihood: Floats = np.exp(log_likelihoods - log_likelihoods.max())
     return likelihood

@@ -30,7 +30,7 @@ def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
         return Ledger.of(estimator, delta=0, event=Steps(()))
     delta = estimator.delta
     if delta is None:
-        n = _length(X)
+        n = _n_rows(X)
         n_marked_public = 0 if is_streamed(X) else int(check_mask(is_public, n).sum())
         delta = default_delta(n - n_marked_public)
     return Ledger.of(estimator, delta=delta)
@@ -47,7 +47,7 @@ def default_delta(n: int) -> float:
     return written_below(min(LARGEST_DEFAULT_DELTA, Fraction(1, max(n, 1) ** 2)))
 
 
-def _length(X: Any) -> int:
+def _n_rows(X: Any) -> int:
     """Return the number of rows, or 0 for an invalid `X`, which `read_fit_inputs` refuses."""
     if is_streamed(X):
         return as_rows(X).n_rows

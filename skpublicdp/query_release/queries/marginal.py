@@ -123,7 +123,8 @@ class MarginalQueries(QueryClass):
     def build_cover(self, X_public: Floats) -> ExplicitCover:
         """Return the cover by all cells of the workload.
 
-        Its cells are those of the table over all columns, or of public rows if there are too many.
+        Its cells are all cells of the full table. If there are too many, they are the cells of
+        public rows.
         """
         sizes = self._bins.sizes
         queries = self.all_cells

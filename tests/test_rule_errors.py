@@ -1,4 +1,4 @@
-"""A learner from any release of the errors of rules, the easier half of Lemma 17."""
+"""Learning from a release of the errors of rules, the easier half of Lemma 17."""
 
 import itertools
 import pickle
@@ -18,8 +18,8 @@ ERRORS = ErrorQueries.of(Thresholds(), LINE)
 CELLS = np.array(list(itertools.product(range(4), range(2))), dtype=float)
 
 
-class Dictated:
-    """A release whose answers are given."""
+class FixedRelease:
+    """A release with fixed answers."""
 
     guarantee_ = 0.125
 
@@ -30,35 +30,35 @@ class Dictated:
         return self.answers[np.asarray(Q)[:, 0]]
 
 
-def test_errors_are_those_of_all_rules():
+def test_error_queries_of_all_rules():
     assert len(ERRORS.rules) == 5
-    places = np.arange(5)[:, None]
-    wrong = ERRORS.holds(places, CELLS)
-    for rule, row in zip(ERRORS.rules, wrong, strict=True):
+    positions = np.arange(5)[:, None]
+    errors = ERRORS.holds(positions, CELLS)
+    for rule, row in zip(ERRORS.rules, errors, strict=True):
         np.testing.assert_array_equal(row, rule.predict(CELLS[:, :1]) != CELLS[:, 1])
-    assert len({tuple(row) for row in wrong}) == 5
+    assert len({tuple(row) for row in errors}) == 5
 
 
 def test_no_more_is_lost_than_twice_the_error_of_the_answers():
-    """All signs of errors of the answers, for many populations; twice the error is attained."""
+    """For all signs of the errors of answers, and many populations. The bound is attained."""
     rng = np.random.default_rng(0)
-    most, error = 0.0, Dictated.guarantee_
-    wrong = ERRORS.holds(np.arange(5)[:, None], CELLS)
+    max_loss, error = 0.0, FixedRelease.guarantee_
+    errors = ERRORS.holds(np.arange(5)[:, None], CELLS)
     populations = [rng.dirichlet(np.full(8, 0.5)) for _ in range(30)]
     populations.append(np.array([1, 0, 0.125, 0, 0.125, 0, 6.75, 0]) / 8)
     for shares in populations:
-        truth = wrong @ shares
+        truth = errors @ shares
         for signs in itertools.product((-1, 0, 0.999, 1), repeat=5):
-            learned = learner_from_release(Dictated(truth + error * np.array(signs)), ERRORS)
-            place = [rule is learned.rule for rule in ERRORS.rules].index(True)
-            lost = truth[place] - truth.min()
-            assert lost <= learned.guarantee + 1e-12
-            most = max(most, lost)
-    assert most > 0.8 * 2 * error
+            learned = learner_from_release(FixedRelease(truth + error * np.array(signs)), ERRORS)
+            position = [rule is learned.rule for rule in ERRORS.rules].index(True)
+            loss = truth[position] - truth.min()
+            assert loss <= learned.guarantee + 1e-12
+            max_loss = max(max_loss, loss)
+    assert max_loss > 0.8 * 2 * error
 
 
-def test_a_release_that_promises_nothing_makes_such_a_learner():
-    release = Dictated(np.zeros(5))
+def test_no_guarantee_without_one_of_the_release():
+    release = FixedRelease(np.zeros(5))
     release.guarantee_ = None
     assert learner_from_release(release, ERRORS).guarantee is None
     release.guarantee_ = 0.9
@@ -66,31 +66,31 @@ def test_a_release_that_promises_nothing_makes_such_a_learner():
 
 
 def test_with_beta_it_is_over_the_class_that_was_covered():
-    """A rule between two public rows is far from all listed ones, as often as the radius allows."""
-    beta, failures, used = 0.1, 0, 0.0
+    """The best rule lies between two public rows, far from all listed rules."""
+    beta, failures, max_ratio = 0.1, 0, 0.0
     for seed in range(200):
         X = np.random.default_rng(seed).random((60, 1))
         errors = ErrorQueries.of(Thresholds(), X)
         cuts = np.concatenate([[0.0], np.sort(X[:, 0]), [1.0]])
-        place = np.diff(cuts).argmax()
-        best = cuts[place : place + 2].mean()  # makes no error, and is not listed
+        gap = np.diff(cuts).argmax()
+        best = cuts[gap : gap + 2].mean()  # the threshold without error, which is not listed
         grid = (np.arange(4000.0)[:, None] + 0.5) / 4000
         truth = np.array([(r.predict(grid) != (grid[:, 0] > best)).mean() for r in errors.rules])
-        release = Dictated(truth)
+        release = FixedRelease(truth)
         release.guarantee_ = 0.0
         learned = learner_from_release(release, errors, beta=beta)
-        lost = truth[[rule is learned.rule for rule in errors.rules].index(True)]
-        failures += lost > learned.guarantee
-        used = max(used, lost / learned.guarantee)
+        loss = truth[[rule is learned.rule for rule in errors.rules].index(True)]
+        failures += loss > learned.guarantee
+        max_ratio = max(max_ratio, loss / learned.guarantee)
         assert learner_from_release(release, errors).guarantee == 0  # of the listed rules
     assert failures <= binom.isf(FALSE_ALARM, 200, beta)
-    assert used > 0.3
+    assert max_ratio > 0.3
 
 
-def test_the_class_of_listed_rules_is_these():
-    mine = ErrorQueries(ERRORS.rules)
-    assert mine.cover_error(0.05) == 0
-    assert learner_from_release(Dictated(np.zeros(5)), mine, beta=0.05).guarantee == 0.25
+def test_cover_error_of_listed_rules():
+    listed = ErrorQueries(ERRORS.rules)
+    assert listed.cover_error(0.05) == 0
+    assert learner_from_release(FixedRelease(np.zeros(5)), listed, beta=0.05).guarantee == 0.25
     radius = ERRORS.cover_error(0.05)
     assert 0.25 < radius <= 1
     assert pickle.loads(pickle.dumps(ERRORS)).cover_error(0.05) == radius
@@ -98,7 +98,7 @@ def test_the_class_of_listed_rules_is_these():
 
 @pytest.mark.parametrize("method", ["auto", "pmw"])
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
-def test_it_learns_from_the_packages_own_release(method):
+def test_learning_from_pap_query_release(method):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, size=20_000)
     rows = np.column_stack([x, (x > 1) ^ (rng.random(len(x)) < 0.1)]).astype(float)
@@ -107,7 +107,7 @@ def test_it_learns_from_the_packages_own_release(method):
     rule, guarantee = learner_from_release(release, ERRORS)
     np.testing.assert_array_equal(rule.predict(LINE), [0, 0, 1, 1])
     assert (guarantee is None) == (method == "auto")
-    assert release.privacy_.epsilon == 0.9  # what is learned costs nothing
+    assert release.privacy_.epsilon == 0.9  # learning is post-processing
 
 
 def test_too_many_rules_are_refused():
