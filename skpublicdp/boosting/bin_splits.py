@@ -137,7 +137,7 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
 
 MIN_TABLE_SPLITS, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
 """Smallest numbers of splits per column and of rows, by order, at which `joint_gradient_sums` sums
-over tuples of bins first. Measured: with fewer the direct table is faster."""
+over tuples of bins first. With fewer, a table of all rows is faster."""
 
 
 def joint_gradient_sums(

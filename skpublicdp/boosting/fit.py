@@ -1,6 +1,6 @@
 """The fit: an additive posterior for small budgets, Newton boosting for large ones, or trees alone.
 
-README.md of this folder tells the order of the steps.
+README.md of this folder lists the steps in order.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from skpublicdp.typing import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """Result of a fit. All values are released; only `data.rows` holds private rows.
+    """Result of a fit. All values are released, except for the private rows in `data.rows`.
 
     Attributes
     ----------
@@ -94,14 +94,20 @@ class FittedModel:
 
 
 class BoostingFit(FitSteps):
-    """Chooses among three ways to fit, by public numbers, and carries one out.
+    """One fit of a boosting model. It chooses among three algorithms by public numbers.
 
-    Trees alone (`fit_tree_ensemble`), the additive posterior for small budgets (`fit_additive`),
-    and Newton boosting for large ones (`_fit_boosted`).
+    The algorithms are trees alone (`fit_tree_ensemble`), the additive posterior for small budgets
+    (`fit_additive`), and Newton boosting for large ones (`_fit_boosted`).
     """
 
     def has_too_few_rows(self, method: str) -> bool:
-        """Indicate, by public numbers, whether noise exceeds the strongest possible effects."""
+        """Indicate whether noise exceeds the strongest possible effects. Uses public numbers only.
+
+        Parameters
+        ----------
+        method : {"auto", "moments", "votes"}
+            The estimator's `method`.
+        """
         histograms_fail = effects_below_noise(self._full_budget, self._n, self._column_sensitivity)
         pure_budget = StageBudget(self._ledger.epsilon, pure=True)
         signal = signal_to_noise(pure_budget, self._n_persons, self._log_n_trees)
@@ -119,12 +125,10 @@ class BoostingFit(FitSteps):
         pure differential privacy, where the histograms of all classes and columns cost too much.
         """
         too_expensive = self._n_targets > 1 and self._full_budget.pure
-        has_public_rows = self._training.n_public and not too_expensive
-        return (
-            self.fit_additive(trees=True)
-            if has_public_rows or self._can_afford_boosting
-            else self.fit_tree_ensemble()
-        )
+        additive_is_useful = self._training.n_public and not too_expensive
+        if additive_is_useful or self._can_afford_boosting:
+            return self.fit_additive(trees=True)
+        return self.fit_tree_ensemble()
 
     def fit_tree_ensemble(self) -> FittedModel:
         """Spend the whole budget on trees: voting trees for two labels, else with noisy leaves."""
@@ -133,15 +137,15 @@ class BoostingFit(FitSteps):
         if self._n_targets > 1:
             return self._fit_multiclass_trees(budget)
         model = null_model(self.data.binner.offsets, self._n_targets)
-        n_pure = n_voting_trees(budget, self._n_persons, self._log_n_trees)
-        n_trees = self._max_rounds or (
-            n_pure if basic_composition_is_better(ledger, n_pure) else MAX_TREES
-        )
+        n_trees = self._max_rounds
+        if n_trees is None:
+            n_trees = n_voting_trees(budget, self._n_persons, self._log_n_trees)
+            if not basic_composition_is_better(ledger, n_trees):
+                n_trees = MAX_TREES
         draw = Draw(ledger.equal_draws(n_trees))
         ledger.plan(Steps((draw,) * n_trees))
-        model = self._add_voting_trees(
-            model, draw, n_trees, ledger, pure=basic_composition_is_better(ledger, n_trees)
-        )
+        pure = basic_composition_is_better(ledger, n_trees)
+        model = self._add_voting_trees(model, draw, n_trees, ledger, pure=pure)
         return self._finish(model)
 
     def _fit_multiclass_trees(self, budget: StageBudget) -> FittedModel:
@@ -163,7 +167,7 @@ class BoostingFit(FitSteps):
         design = self._weighted_public_rows(weights)
         warm_start_models = warm_starts(self.data.binner, design, self._n_targets, public_labels)
         booster = self._tree_booster(warm_start_models, self._ledger)
-        # never more trees than `_check_leaf_noise` saw, even if new bins allow fewer splits
+        # `_check_leaf_noise` holds for at most `n_trees` trees; new bins may allow more
         n_trees = min(n_trees, self._n_measured_trees(tree_budget))
         self._add_measured_trees(booster, tree_budget, n_trees, design)
         covariances = [*booster.column_covariances, *booster.tree_covariances]
@@ -190,8 +194,8 @@ class BoostingFit(FitSteps):
         Parameters
         ----------
         trees : bool
-            Whether trees may be drawn: after the histograms, or instead of them if these are
-            useless.
+            Whether trees may be drawn: after the histograms, or in place of them if the public
+            rows are unusable.
 
         Raises
         ------
@@ -205,7 +209,7 @@ class BoostingFit(FitSteps):
         self._budget, is_regression = self._full_budget, self._training.classes is None
         pure = self._budget.pure
         trial = None
-        if not (pure or is_regression or not trees):
+        if trees and not (pure or is_regression):
             trial = self._choose_trial(self._n_persons)
         plan_has_trial = trial is not None
         if plan_has_trial:
@@ -213,10 +217,10 @@ class BoostingFit(FitSteps):
         if not self._noise_can_be_drawn():
             if trees and not is_regression:
                 return self.fit_tree_ensemble()
-            instead = "." if is_regression else ", or method='votes'."
+            alternative = "" if is_regression else ", or method='votes'"
             raise ValueError(
                 f"epsilon = {float(self._ledger.epsilon):g} is so small that the noise of sums is "
-                f"too large to be drawn; use a larger one{instead}"
+                f"too large to be drawn; use a larger one{alternative}."
             )
         share, class_balance = Fraction(1), 1.0
         if not pure or n_rounds(n, m, self._budget.variance(columns)) > 1:
@@ -224,23 +228,22 @@ class BoostingFit(FitSteps):
             class_balance = self._noisy_class_balance(self._budget.fraction(CLASS_COUNT_SHARE))
         # a tree is harder to find among rare labels than the number of rows suggests
         trial = trial and self._choose_trial(self._n_persons * class_balance**2)
-        if plan_has_trial:  # without a trial there is only noise, which any branch covers
+        if plan_has_trial:  # every branch of the plan covers a fit without a trial
             self._ledger.take_option(trial_event(self._budget, trial or TREE_TRIALS[0]))
         trial_share = trial.first + trial.second if trial else Fraction(0)
-        stop = trees and not is_regression  # only labels have trees to fall back to
-        fit, strategy, shift, share = self._fit_rounds(
-            share - trial_share, class_balance, stop=stop
+        may_fall_back = trees and not is_regression  # a regression has no trees to fall back to
+        rounds = self._fit_rounds(
+            share - trial_share, class_balance, stop_if_unusable=may_fall_back
         )
-        model = fit.model
+        model, fit = rounds.fit.model, rounds.fit
+        unspent = rounds.unspent + trial_share
         tree_covariances: list[Floats] = []
-        if self._public_rows_unusable(fit) and stop:
-            if share + trial_share:
-                model, tree_covariances = self._fall_back_to_trees(
-                    model, share + trial_share, fit.design
-                )
+        if self._public_rows_unusable(fit) and may_fall_back:
+            if unspent:
+                model, tree_covariances = self._fall_back_to_trees(model, unspent, fit.design)
         elif trial:
-            model, tree_covariances = self._try_interaction_tree(fit, strategy, trial)
-        return self._finish(model, fit, shift, tree_covariances=tree_covariances)
+            model, tree_covariances = self._try_interaction_tree(fit, rounds.strategy, trial)
+        return self._finish(model, fit, rounds.shift, tree_covariances=tree_covariances)
 
     @property
     def _can_afford_boosting(self) -> bool:
@@ -253,7 +256,12 @@ class BoostingFit(FitSteps):
         1. Release the class balance, and choose a subsample of the rows if the table is large.
         2. Fit the additive posterior, if there are public rows.
         3. Refine the bins, by public quantiles and then by noisy sums over halves of bins.
-        4. Run Newton boosting from the scores of the additive posterior.
+        4. Run Newton boosting, starting from the scores of the additive posterior.
+
+        Parameters
+        ----------
+        trees : bool
+            Whether interaction trees may be drawn.
         """
         budget, columns = self._full_budget, self._column_sensitivity
         class_balance = self._noisy_class_balance(budget.fraction(CLASS_COUNT_SHARE))
@@ -263,14 +271,17 @@ class BoostingFit(FitSteps):
         loss, fit, shift, share = self._loss, None, None, 1 - CLASS_COUNT_SHARE
         model, n_public = null_model(self.data.binner.offsets, self._n_targets), 0.0
         design = self._weighted_public_rows()
-        if self._training.n_public:  # a reference grid has no correlations between columns
-            fit_share = share  # all of it if too few rows have the rarer labels
+        # without public rows there is a reference grid, whose columns are independent
+        if self._training.n_public:
+            fit_share = share
+            # otherwise one label is too rare, and the additive fit has the whole budget
             if can_afford_boosting(budget, effective_rows, columns):
                 fit_share = additive_share(budget, effective_rows, design.effective_size, columns)
             self._budget = budget.fraction(fit_share)
-            fit, _, shift, unspent = self._fit_rounds(Fraction(1), class_balance, stop=True)
+            rounds = self._fit_rounds(Fraction(1), class_balance, stop_if_unusable=True)
+            fit, shift = rounds.fit, rounds.shift
             model, design, n_public = fit.model, fit.design, fit.design.effective_size
-            share -= fit_share * (1 - unspent)
+            share -= fit_share * (1 - rounds.unspent)
             if not share:
                 return self._finish(fit.model, fit, shift)
         coarse, weights = self.data.binner, design.weights
@@ -279,7 +290,7 @@ class BoostingFit(FitSteps):
         model = loss.from_logistic(model, self.data.public_codes, weights)
         budget = budget.fraction(share)
         gradient_variance = loss.gradient_variance
-        if gradient_variance is None:
+        if gradient_variance is None:  # it is known for labels, and released for outcomes
             variance_budget = budget.fraction(CLASS_COUNT_SHARE)
             gradient_variance = residual_variance(
                 model, self.data, weights, loss, self._ledger, variance_budget
@@ -304,7 +315,15 @@ class BoostingFit(FitSteps):
         return self._finish(booster.model, fit, shift, booster.covariances)
 
     def _subsample_rows(self, budget: StageBudget, balance_factor: float) -> None:
-        """Continue with a random subset of at most half of the rows, if it is large enough."""
+        """Replace the rows by a random subset of at most half of them, if it is large enough.
+
+        Parameters
+        ----------
+        budget : StageBudget
+            Budget of the whole fit.
+        balance_factor : float
+            Effective rows per row, from 0 to 1. It is smaller with unbalanced classes.
+        """
         n_updates = N_PASSES * len(self._all_rows.columns)
         update_budget = budget.fraction(Fraction(1, n_updates))
         sensitivity = self._ledger.for_person(self._loss.sensitivity)
@@ -333,9 +352,20 @@ class BoostingFit(FitSteps):
     ) -> FittedModel:
         """Convert the model to the final loss, apply monotone constraints, count residuals.
 
-        The reported drift is that of the public rows before they were reweighted. `covariances`
-        are given by Newton boosting alone; models of the other ways to fit are logistic for each
-        target, and are rescaled to the loss.
+        Parameters
+        ----------
+        model : AdditiveModel
+            Fitted model.
+        fit : AdditiveFit, optional
+            The additive fit, for the drift and the covariances of columns.
+        shift : ShiftEstimate, optional
+            Result of the shift test. A significant drift of this test, before public rows were
+            reweighted, is reported in place of the drift of the histograms.
+        covariances : list of ndarray, optional
+            Covariances of Newton boosting, whose model has the final loss. Other models are
+            logistic for each target, and are rescaled to the final loss.
+        tree_covariances : list of ndarray, optional
+            Covariances of trees after an additive fit.
         """
         drift, drifted = (fit.drift, fit.drifted) if fit else (None, False)
         if shift is not None and (fit is None or shift.drifted):
@@ -362,13 +392,24 @@ class BoostingFit(FitSteps):
         return FittedModel(model, self.data, self._loss, covariances, drift, drifted, histogram)
 
     def _choose_trial(self, effective_persons: float) -> TreeTrial | None:
-        """Choose the budget for trying an interaction tree; ``None`` if the signal is weak."""
+        """Choose the budget of an interaction tree; ``None`` if no tree is likely to be found."""
         return choose_trial(signal_to_noise(self._budget, effective_persons, self._log_n_trees))
 
     def _try_interaction_tree(
         self, fit: AdditiveFit, strategy: HistogramStrategy, trial: TreeTrial
     ) -> tuple[AdditiveModel, list[Floats]]:
-        """Add a tree; if it gains evidence add a second one, else run another histogram round."""
+        """Draw an interaction tree, and keep it if it raises the marginal likelihood.
+
+        The rest of the trial's budget is for a second tree in this case, and for another round of
+        histograms otherwise.
+
+        Returns
+        -------
+        AdditiveModel
+            The model.
+        list of ndarray of float64, shape (n_targets, n_leaves, n_leaves)
+            Posterior covariances of the leaf values of its trees.
+        """
         booster = self._tree_booster([WarmStart(fit.model, [])], self._ledger)
         gain = self._add_measured_tree(booster, fit, trial.first)
         if gain > 0 or fit.overshot:
@@ -380,7 +421,17 @@ class BoostingFit(FitSteps):
     def _add_measured_tree(
         self, booster: PrivateTreeBooster, fit: AdditiveFit, share: Fraction
     ) -> float:
-        """Draw one tree, release its leaf sums, and return the log evidence ratio of its gain."""
+        """Draw one tree, release its leaf sums, and return its log Bayes factor.
+
+        Parameters
+        ----------
+        booster : PrivateTreeBooster
+            Adds the tree to its model.
+        fit : AdditiveFit
+            The additive fit, for the weights of the public rows.
+        share : Fraction
+            Share of the budget to spend.
+        """
         draw_budget = self._budget.fraction(share * (1 - LEAF_SHARE))
         leaf_budget = self._budget.fraction(share * LEAF_SHARE)
         return booster.add_tree_with_noisy_leaves(draw_budget.draw, leaf_budget.event, fit.design)
@@ -390,7 +441,14 @@ class BoostingFit(FitSteps):
     ) -> tuple[AdditiveModel, list[Floats]]:
         """Spend a share of the budget on trees, because the public rows are unusable.
 
-        The draws are accounted as if they were Gaussian noise, so they may follow histograms.
+        The draws are accounted as Gaussian noise, so they may follow histograms.
+
+        Returns
+        -------
+        AdditiveModel
+            The model with trees.
+        list of ndarray of float64, shape (n_targets, n_leaves, n_leaves)
+            Posterior covariances of the leaf values; empty for voting trees.
         """
         budget = self._budget.fraction(share)
         if self._n_targets > 1:
@@ -411,7 +469,7 @@ class BoostingFit(FitSteps):
     def _add_measured_trees(
         booster: PrivateTreeBooster, budget: StageBudget, n_trees: int, design: WeightedPublicRows
     ) -> None:
-        """Add trees with noisy leaves; each is drawn on the residuals of those before."""
+        """Add trees with noisy leaves, each drawn on the gradients of the model so far."""
         tree_budget = budget.fraction(Fraction(1, n_trees))
         draw_budget = tree_budget.fraction(1 - LEAF_SHARE)
         leaf_budget = tree_budget.fraction(LEAF_SHARE)
@@ -423,7 +481,7 @@ class BoostingFit(FitSteps):
     def _add_voting_trees(
         self, model: AdditiveModel, draw: Draw, n_trees: int, ledger: Ledger, *, pure: bool
     ) -> AdditiveModel:
-        """Add trees whose leaves all have the same absolute score."""
+        """Return the model with `n_trees` voting trees, whose leaves have equal absolute scores."""
         rate = vote_step(n_trees, pure=pure) if self._learning_rate is None else self._learning_rate
         booster = self._tree_booster([WarmStart(model, [])], ledger)
         for _ in range(n_trees):
@@ -431,4 +489,5 @@ class BoostingFit(FitSteps):
         return booster.model
 
     def _tree_booster(self, models: list[WarmStart], ledger: Ledger) -> PrivateTreeBooster:
+        """Return a booster of the current trees and data, from one or several initial models."""
         return PrivateTreeBooster(models, self._cover, self.data, ledger)

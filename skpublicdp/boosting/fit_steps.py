@@ -1,12 +1,13 @@
-"""Steps that release noisy statistics: class balance, covariate shift, and gradient histograms.
+"""Steps of a fit that release noisy statistics: class balance, covariate shift, histograms.
 
-`BoostingFit` runs them in an order that it chooses by public numbers and released values.
+`BoostingFit` runs them in an order that depends on public numbers and released values only.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,19 +58,42 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 
+class AdditiveRounds(NamedTuple):
+    """Result of `FitSteps._fit_rounds`.
+
+    Attributes
+    ----------
+    fit : AdditiveFit
+        The fitted model. Its scores are halved if the public rows are unusable.
+    strategy : HistogramStrategy
+        Linear combinations of bins that each histogram measured.
+    shift : ShiftEstimate or None
+        Result of the shift test; ``None`` if it was skipped.
+    unspent : Fraction
+        Unspent share of the budget.
+    """
+
+    fit: AdditiveFit
+    strategy: HistogramStrategy
+    shift: ShiftEstimate | None
+    unspent: Fraction
+
+
 class FitSteps:
-    """Binned data, the ledger, and the releases that all ways to fit share.
+    """Binned data, the ledger, and the releases that are common to all ways to fit.
 
     Parameters
     ----------
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Pays for every release.
+        Pays for every release and draws its noise.
     max_rounds : int, optional
-        Maximum number of boosting rounds, or number of voting trees; a rule chooses it otherwise.
+        Maximum number of boosting rounds, or number of voting trees. By default it follows from
+        the number of rows and the budget.
     learning_rate : float, optional
-        Half of the absolute score of a voting tree's leaves; a rule chooses it otherwise.
+        Half of the absolute score of a voting tree's leaves. By default it follows from the number
+        of trees.
     directions : ndarray of int8, shape (n_columns,), optional
         Monotone constraints. Only models of one target can have them.
 
@@ -90,7 +114,7 @@ class FitSteps:
     ) -> None:
         self._directions = directions
         self._training, self._n = training, training.rows.n
-        self._all_rows = training.rows  # kept while most steps use a subsample
+        self._all_rows = training.rows  # for the last steps, if the others use a subsample
         classes = training.classes
         self._n_targets = 1 if classes is None or len(classes) == 2 else len(classes)
         self._ledger = ledger
@@ -98,11 +122,19 @@ class FitSteps:
         self._n_persons = self._n / ledger.rows_per_person
         self._max_rounds = max_rounds
         self._learning_rate = learning_rate
-        self._budget = self._full_budget  # of the steps that follow; some ways to fit lower it
+        self._budget = self._full_budget  # replaced by ways to fit that reserve a part of it
         self._bin(N_BINS)
 
     def _bin(self, max_bins: int, weights: Floats | None = None) -> None:
-        """Bin all rows, and list the splits and trees that the bins allow."""
+        """Bin all rows, and list the candidate splits and trees on these bins.
+
+        Parameters
+        ----------
+        max_bins : int
+            Maximum number of bins of a numeric column.
+        weights : ndarray of float64, shape (m,), optional
+            Weights of the public rows, whose quantiles are the cut points.
+        """
         self.data = self._training.bin(max_bins, weights)
         binner, codes = self.data.binner, self.data.public_codes
         self._splits = candidate_splits(binner, codes)
@@ -112,7 +144,7 @@ class FitSteps:
 
     @property
     def _full_budget(self) -> StageBudget:
-        """Budget of the whole fit, without the residual histogram of a regression."""
+        """Budget of the fit, without the reserve for the residual histogram of a regression."""
         reserved = RESIDUAL_SHARE if self._training.classes is None else Fraction(0)
         return make_stage_budget(self._ledger, trees=False).fraction(1 - reserved)
 
@@ -123,13 +155,14 @@ class FitSteps:
 
     @property
     def _loss(self) -> Loss:
+        """Loss of the target: squared, logistic or multinomial."""
         if self._n_targets > 1:
             return MultinomialLoss(self._n_targets, pure=not self._ledger.delta)
         return SQUARED if self._training.classes is None else LOGISTIC
 
     def _fit_rounds(
-        self, share: Fraction, class_balance: float, *, stop: bool
-    ) -> tuple[AdditiveFit, HistogramStrategy, ShiftEstimate | None, Fraction]:
+        self, share: Fraction, class_balance: float, *, stop_if_unusable: bool
+    ) -> AdditiveRounds:
         """Estimate the covariate shift, then fit an additive model to noisy histograms in rounds.
 
         Parameters
@@ -138,19 +171,8 @@ class FitSteps:
             Share of the budget that shift test and histograms may spend together.
         class_balance : float
             4 p (1 - p) for two labels, from 0 to 1.
-        stop : bool
+        stop_if_unusable : bool
             Whether to stop after a round that finds the public rows unusable.
-
-        Returns
-        -------
-        AdditiveFit
-            The fitted model; its scores are halved if the public rows are unusable.
-        HistogramStrategy
-            Linear combinations of bins that each histogram measured.
-        ShiftEstimate or None
-            Result of the shift test; ``None`` if it was skipped.
-        Fraction
-            Unspent share of the budget.
         """
         n, pure, design = self._n, self._budget.pure, self._weighted_public_rows()
         shift = None
@@ -164,19 +186,9 @@ class FitSteps:
         if max_bins != N_BINS or weights is not None:
             self._bin(max_bins, weights)
         design = self._weighted_public_rows(weights)
-        binner, X_public = self.data.binner, design.X
-        strategy = identity_strategy(binner, X_public, pure=pure)
-        if not pure and class_balance >= BALANCED:
-            strategy = optimised_strategy(
-                binner,
-                design.weights @ X_public,
-                prior_covariances(binner, design),
-                self._noise_variance(strategy),
-                n * class_balance / 4,
-                n * class_balance / 4 * (1 + MISMATCH * n * design.concentration),
-            )
+        strategy = self._choose_strategy(design, class_balance)
         fit = AdditiveFit(
-            binner,
+            self.data.binner,
             design,
             strategy,
             self._n_targets,
@@ -191,12 +203,30 @@ class FitSteps:
             round_budget = self._budget.fraction(histogram_share * fraction)
             self._run_round(fit, strategy, round_budget, repeats_first=repeats_first)
             share -= histogram_share * fraction
-            if stop and self._public_rows_unusable(fit):
+            if stop_if_unusable and self._public_rows_unusable(fit):
                 fit.shrink_by_half()
                 break
             if fit.overshot:
                 break
-        return fit, strategy, shift, share
+        return AdditiveRounds(fit, strategy, shift, share)
+
+    def _choose_strategy(
+        self, design: WeightedPublicRows, class_balance: float
+    ) -> HistogramStrategy:
+        """Return the HDMM strategy for Gaussian noise and balanced classes, else the identity."""
+        binner, X_public, pure = self.data.binner, design.X, self._budget.pure
+        identity = identity_strategy(binner, X_public, pure=pure)
+        if pure or class_balance < BALANCED:
+            return identity
+        information = self._n * class_balance / 4  # number of rows times p (1 - p)
+        return optimised_strategy(
+            binner,
+            design.weights @ X_public,
+            prior_covariances(binner, design),
+            self._noise_variance(identity),
+            information,
+            information * (1 + MISMATCH * self._n * design.concentration),
+        )
 
     @staticmethod
     def _public_rows_unusable(fit: AdditiveFit) -> bool:
@@ -210,7 +240,9 @@ class FitSteps:
         return WeightedPublicRows(X, weights, self._n)
 
     def _estimate_shift(self, max_share: Fraction) -> tuple[ShiftEstimate | None, Fraction]:
-        """Test for covariate shift; after a positive test, estimate the weights a second time.
+        """Test for covariate shift, and after a positive test estimate the weights a second time.
+
+        The second estimate uses bins that are quantiles of the reweighted public rows.
 
         Parameters
         ----------
@@ -220,7 +252,8 @@ class FitSteps:
         Returns
         -------
         ShiftEstimate or None
-            Drift of the first test and weights of the last one; ``None`` if none was affordable.
+            Drift of the first test and weights of the last one; ``None`` if the test is too
+            expensive.
         Fraction
             Share of the budget that was spent.
         """
@@ -243,7 +276,17 @@ class FitSteps:
     def _shift_from_noisy_counts(
         self, design: WeightedPublicRows, share: Fraction, min_evidence: float
     ) -> ShiftEstimate:
-        """Release the number of private rows in one half of each column, and estimate the shift."""
+        """Release the number of private rows below each column's median, and estimate the shift.
+
+        Parameters
+        ----------
+        design : WeightedPublicRows
+            Public rows with their current weights.
+        share : Fraction
+            Share of the budget to spend.
+        min_evidence : float
+            Log marginal likelihood ratio above which rows are reweighted.
+        """
         data = self.data
         indicators = median_split_indicators(data.binner, design)
         no_gradients, offsets = np.empty((0, 0)), data.binner.offsets
@@ -263,7 +306,7 @@ class FitSteps:
         )
 
     def _noise_can_be_drawn(self) -> bool:
-        """Indicate whether the sampler can draw the noise of the smallest possible histogram."""
+        """Indicate whether the sampler can draw the noise of the cheapest possible histogram."""
         n_columns = len(self._training.rows.columns) + 1
         # a column moves by less than 4 MAX_GRADIENT STRATEGY_UNIT, counts included
         max_change = 4 * MAX_GRADIENT * STRATEGY_UNIT
@@ -278,13 +321,21 @@ class FitSteps:
         return self._budget.variance(sensitivity) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
 
     def _noisy_class_balance(self, budget: StageBudget) -> float:
-        """Release the number of rows of each label; return 1 for equal shares, else less.
+        """Release the number of rows of each label, and return the balance of the classes.
 
-        The value is 4 p (1 - p) for two labels, and 2 (1 - Σ p²), at most 1, for more. For a
-        regression p is the mean target.
+        Parameters
+        ----------
+        budget : StageBudget
+            Budget to spend.
+
+        Returns
+        -------
+        float
+            4 p (1 - p) for two labels, and 2 (1 - Σ p²), at most 1, for more. It is 1 for equal
+            shares p. For a regression p is the mean target.
         """
         is_single = self._n_targets == 1
-        # targets of a regression are multiples of 1 / TARGET_LEVELS, so their sum is an integer
+        # targets of a regression are multiples of 1 / TARGET_LEVELS; in this unit they are integers
         unit = TARGET_LEVELS if self._training.classes is None else 1
 
         def count_chunk(rows: slice) -> Integers:
@@ -318,15 +369,26 @@ class FitSteps:
     ) -> None:
         """Release the gradient histogram of the current model and update the fit.
 
-        With `repeats_first` the histogram of the initial model is released again, and pooled with
-        the first one.
+        Parameters
+        ----------
+        fit : AdditiveFit
+            The fit to update.
+        strategy : HistogramStrategy
+            Linear combinations of bins to measure.
+        budget : StageBudget
+            Budget to spend.
+        repeats_first : bool, default=False
+            Whether to release the histogram of the null model again, and pool it with the first.
         """
         pure, model = budget.pure, fit.null_model if repeats_first else fit.model
         histogram = gradient_histogram(model, self.data, pure=pure)
-        # counts are free with Gaussian noise; with Laplace noise they cost, so once is enough
+        # counts are free with Gaussian noise; with Laplace noise they are released only once
         counts = not pure or fit.drift is None
         noisy = measure(histogram, strategy, budget.event, self._ledger, counts=counts)
-        (fit.pool_first_release if repeats_first else fit.update)(noisy)
+        if repeats_first:
+            fit.pool_first_release(noisy)
+        else:
+            fit.update(noisy)
 
 
 def count_sensitivity(n_counts: int) -> Sensitivity:

@@ -1,9 +1,9 @@
 """Losses: mean outcome, gradient and hessian as functions of integer margins.
 
-Gradients are those of the log-likelihood, so they point uphill: v (y - mean). The hessian is v
-times the derivative of the mean. The scale v depends on the margins alone and bounds every
-gradient by a half, for any outcome. Hessians are then at most a quarter (docs/proofs/moments.md).
-Both are integers in units of 1 / (2 MAX_GRADIENT).
+The gradient of the log-likelihood is v (y - mean), so it points uphill. The hessian is v times the
+derivative of the mean. The scale v depends on the margins alone and bounds every gradient by 1/2,
+for any outcome. Hessians are then at most 1/4 (docs/proofs/moments.md). Both are integers in units
+of 1 / (2 MAX_GRADIENT).
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from skpublicdp.typing import Floats
 Margins = NDArray[np.integer[Any]]
 
 HESSIAN_SHIFT = float(1 << 28)
-"""Factor that packs a hessian above a gradient in one float: gradient sums are far below it."""
+"""Factor of the hessian in a packed float. Absolute gradient sums of a chunk are at most 2^25."""
 
 EXP_TABLE = np.exp(-np.arange(2 * MAX_MARGIN + 1) / MARGIN_UNIT)
-"""exp(-margin) by integer margin: a table, so that a row's value depends on its margin alone."""
+"""exp(-margin) for each integer margin. A table gives equal results for equal margins, whatever the
+position of a row in an array."""
 
 
 class Loss(ABC):
@@ -56,10 +57,10 @@ class Loss(ABC):
 
     n_targets: int = 1
     hessian_factor: float = 1.0
-    # for labels it equals v, which lies between 1/2 and 1
+    # for labels the ratio is v, which lies between 1/2 and 1
     gradient_variance: float | None = 0.8
-    # a flipped outcome turns the gradient around; in the 1-norm the gradients and hessians of two
-    # bins add up
+    # a flipped outcome reverses the gradient in one bin; in the 1-norm the worst case is a row that
+    # changes bins, with the gradients and hessians of both bins
     sensitivity = Sensitivity(3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + (MAX_GRADIENT // 2) ** 2)
 
     @abstractmethod
@@ -68,20 +69,35 @@ class Loss(ABC):
 
     @abstractmethod
     def link(self, means: Floats) -> Floats:
-        """Return the margins of given means."""
+        """Return the margins of given means, in units of log-odds."""
 
     @abstractmethod
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return the factors that turn log-odds scores into scores of this loss.
+        """Return the factor of each target that converts log-odds scores to scores of this loss.
 
-        Means near `rates` then agree to first order.
+        To first order, the means near `rates` then agree.
         """
 
     @abstractmethod
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None
     ) -> tuple[Floats, Floats]:
-        """Return integer gradients (0 without outcomes) and hessians, both (n_targets, n)."""
+        """Return the gradients and hessians of rows, as integers in units of 1 / (2 MAX_GRADIENT).
+
+        Parameters
+        ----------
+        margins : ndarray of int, shape (n_targets, n)
+            Margins of the rows.
+        y : ndarray, shape (n,), optional
+            Labels or outcomes. Without them the gradients are 0.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_targets, n)
+            Gradients.
+        ndarray of float64, shape (n_targets, n)
+            Hessians.
+        """
 
     def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
         """Return gradient + 2^28 hessian as one float, so that one `bincount` sums both exactly."""
@@ -92,14 +108,16 @@ class Loss(ABC):
     def from_logistic(
         self, model: AdditiveModel, codes: BinCodes, row_weights: Floats
     ) -> AdditiveModel:
-        """Convert a model of log-odds of each target to this loss, to first order.
+        """Convert a model of each target's log-odds to this loss, to first order.
+
+        The mean outcome of the public rows is kept exactly, up to rounding.
 
         Parameters
         ----------
         model : AdditiveModel
             Model whose margins are log-odds.
         codes : ndarray of int, shape (n_columns, m)
-            Bin codes of the public rows, whose mean outcome is kept.
+            Bin codes of the public rows.
         row_weights : ndarray of float64, shape (m,)
             Weights of the public rows, of sum 1.
         """
@@ -109,6 +127,7 @@ class Loss(ABC):
         factors = self.logistic_rescaling(rates)[:, None]
 
         def rescale(scores: NDArray[np.int64]) -> NDArray[np.int64]:
+            """Multiply the scores of each target by its factor."""
             return np.rint(factors * scores).astype(np.int64)
 
         leaf_scores = tuple(map(rescale, model.leaf_scores))
@@ -121,18 +140,20 @@ class Loss(ABC):
 
 
 class ScalarLoss(Loss):
-    """Loss of one target in [0, 1], whose mean is a function of the margin.
+    """Loss of one target in [0, 1], whose mean is a tabulated function of the margin.
 
     Parameters
     ----------
-    mean, slope : ndarray of float64, shape (2 MAX_MARGIN + 1,)
-        Mean and its derivative, for margins from -MAX_MARGIN to MAX_MARGIN.
+    mean : ndarray of float64, shape (2 MAX_MARGIN + 1,)
+        Mean for each margin from -MAX_MARGIN to MAX_MARGIN.
+    slope : ndarray of float64, shape (2 MAX_MARGIN + 1,)
+        Derivative of the mean in the margin.
     """
 
     def __init__(self, mean: Floats, slope: Floats) -> None:
         self._mean = mean
-        self._factor = MAX_GRADIENT / np.maximum(mean, 1 - mean)
-        self._hessian = np.rint(self._factor * slope)
+        self._scale = MAX_GRADIENT / np.maximum(mean, 1 - mean)  # v, in integer units
+        self._hessian = np.rint(self._scale * slope)
 
     def mean(self, margins: Margins) -> Floats:
         """Return the mean outcome, shape (1, n)."""
@@ -142,7 +163,7 @@ class ScalarLoss(Loss):
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None
     ) -> tuple[Floats, Floats]:
-        """Return the gradient and the hessian."""
+        """Return gradients and hessians, rounded to the nearest integer."""
         position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN).astype(np.intp)
         position += MAX_MARGIN
         hessians = np.take(self._hessian, position)
@@ -150,12 +171,12 @@ class ScalarLoss(Loss):
             return np.zeros(hessians.shape), hessians
         gradients = np.take(self._mean, position)
         np.subtract(y, gradients, out=gradients)
-        gradients *= np.take(self._factor, position)
+        gradients *= np.take(self._scale, position)
         return np.rint(gradients, out=gradients), hessians
 
 
 class LogisticLoss(ScalarLoss):
-    """Logistic loss of two labels."""
+    """Logistic loss of two labels: gradient and hessian are looked up in one packed table."""
 
     def __init__(self) -> None:
         super().__init__(SIGMOID_TABLE, SIGMOID_TABLE * (1 - SIGMOID_TABLE))
@@ -192,7 +213,7 @@ class SquaredLoss(ScalarLoss):
     """
 
     gradient_variance = None
-    # hessians are at least half of the largest one
+    # hessians lie between MAX_GRADIENT / 4 and MAX_GRADIENT / 2
     sensitivity = Sensitivity(3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + (MAX_GRADIENT // 4) ** 2)
 
     def __init__(self) -> None:
@@ -200,17 +221,17 @@ class SquaredLoss(ScalarLoss):
         super().__init__(np.clip(0.5 + line, 0.0, 1.0), np.full(len(line), 0.25))
 
     def __reduce__(self) -> str:
-        return "SQUARED"
+        return "SQUARED"  # pickled by reference, without the tables
 
     def link(self, means: Floats) -> Floats:
-        """Return margins."""
+        """Return 4 (mean - 1/2)."""
         margins: Floats = 4 * (means - 0.5)
         return margins
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return the slope of the logistic function relative to its maximum."""
-        steepness: Floats = 4 * rates * (1 - rates)
-        return steepness
+        """Return the slope of the logistic function relative to its maximum, 1/4."""
+        relative_slope: Floats = 4 * rates * (1 - rates)
+        return relative_slope
 
 
 class MultinomialLoss(Loss):
@@ -224,7 +245,7 @@ class MultinomialLoss(Loss):
         Whether gradients and hessians are bounded in the 1-norm or the Euclidean norm.
     """
 
-    # the hessians of two rows may be of different targets
+    # the hessians of the old and the new row may be of different targets
     sensitivity = Sensitivity(
         3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + 2 * (MAX_GRADIENT // 2) ** 2
     )
@@ -235,13 +256,14 @@ class MultinomialLoss(Loss):
         self._pure = pure
 
     def mean(self, margins: Margins) -> Floats:
-        """Return the probability of each class."""
+        """Return the softmax: the probability of each class, shape (n_targets, n)."""
         # clipped at 0 as well, in case the difference overflows
         differences = np.clip(margins.max(axis=0) - margins, 0, len(EXP_TABLE) - 1)
         exponentials: Floats = EXP_TABLE[differences]
         total = np.zeros(exponentials.shape[1])
-        for target in exponentials:  # a fixed order, so that a row's sum depends on the row alone
-            total += target
+        # a fixed order of addition, so that a row's sum does not depend on its position
+        for exponential in exponentials:
+            total += exponential
         exponentials /= total
         return exponentials
 
@@ -251,7 +273,7 @@ class MultinomialLoss(Loss):
         return margins
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return 1 - rates: raising one margin lowers the probability of all other classes."""
+        """Return 1 - rate, since raising one margin lowers the probabilities of other classes."""
         others: Floats = 1 - rates
         return others
 
@@ -260,26 +282,43 @@ class MultinomialLoss(Loss):
     ) -> tuple[Floats, Floats]:
         """Return gradients and hessians, rounded towards 0 so that no norm exceeds its bound."""
         p = self.mean(margins)
-        # norm, or squared norm, of 1[y] - p for the least probable class y
+        # 1-norm, or squared Euclidean norm, of 1[y] - p for the least probable class y
         max_norm = 1 - 2 * p.min(axis=0)
-        for target in p:
-            max_norm += target if self._pure else target * target
+        for probability in p:
+            max_norm += probability if self._pure else probability * probability
+        if not self._pure:
+            max_norm = np.sqrt(max_norm)
         # the factor 1 - 1e-12 absorbs rounding errors of the norm
-        factor = (1 - 1e-12) * MAX_GRADIENT / (max_norm if self._pure else np.sqrt(max_norm))
-        hessians = np.trunc(factor * (p * (1 - p)))
+        scale = (1 - 1e-12) * MAX_GRADIENT / max_norm
+        hessians = np.trunc(scale * (p * (1 - p)))
         if y is None:
             return np.zeros(hessians.shape), hessians
-        np.negative(p, out=p)
-        p[y, np.arange(len(y))] += 1
-        p *= factor
-        return np.trunc(p, out=p), hessians
+        gradients = np.negative(p, out=p)  # in place, since the array is large
+        gradients[y, np.arange(len(y))] += 1
+        gradients *= scale
+        return np.trunc(gradients, out=gradients), hessians
 
 
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()
 
 
 def sum_packed(bins: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDArray[np.int64]:
-    """Return the exact sums of packed gradients and hessians in each bin, (2, n_targets, size)."""
+    """Return the exact sums of packed gradients and hessians over each bin.
+
+    Parameters
+    ----------
+    bins : ndarray of int, shape (n,)
+        Bin of each row.
+    size : int
+        Number of bins.
+    packed : ndarray of float64, shape (n_targets, n)
+        Result of `Loss.packed_gradient_hessian`.
+
+    Returns
+    -------
+    ndarray of int64, shape (2, n_targets, size)
+        Gradient sums, then hessian sums.
+    """
     totals = np.array([np.bincount(bins, value, minlength=size) for value in packed])
     hessians = np.rint(totals / HESSIAN_SHIFT)
     return np.array([totals - HESSIAN_SHIFT * hessians, hessians]).astype(np.int64)

@@ -1,6 +1,6 @@
-"""Additive model in integer scores, and the scaled gradients it leaves for each row.
+"""Additive model with integer scores, and the scaled gradient of each row.
 
-All values are exact, and each depends on one row only.
+All values are integers, and the values of a row are functions of this row and the model only.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats, Integers
 
 MARGIN_UNIT = 1024
-"""Integer that stands for a margin of 1 (in log-odds). Scores are integers, so sums are exact."""
+"""Integer that represents a margin of 1 (in log-odds). Sums of integer scores are exact."""
 
 TARGET_LEVELS = 4096
 """Outcomes from 0 to 1 are rounded to multiples of 1 / TARGET_LEVELS."""
 
 MAX_MARGIN = 16 * MARGIN_UNIT
-"""Margins are clipped to this: probabilities beyond are within 1.2e-7 of 0 or 1."""
+"""Bound of the absolute margin in tables. At ±16 the probability is within 1.2e-7 of 0 or 1."""
 
 MAX_GRADIENT = 256
 """Largest norm of a scaled gradient, 1/2, as an integer."""
 
 SIGMOID_TABLE = 1 / (1 + np.exp(-np.arange(-MAX_MARGIN, MAX_MARGIN + 1) / MARGIN_UNIT))
-"""Probability by integer margin: a table, so that a row's value depends on its margin alone."""
+"""Probability for each integer margin. A table gives equal results for equal margins, whatever the
+position of a row in an array."""
 
 
 @dataclass(frozen=True, eq=False)
 class AdditiveModel:
-    """Sum of bin scores and trees. All of its numbers are released.
+    """Sum of bin scores and trees, in integers. All of its numbers are released.
 
     Attributes
     ----------
@@ -43,8 +44,8 @@ class AdditiveModel:
         for two labels, and one per label otherwise.
     intercepts : ndarray of int64, shape (n_targets,)
         Intercept of each target.
-    offsets : ndarray of intp
-        Index of the first bin of each column, then the number of bins.
+    offsets : ndarray of intp, shape (n_columns + 1,)
+        Index of the first bin of each column among all bins, then the number of all bins.
     trees : tuple of DecisionTree
         Interaction or voting trees.
     leaf_scores : tuple of ndarray of int64, shape (n_targets, n_leaves)
@@ -72,15 +73,16 @@ class AdditiveModel:
         return AdditiveModel(self.scores, self.intercepts, self.offsets, trees, leaf_scores)
 
 
-def null_model(offsets: NDArray[np.intp], targets: int) -> AdditiveModel:
-    """Return the model that gives every label the same probability."""
-    center = 0 if targets == 1 else -round(MARGIN_UNIT * np.log(targets - 1))
-    scores = np.zeros((targets, int(offsets[-1])), dtype=np.int64)
-    return AdditiveModel(scores, np.full(targets, center, dtype=np.int64), offsets)
+def null_model(offsets: NDArray[np.intp], n_targets: int) -> AdditiveModel:
+    """Return the model without effects, which gives every label the same probability."""
+    # one target stands for two labels; log-odds of 1 / K are -log(K - 1)
+    intercept = 0 if n_targets == 1 else -round(MARGIN_UNIT * np.log(n_targets - 1))
+    scores = np.zeros((n_targets, int(offsets[-1])), dtype=np.int64)
+    return AdditiveModel(scores, np.full(n_targets, intercept, dtype=np.int64), offsets)
 
 
 def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
-    """Return the probability of each target, shape (n_targets, n)."""
+    """Return the logistic function of the margins, shape (n_targets, n)."""
     sigmoid: Floats = np.take(SIGMOID_TABLE, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
     return sigmoid
 
@@ -121,7 +123,9 @@ def scaled_gradients(
     `MAX_GRADIENT`: the 1-norm over the targets if `pure`, otherwise the Euclidean norm.
     """
     probability = probabilities(margins)
-    outcome = y == np.arange(len(probability))[:, None] if len(probability) > 1 else y
+    outcome = y
+    if len(probability) > 1:
+        outcome = y == np.arange(len(probability))[:, None]
     exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * (outcome - probability)
     # several targets are rounded towards 0, and 1 - 1e-12 absorbs rounding errors of the norm
     rounded: Integers = (
@@ -133,7 +137,18 @@ def scaled_gradients(
 def boosting_weights(
     margins: NDArray[np.integer[Any]], y: NDArray[np.intp], max_weight: int
 ) -> Integers:
-    """Return the boosting weight of each row: min(1, 2 (1 - p)), p the probability of its label.
+    """Return the boosting weight of each row: min(1, 2 (1 - p)) for the probability p of its label.
+
+    A row has the full weight if the model misclassifies it, and less weight otherwise.
+
+    Parameters
+    ----------
+    margins : ndarray of int, shape (n_targets, n)
+        Margins of the rows.
+    y : ndarray of int, shape (n,)
+        Codes of the labels.
+    max_weight : int
+        Integer that represents a weight of 1.
 
     Returns
     -------
@@ -143,10 +158,12 @@ def boosting_weights(
     if len(margins) == 1:
         margin_of_label = np.where(y == 1, margins[0], -margins[0])
     else:
-        # relative to the largest margin of another label
-        others = margins.astype(np.int64)
-        others[y, np.arange(len(y))] = np.iinfo(np.int64).min // 2
-        margin_of_label = margins[y, np.arange(len(y))] - others.max(axis=0)
-    wrong = probabilities(-margin_of_label)
-    rounded: Integers = np.rint(max_weight * np.minimum(1, 2 * wrong)).astype(np.int64)
+        # relative to the largest margin of any other label
+        rows = np.arange(len(y))
+        other_margins = margins.astype(np.int64)
+        other_margins[y, rows] = np.iinfo(np.int64).min // 2
+        margin_of_label = margins[y, rows] - other_margins.max(axis=0)
+    error_probability = probabilities(-margin_of_label)
+    weights = max_weight * np.minimum(1, 2 * error_probability)
+    rounded: Integers = np.rint(weights).astype(np.int64)
     return rounded
