@@ -26,7 +26,7 @@ from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, Unkno
 from skpublicdp.plotting import ShapeDisplay
 from tests.kit import Recorder
 
-matplotlib.call("Agg")
+matplotlib.use("Agg")
 
 no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 may_drift = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")

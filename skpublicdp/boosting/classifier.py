@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingClassifier: additive models and trees, from noisy histograms and draws."""
+"""SemiPrivateBoostingClassifier: additive models and trees from noisy histograms and draws."""
 
 from __future__ import annotations
 
@@ -84,45 +84,46 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     pairs_ : tuple of Pair
         Sum of the trees that split on the same two columns.
     intercept_ : ndarray of float64, shape (n_targets,)
-        Log-odds of an average public row before trees: of the second label, or of each where there
-        are more than two.
+        Log-odds of an average public row before trees, of the second of two labels or of each of
+        more labels.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
         Mean absolute deviation of a column's contribution, over the public rows.
     drift_ : float or None
-        Drift statistic of the public rows: about 1 if they are of the private rows' population.
-        ``None`` if no counts were released.
+        Drift statistic of the public rows, about 1 without a covariate shift. ``None`` if no counts
+        were released.
     guarantee_ : None
         No theorem bounds the error in the population.
     guarantee_reason_ : str
-        The same, in one sentence.
+        Reason for ``guarantee_ = None``.
     privacy_ : PrivacyReceipt
-        What was spent, step by step.
+        Privacy loss of each step.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the features, if `X` has string column names.
 
     Warns
     -----
     DriftWarning
-        If the public rows look unlike the private ones.
+        If the public rows have a significant covariate shift.
     LargeDeltaWarning
         If `delta` is not far below one over the number of private rows.
     LargeEpsilonWarning
         If `epsilon` is so large that it protects almost nothing.
     NoPublicDataWarning
-        If there are no public rows: cells are then data-independent, and trees vote. Or if these
-        say too little of a column, and `bounds` or its type do not say more.
+        If there are no public rows. Bins are then data-independent, and only voting trees are
+        fitted. Or if a column has too few public values, and neither `bounds` nor its type
+        determine its bins.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
     TooFewRowsWarning
-        If noise is larger than the strongest effect that a column can have on so few rows.
+        If the noise exceeds the strongest effect that a column can have on this number of rows.
     UnknownCategoriesWarning
-        If a categorical column that any method is given later has mostly unknown values.
+        If a categorical column has mostly unknown values in the input of a later method call.
 
     See Also
     --------
-    SemiPrivateBoostingRegressor : The same for numeric outcomes.
+    SemiPrivateBoostingRegressor : Boosting of a numeric outcome.
     SemiPrivateClassifier : One exactly drawn rule, which is easier to read.
 
     Notes
@@ -130,10 +131,10 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     Neighbouring data sets differ by replacing one private row, features and label. The number of
     private rows, the set of labels, the types of the columns and all public rows are not
     protected. The noise is exact, on integer sums (docs/proofs/moments.md), and so are the draws.
-    Probabilities of more than two labels are the softmax of one margin for each.
+    Probabilities of more than two labels are the softmax of one margin for each label.
 
-    Numbers and categories may be missing: that is a cell of its own. A category that no public row
-    has falls into a cell "(other)".
+    Missing values of a column have a bin of their own. Categories without a public row are in the
+    bin "(other)".
 
     References
     ----------
@@ -210,16 +211,16 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows, all private unless `is_public` says otherwise.
+            Rows. All are private, except for the rows that `is_public` marks.
         y : array-like, shape (n,)
-            Labels. Under the mask, -1 (or ``"-1"`` among text labels) means unlabelled, unless -1
-            is a label of some private row or one of `classes`.
+            Labels. The label -1 (or ``"-1"`` among text labels) marks unlabelled public rows,
+            unless it is a label of some private row or one of `classes`.
         X_public : DataFrame or array-like, shape (m, n_features), optional
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`, -1 as above; without it `X_public` has no labels. Labels of
-            public rows have no noise. They are weighted by how well they agree with released
-            histograms. Voting trees are trained on such rows as on private ones.
+            Labels of `X_public`, where -1 marks unlabelled rows. Labels of public rows have no
+            noise. They are weighted by their agreement with released histograms. Voting trees are
+            trained on labelled public rows like on private ones.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
@@ -233,8 +234,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described, no private value being quoted; or if
-            `epsilon` is too small for sums and `method` allows nothing else.
+            If a parameter or an input is invalid; the message contains no private value. Or if
+            `epsilon` is too small for histograms and `method` does not allow trees alone.
         PrivacyBudgetError
             If `budget` cannot pay.
         """
@@ -255,17 +256,16 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         self.classes_ = training.classes
         return self
 
-    def _run_fit(self, boosting: BoostingFit) -> FittedModel:
+    def _run_fit(self, boosting_fit: BoostingFit) -> FittedModel:
+        """Run the algorithm of `method`."""
         if self.method == "auto":
-            return boosting.fit_auto()
-        return (
-            boosting.fit_tree_ensemble()
-            if self.method == "votes"
-            else boosting.fit_additive(trees=False)
-        )
+            return boosting_fit.fit_auto()
+        if self.method == "votes":
+            return boosting_fit.fit_tree_ensemble()
+        return boosting_fit.fit_additive(trees=False)
 
     def decision_function(self, X: Any) -> Floats:
-        """Return log-odds.
+        """Return log-odds of the second label, or a margin for each of more than two labels.
 
         Parameters
         ----------
@@ -275,8 +275,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         ndarray of float64, shape (n,) or (n, n_classes)
-            Of the second label; where there are more than two, a margin for each whose softmax is
-            its probability.
+            Log-odds of the second of two labels. For more labels the softmax of their margins are
+            the probabilities.
         """
         return predict_batches(self, X, self._prediction_rule(_log_odds))
 
@@ -295,9 +295,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         """
         check_is_fitted(self)
         mean = self._loss.mean
-        return predict_batches(
-            self, X, self._prediction_rule(lambda margins: _probabilities(mean(margins)))
-        )
+        rule = self._prediction_rule(lambda margins: _class_probabilities(mean(margins)))
+        return predict_batches(self, X, rule)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
@@ -315,9 +314,10 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
+        """Return the function that maps a table to predicted labels."""
         check_is_fitted(self)
         classes = self.classes_
-        return self._prediction_rule(lambda margins: classes[_most_probable(margins)])
+        return self._prediction_rule(lambda margins: classes[_predicted_codes(margins)])
 
     def explain(self) -> str:
         """Describe the model as text.
@@ -348,7 +348,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         return model_to_json(self, classes=self.classes_.tolist())
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that a low score on the small data of estimator checks is expected."""
+        """Declare a low score on the small data of scikit-learn's estimator checks."""
         tags = super().__sklearn_tags__()
         # a check asks for 83% on 300 rows of three labels without public ones
         tags.classifier_tags.poor_score = True
@@ -356,18 +356,21 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
 
 
 def _log_odds(margins: Integers) -> Floats:
-    odds: Floats = margins / MARGIN_UNIT
-    return odds[0] if len(odds) == 1 else odds.T
+    """Return integer margins as floats, shape (n,) for two labels and (n, n_classes) for more."""
+    log_odds: Floats = margins / MARGIN_UNIT
+    return log_odds[0] if len(log_odds) == 1 else log_odds.T
 
 
-def _probabilities(means: Floats) -> Floats:
-    each = means.T
-    return np.hstack([1 - each, each]) if each.shape[1] == 1 else each
+def _class_probabilities(means: Floats) -> Floats:
+    """Return the probability of each class, shape (n, n_classes), from the mean of each target."""
+    if len(means) > 1:
+        return means.T
+    second = means.T
+    return np.hstack([1 - second, second])
 
 
-def _most_probable(margins: Integers) -> NDArray[np.intp]:
-    most_probable: NDArray[np.intp]
-    most_probable = (
-        (margins[0] > 0).astype(np.intp) if len(margins) == 1 else margins.argmax(axis=0)
-    )
-    return most_probable
+def _predicted_codes(margins: Integers) -> NDArray[np.intp]:
+    """Return the code of the most probable class of each row."""
+    codes: NDArray[np.intp]
+    codes = (margins[0] > 0).astype(np.intp) if len(margins) == 1 else margins.argmax(axis=0)
+    return codes

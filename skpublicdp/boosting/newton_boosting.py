@@ -1,7 +1,7 @@
 """Newton boosting of binned columns and interaction trees, one term at a time, on noisy sums.
 
-Every step is Gaussian or Laplace noise, or a draw that is accounted as such. Which term is updated
-next, and whether any, may therefore depend on all released values (docs/proofs/moments.md).
+Every step adds Gaussian or Laplace noise, or is a draw that is accounted as this noise. The choice
+of the next step may therefore depend on all released values (docs/proofs/moments.md).
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ LAST_PASSES_SHARE = Fraction(1, 4)
 """Share of the budget that is reserved for the passes after the trees."""
 
 TREE_SAMPLE_ROWS = 1 << 17
-"""A tree is drawn on a random sample of at most so many rows, to bound the time."""
+"""Maximum size of the random sample of rows on which a tree is drawn, to bound the time."""
 
 MAX_SPLITS_OF_DEPTH = {2: 600, 3: 48}
-"""Maximum number of candidate splits of trees of a depth; tables grow with a power of it."""
+"""Maximum number of candidate splits, by the depth of the trees. The size of a table of joint
+splits is this number to the power of the depth."""
 
 
 class NewtonBooster:
-    """Boosts terms one at a time: the scores of one column's bins, or of one tree's leaves.
+    """Newton boosting of one term at a time: the bins of a column, or the leaves of a tree.
 
     An update releases noisy sums of gradients and hessians over the bins of a term, takes a Newton
     step to the posterior mean of its scores, and moves the margins of all rows.
@@ -59,7 +60,7 @@ class NewtonBooster:
     model : AdditiveModel
         Initial scores.
     data : BinnedData
-        Private and public rows as bins.
+        Private and public rows in bins.
     margins : ndarray of int32, shape (n_targets, n)
         Margins of the private rows; updated in place.
     row_weights : ndarray of float64, shape (m,)
@@ -69,7 +70,7 @@ class NewtonBooster:
     loss : Loss
         Gradients and hessians.
     ledger : Ledger
-        Pays for every release.
+        Pays for every release and draws its noise.
     gradient_variance : float
         Variance of a row's gradient, as a multiple of its hessian.
     """
@@ -115,6 +116,7 @@ class NewtonBooster:
         return self._current_model()
 
     def _current_model(self) -> AdditiveModel:
+        """Return the initial model with the current scores of columns, and with all new trees."""
         scores = [_integer_scores(term) for term in self._terms]
         return replace(
             self._model,
@@ -125,7 +127,10 @@ class NewtonBooster:
 
     @property
     def covariances(self) -> list[Floats]:
-        """Posterior covariance of each term's scores, columns first, (n_targets, size, size)."""
+        """Posterior covariance of each term's scores, shape (n_targets, size, size).
+
+        Columns come first, then trees.
+        """
         return [term.covariance for term in self._terms]
 
     def fit(
@@ -136,7 +141,7 @@ class NewtonBooster:
         max_passes: int | None,
         all_data: BinnedData | None = None,
     ) -> None:
-        """Spend a budget: one pass over the columns, then trees, then passes over all terms.
+        """Update the model with a budget: a pass over columns, trees, then passes over all terms.
 
         Parameters
         ----------
@@ -151,13 +156,14 @@ class NewtonBooster:
         all_data : BinnedData, optional
             All rows, for the last pass over the columns; the other passes use a subsample.
         """
-        # trees are followed by at least one pass
-        n_passes = max(min(N_PASSES, max_passes or N_PASSES), 1 if splits is None else 2)
-        order = np.random.default_rng(0)
+        # with trees there is at least one pass after them
+        min_passes = 1 if splits is None else 2
+        n_passes = max(min(N_PASSES, max_passes or N_PASSES), min_passes)
+        generator = np.random.default_rng(0)  # a public seed, for the order of terms
         share, first_pass = Fraction(1), Fraction(1, n_passes)
         if n_passes == 1:
             self._use_all_rows(all_data)
-        for term in order.permutation(self._n_columns).tolist():
+        for term in generator.permutation(self._n_columns).tolist():
             self.update_term(term, budget.fraction(first_pass / self._n_columns))
         share -= first_pass
         if splits is not None:
@@ -165,39 +171,58 @@ class NewtonBooster:
             for cover in self._tree_covers(splits):
                 share = self._add_trees(budget, share, persons, cover)
         for passes_left in range(n_passes - 1, 0, -1):
-            is_last_on_all_rows = passes_left == 1 and all_data is not None
-            for posterior in self._terms[: self._n_columns] if is_last_on_all_rows else ():
-                posterior.reset_statistics()  # sums over all rows are on another scale
+            switch_to_all_rows = passes_left == 1 and all_data is not None
+            if switch_to_all_rows:
+                for posterior in self._terms[: self._n_columns]:
+                    posterior.reset_statistics()  # sums over all rows are on another scale
             allocation = self._allocate(budget.fraction(share), passes_left)
             pass_share = share / passes_left
             share -= pass_share
-            terms = [t for t in order.permutation(len(self._terms)).tolist() if allocation[t]]
-            if is_last_on_all_rows:
-                # leaves hold so many rows that sampling error is negligible: keep the subsample
-                for term in (t for t in terms if t >= self._n_columns):
+            order = generator.permutation(len(self._terms)).tolist()
+            terms = [term for term in order if allocation[term]]
+            if switch_to_all_rows:
+                # leaves hold so many rows that their sampling error is negligible, so trees are
+                # updated on the subsample
+                trees = [term for term in terms if term >= self._n_columns]
+                terms = [term for term in terms if term < self._n_columns]
+                for term in trees:
                     self.update_term(term, budget.fraction(pass_share * allocation[term]))
                 self._use_all_rows(all_data)
-                terms = [t for t in terms if t < self._n_columns]
             for term in terms:
                 self.update_term(term, budget.fraction(pass_share * allocation[term]))
 
     def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
-        """Return each term's share of a pass, by Neyman allocation over equal passes."""
+        """Return each term's share of a pass, by Neyman allocation over equal passes.
+
+        Parameters
+        ----------
+        budget : StageBudget
+            Budget of all remaining passes.
+        n_passes : int
+            Number of remaining passes, which have equal allocations.
+        """
         sensitivity = self._ledger.for_person(self._loss.sensitivity)
-        steps, equal = ALLOCATION_STEPS, budget.fraction(Fraction(1, n_passes * len(self._terms)))
+        equal_budget = budget.fraction(Fraction(1, n_passes * len(self._terms)))
+        steps = ALLOCATION_STEPS
+        # coarser steps if the noise of the smallest allocation cannot be drawn
         while steps > 1 and not noise_is_representable(
-            equal.fraction(Fraction(1, steps)).event, sensitivity
+            equal_budget.fraction(Fraction(1, steps)).event, sensitivity
         ):
             steps //= 2
         units = allocation_grid(len(self._terms), steps)
         shares = units / units[-1] / n_passes
-        precisions = n_passes * (shares**2 if budget.pure else shares) * (2 * MAX_GRADIENT) ** 2
+        # the precision of noise is in proportion to ε², or to μ²
+        relative_precisions = shares**2 if budget.pure else shares
+        precisions = n_passes * relative_precisions * (2 * MAX_GRADIENT) ** 2
         precisions /= budget.variance(sensitivity)
         losses = np.array([term.expected_loss(precisions) for term in self._terms])
         return neyman_allocation(losses, units)
 
     def _use_all_rows(self, all_data: BinnedData | None) -> None:
-        """Replace the subsample by all rows, with margins of the current model."""
+        """Replace the subsample by all rows, with margins of the current model.
+
+        Without a subsample `all_data` is ``None``, and the data remain.
+        """
         if all_data is None:
             return
         self._data, self._margins = all_data, all_data.margins(self._current_model())
@@ -209,7 +234,19 @@ class NewtonBooster:
     def update_term(self, term: int, budget: StageBudget) -> TermPosterior:
         """Release the gradient and hessian sums of a term, and take a Newton step on its scores.
 
-        Margins of private and public rows follow the change of the scores.
+        The margins of private and public rows change with the scores.
+
+        Parameters
+        ----------
+        term : int
+            Position of the term; columns come first.
+        budget : StageBudget
+            Budget to spend.
+
+        Returns
+        -------
+        TermPosterior
+            The updated posterior.
         """
         posterior, bins_of_rows = self._terms[term], self._bins_of_rows[term]
         size = posterior.scores.shape[1]
@@ -227,35 +264,49 @@ class NewtonBooster:
             proof=BOOSTING_PROOF,
         )
         gradients, hessians = measured.values / (2 * MAX_GRADIENT)
-        before = _integer_scores(posterior)
+        old_scores = _integer_scores(posterior)
         variance = measured.variance / (2 * MAX_GRADIENT) ** 2
         expected = self._expected_hessians(term, size)
         posterior.update(gradients, hessians, variance, expected, self._gradient_variance)
-        change = _integer_scores(posterior) - before
+        change = _integer_scores(posterior) - old_scores
         self._data.add_scores(margins, change, bins_of_rows)
         self._public_margins += change[:, self._bins_of_public_rows[term]]
         return posterior
 
     def _expected_hessians(self, term: int, size: int) -> Floats:
-        """Return the hessian sums that the public rows predict, (n_targets, size).
+        """Return the expected hessian sums of a term given the public rows, (n_targets, size).
 
-        A pseudo-count of 0.3 rows is added to every bin.
+        A pseudo-count of 0.3 public rows is added to every bin.
         """
         _, hessians = self._loss.gradient_hessian(self._public_margins)
-        weighted, bins = (
-            self._row_weights * hessians / (2 * MAX_GRADIENT),
-            self._bins_of_public_rows[term],
-        )
-        sums = np.array([np.bincount(bins, target, minlength=size) for target in weighted])
+        weighted = self._row_weights * hessians / (2 * MAX_GRADIENT)
+        bins = self._bins_of_public_rows[term]
+        sums = np.array([np.bincount(bins, values, minlength=size) for values in weighted])
         sums += 0.3 / max(self._n_public, 1.0) * weighted.sum(axis=1, keepdims=True) + 1e-9
         return self._data.rows.n * sums
 
     def _add_trees(
         self, budget: StageBudget, share: Fraction, persons: float, cover: TreeCover
     ) -> Fraction:
-        """Add trees until one has no positive gain; return the share of the budget that is left.
+        """Add trees until one has no positive gain.
 
-        The draw takes x of the budget, as `tree_share` says, and the update of the leaves x / 3.
+        A tree spends the share x = `tree_share` on its draw, and x / 3 on the update of its leaves.
+
+        Parameters
+        ----------
+        budget : StageBudget
+            Budget of Newton boosting.
+        share : Fraction
+            Share of it that is unspent.
+        persons : float
+            Number of persons with balanced labels that carry as much information.
+        cover : TreeCover
+            Candidate trees.
+
+        Returns
+        -------
+        Fraction
+            Share of the budget that is unspent afterwards.
         """
         n = self._data.rows.n
         n_rows = min(n, TREE_SAMPLE_ROWS)
@@ -282,9 +333,18 @@ class NewtonBooster:
     def _draw_tree(
         self, cover: TreeCover, budget: StageBudget, sample: NDArray[np.intp]
     ) -> DecisionTree:
-        """Draw a tree by the exponential mechanism; its score is the gradient sum in its leaves.
+        """Draw a tree by the exponential mechanism on gradient sums.
 
-        Each leaf counts the gradients of its own label.
+        The score of a tree is the sum over its leaves of the gradients of the leaf's label.
+
+        Parameters
+        ----------
+        cover : TreeCover
+            Candidate trees.
+        budget : StageBudget
+            Budget of the draw.
+        sample : ndarray of intp
+            Indices of the rows that are used.
         """
         gradients, _ = self._loss.gradient_hessian(
             self._margins[:, sample], self._data.rows.y[sample]
@@ -292,17 +352,17 @@ class NewtonBooster:
         codes, sizes = self._data.codes(sample), self._data.binner.sizes
         table = np.array(
             [
-                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, target)
-                for target in gradients
+                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, values)
+                for values in gradients
             ]
         )
-        if len(table) == 1:
+        if len(table) == 1:  # two labels have opposite gradients
             table = np.concatenate([-table, table])
         path = self._ledger.draw(
             cover.family(table),
             budget.draw_as_gaussian,
-            # a row counts for a label by the gradients of all other labels: its own gradient, and
-            # the rounding errors of the others
+            # a row adds the gradients of all other labels to the errors of a leaf; their sum is
+            # minus the gradient of its label, up to one rounding error for each label
             2 * (MAX_GRADIENT + len(gradients)),
             name="exponential mechanism, exact draw of a tree",
             proof="docs/proofs/selection.md",
@@ -310,15 +370,15 @@ class NewtonBooster:
         return cover.hypothesis(path)
 
     def _tree_covers(self, splits: BinSplits) -> Iterator[TreeCover]:
-        """Yield the trees of each depth, on the splits that divide the public rows most evenly."""
+        """Yield all trees of each depth on the splits that divide the public rows most evenly."""
         if not len(splits):
             return
         binner, codes = self._data.binner, self._data.public_codes
         labels = np.arange(max(self._loss.n_targets, 2))
         prior = tree_cover(splits, codes, binner.names, labels, 2).prior
         for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
-            most_even = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
-            yield tree_cover(splits[most_even], codes, binner.names, labels, depth)
+            indices = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
+            yield tree_cover(splits[indices], codes, binner.names, labels, depth)
 
     def _add_term(
         self,
@@ -328,7 +388,19 @@ class NewtonBooster:
         bins_of_rows: Callable[[slice], BinCodes],
         public_bins: BinCodes,
     ) -> None:
-        """Append a term with its prior; `public_bins` are the bins of the public rows."""
+        """Append a term.
+
+        Parameters
+        ----------
+        kernel : ndarray of float64, shape (size, size)
+            Prior covariance of its scores, for prior variance 1.
+        scores, guess : ndarray of float64, shape (n_targets, size)
+            Initial scores, and their smooth interpolation.
+        bins_of_rows : callable
+            Returns the bins of a slice of the rows.
+        public_bins : ndarray of int, shape (m,)
+            Bins of the public rows.
+        """
         size = len(kernel)
         public_rows = np.bincount(public_bins, self._row_weights, minlength=size) * self._n_public
         factor = self._loss.hessian_factor
@@ -339,9 +411,9 @@ class NewtonBooster:
         self._bins_of_public_rows.append(public_bins)
 
     def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
-        """Return positions of bins in [0, 1]: the mean of mass rank and index rank.
+        """Return the position of each bin in [0, 1]: the mean of its public rank and index rank.
 
-        By mass alone a bin with nearly all rows would have all others as close neighbours.
+        By public rank alone, a bin with nearly all rows would be close to all other bins.
         """
         mass = np.bincount(public_bins, self._row_weights, minlength=n_bins + 1)[:n_bins]
         mass = mass / max(mass.sum(), 1e-9)
@@ -350,5 +422,5 @@ class NewtonBooster:
 
 
 def _integer_scores(term: TermPosterior) -> Integers:
-    """Return the scores in units of 1 / MARGIN_UNIT, as margins add them up."""
+    """Return the scores in units of 1 / MARGIN_UNIT, rounded to the nearest integer."""
     return np.rint(MARGIN_UNIT * term.scores).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Labels of public rows as a power prior, weighted by their agreement with the private sums."""
+"""Public labels as a power prior, whose exponent is averaged by evidence from private sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, null_model
 from skpublicdp.typing import Floats
 
 POWER_PRIORS = (0.0, 0.1, 0.3, 1.0)
-"""Exponents of the public likelihood; they are averaged by evidence (ablation: "public labels")."""
+"""Exponents of the public likelihood. Fits are averaged by evidence (ablation: "public labels")."""
 
 MAX_NEWTON_STEP = 4.0
 """Largest change of a margin in one Newton step."""
@@ -47,15 +47,15 @@ class PublicLabels:
 def laplace_approximation(
     prior: GaussianPosterior, X: Floats, outcomes: Floats, exponent: float
 ) -> GaussianPosterior:
-    """Condition on labels whose logistic likelihood is raised to a power.
+    """Return the Laplace approximation of a power prior: a prior times a likelihood to a power.
 
-    This is a power prior (Ibrahim and Chen 2000) for the private sums. The mode is found by damped
-    Newton steps, and the covariance is the inverse of the hessian there.
+    The likelihood is the logistic one of labelled public rows (Ibrahim and Chen 2000). The mode is
+    found by damped Newton steps, and the covariance is the inverse of the hessian at the mode.
 
     Parameters
     ----------
     prior : GaussianPosterior
-        Distribution of the coefficients and the intercept before.
+        Prior of the coefficients and the intercept.
     X : ndarray of float64, shape (k, n_coefficients)
         Labelled rows.
     outcomes : ndarray of float64, shape (k,)
@@ -67,9 +67,9 @@ def laplace_approximation(
     precision, mode = np.linalg.inv(prior.covariance), prior.mean.astype(np.float64)
 
     def hessian(probability: Floats) -> Floats:
-        H: Floats = (
-            precision + exponent * (extended.T * (probability * (1 - probability))) @ extended
-        )
+        """Return the hessian of the negative log posterior."""
+        q = probability * (1 - probability)
+        H: Floats = precision + exponent * (extended.T * q) @ extended
         return H
 
     for _ in range(20):
@@ -77,7 +77,8 @@ def laplace_approximation(
         slope = precision @ (prior.mean - mode) + exponent * extended.T @ (outcomes - probability)
         step = np.linalg.solve(hessian(probability), slope)
         max_change = float(np.abs(extended @ step).max(initial=0.0))
-        mode = mode + step * np.float64(min(1.0, MAX_NEWTON_STEP / max(max_change, 1e-12)))
+        damping = min(1.0, MAX_NEWTON_STEP / max(max_change, 1e-12))
+        mode = mode + step * np.float64(damping)
         if max_change < 1e-9:
             break
     covariance: Floats = np.linalg.inv(hessian(expit(extended @ mode))).astype(np.float64)
@@ -86,14 +87,14 @@ def laplace_approximation(
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """Initial model of boosting.
+    """Initial model of boosting, with its uncertainty.
 
     Attributes
     ----------
     model : AdditiveModel
-        Bin scores.
+        Scores of all bins.
     covariances : list of ndarray, shape (n_targets, n_bins, n_bins)
-        Covariances of the bin scores of each column.
+        Posterior covariances of the bin scores of each column.
     """
 
     model: AdditiveModel
@@ -101,16 +102,19 @@ class WarmStart:
 
 
 def warm_starts(
-    features: Binner,
+    binner: Binner,
     design: WeightedPublicRows,
     n_targets: int,
     public_labels: PublicLabels | None,
 ) -> list[WarmStart]:
-    """Return candidate initial models: the null model, then one for each power of the labels.
+    """Return candidate initial models: the null model, then a fit for each power prior.
+
+    A fit conditions the prior of bin scores on the public labels, whose likelihood is raised to one
+    of the positive `POWER_PRIORS`.
 
     Parameters
     ----------
-    features : Binner
+    binner : Binner
         Bins of all columns.
     design : WeightedPublicRows
         Public rows.
@@ -119,14 +123,18 @@ def warm_starts(
     public_labels : PublicLabels or None
         Targets of public rows. Without them only the null model is returned.
     """
-    null = null_model(features.offsets, n_targets)
-    starts = [WarmStart(null, [np.zeros((n_targets, size, size)) for size in features.sizes])]
+    null = null_model(binner.offsets, n_targets)
+    starts = [WarmStart(null, [np.zeros((n_targets, size, size)) for size in binner.sizes])]
     if public_labels is None:
         return starts
-    blocks = prior_covariances(features, design)
-    theta, m = np.full(len(blocks), LOG_VARIANCE_MEAN), public_labels.outcomes.shape[1]
-    rates = np.clip(public_labels.outcomes.mean(axis=1), 1 / (m + 2), 1 - 1 / (m + 2))
-    priors = [bin_prior(blocks, theta, float(center), design.X) for center in logit(rates)]
+    blocks = prior_covariances(binner, design)
+    log_variances = np.full(len(blocks), LOG_VARIANCE_MEAN)
+    n_labelled = public_labels.outcomes.shape[1]
+    min_rate = 1 / (n_labelled + 2)
+    rates = np.clip(public_labels.outcomes.mean(axis=1), min_rate, 1 - min_rate)
+    priors = [
+        bin_prior(blocks, log_variances, float(intercept), design.X) for intercept in logit(rates)
+    ]
     X = priors[0].X[public_labels.rows]
     for exponent in POWER_PRIORS[1:]:
         pairs = zip(priors, public_labels.outcomes, strict=True)
@@ -136,46 +144,63 @@ def warm_starts(
         ]
         means = np.array([posterior.mean for posterior in posteriors])
         scores = np.rint(MARGIN_UNIT * means).astype(np.int64)
-        model = AdditiveModel(scores[:, :-1], scores[:, -1], features.offsets)
+        model = AdditiveModel(scores[:, :-1], scores[:, -1], binner.offsets)
         columns = zip(*(posterior.covariances for posterior in posteriors), strict=True)
         starts.append(WarmStart(model, [np.array(column) for column in columns]))
     return starts
 
 
 def evidence_weights(log_evidence: Floats) -> Floats:
-    """Return the posterior weights of the power-prior exponents, or of a single alternative.
+    """Return the posterior weights of the power-prior exponents.
 
-    The prior weight of exponent 0 (public labels of another population) is 1/2. The other
-    exponents share the rest equally.
+    Exponent 0, which ignores the public labels, has a prior weight of 1/2. The other exponents have
+    equal parts of the rest.
+
+    Parameters
+    ----------
+    log_evidence : ndarray of float64, shape (n_exponents,)
+        Log marginal likelihood of the private sums for each exponent.
     """
-    odds = np.ones(len(log_evidence))
-    odds[0] = max(len(log_evidence) - 1, 1)
-    weights: Floats = softmax(log_evidence + np.log(odds))
+    prior_odds = np.ones(len(log_evidence))
+    prior_odds[0] = max(len(log_evidence) - 1, 1)
+    weights: Floats = softmax(log_evidence + np.log(prior_odds))
     return weights
 
 
 def mix_models(starts: list[WarmStart], weights: Floats) -> WarmStart:
-    """Return the mean and the covariances of a mixture of initial models."""
+    """Return the mean and the covariances of a mixture of initial models.
+
+    Covariances follow by the law of total covariance, within and between the models.
+
+    Parameters
+    ----------
+    starts : list of WarmStart
+        The models.
+    weights : ndarray of float64, shape (n_models,)
+        Their weights, of sum 1.
+    """
 
     def mean(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
+        """Return the weighted mean, rounded to integers."""
         return np.rint(np.tensordot(weights, arrays, axes=1)).astype(np.int64)
 
     models = [start.model for start in starts]
-    scores, intercepts = mean([m.scores for m in models]), mean([m.intercepts for m in models])
+    scores = mean([model.scores for model in models])
+    intercepts = mean([model.intercepts for model in models])
     offsets = models[0].offsets
     covariances = []
-    for column, (low, high) in enumerate(pairwise(offsets)):
-        mixed = np.zeros_like(starts[0].covariances[column])
+    for column, (first_bin, end) in enumerate(pairwise(offsets)):
+        covariance = np.zeros_like(starts[0].covariances[column])
         for weight, start in zip(weights, starts, strict=True):
-            deviations = (start.model.scores - scores)[:, low:high] / MARGIN_UNIT
+            deviations = (start.model.scores - scores)[:, first_bin:end] / MARGIN_UNIT
             between = deviations[:, :, None] * deviations[:, None]
-            mixed += weight * (start.covariances[column] + between)
-        covariances.append(mixed)
+            covariance += weight * (start.covariances[column] + between)
+        covariances.append(covariance)
     return WarmStart(AdditiveModel(scores, intercepts, offsets), covariances)
 
 
 def mix_gaussians(components: list[GaussianPosterior], weights: Floats) -> GaussianPosterior:
-    """Return the mean and covariance of a mixture of Gaussians."""
+    """Return the Gaussian with the mean and the covariance of a mixture of Gaussians."""
     means = np.array([component.mean for component in components])
     mean: Floats = weights @ means
     covariance = np.einsum("b,bi,bj->ij", weights, means - mean, means - mean)

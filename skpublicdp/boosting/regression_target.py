@@ -1,4 +1,4 @@
-"""Target encoder of regression: outcomes clipped, scaled to [0, 1] and rounded."""
+"""Target encoder of a regression: outcomes are clipped, scaled to [0, 1] and rounded."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
 
 MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
-"""Default bounds: from this number of public outcomes on, their quantiles at 0.005 and 0.995; with
-fewer, their range and a tenth of it on either side."""
+"""Smallest number of public outcomes whose quantiles at 0.005 and 0.995 are the default bounds.
+With fewer, the bounds are the range of public outcomes, extended by a tenth on either side."""
 
 
 @dataclass(frozen=True)
 class RegressionTarget(TargetReader):
-    """Numeric target, clipped to declared bounds or to bounds of the public outcomes."""
+    """Reader of a numeric target, which is clipped to declared or public bounds.
+
+    Attributes
+    ----------
+    bounds : array-like of shape (2,), or None
+        Lowest and highest outcome. By default they are functions of the public outcomes.
+    """
 
     bounds: ArrayLike | None
 
@@ -45,7 +51,7 @@ class RegressionTarget(TargetReader):
         return column
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Encode private and public outcomes, and note which public rows have one."""
+        """Encode private and public outcomes, and mark the public rows with an outcome."""
         outcomes = np.concatenate(public)
         is_labelled = ~np.isnan(outcomes)
         labelled = outcomes[is_labelled]
@@ -56,7 +62,7 @@ class RegressionTarget(TargetReader):
         return Targets(*codes, is_labelled, bounds=(low, high))
 
     def distinct(self, y: Floats) -> Floats:
-        """Return no outcome, since bounds are declared or public."""
+        """Return an empty array, since the encoding does not depend on distinct outcomes."""
         return y[:0]
 
     def encode(self, y: Floats, targets: Targets) -> NDArray[np.float32]:
@@ -68,7 +74,10 @@ class RegressionTarget(TargetReader):
 
 
 def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
-    """Clip outcomes to the bounds, scale them to [0, 1] and round them to 1 / TARGET_LEVELS."""
+    """Clip outcomes to the bounds, scale them to [0, 1], and round them to 1 / TARGET_LEVELS.
+
+    The result is exact in float32.
+    """
     shares = (np.clip(outcomes, low, high) - low) / (high - low)
     # the levels are exact in float32
     levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))

@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingRegressor: mean outcomes and intervals from noisy histograms and trees."""
+"""SemiPrivateBoostingRegressor: mean outcomes and prediction intervals, from noisy histograms."""
 
 from __future__ import annotations
 
@@ -94,40 +94,40 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
         Mean absolute deviation of a column's contribution, over the public rows.
     drift_ : float or None
-        Drift statistic of the public rows: about 1 if they are of the private rows' population.
-        ``None`` if no counts were released.
+        Drift statistic of the public rows, about 1 without a covariate shift. ``None`` if no counts
+        were released.
     guarantee_ : None
         No theorem bounds the error in the population.
     guarantee_reason_ : str
-        The same, in one sentence.
+        Reason for ``guarantee_ = None``.
     privacy_ : PrivacyReceipt
-        What was spent, step by step.
+        Privacy loss of each step.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the features, if `X` has string column names.
 
     Warns
     -----
     DriftWarning
-        If the public rows look unlike the private ones.
+        If the public rows have a significant covariate shift.
     LargeDeltaWarning
         If `delta` is not far below one over the number of private rows.
     LargeEpsilonWarning
         If `epsilon` is so large that it protects almost nothing.
     NoPublicDataWarning
-        If there are no public rows: cells are then data-independent. Or if these say too little of
-        a column, and `bounds` or its type do not say more.
+        If there are no public rows, so that bins are data-independent. Or if a column has too few
+        public values, and neither `bounds` nor its type determine its bins.
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, so that cross-validation would cut it.
     TooFewRowsWarning
-        If noise is larger than the strongest effect that a column can have on so few rows.
+        If the noise exceeds the strongest effect that a column can have on this number of rows.
     UnknownCategoriesWarning
-        If a categorical column that any method is given later has mostly unknown values.
+        If a categorical column has mostly unknown values in the input of a later method call.
 
     See Also
     --------
-    SemiPrivateBoostingClassifier : The same for labels.
+    SemiPrivateBoostingClassifier : Boosting of labels.
 
     Notes
     -----
@@ -135,8 +135,8 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     private rows, the types of the columns, `outcome_bounds_` and all public rows are not protected.
     The noise is exact, on integer sums (docs/proofs/moments.md), and so are the draws.
 
-    Wide bounds cost accuracy, since noise is in proportion to them; narrow ones clip, and what is
-    predicted is the mean of clipped outcomes.
+    The noise is in proportion to the width of the outcome bounds. With narrow bounds outcomes are
+    clipped, and predictions are means of clipped outcomes.
 
     References
     ----------
@@ -207,14 +207,14 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows, all private unless `is_public` says otherwise.
+            Rows. All are private, except for the rows that `is_public` marks.
         y : array-like, shape (n,)
-            Outcomes. Under the mask, NaN means that there is none.
+            Outcomes. NaN marks public rows without an outcome.
         X_public : DataFrame or array-like, shape (m, n_features), optional
             Separate public rows. In cross-validation it must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Outcomes of `X_public`, NaN as above; without it there are none. Outcomes of public rows
-            have no noise. They are weighted by how well they agree with released histograms.
+            Outcomes of `X_public`, where NaN marks missing outcomes. Outcomes of public rows have
+            no noise. They are weighted by their agreement with released histograms.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
@@ -228,14 +228,14 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described, no private value being quoted; if
-            there are no bounds of outcomes; or if `epsilon` is too small for sums.
+            If a parameter or an input is invalid; the message contains no private value. Or if
+            there are no bounds of outcomes, or `epsilon` is too small for histograms.
         PrivacyBudgetError
             If `budget` cannot pay.
         """
         training, fitted = self._fit(
             RegressionTarget(self.outcome_bounds),
-            lambda boosting: boosting.fit_additive(trees=self.method == "auto"),
+            lambda boosting_fit: boosting_fit.fit_additive(trees=self.method == "auto"),
             X,
             y,
             X_public=X_public,
@@ -248,10 +248,12 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         low, high = self.outcome_bounds_ = training.outcome_bounds
         # margin 0 stands for the centre of the bounds
         self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
-        self._shares = residual_fractions(fitted.residual_counts, training.rows.n)
-        self._spread = PredictionVariance(fitted, (high - low) / 4)
-        public = self._spread.variances(fitted.data.public_codes, training.X_public)
-        self._average_variance = float(public.mean())
+        self._residual_fractions = residual_fractions(fitted.residual_counts, training.rows.n)
+        self._prediction_variance = PredictionVariance(fitted, (high - low) / 4)
+        public_variances = self._prediction_variance.variances(
+            fitted.data.public_codes, training.X_public
+        )
+        self._mean_variance = float(public_variances.mean())
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -265,11 +267,12 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Returns
         -------
         ndarray of float64, shape (n,)
-            Within `outcome_bounds_`.
+            Predicted means, within `outcome_bounds_`.
         """
         return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
+        """Return the function that maps a table to predicted means."""
         check_is_fitted(self)
         low, high = self.outcome_bounds_
         mean = self._loss.mean
@@ -291,7 +294,8 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         level : float, default=0.9
             Nominal coverage: fraction of the rows whose outcomes are inside.
         of : {"outcome", "mean"}, default="outcome"
-            The outcome of a new row, clipped like others, or the mean outcome of rows like it.
+            Whether the interval is for the outcome of a new row, clipped to the bounds, or for the
+            mean outcome of rows with its features.
 
         Returns
         -------
@@ -299,33 +303,37 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             Low and high ends, within `outcome_bounds_`.
         """
         check_is_fitted(self)
-        columns = self._columns_at_fit
-        features, model, spread = self._binner, self._model, self._spread
+        columns, binner, model = self._columns_at_fit, self._binner, self._model
+        prediction_variance, mean_variance = self._prediction_variance, self._mean_variance
         low, high = self.outcome_bounds_
         mean = self._loss.mean
         tail = (1 - level) / 2
+        levels = [tail, 1 - tail]
         if of == "mean":
-            ends, more = norm.ppf([tail, 1 - tail]), None
+            quantiles, residual_variance = norm.ppf(levels), None
         else:
-            ends = (high - low) * residual_quantiles(self._shares, np.array([tail, 1 - tail]))
-            # residuals were those of rows whose means are as sure as on average
-            usual = max(float(np.ptp(ends)) / (2 * norm.isf(tail)), 1e-9 * (high - low)) ** 2
-            more = self._average_variance, usual
+            quantiles = (high - low) * residual_quantiles(
+                self._residual_fractions, np.array(levels)
+            )
+            # variance of the normal distribution with an interval of the same width
+            width = max(float(np.ptp(quantiles)) / (2 * norm.isf(tail)), 1e-9 * (high - low))
+            residual_variance = width**2
 
-        def around(table: Table) -> NDArray[np.float64]:
-            coders = [partial(column.encode, clamp=False) for column in columns]
-            rows = np.array([table.map_distinct(i, coder) for i, coder in enumerate(coders)]).T
-            codes = features.encoded_codes(rows)
-            variances = spread.variances(codes, rows)
+        def predict_intervals(table: Table) -> NDArray[np.float64]:
+            encoders = [partial(column.encode, clamp=False) for column in columns]
+            rows = np.array([table.map_distinct(i, encode) for i, encode in enumerate(encoders)]).T
+            codes = binner.encoded_codes(rows)
+            variances = prediction_variance.variances(codes, rows)
             means = low + (high - low) * mean(model.raw_predict(codes))[0]
-            if more is not None:
-                average, usual = more
-                variances = 1 + np.maximum(variances - average, 0) / usual
-            inside = means[:, None] + np.outer(np.sqrt(variances), ends)
-            clipped: NDArray[np.float64] = np.clip(inside, low, high)
+            if residual_variance is not None:
+                # the residual histogram contains the mean prediction variance already
+                excess = np.maximum(variances - mean_variance, 0)
+                variances = 1 + excess / residual_variance
+            intervals = means[:, None] + np.outer(np.sqrt(variances), quantiles)
+            clipped: NDArray[np.float64] = np.clip(intervals, low, high)
             return clipped
 
-        return predict_batches(self, X, around)
+        return predict_batches(self, X, predict_intervals)
 
     def explain(self) -> str:
         """Describe the model as text.
@@ -355,7 +363,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         return model_to_json(self, outcome_bounds=self.outcome_bounds_)
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that a low score on the small data of estimator checks is expected."""
+        """Declare a low score on the small data of scikit-learn's estimator checks."""
         tags = super().__sklearn_tags__()
         # a check asks for an R² of 0.5 on 200 rows without public ones
         tags.regressor_tags.poor_score = True

@@ -1,4 +1,4 @@
-"""Residuals of regression: their noisy histogram, for prediction intervals, and their variance."""
+"""Residuals of a regression: noisy histogram for prediction intervals, and noisy variance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ RESIDUAL_SHARE = Fraction(1, 25)
 
 EDGE_DISTANCES = 2.0 ** (np.arange(-32, 1) / 4)
 RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
-"""Edges of the bins of residuals, from -1 to 1, geometric so that some suit any noise level."""
+"""Edges of the bins of residuals, from -1 to 1. Distances from 0 are geometric, so that bins are
+fine enough for any variance of the residuals."""
 
 MIN_RESIDUAL_VARIANCE = 1e-4
 """Lower bound of the estimated gradient variance, in multiples of the hessian."""
@@ -35,20 +36,35 @@ def residual_variance(
     ledger: Ledger,
     budget: StageBudget,
 ) -> float:
-    """Release the sum of squared gradients and return its ratio to the expected hessian sum.
+    """Release the sum of squared gradients, and return the gradient variance per unit of hessian.
 
-    The hessians are those of the public rows with `row_weights`. The ratio is clipped to
+    The expected hessian sum is estimated on the public rows. The ratio is clipped to
     [MIN_RESIDUAL_VARIANCE, 1].
+
+    Parameters
+    ----------
+    model : AdditiveModel
+        Current model.
+    data : BinnedData
+        Private and public rows in bins.
+    row_weights : ndarray of float64, shape (m,)
+        Weights of the public rows, of sum 1.
+    loss : Loss
+        Gradients and hessians.
+    ledger : Ledger
+        Pays for the release and draws its noise.
+    budget : StageBudget
+        Budget to spend.
     """
 
-    def sum_of_squares(chunk: slice) -> Integers:
+    def sum_squares(chunk: slice) -> Integers:
         gradients, _ = loss.gradient_hessian(
             model.raw_predict(data.codes(chunk)), data.rows.y[chunk]
         )
         return np.array([(gradients**2).sum()]).astype(np.int64)
 
     squares = ledger.add_noise(
-        data.rows.sum_over_chunks(sum_of_squares),
+        data.rows.sum_over_chunks(sum_squares),
         Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4),
         budget.event,
         name="noisy sum of squared residuals",
@@ -62,12 +78,25 @@ def residual_variance(
 def noisy_residual_histogram(
     model: AdditiveModel, data: BinnedData, loss: Loss, ledger: Ledger, budget: StageBudget
 ) -> Integers:
-    """Release the noisy counts of residuals (outcome minus prediction) in `RESIDUAL_EDGES`.
+    """Release the noisy histogram of residuals (outcome minus prediction).
+
+    Parameters
+    ----------
+    model : AdditiveModel
+        Final model.
+    data : BinnedData
+        Private rows in bins.
+    loss : Loss
+        Maps margins to predictions.
+    ledger : Ledger
+        Pays for the release and draws its noise.
+    budget : StageBudget
+        Budget to spend.
 
     Returns
     -------
     ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,)
-        Noisy counts.
+        Noisy counts between consecutive `RESIDUAL_EDGES`.
     """
     size = len(RESIDUAL_EDGES) - 1
 
@@ -85,21 +114,32 @@ def noisy_residual_histogram(
 
 
 def residual_fractions(counts: Integers, n: int) -> Floats:
-    """Return the Euclidean projection of `counts / n` on the probability simplex.
+    """Return the Euclidean projection of ``counts / n`` onto the probability simplex.
 
-    Bins that hold nothing but noise get mostly 0.
+    Most bins with pure noise become 0. The projection subtracts a threshold and clips at 0
+    (Held, Wolfe and Crowder 1974).
     """
     fractions = counts / n
-    ranked = np.sort(fractions)[::-1]
-    excess = (np.cumsum(ranked) - 1) / np.arange(1, len(ranked) + 1)
-    threshold = excess[np.flatnonzero(ranked > excess)[-1]]
+    descending = np.sort(fractions)[::-1]
+    thresholds = (np.cumsum(descending) - 1) / np.arange(1, len(descending) + 1)
+    threshold = thresholds[np.flatnonzero(descending > thresholds)[-1]]
     projected: Floats = np.maximum(fractions - threshold, 0.0)
     return projected
 
 
 def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
-    """Return quantiles of the residuals, interpolated by a monotone cubic CDF."""
-    # smooth within bins, whose width is not small relative to the distribution
+    """Return quantiles of the residuals.
+
+    The CDF is interpolated by a monotone cubic spline, because bins may be wide compared with the
+    distribution.
+
+    Parameters
+    ----------
+    fractions : ndarray of float64, shape (len(RESIDUAL_EDGES) - 1,)
+        Fraction of the residuals in each bin.
+    levels : ndarray of float64
+        Levels of the quantiles, from 0 to 1.
+    """
     cdf = PchipInterpolator(RESIDUAL_EDGES, np.append(0.0, np.cumsum(fractions)))
     grid = np.linspace(-1.0, 1.0, 1 << 14)
     quantiles: Floats = np.interp(levels, cdf(grid), grid)

@@ -17,10 +17,10 @@ from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.typing import Floats, Integers
 
 STRATEGY_UNIT = 32
-"""Integer that stands for an entry of 1 in a strategy matrix: entries are multiples of 1/32."""
+"""Integer that represents an entry of 1 in a strategy matrix. Entries are multiples of 1/32."""
 
 MAX_OPTIMISED_BINS = 40
-"""Columns with more bins use the identity strategy, since the optimisation takes too long."""
+"""Maximum number of bins of a column with an optimised strategy, to bound the time."""
 
 PRIOR_SCALE = np.exp(-1.0)
 """Prior variance of bin scores for which strategies are optimised (ablation: "little")."""
@@ -28,18 +28,19 @@ PRIOR_SCALE = np.exp(-1.0)
 
 @dataclass(frozen=True, eq=False)
 class HistogramStrategy:
-    """Integer strategy matrices, one for each column, and a sum over all rows.
+    """Strategy of the matrix mechanism: an integer matrix for each column, and a total.
 
     Attributes
     ----------
     blocks : tuple of ndarray of int64, shape (n_measured, n_bins)
         Strategy matrix of each column, in units of 1 / STRATEGY_UNIT.
     is_identity : tuple of bool
-        Whether a block measures every bin separately.
+        Whether the block of a column measures every bin separately.
     total_weight : int
         Weight of the sum over all rows, which is the last measurement.
     count_weight : int
-        Weight of a row in the counts, beside a gradient of norm at most `MAX_GRADIENT`.
+        Weight of a row in the counts. For comparison, its gradient has a norm of at most
+        `MAX_GRADIENT`.
     """
 
     blocks: tuple[Integers, ...]
@@ -48,7 +49,7 @@ class HistogramStrategy:
     count_weight: int
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the measured combinations of bin values; the last one is the weighted total.
+        """Return the measured combinations of bin values. The last one is the weighted total.
 
         Parameters
         ----------
@@ -65,21 +66,28 @@ class HistogramStrategy:
     def column_slices(self) -> list[slice]:
         """Slice of the measurements that belongs to each column."""
         ends = np.cumsum([len(block) for block in self.blocks]).tolist()
-        return [slice(end - len(b), end) for end, b in zip(ends, self.blocks, strict=True)]
+        pairs = zip(ends, self.blocks, strict=True)
+        return [slice(end - len(block), end) for end, block in pairs]
 
     def sensitivity(self, *, counts: bool) -> Sensitivity:
         """Bound the change of all measurements when one row is replaced.
 
         A row adds its scaled gradient, whose norm is at most `MAX_GRADIENT`, times the entries of
-        its bins. It adds its count times `count_weight` and the same entries. The change is convex
+        its bins. It adds `count_weight` times the same entries to the counts. The change is convex
         in the gradients, so the maximum is at extreme gradients (docs/proofs/moments.md).
+
+        Parameters
+        ----------
+        counts : bool
+            Whether counts are measured along with gradient sums.
         """
         weight = self.count_weight if counts else 0
-        # the number of rows is fixed, so the total changes by gradients only
-        total = 2 * MAX_GRADIENT * self.total_weight
-        absolute, squared = total, total**2
+        # the total count is the fixed number of rows, so only the total gradient changes
+        total_change = 2 * MAX_GRADIENT * self.total_weight
+        absolute, squared = total_change, total_change**2
         for block in self.blocks:
-            # sums of small integers are exact; two equal bins stand for a flipped label alone
+            # floats are exact for sums of small integers; the maximum is over all pairs of bins,
+            # and a pair of equal bins represents a change of the label alone
             columns = block.T.astype(np.float64)
             norms = np.abs(columns).sum(axis=1)
             # in the 1-norm the two gradients may be of different targets
@@ -93,42 +101,43 @@ class HistogramStrategy:
         return Sensitivity(absolute, squared)
 
 
-def identity_strategy(features: Binner, X: Floats, *, pure: bool) -> HistogramStrategy:
+def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStrategy:
     """Return the strategy that measures every bin.
 
     With Laplace noise a column with two public bins is measured by their difference. With Gaussian
-    noise counts of weight `MAX_GRADIENT` are free: a row that changes bins moves two gradients and
-    two counts, which together are as long as the change of a flipped label.
+    noise counts of weight `MAX_GRADIENT` do not raise the sensitivity. A row that changes bins then
+    changes two gradients and two counts, and the norm of this change is that of a flipped label.
 
     Parameters
     ----------
-    features : Binner
+    binner : Binner
         Bins of all columns.
     X : ndarray of float64, shape (m, n_bins)
         Bin indicators of the public rows.
     pure : bool
         Whether the noise is Laplace.
     """
-    is_public = X.sum(axis=0) > 0
+    has_public_rows = X.sum(axis=0) > 0
     blocks, is_identity = [], []
-    for start, size in zip(features.offsets, features.sizes, strict=False):
-        bins = np.flatnonzero(is_public[start : start + size])
+    for start, size in zip(binner.offsets, binner.sizes, strict=False):
+        bins = np.flatnonzero(has_public_rows[start : start + size])
         block = STRATEGY_UNIT * np.eye(size, dtype=np.int64)
         if pure and len(bins) == 2:
             block = np.zeros((1, size), dtype=np.int64)
             block[0, bins] = STRATEGY_UNIT, -STRATEGY_UNIT
         blocks.append(block)
         is_identity.append(len(block) == size)
+    count_weight = MAX_GRADIENT // 2 if pure else MAX_GRADIENT
     return HistogramStrategy(
         tuple(blocks),
         tuple(is_identity),
-        STRATEGY_UNIT // 2,
-        MAX_GRADIENT // 2 if pure else MAX_GRADIENT,
+        total_weight=STRATEGY_UNIT // 2,
+        count_weight=count_weight,
     )
 
 
 def optimised_strategy(
-    features: Binner,
+    binner: Binner,
     shares: Floats,
     kernels: Sequence[Floats],
     variance: float,
@@ -149,7 +158,7 @@ def optimised_strategy(
 
     Parameters
     ----------
-    features : Binner
+    binner : Binner
         Bins of all columns.
     shares : ndarray of float64, shape (n_bins,)
         Fraction of the rows in each bin; 0 without public rows.
@@ -158,44 +167,58 @@ def optimised_strategy(
     variance : float
         Noise variance of a measurement.
     information : float
-        Number of rows times p (1 - p), for a fraction p of the label.
+        Number of rows times p (1 - p), for a fraction p of rows with the label.
     sampling : float
-        Sampling variance of a sum over all rows: of the private and of the public sample.
+        Sampling variance of a gradient sum over all rows, of private and public rows together.
     """
     blocks, is_identity = [], []
-    for start, size, kernel in zip(features.offsets, features.sizes, kernels, strict=False):
-        share = shares[start : start + size]
-        bins = np.flatnonzero(share > 0)
+    for start, size, kernel in zip(binner.offsets, binner.sizes, kernels, strict=False):
+        mass = shares[start : start + size]
+        bins = np.flatnonzero(mass > 0)
         if len(bins) > MAX_OPTIMISED_BINS:
             blocks.append(STRATEGY_UNIT * np.eye(size, dtype=np.int64))
             is_identity.append(True)
             continue
-        if len(bins) == 1:  # the sum over all rows measures it already
+        if len(bins) == 1:  # its sum equals the total, which is measured anyway
             blocks.append(np.zeros((1, size), dtype=np.int64))
             is_identity.append(False)
             continue
         A = _minimise_posterior_variance(
             PRIOR_SCALE * kernel[np.ix_(bins, bins)],
-            share[bins] / share[bins].sum(),
+            mass[bins] / mass[bins].sum(),
             (variance + sampling / len(bins)) / information**2,
         )
         block = np.zeros((len(A), size), dtype=np.int64)
         block[:, bins] = np.rint(STRATEGY_UNIT * A)
         blocks.append(block)
         is_identity.append(False)
-    return HistogramStrategy(tuple(blocks), tuple(is_identity), STRATEGY_UNIT, MAX_GRADIENT // 2)
+    return HistogramStrategy(
+        tuple(blocks),
+        tuple(is_identity),
+        total_weight=STRATEGY_UNIT,
+        count_weight=MAX_GRADIENT // 2,
+    )
 
 
 def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) -> Floats:
     """Minimise tr C (K⁻¹ + C AᵀA C / noise)⁻¹ over matrices A with columns of norm 1.
 
-    C is the covariance of a row's bin indicators and K the prior covariance. A rough minimum is
-    enough, since any A is valid.
+    This is the posterior variance of the scores, weighted by rows. C is the covariance of a row's
+    bin indicators and K the prior covariance. A rough minimum is enough, since any A is valid.
+
+    Parameters
+    ----------
+    prior : ndarray of float64, shape (n_bins, n_bins)
+        Prior covariance K.
+    shares : ndarray of float64, shape (n_bins,)
+        Fraction of the rows in each bin, of sum 1.
+    noise : float
+        Variance of a measurement, in units of scores.
 
     Returns
     -------
     ndarray of float64, shape (n_measured, n_bins)
-        A with directions dropped that it hardly measures.
+        An equivalent of A without the directions that it hardly measures.
     """
     size = len(shares)
     C = np.diag(shares) - np.outer(shares, shares)
@@ -204,6 +227,7 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
     scale = 1 / max(float(np.trace(C @ prior)), 1e-12)
 
     def loss(flat: Floats) -> tuple[float, Floats]:
+        """Return the scaled trace and its gradient. Columns of B are normalised to give A."""
         B = flat.reshape(size, size)
         norms = np.sqrt((B**2).sum(axis=0))
         A = B / norms
@@ -218,7 +242,7 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
     result = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60})
     B = result.x.reshape(size, size)
     A = B / np.sqrt((B**2).sum(axis=0))
-    # an equivalent strategy with fewer rows: the eigenvectors of AᵀA that are measured at all
+    # the posterior depends on AᵀA only, so scaled eigenvectors of AᵀA are an equivalent strategy
     weights, directions = np.linalg.eigh(A.T @ A)
     is_measured = weights > 1e-3
     reduced: Floats = (directions[:, is_measured] * np.sqrt(weights[is_measured])).T

@@ -1,6 +1,6 @@
-"""Posterior of one term: Gaussian scores of a column's bins or a tree's leaves, by empirical Bayes.
+"""Gaussian posterior of the scores of one term: a column's bins or a tree's leaves.
 
-The prior variance and the prior mean are integrated out over a grid, in closed form.
+The prior variance and the prior mean are averaged over a grid, by marginal likelihood.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ ROUGHNESS = 0.1
 """Weight of the rough part of a numeric column's prior covariance, relative to the smooth part."""
 
 PRIOR_VARIANCES = np.exp(np.linspace(-9, 2, 23))
-"""Grid of prior variances, equally likely a priori; the marginal likelihood weighs them and 0."""
+"""Grid of prior variances, equally likely a priori. They are averaged by marginal likelihood."""
 
 MAX_SCORE = 6.0
-"""Scores are clipped to ±6 logits: in a bin of one label they would grow without end."""
+"""Bound of the absolute score, in logits. In a bin with one label only, the score would diverge."""
 
 
 class TermPosterior:
@@ -28,7 +28,7 @@ class TermPosterior:
         Prior covariance of the scores, for prior variance 1.
     scores, guess : ndarray of float64, shape (n_targets, n_bins)
         Initial scores, and a piecewise linear interpolation of them. The prior mean is one of these
-        or zero, weighed by marginal likelihood.
+        or zero, averaged by marginal likelihood.
     public_rows : ndarray of float64, shape (n_bins,)
         Effective number of public rows in each bin.
     hessian_factor : float
@@ -57,11 +57,11 @@ class TermPosterior:
         self.covariance = np.zeros((*shape, shape[1]))
         self.gain = 0.0
         self._kernel = kernel
-        means = [scores]
-        for mean in (guess, np.zeros(shape)):
-            if not any(np.array_equal(mean, other) for other in means):
-                means.append(mean)
-        self._prior_means = np.stack(means)
+        prior_means = [scores]
+        for candidate in (guess, np.zeros(shape)):
+            if not any(np.array_equal(candidate, mean) for mean in prior_means):
+                prior_means.append(candidate)
+        self._prior_means = np.stack(prior_means)  # (n_means, n_targets, n_bins)
         self._public_rows = public_rows
         self._hessian_factor = hessian_factor
         self._gradient_variance = 0.0
@@ -77,7 +77,10 @@ class TermPosterior:
         expected: Floats,
         gradient_variance: float,
     ) -> None:
-        """Pool released sums with earlier ones, and take a Newton step to the posterior mean.
+        """Average released sums with earlier ones, and take a Newton step to the posterior mean.
+
+        With the working response z = (gradients + H scores) / noise, the scores have a Gaussian
+        likelihood (iteratively reweighted least squares).
 
         Parameters
         ----------
@@ -94,16 +97,17 @@ class TermPosterior:
         H = self._last_hessian = self._hessian_factor * self._hessian(expected)
         self._gradient_variance = gradient_variance
         noise = np.sqrt(1 / self._precision + gradient_variance * H)
-        step = self._posterior(H / noise, (self._gradients + H * self.scores) / noise)
-        scores = np.clip(step, -MAX_SCORE, MAX_SCORE)
-        # linearise the pooled gradients at the new scores
+        posterior_mean = self._posterior(H / noise, (self._gradients + H * self.scores) / noise)
+        scores = np.clip(posterior_mean, -MAX_SCORE, MAX_SCORE)
+        # extrapolate the pooled gradients to the new scores, to first order
         self._gradients -= H * (scores - self.scores)
         self.scores = scores
 
     def expected_loss(self, precisions: Floats) -> Floats:
-        """Return the expected excess loss, ½ tr(H C), after one more update of each precision.
+        """Return the expected excess loss, ½ tr(H C), after an additional update.
 
-        C is the posterior covariance of the scores and H the hessian of the last update.
+        C is the posterior covariance of the scores after the update, and H the hessian of the last
+        one. The result is averaged over the posterior of the prior variance.
 
         Parameters
         ----------
@@ -113,11 +117,14 @@ class TermPosterior:
         Returns
         -------
         ndarray of float64, shape (n,)
-            In nats over all rows, averaged over the posterior weights of the prior variances.
+            Loss for each precision, in nats over all rows.
         """
         H = self._last_hessian
-        total = np.maximum(self._precision + precisions, 1e-300)[:, None, None]
-        A = H / np.sqrt(1 / total + self._gradient_variance * H)  # (n, n_targets, n_bins)
+        total_precisions = np.maximum(self._precision + precisions, 1e-300)[:, None, None]
+        A = H / np.sqrt(
+            1 / total_precisions + self._gradient_variance * H
+        )  # (n, n_targets, n_bins)
+        # tr(H C) = v tr(H K) - v² tr(H K A (1 + v A K A)⁻¹ A K) for prior variance v and kernel K
         values, vectors = np.linalg.eigh(A[..., :, None] * self._kernel * A[..., None, :])
         projected = H[:, None] @ ((self._kernel * A[..., None, :]) @ vectors) ** 2
         ratios = PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
@@ -128,19 +135,29 @@ class TermPosterior:
         return losses
 
     def reset_statistics(self) -> None:
-        """Keep the scores and the prior, and forget the sums: later ones are of more rows."""
+        """Reset the averaged sums, but keep the scores and the prior.
+
+        Sums over another set of rows can then follow.
+        """
         self._gradients, self._hessians = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
         self._precision = 0.0
 
     def _average(self, gradients: Floats, hessians: Floats, variance: float) -> None:
         """Average the sums with earlier ones, weighted by precision."""
-        new, total = 1 / variance, self._precision + 1 / variance
-        self._gradients = (self._precision * self._gradients + new * gradients) / total
-        self._hessians = (self._precision * self._hessians + new * hessians) / total
+        old_precision, precision = self._precision, 1 / variance
+        total = old_precision + precision
+        self._gradients = (old_precision * self._gradients + precision * gradients) / total
+        self._hessians = (old_precision * self._hessians + precision * hessians) / total
         self._precision = total
 
     def _hessian(self, expected: Floats) -> Floats:
-        """Return hessian sums: the precision-weighted mean of public prediction and release."""
+        """Return estimated hessian sums, averaged from public rows and releases by precision.
+
+        Parameters
+        ----------
+        expected : ndarray of float64, shape (n_targets, n_bins)
+            Estimate from public rows, which have a relative variance of one over their number.
+        """
         public_precision = (self._public_rows + 0.3) / expected**2
         pooled = public_precision * expected + self._precision * self._hessians
         pooled /= public_precision + self._precision
@@ -150,13 +167,21 @@ class TermPosterior:
     def _posterior(self, A: Floats, z: Floats) -> Floats:
         """Return posterior mean scores for z = A scores + N(0, 1), and store the covariance.
 
-        Prior means and variances are averaged by marginal likelihood, in the eigenbasis of A K A
-        for the kernel K; zero scores are one more prior.
+        The prior is a mixture of N(mean, v K) over prior means and variances v, for the kernel K,
+        and of scores that are exactly zero. Its components are averaged by marginal likelihood. In
+        the eigenbasis of A K A all of them are diagonal.
 
         Parameters
         ----------
-        A, z : ndarray of float64, shape (n_targets, n_bins)
-            Diagonal of the design, and the whitened observations.
+        A : ndarray of float64, shape (n_targets, n_bins)
+            Diagonal of the design matrix.
+        z : ndarray of float64, shape (n_targets, n_bins)
+            Whitened observations.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_targets, n_bins)
+            Posterior means. `covariance` and `gain` are stored.
         """
         values, vectors = np.linalg.eigh(A[:, :, None] * self._kernel * A[:, None, :])
         residuals = z - A * self._prior_means
@@ -167,33 +192,34 @@ class TermPosterior:
         squares = (residuals**2).sum(axis=(1, 2))[:, None]
         log_evidence = (explained.sum(axis=(1, 2)) - squares) / 2  # (n_means, n_variances)
         zero_evidence = -float((z**2).sum()) / 2
-        top = max(float(log_evidence.max()), zero_evidence)
-        weights = np.exp(log_evidence - top)
-        self.gain = float(np.log(weights.mean())) + top - zero_evidence
-        weights /= weights.sum() + np.exp(zero_evidence - top)
+        max_evidence = max(float(log_evidence.max()), zero_evidence)
+        weights = np.exp(log_evidence - max_evidence)
+        self.gain = float(np.log(weights.mean())) + max_evidence - zero_evidence
+        weights /= weights.sum() + np.exp(zero_evidence - max_evidence)
         self._variance_weights = weights.sum(axis=0)
         basis = (self._kernel * A[:, None, :]) @ vectors  # K A in the eigenbasis of A K A
         means = basis @ (projected[..., None] * (PRIOR_VARIANCES / (1 + ratios)))
         means = means + self._prior_means[..., None]  # (n_means, n_targets, n_bins, n_variances)
         scores: Floats = np.einsum("cs,ctis->ti", weights, means)
         reduction = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
-        within = float((weights @ PRIOR_VARIANCES).sum()) * self._kernel
-        within = within - (basis * reduction[:, None]) @ basis.swapaxes(1, 2)
-        # law of total covariance: the means differ between priors
+        # law of total covariance, within and between the components of the mixture
+        covariance_within = float((weights @ PRIOR_VARIANCES).sum()) * self._kernel
+        covariance_within = covariance_within - (basis * reduction[:, None]) @ basis.swapaxes(1, 2)
         scaled = np.moveaxis(means * np.sqrt(weights)[:, None, None], 0, 2)
         scaled = scaled.reshape(*scores.shape, -1)
-        between = scaled @ scaled.swapaxes(1, 2) - scores[:, :, None] * scores[:, None]
-        self.covariance = within + between
+        second_moments = scaled @ scaled.swapaxes(1, 2)
+        covariance_between = second_moments - scores[:, :, None] * scores[:, None]
+        self.covariance = covariance_within + covariance_between
         return scores
 
 
 def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
-    """Interpolate linearly between the centres of runs of equal scores, and extrapolate.
+    """Interpolate scores linearly between the centres of runs of equal scores, and extrapolate.
 
     Parameters
     ----------
     scores : ndarray of float64, shape (n_bins,)
-        Scores of neighbouring bins; bins of one run have equal scores.
+        Scores of consecutive bins. A run is a sequence of bins with equal scores.
     ranks : ndarray of float64, shape (n_bins,)
         Increasing positions of the bins.
 

@@ -29,18 +29,20 @@ class TrainingData:
     schema : Schema
         The columns, from public rows.
     rows : FineBinnedRows
-        Training rows with their targets: the private rows, and labelled public rows if these are
-        trained on like private ones.
-    X_public
-        Encoded public rows, completed where they do not determine a column; or a reference grid
-        if there are no public rows.
-    n_private, n_public : int
-        Number of private rows, and of public rows that were given.
+        Training rows with their targets: the private rows, and for voting trees also the labelled
+        public rows.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows. Columns without public values are filled from a reference sample.
+        Without public rows it is a reference grid.
+    n_private : int
+        Number of private rows.
+    n_public : int
+        Number of public rows.
     classes : ndarray or None
         Sorted labels. ``None`` for a regression, whose targets are multiples of 1 / TARGET_LEVELS
         from 0 to 1.
     outcome_bounds : tuple of float, or None
-        Outcomes that the targets 0 and 1 stand for.
+        Outcomes that are encoded as 0 and 1.
     assumptions : tuple of str
         Assumptions about the columns, for the receipt.
     public_labels : PublicLabels, optional
@@ -65,11 +67,11 @@ class TrainingData:
         return FineBinnedRows.from_encoded(self.rows.fine_binner, chunks, m, np.uint8)
 
     def bin(self, max_bins: int, weights: Floats | None = None) -> BinnedData:
-        """Choose bins by the public rows, which may be weighted, and return all rows in them."""
+        """Choose bins by the public rows, which may be weighted, and return all rows binned."""
         return self.with_bins(make_binner(self.schema, self.X_public, max_bins, weights))
 
     def with_bins(self, binner: Binner) -> BinnedData:
-        """Return all rows in the given bins, with cuts moved to the nearest fine cuts."""
+        """Return all rows binned by `binner`, with cuts moved to the nearest fine cuts."""
         return BinnedData.from_fine_bins(binner, self.rows, self.public)
 
 
@@ -90,7 +92,7 @@ def read_training_data(
     Parameters
     ----------
     estimator : SemiPrivateBoosting
-        Has the parameters.
+        Estimator, for its parameters.
     X, y, X_public, y_public, is_public, groups
         As in `fit`.
     target_reader : TargetReader, optional
@@ -139,7 +141,19 @@ def read_training_data(
 def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLabels | None:
     """Return the labels of public rows, one-hot for more than two classes.
 
-    Rows with an imputed value are left out: their label was not observed with that value.
+    Rows with an imputed value are excluded, since their label was not observed with this value.
+
+    Parameters
+    ----------
+    targets : Targets
+        Encoded targets.
+    is_imputed : ndarray of bool, shape (m,)
+        Whether a public row has an imputed value.
+
+    Returns
+    -------
+    PublicLabels or None
+        ``None`` without any labelled row.
     """
     rows = np.flatnonzero(targets.has_target)
     is_observed = ~is_imputed[rows]

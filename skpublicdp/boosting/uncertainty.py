@@ -1,4 +1,4 @@
-"""Variance of the predicted mean of a row, from released numbers and public rows."""
+"""Posterior variance of the predicted mean of a row, from released numbers and public rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats
 
 SLOPE_WINDOW = 12
-"""Slopes of shape functions are finite differences over ± n_bins / 12 bins."""
+"""Slopes of shape functions are finite differences over n_bins / 12 bins on either side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,36 +36,54 @@ class PiecewiseLinear:
     high: float
 
     def deviation_from_steps(self, bins: BinCodes, values: Floats) -> Floats:
-        """Return the difference between the line and the step at each value; 0 if missing."""
+        """Return the interpolated score of each value minus the score of its bin; 0 if missing.
+
+        Parameters
+        ----------
+        bins : ndarray of int, shape (n,)
+            Bins of the values.
+        values : ndarray of float64, shape (n,)
+            Values of the column.
+        """
         width = self.high - self.low
-        is_known = bins < len(self.bin_centres)
-        clipped = np.clip(values[is_known], self.low - width, self.high + width)
-        distances = clipped - self.bin_centres[bins[is_known]]
+        is_number = bins < len(self.bin_centres)
+        # extrapolate by at most the range of the public values
+        clipped = np.clip(values[is_number], self.low - width, self.high + width)
+        distances = clipped - self.bin_centres[bins[is_number]]
         deviations = np.zeros(len(bins))
-        deviations[is_known] = self.slopes[bins[is_known]] * distances
+        deviations[is_number] = self.slopes[bins[is_number]] * distances
         return deviations
 
 
-def piecewise_linear(feature: ColumnBins, scores: Floats) -> PiecewiseLinear:
-    """Return the piecewise linear version of a numeric column's shape function."""
-    values = np.asarray(feature.column.values, dtype=np.float64)
-    values = np.append(values[np.isfinite(values)], feature.cuts)
+def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
+    """Return the piecewise linear interpolation of a numeric column's shape function.
+
+    The centre of a bin is the mean of its public values, or else the midpoint of its ends.
+
+    Parameters
+    ----------
+    bins : ColumnBins
+        Bins of the column.
+    scores : ndarray of float64, shape (n_bins,)
+        Score of each bin; the last one is for missing values.
+    """
+    public_values = np.asarray(bins.column.values, dtype=np.float64)
+    public_values = public_values[np.isfinite(public_values)]
+    values = np.append(public_values, bins.cuts)
     low, high = float(values.min()), float(values.max())
-    ends = np.concatenate([[low], feature.cuts, [high]])
+    ends = np.concatenate([[low], bins.cuts, [high]])
     centres = (ends[1:] + ends[:-1]) / 2
-    # the mean of the public values of a bin is its centre, if it has any
-    public = values[: len(values) - len(feature.cuts)]
-    bins = np.searchsorted(feature.cuts, public)
-    counts = np.bincount(bins, minlength=len(centres))
+    bin_of_value = np.searchsorted(bins.cuts, public_values)
+    counts = np.bincount(bin_of_value, minlength=len(centres))
+    sums = np.bincount(bin_of_value, public_values, minlength=len(centres))
     has_rows = counts > 0
-    sums = np.bincount(bins, public, minlength=len(centres))
     centres[has_rows] = sums[has_rows] / counts[has_rows]
-    reach, last = max(1, round(len(centres) / SLOPE_WINDOW)), len(centres) - 1
-    above = np.minimum(np.arange(last + 1) + reach, last)
-    below = np.maximum(np.arange(last + 1) - reach, 0)
-    runs, rises = centres[above] - centres[below], scores[above] - scores[below]
+    window, last = max(1, round(len(centres) / SLOPE_WINDOW)), len(centres) - 1
+    upper = np.minimum(np.arange(last + 1) + window, last)
+    lower = np.maximum(np.arange(last + 1) - window, 0)
+    runs, rises = centres[upper] - centres[lower], scores[upper] - scores[lower]
     slopes = np.divide(rises, runs, out=np.zeros(len(runs)), where=runs > 0)
-    # the outermost bins are wide, so the steepest slope is assumed there
+    # the outermost bins are wide, so the steepest slope is assumed there, to be conservative
     slopes[[0, -1]] = np.abs(slopes).max()
     return PiecewiseLinear(centres, slopes, low, high)
 
@@ -73,8 +91,9 @@ def piecewise_linear(feature: ColumnBins, scores: Floats) -> PiecewiseLinear:
 class PredictionVariance:
     """Posterior variance of the predicted mean, for one target.
 
-    The posterior variances of a row's bins and leaves add up. The squared difference between steps
-    and lines is added for each number, as an estimate of the discretisation error.
+    It is the sum of the posterior variances of a row's bins and leaves, and of an estimated squared
+    discretisation error for each numeric column: the squared difference between the step function
+    and its linear interpolation.
 
     Parameters
     ----------
@@ -85,23 +104,22 @@ class PredictionVariance:
     """
 
     def __init__(self, fitted: FittedModel, margin_size: float) -> None:
-        features, codes = fitted.data.binner, fitted.data.public_codes
-        scores = [
-            np.array(
-                fitted.model.scores[0, start:stop] * (margin_size / MARGIN_UNIT), dtype=np.float64
-            )
-            for start, stop in zip(features.offsets, features.offsets[1:], strict=False)
-        ]
-        self._lines = [
-            piecewise_linear(feature, bin_scores) if len(feature.cuts) else None
-            for feature, bin_scores in zip(features.columns, scores, strict=True)
-        ]
-        self._trees: tuple[DecisionTree, ...] = fitted.model.trees
-        partitions = [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
-        self._variances = []
-        for bins, covariances in zip(partitions, fitted.covariances, strict=True):
-            shares = np.bincount(bins, minlength=covariances.shape[-1]) / len(bins)
+        model, binner = fitted.model, fitted.data.binner
+        self._lines: list[PiecewiseLinear | None] = []  # None for columns without cuts
+        for position, bins in enumerate(binner.columns):
+            start, stop = binner.offsets[position], binner.offsets[position + 1]
+            scores: Floats = model.scores[0, start:stop] * np.float64(margin_size / MARGIN_UNIT)
+            self._lines.append(piecewise_linear(bins, scores) if len(bins.cuts) else None)
+        self._trees: tuple[DecisionTree, ...] = model.trees
+        self._variances = []  # of each bin or leaf, by term
+        terms = self._codes_of_terms(fitted.data.public_codes)
+        for codes, covariances in zip(terms, fitted.covariances, strict=True):
+            shares = np.bincount(codes, minlength=covariances.shape[-1]) / len(codes)
             self._variances.append((margin_size * centred_deviations(covariances, shares)[0]) ** 2)
+
+    def _codes_of_terms(self, codes: BinCodes) -> list[BinCodes]:
+        """Return the bin or leaf of each row, for all columns and then for all trees."""
+        return [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
 
     def variances(self, codes: BinCodes, rows: Floats) -> Floats:
         """Return the variance of each row's predicted mean.
@@ -114,9 +132,8 @@ class PredictionVariance:
             The same rows, encoded.
         """
         total = np.zeros(len(rows))
-        partitions = [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
-        for bins, variances in zip(partitions, self._variances, strict=True):
-            total += variances[bins]
+        for term_codes, variances in zip(self._codes_of_terms(codes), self._variances, strict=True):
+            total += variances[term_codes]
         for bins, values, line in zip(codes, rows.T, self._lines, strict=True):
             if line is not None:
                 total += line.deviation_from_steps(bins, values) ** 2
