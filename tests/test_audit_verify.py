@@ -20,7 +20,7 @@ from skpublicdp.audit import audit_privacy, evidence, verify_privacy
 from skpublicdp.audit.catalogue import catalogue
 from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.evidence import table
-from skpublicdp.audit.observe import canonical_form, difference, difference_seen
+from skpublicdp.audit.observe import canonical_form, describe_difference, first_difference
 from skpublicdp.audit.privacy_loss import PrivacyLosses, gaussian_delta
 from skpublicdp.audit.sensitivity import (
     IncomparableError,
@@ -112,7 +112,7 @@ class TestWhatHolds:
         found = verified(Counts)
         assert found.holds, found
         assert found.attained == pytest.approx(1)
-        assert found.witness == "all draws, noise by its movement"
+        assert found.witness == "all draws, noise by sensitivity"
         assert found.rows() == [{"use": "counts", "kind": "noise", "share": pytest.approx(1)}]
 
     def test_gaussian_noise_attains_its_claim(self):
@@ -165,7 +165,7 @@ class TestWhatHolds:
     def test_a_rule_that_is_not_released_may_turn_all_that_follows(self):
         found = verified(Relabels, 2, max_fits=100)
         assert found.holds, found
-        with pytest.raises(ValueError, match="max_fits=8 is too small to list all outcomes"):
+        with pytest.raises(ValueError, match="max_fits=8 is too small to enumerate all outcomes"):
             verified(Relabels, 2, max_fits=8)
 
     def test_a_part_that_a_theorem_pays_for_is_released(self):
@@ -183,14 +183,14 @@ class TestWhatHolds:
         assert found.holds, found
         assert found.witness == "replay"
         found = verified(planted(Parts, weight=2), 6, max_fits=12)
-        assert "counts: moved further than is paid for" in found.findings
+        assert "counts: the privacy loss exceeds its ledger entry" in found.findings
 
     def test_an_estimator_itself_is_refused(self):
         with pytest.raises(TypeError, match="a class or a function"):
             verify_privacy(Fraction(1, 2), [[0.0], [1.0]], 2)
 
     def test_what_cannot_be_fitted_is_not_verified(self):
-        with pytest.raises(ValueError, match="fit must not fail"):
+        with pytest.raises(ValueError, match="fit must succeed"):
             verified(lambda: Counts(epsilon="much"))
 
 
@@ -298,24 +298,24 @@ def deny_the_seed(self, X, X_public, ledger):
 
 
 DEFECTS = {
-    "wrong sensitivity": (planted(release=sensitivity_of_one), "moved further"),
+    "wrong sensitivity": (planted(release=sensitivity_of_one), "exceeds its ledger entry"),
     "unpaid second look": (planted(after=a_second_look), None),
-    "no entry": (planted(release=no_entry), "without an entry"),
-    "drawn before its entry": (planted(release=before_the_entry), "without an entry"),
+    "no entry": (planted(release=no_entry), "no ledger entry"),
+    "drawn before its entry": (planted(release=before_the_entry), "no ledger entry"),
     "noise from a known seed": (planted(release=known_seed), "ledger's source"),
-    "no noise": (planted(release=one_seed_for_all), "told apart"),
+    "no noise": (planted(release=one_seed_for_all), "distinguishable"),
     "a global generator": (planted(release=global_noise), "global random generator"),
-    "what a function closes over": (planted(release=unscaled), "told apart"),
+    "what a function closes over": (planted(release=unscaled), "distinguishable"),
     "sums of floats": (planted(count=floats), "depends on other rows"),
     "a cover of private rows": (planted(release=cover_of_rows), None),
     "a warning": (planted(after=warn), "warnings"),
-    "an error": (planted(after=fail), "told apart"),
+    "an error": (planted(after=fail), "distinguishable"),
     "printed": (planted(after=say), "printed"),
     "a count in an attribute": (planted(after=store), "n_ones_"),
     "a type in an attribute": (planted(after=store_type), "kind_"),
     "public rows written to": (planted(after=publish), "arguments"),
     "a row is kept": (planted(after=remember), "order_"),
-    "a branch by private rows": (planted(after=look_at_noise), "told apart"),
+    "a branch by private rows": (planted(after=look_at_noise), "distinguishable"),
     "a receipt that says less": (planted(after=understate), "costs more"),
 }
 
@@ -354,7 +354,7 @@ class TestDefects:
 
     def test_a_receipt_for_rows(self):
         kind = planted(Around, receipt=lambda self, ledger: Ledger(1).receipt())
-        said = "the receipt protects a row, and persons are to be protected"
+        said = "the receipt protects single rows, but max_rows_per_group is set"
         assert said in verified(kind, 2, rows_per_person=2).findings
 
     def test_half_a_person(self, monkeypatch):
@@ -483,13 +483,16 @@ def test_contents_tell_what_differs():
 
     assert canonical_form(of(1, 2)) == canonical_form(of(1, 2))
     assert (
-        difference(canonical_form(of(1, 2)), canonical_form(of(3, 2))) == "['a']['b'][0]: 1 and 3"
+        describe_difference(canonical_form(of(1, 2)), canonical_form(of(3, 2)))
+        == "['a']['b'][0]: 1 and 3"
     )
-    assert difference(canonical_form(of(1, 2)), canonical_form(of(1, 5))).endswith(": 2 and 5")
-    assert difference(canonical_form(np.zeros(2)), canonical_form(np.zeros(2, int))).startswith(
-        " (type and shape): float64"
+    assert describe_difference(canonical_form(of(1, 2)), canonical_form(of(1, 5))).endswith(
+        ": 2 and 5"
     )
-    assert difference(canonical_form(1), canonical_form(1.0)) == " (type): int and float"
+    assert describe_difference(
+        canonical_form(np.zeros(2)), canonical_form(np.zeros(2, int))
+    ).startswith(" (type and shape): float64")
+    assert describe_difference(canonical_form(1), canonical_form(1.0)) == " (type): int and float"
     loop = []
     loop.append(loop)
     assert canonical_form(loop) == canonical_form(loop)
@@ -531,7 +534,7 @@ OTHER = NUMBERS + np.array([[0, 0, 0], [0, 0.5, 0]])
 def test_findings_name_what_differs(one, other, said):
     """In words that a user of an estimator knows: its attributes, keys and entries."""
     seen = [canonical_form({"error": "", "object": fitted}) for fitted in (one, other)]
-    assert difference_seen(*seen) == said
+    assert first_difference(*seen) == said
 
 
 def test_findings_name_the_part_of_a_fit():
@@ -539,13 +542,13 @@ def test_findings_name_the_part_of_a_fit():
         return canonical_form({"error": "", "warnings": [], **parts, "object": Fitted(n_=1)})
 
     assert (
-        difference_seen(seen(predict=[0]), seen(predict=[1])) == "estimator.predict(X)[0]: 0 and 1"
+        first_difference(seen(predict=[0]), seen(predict=[1])) == "estimator.predict(X)[0]: 0 and 1"
     )
-    assert difference_seen(seen(repr=["a"]), seen(repr=["b"])) == "repr(estimator)[0]: 'a' and 'b'"
+    assert first_difference(seen(repr=["a"]), seen(repr=["b"])) == "repr(estimator)[0]: 'a' and 'b'"
     failed = canonical_form({"error": "ValueError('no')", "warnings": []})
-    assert difference_seen(seen(), failed) == "the error of fit: no error and ValueError('no')"
+    assert first_difference(seen(), failed) == "the error of fit: no error and ValueError('no')"
     warned = canonical_form({"error": "", "warnings": ["few"], "object": Fitted(n_=1)})
-    assert difference_seen(seen(), warned).startswith(
+    assert first_difference(seen(), warned).startswith(
         "the warnings of fit (number of parts): 0 and"
     )
 
@@ -612,7 +615,7 @@ def test_all_of_the_table():
 @pytest.mark.parametrize(
     ("findings", "code", "verdict"),
     [
-        ((), 0, "2 checks, nothing violated."),
+        ((), 0, "2 checks, no violation."),
         (("something",), 1, "2 checks, 1 violated: one."),
     ],
 )
@@ -630,7 +633,7 @@ def test_the_command(monkeypatch, capsys, findings, code, verdict):
 
 
 def test_the_command_stops_at_names_that_are_not_in_the_table():
-    with pytest.raises(ValueError, match=r"names must be those in the table .*; got 'nobody'"):
+    with pytest.raises(ValueError, match=r"names must be names in the table .*; got 'nobody'"):
         command.main("PublicFit", "nobody")
 
 

@@ -31,7 +31,9 @@ class Look(EnumeratedRun):
     """Coins of the first look matter as far as they are 0 or not."""
 
     def draw_uniform(self, bound, sample, ledger):
-        return self.play({0: 2 * (Fraction(1, bound),), 1: 2 * (Fraction(bound - 1, bound),)})
+        return self.next_outcome(
+            {0: 2 * (Fraction(1, bound),), 1: 2 * (Fraction(bound - 1, bound),)}
+        )
 
 
 def released(run):

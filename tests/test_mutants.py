@@ -38,7 +38,7 @@ def test_there_are_forty_and_some_in_every_room():
 
 
 def test_a_name_that_is_not_in_the_table():
-    with pytest.raises(ValueError, match="names must be those in the table"):
+    with pytest.raises(ValueError, match="names must be names in the table"):
         next(verify_all("PublicFit", "nobody"))
 
 

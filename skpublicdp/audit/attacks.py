@@ -9,41 +9,45 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
-from skpublicdp.audit.catalogue import BITS, PUBLIC, TWO
-from skpublicdp.audit.subjects import PublishedScore, matrix_of
+from skpublicdp.audit.catalogue import BITS, LABELS, PUBLIC_LINE
+from skpublicdp.audit.subjects import PublishedScore, release_confusion_matrix
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
-ALWAYS = 1 - 1e-6
-"""Confidence level of bounds that are computed at every run."""
+ATTACK_CONFIDENCE = 1 - 1e-6
+"""Confidence level of the bounds. It is high, since they are computed in every audit."""
 
 
 def attacks() -> dict[str, Callable[[], BinomialAudit]]:
-    """Return attacks by name: on a draw, and on noise of both kinds, each with a seed."""
-    labelled = [{"X": [[0.0]], "y": [label], "X_public": PUBLIC} for label in TWO]
+    """Return seeded attacks by name: on a draw, on Laplace noise and on Gaussian noise."""
+    labelled = [{"X": [[0.0]], "y": [label], "X_public": PUBLIC_LINE} for label in LABELS]
     scored = [{"X": np.array(BITS), "y": np.array(["no", label])} for label in ("yes", "no")]
 
-    def rule(rng: Any) -> Any:
-        return SemiPrivateClassifier(Thresholds(), epsilon=4, classes=TWO, random_state=rng)
+    def make_rule(rng: Any) -> Any:
+        return SemiPrivateClassifier(Thresholds(), epsilon=4, classes=LABELS, random_state=rng)
 
-    def matrix(delta: float) -> Callable[[Any], Any]:
-        return lambda rng: PublishedScore(matrix_of, epsilon=4, delta=delta, random_state=rng)
+    def matrix_with(delta: float) -> Callable[[Any], Any]:
+        return lambda rng: PublishedScore(
+            release_confusion_matrix, epsilon=4, delta=delta, random_state=rng
+        )
 
-    def label(fitted: Any) -> Any:
+    def predicted_zero(fitted: Any) -> Any:
         return -fitted.predict([[0.0]])[0]
 
-    def right(fitted: Any) -> Any:
-        return fitted.found_.value[1, 1]
+    def true_positives(fitted: Any) -> Any:
+        return fitted.score_.value[1, 1]
 
-    def attack(
+    def run_attack(
         name: str, make: Any, rows: tuple[Any, Any], statistic: Any, n_runs: int
     ) -> BinomialAudit:
-        made = partial(make, np.random.default_rng(20))
-        return audit_privacy(made, *rows, statistic, n_runs=n_runs, confidence=ALWAYS, name=name)
+        make_seeded = partial(make, np.random.default_rng(20))
+        return audit_privacy(
+            make_seeded, *rows, statistic, n_runs=n_runs, confidence=ATTACK_CONFIDENCE, name=name
+        )
 
-    planned: dict[str, tuple[Any, ...]] = {
-        "a draw, attacked": (rule, labelled, label, 300),
-        "Laplace noise, attacked": (matrix(0), scored, right, 1000),
-        "Gaussian noise, attacked": (matrix(0.1), scored, right, 1000),
+    settings: dict[str, tuple[Any, ...]] = {
+        "a draw, attacked": (make_rule, labelled, predicted_zero, 300),
+        "Laplace noise, attacked": (matrix_with(0), scored, true_positives, 1000),
+        "Gaussian noise, attacked": (matrix_with(0.1), scored, true_positives, 1000),
     }
-    return {name: partial(attack, name, *settings) for name, settings in planned.items()}
+    return {name: partial(run_attack, name, *arguments) for name, arguments in settings.items()}

@@ -1,12 +1,13 @@
-"""audit_privacy: what an attacker reaches, from many true runs and exact binomial bounds."""
+"""audit_privacy: lower bounds of ε and μ from many runs, by exact binomial bounds."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,24 +20,24 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, repr=False)
 class BinomialAudit:
-    """What an attack on true runs reached, beside what is claimed.
+    """Lower bounds of ε and μ from an attack, and the claimed values.
 
     Attributes
     ----------
     name : str
-        What was attacked.
+        Name of the attacked estimator.
     claimed, claimed_delta : float
         ε and δ of the receipt.
     claimed_mu : float
         The μ of Gaussian differential privacy that the receipt states, or infinity.
     epsilon : float
-        With the confidence below, ε at the claimed δ is no smaller; 0 where nothing was seen.
+        Lower confidence bound of ε at the claimed δ; 0 if the attack proves no loss.
     mu : float
-        Likewise for μ.
+        Lower confidence bound of μ.
     confidence : float
-        Of both bounds.
+        Probability with which both bounds hold.
     n_runs : int
-        How often each of the two data sets was fitted.
+        Number of fits of each of the two data sets.
     """
 
     name: str
@@ -53,12 +54,12 @@ class BinomialAudit:
 
     @property
     def attained(self) -> float:
-        """The same as `epsilon`: at least so much."""
+        """The lower bound `epsilon`, by the name that `Verification` has for it."""
         return self.epsilon
 
     @property
     def holds(self) -> bool:
-        """Whether the attack stays below the claim."""
+        """Whether both bounds are at most the claimed values."""
         return self.epsilon <= self.claimed and self.mu <= self.claimed_mu
 
     def __repr__(self) -> str:
@@ -84,27 +85,29 @@ def audit_privacy(
     confidence: float = 0.999,
     name: str | None = None,
 ) -> BinomialAudit:
-    """Attack an estimator: run it many times on two neighbouring data sets and tell them apart.
+    """Bound ε from below: run an estimator many times on two neighbouring data sets.
 
-    Half of the runs choose a threshold for the statistic, the other half tell how often it errs.
-    Clopper-Pearson bounds of both kinds of error bound ε and μ from below.
+    An attacker guesses by a statistic which of the two data sets was fitted. The first half of the
+    runs chooses the threshold of the statistic, and the second half measures its error rates.
+    Clopper-Pearson bounds of the two error rates give lower bounds of ε and μ.
 
     Parameters
     ----------
     make_estimator : callable
-        Returns a new estimator that draws true randomness: ``random_state=None``.
+        Returns a new estimator with independent randomness: ``random_state=None``.
     rows, neighbour : dict
         Arguments of `fit` for two data sets that differ in one row.
     statistic : callable, optional
-        Of a fitted estimator, a number that tends to be larger for `rows`. By default the privacy
-        loss of all that left the ledger, the best statistic there is, found by replay; it sees what
-        stays inside, too, so where rows have secret random roles give a statistic.
+        Takes a fitted estimator and returns a number that tends to be larger for `rows`. The
+        default is the privacy loss of all outputs of the ledger, computed by replay, which is the
+        most powerful statistic. It includes outputs that are not released: if rows have secret
+        random roles, pass a statistic.
     n_runs : int, default=500
-        How often to fit each of the two.
+        Number of fits of each data set.
     confidence : float, default=0.999
         Probability with which both bounds hold, in (0, 1).
     name : str, optional
-        What to call it; by default the name of its class.
+        Name of the result; by default the name of the class.
 
     Returns
     -------
@@ -135,84 +138,135 @@ def audit_privacy(
       reached     ε > ..., μ > ...
       witness     200 runs on each of two data sets, exact binomial bounds of 0.999
     """
-    fits = [rows, neighbour]
+    data_sets = [rows, neighbour]
     values = np.empty((2, n_runs))
     receipt = None
     for run in range(n_runs):
-        for side, arguments in enumerate(fits):
+        for side, arguments in enumerate(data_sets):
             if statistic is not None:
                 fitted = make_estimator().fit(**arguments)
                 values[side, run] = statistic(fitted)
             else:
-                fitted, lost = _attacked(make_estimator, arguments, fits[1 - side])
-                values[side, run] = lost if side == 0 else -lost
+                fitted, loss = _fit_with_loss(make_estimator, arguments, data_sets[1 - side])
+                values[side, run] = loss if side == 0 else -loss
             receipt = fitted.privacy_
     assert receipt is not None
-    half = n_runs // 2
+    n_training = n_runs // 2
     delta = float(receipt.delta)
-    threshold, above = _threshold(values[:, :half], delta, confidence)
-    epsilon, mu = _bounds(*_errors(values[:, half:], threshold, above), delta, confidence)
+    threshold, above = _best_threshold(values[:, :n_training], delta, confidence)
+    errors = _test_errors(values[:, n_training:], threshold, above)
+    epsilon, mu = _lower_bounds(errors, delta, confidence)
     return BinomialAudit(
         name or type(make_estimator()).__name__,
         float(receipt.epsilon), delta, receipt.mu, epsilon, mu, confidence, n_runs,
     )  # fmt: skip
 
 
-def _threshold(values: Floats, delta: float, confidence: float) -> tuple[float, bool]:
-    """Return the threshold, and the side of it, that does best."""
-    places = np.unique(np.quantile(values, np.linspace(0, 1, 65)))
-    tried = [(place, above) for place in places.tolist() for above in (True, False)]
-    return max(
-        tried, key=lambda each: _bounds(*_errors(values, *each), delta, confidence)[::-1]
-    )  # μ tells more: ε at a small δ is 0 for most
+class _TestErrors(NamedTuple):
+    """Errors of a test that detects runs on one of the two data sets.
+
+    Attributes
+    ----------
+    false_alarms : int
+        Number of detections among the runs on the other data set.
+    misses : int
+        Number of runs on the data set itself that are not detected.
+    n_runs : int
+        Number of runs on each of the two data sets.
+    """
+
+    false_alarms: int
+    misses: int
+    n_runs: int
 
 
-def _errors(values: Floats, threshold: float, above: bool) -> tuple[int, int, int]:
-    """Return false alarms, misses and runs of the test that says `rows` above a threshold."""
-    said = values >= threshold if above else values < threshold
+def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[float, bool]:
+    """Return the threshold and the direction of `_test_errors` with the largest bounds.
+
+    Candidates are 65 quantiles of the statistic. They are ranked by μ first: for most of them the
+    bound of ε at a small δ is 0.
+    """
+    thresholds = np.unique(np.quantile(values, np.linspace(0, 1, 65)))
+    candidates = list(itertools.product(thresholds.tolist(), (True, False)))
+
+    def mu_and_epsilon(candidate: tuple[float, bool]) -> tuple[float, float]:
+        epsilon, mu = _lower_bounds(_test_errors(values, *candidate), delta, confidence)
+        return mu, epsilon
+
+    return max(candidates, key=mu_and_epsilon)
+
+
+def _test_errors(values: Floats, threshold: float, above: bool) -> _TestErrors:
+    """Return the errors of a test that compares the statistic with a threshold.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (2, n_runs)
+        Statistic of the runs on `rows` and on the neighbour.
+    threshold : float
+        Threshold of the statistic.
+    above : bool
+        Whether the test detects `rows` at or above the threshold, or the neighbour below it.
+    """
+    n_runs = values.shape[1]
+    is_detected = values >= threshold if above else values < threshold
+    n_detected_rows, n_detected_neighbour = is_detected.sum(axis=1).tolist()
     if above:
-        return int(said[1].sum()), int((~said[0]).sum()), values.shape[1]
-    return int(said[0].sum()), int((~said[1]).sum()), values.shape[1]
+        return _TestErrors(n_detected_neighbour, n_runs - n_detected_rows, n_runs)
+    return _TestErrors(n_detected_rows, n_runs - n_detected_neighbour, n_runs)
 
 
-def _bounds(
-    alarms: int, misses: int, n: int, delta: float, confidence: float
-) -> tuple[float, float]:
-    """Bound ε and μ from below by the errors of a test (Clopper and Pearson 1934)."""
-    alarm, miss = (clopper_pearson(errors, n, confidence)[1] for errors in (alarms, misses))
-    hit, quiet = 1 - miss - delta, 1 - alarm - delta
-    epsilon = max(
-        math.log(hit / alarm) if hit > 0 else 0.0, math.log(quiet / miss) if quiet > 0 else 0.0
+def _lower_bounds(errors: _TestErrors, delta: float, confidence: float) -> tuple[float, float]:
+    """Return lower bounds of ε and μ from the errors of a test.
+
+    With the false alarm rate a and the miss rate b, (ε, δ)-privacy requires 1 - b <= e^ε a + δ and
+    1 - a <= e^ε b + δ, and μ-Gaussian privacy requires μ >= Φ^-1(1 - a) - Φ^-1(b). Both rates are
+    replaced by their upper Clopper-Pearson bounds.
+    """
+    alarm_rate, miss_rate = (
+        clopper_pearson(count, errors.n_runs, confidence)[1]
+        for count in (errors.false_alarms, errors.misses)
     )
-    mu = float(ndtri(1 - alarm) - ndtri(miss)) if max(alarm, miss) < 1 else 0.0
+    hit_excess, quiet_excess = 1 - miss_rate - delta, 1 - alarm_rate - delta
+    epsilon = max(
+        math.log(hit_excess / alarm_rate) if hit_excess > 0 else 0.0,
+        math.log(quiet_excess / miss_rate) if quiet_excess > 0 else 0.0,
+    )
+    mu = 0.0
+    if max(alarm_rate, miss_rate) < 1:
+        mu = float(ndtri(1 - alarm_rate) - ndtri(miss_rate))
     return max(epsilon, 0.0), max(mu, 0.0)
 
 
-def _attacked(
-    make_estimator: Callable[[], Any], rows: Mapping[str, Any], others: Mapping[str, Any]
+def _fit_with_loss(
+    make_estimator: Callable[[], Any], rows: Mapping[str, Any], neighbour: Mapping[str, Any]
 ) -> tuple[Any, float]:
-    """Fit, and return ln P / P' of what left the ledger, P' being that of the neighbour."""
+    """Fit, and return the fitted estimator and the privacy loss ln P / P' of its ledger's outputs.
+
+    P and P' are the probabilities of the outputs on `rows` and on `neighbour`. A replay on
+    `neighbour` gives the inputs that P' depends on.
+    """
     with Recorder() as recorder:
         fitted = make_estimator().fit(**rows)
-    with Recorder(recorder.outcomes) as again:
-        make_estimator().fit(**others)
-    lost = 0.0
-    for mine, yours in zip(recorder.calls, again.calls, strict=True):
-        if mine.kind == "draw":
-            rate = float(mine.epsilon / (2 * Fraction(mine.sensitivity)))
-            moved = member_errors(yours.exact_input, mine.outcome) - member_errors(
-                mine.exact_input, mine.outcome
+    with Recorder(recorder.outcomes) as replay_recorder:
+        make_estimator().fit(**neighbour)
+    loss = 0.0
+    for call, match in zip(recorder.calls, replay_recorder.calls, strict=True):
+        if call.kind == "draw":
+            rate = float(call.epsilon / (2 * Fraction(call.sensitivity)))
+            errors = member_errors(call.exact_input, call.outcome)
+            neighbour_errors = member_errors(match.exact_input, call.outcome)
+            loss += rate * (neighbour_errors - errors)
+            loss += float(
+                log_partition_function(match.exact_input, rate)
+                - log_partition_function(call.exact_input, rate)
             )
-            lost += rate * moved
-            lost += float(
-                log_partition_function(yours.exact_input, rate)
-                - log_partition_function(mine.exact_input, rate)
-            )
-        elif mine.kind == "noise":
-            lost += log_noise(mine, mine.outcome - mine.exact_input)
-            lost -= log_noise(mine, mine.outcome - yours.exact_input)
-        elif mine.kind != "seed":
+        elif call.kind == "noise":
+            loss += log_noise(call, call.outcome - call.exact_input)
+            loss -= log_noise(call, call.outcome - match.exact_input)
+        elif call.kind != "seed":
             raise ValueError(
-                "audit_privacy needs a statistic where rows have secret random roles: pass one."
+                "audit_privacy needs a statistic for estimators that give rows secret random "
+                "roles. Pass statistic."
             )
-    return fitted, lost
+    return fitted, loss

@@ -12,24 +12,29 @@ import numpy as np
 from skpublicdp.data.tables import is_frame, pick_rows
 
 PersonKinds = tuple[int, ...]
-"""Kind of the person at each position of a data set."""
+"""A data set: the kind of the person at each position, an index into `Domain.kinds`."""
 
 
 class Domain:
-    """All possible persons: one row or several rows each, with or without labels.
+    """All possible data sets of n persons over a finite set of rows.
 
     Parameters
     ----------
     values : array-like or frame
-        What the features of a row may be.
+        All possible feature vectors of a row.
     labels : sequence or None
-        What its label may be.
+        All possible labels of a row; None without labels.
     n : int
-        How many persons there are.
+        Number of persons.
     rows_per_person : int or None
-        How many rows each has; None means rows that are nobody's.
+        Number of rows of each person; None if a row is a person and there are no groups.
     ordered : bool
-        Whether it matters who stands where.
+        Whether data sets with the same persons in another order are different.
+
+    Attributes
+    ----------
+    kinds : list of tuple of (int, int or None)
+        All possible persons: for each of their rows, the index of its value and of its label.
     """
 
     def __init__(
@@ -50,52 +55,59 @@ class Domain:
         return int(k**self.n) if self.ordered else math.comb(k + self.n - 1, self.n)
 
     def __iter__(self) -> Iterator[PersonKinds]:
-        places = range(len(self.kinds))
+        kinds = range(len(self.kinds))
         if self.ordered:
-            return itertools.product(places, repeat=self.n)
-        return itertools.combinations_with_replacement(places, self.n)
+            return itertools.product(kinds, repeat=self.n)
+        return itertools.combinations_with_replacement(kinds, self.n)
 
     def sample(self, count: int, rng: np.random.Generator) -> list[PersonKinds]:
-        """Return some data sets: one with some of many kinds and many of some, and random ones.
+        """Return a sample of data sets: first one with uneven frequencies, then random ones.
 
-        Where all kinds are equally frequent sums may be 0, and what follows has nothing to do.
+        With equal frequencies of all kinds, sums can be 0, and steps that depend on them are
+        skipped.
         """
         shares = (np.arange(self.n) / self.n) ** 2
         uneven = rng.permutation((len(self.kinds) * shares).astype(int)).tolist()
-        chosen = [tuple(uneven if self.ordered else sorted(uneven))]
-        while len(chosen) < count:
-            some = rng.choice(len(self.kinds), min(len(self.kinds), 2 + len(chosen)), replace=False)
-            drawn = rng.choice(some, self.n).tolist()
-            chosen.append(tuple(drawn) if self.ordered else tuple(sorted(drawn)))
-        return chosen
+        data_sets = [tuple(uneven if self.ordered else sorted(uneven))]
+        while len(data_sets) < count:
+            n_kinds = min(len(self.kinds), 2 + len(data_sets))
+            kinds = rng.choice(len(self.kinds), n_kinds, replace=False)
+            persons = rng.choice(kinds, self.n).tolist()
+            data_sets.append(tuple(persons) if self.ordered else tuple(sorted(persons)))
+        return data_sets
 
-    def neighbours(self, chosen: PersonKinds) -> list[PersonKinds]:
-        """Return all data sets with one person replaced at the same position."""
-        found: dict[PersonKinds, None] = {}
-        for place, kind in itertools.product(range(self.n), range(len(self.kinds))):
-            if kind != chosen[place] and (self.ordered or chosen.index(chosen[place]) == place):
-                found[(*chosen[:place], kind, *chosen[place + 1 :])] = None
-        return list(found)
+    def neighbours(self, data_set: PersonKinds) -> list[PersonKinds]:
+        """Return all data sets with one person replaced at the same position.
 
-    def named(self, chosen: PersonKinds) -> PersonKinds:
-        """Return the sorted data set with the same persons."""
-        return chosen if self.ordered else tuple(sorted(chosen))
+        Without an order, only the first of several equal persons is replaced.
+        """
+        neighbours: dict[PersonKinds, None] = {}  # an ordered set
+        for position, kind in itertools.product(range(self.n), range(len(self.kinds))):
+            replaced_kind = data_set[position]
+            is_first = data_set.index(replaced_kind) == position
+            if kind != replaced_kind and (self.ordered or is_first):
+                neighbours[(*data_set[:position], kind, *data_set[position + 1 :])] = None
+        return list(neighbours)
 
-    def arguments(self, chosen: PersonKinds) -> dict[str, Any]:
+    def canonical(self, data_set: PersonKinds) -> PersonKinds:
+        """Return the data set as the iteration yields it: sorted, unless the order matters."""
+        return data_set if self.ordered else tuple(sorted(data_set))
+
+    def arguments(self, data_set: PersonKinds) -> dict[str, Any]:
         """Return the arguments of `fit` for a data set."""
-        rows = [row for kind in chosen for row in self.kinds[kind]]
-        given = {"X": _taken(self._values, [value for value, _ in rows])}
+        rows = [row for kind in data_set for row in self.kinds[kind]]
+        arguments = {"X": _select_rows(self._values, [value for value, _ in rows])}
         if self._labels is not None:
-            given["y"] = np.array([self._labels[label or 0] for _, label in rows])
+            arguments["y"] = np.array([self._labels[label or 0] for _, label in rows])
         if self.rows_per_person is not None:
-            given["groups"] = np.repeat(np.arange(self.n), self.rows_per_person)
-        return given
+            arguments["groups"] = np.repeat(np.arange(self.n), self.rows_per_person)
+        return arguments
 
     def values(self) -> Any:
         """Return one row of each value."""
-        return _taken(self._values, list(range(len(self._values))))
+        return _select_rows(self._values, list(range(len(self._values))))
 
 
-def _taken(values: Any, places: list[int]) -> Any:
-    taken = pick_rows(values, np.array(places, dtype=np.intp))
-    return taken.reset_index(drop=True) if hasattr(taken, "iloc") else taken
+def _select_rows(values: Any, positions: list[int]) -> Any:
+    rows = pick_rows(values, np.array(positions, dtype=np.intp))
+    return rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows

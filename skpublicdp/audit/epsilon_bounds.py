@@ -18,17 +18,16 @@ def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]
     Parameters
     ----------
     successes : int
-        How many of n independent rows have a property.
+        Number of successes in n independent trials.
     n : int
-        Rows, at least one.
+        Number of trials, at least one.
     level : float
-        How often the share must lie inside, in (0, 1), and outside to either side at most half as
-        often as it may.
+        Confidence level, in (0, 1). Each end fails with probability at most ``(1 - level) / 2``.
 
     Returns
     -------
-    tuple of float
-        Low and high.
+    low, high : float
+        Ends of the interval.
 
     References
     ----------
@@ -46,25 +45,43 @@ def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]
 
 
 def epsilon_lower_bound(
-    right: int, guesses: int, pairs: int, delta: float, failure: float
+    n_correct: int, n_guesses: int, n_pairs: int, delta: float, failure: float
 ) -> float:
-    """Return the smallest ε at which so many correct guesses have probability >= `failure`."""
+    """Return a lower confidence bound of ε from the number of correct guesses, by bisection.
+
+    Every ε below the bound is refuted: at this ε, `n_correct` or more correct guesses have a
+    probability below `failure`.
+
+    Parameters
+    ----------
+    n_correct, n_guesses, n_pairs : int
+        Numbers of correct guesses, of guesses, and of pairs with those that were not guessed.
+    delta : float
+        δ of the release.
+    failure : float
+        Probability with which the bound may fail.
+    """
     low, high = 0.0, MAX_EPSILON
-    if _guess_probability(right, guesses, pairs, low, delta) >= failure:
+    if _guess_probability(n_correct, n_guesses, n_pairs, low, delta) >= failure:
         return low
     for _ in range(60):
         middle = (low + high) / 2
-        refuted = _guess_probability(right, guesses, pairs, middle, delta) < failure
+        refuted = _guess_probability(n_correct, n_guesses, n_pairs, middle, delta) < failure
         low, high = (middle, high) if refuted else (low, middle)
     return low  # refuted itself, and with it every smaller ε
 
 
-def _guess_probability(right: int, guesses: int, pairs: int, epsilon: float, delta: float) -> float:
-    """Bound the probability of so many correct guesses (Steinke et al. 2023, Thms 5.1, 5.2)."""
+def _guess_probability(
+    n_correct: int, n_guesses: int, n_pairs: int, epsilon: float, delta: float
+) -> float:
+    """Bound the probability of at least `n_correct` correct guesses under (ε, δ)-privacy.
+
+    Steinke, Nasr and Jagielski (2023), Theorem 5.1, and Theorem 5.2 with δ.
+    """
     q = 1 / (1 + math.exp(-epsilon))
-    tail = float(binom.sf(right - 1, guesses, q))
-    if not delta or not right:
+    tail = float(binom.sf(n_correct - 1, n_guesses, q))
+    if not delta or not n_correct:
         return tail
-    drops = np.arange(1, right + 1)
-    just_below = np.cumsum(binom.pmf(right - drops, guesses, q))
-    return min(1.0, tail + 2 * pairs * delta * float((just_below / drops).max()))
+    steps = np.arange(1, n_correct + 1)
+    mass_below = np.cumsum(binom.pmf(n_correct - steps, n_guesses, q))
+    return min(1.0, tail + 2 * n_pairs * delta * float((mass_below / steps).max()))

@@ -18,7 +18,7 @@ from skpublicdp.accounting import (
 from skpublicdp.audit.privacy_loss import PrivacyLosses
 
 MAX_OPTION_CASES = 64
-"""Maximum number of combinations of options that are evaluated."""
+"""Maximum number of combinations of options to evaluate."""
 
 
 def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
@@ -27,51 +27,51 @@ def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
     Parameters
     ----------
     event : Event
-        Of a receipt.
+        Event of a receipt.
     pure : bool
-        Whether ε is asked for at δ = 0, where a draw may lose all of its ε; in a sum at δ above 0
-        it loses most with its ends at half of it.
+        Whether the claim has δ = 0. Then a draw may lose its whole ε. In a composition with δ above
+        0, the loss of a draw lies between -ε/2 and ε/2.
 
     Returns
     -------
     list of PrivacyLosses
-        What is claimed must be no less than each.
+        The claim must cover each of them.
 
     Examples
     --------
-    >>> [each.epsilon(0) for each in smallest_losses(Steps((Draw(1), Pure(2))), pure=True)]
+    >>> [losses.epsilon(0) for losses in smallest_losses(Steps((Draw(1), Pure(2))), pure=True)]
     [3.0]
     """
     match event:
         case Pure(epsilon) | Approximate(epsilon, _):
             return [PrivacyLosses([(-float(epsilon), float(epsilon))] if epsilon else [])]
         case Draw(epsilon):
-            most = float(epsilon) if pure else float(epsilon) / 2
-            return [PrivacyLosses([(-most, most)])]
+            max_loss = float(epsilon) if pure else float(epsilon) / 2
+            return [PrivacyLosses([(-max_loss, max_loss)])]
         case Gaussian(mu_squared):
             return [PrivacyLosses([], float(mu_squared))]
         case Subsampled(rate, base, _):
-            return [
-                PrivacyLosses(
-                    [(-_amplified(rate, high), _amplified(rate, high)) for _, high in each.ends],
-                    float(rate) ** 2 * each.mu_squared,
-                )
-                for each in smallest_losses(base, pure=True)
-            ]
+            return [_subsampled(losses, rate) for losses in smallest_losses(base, pure=True)]
         case Either(options):
-            return [each for option in options for each in smallest_losses(option, pure)][
-                :MAX_OPTION_CASES
-            ]
+            cases = [losses for option in options for losses in smallest_losses(option, pure)]
+            return cases[:MAX_OPTION_CASES]
         case Steps(parts):
-            ways = itertools.product(*(smallest_losses(part, pure) for part in parts))
+            combinations = itertools.product(*(smallest_losses(part, pure) for part in parts))
             return [
                 PrivacyLosses(
-                    [end for each in way for end in each.ends],
-                    sum(each.mu_squared for each in way),
+                    [end for losses in steps for end in losses.ends],
+                    sum(losses.mu_squared for losses in steps),
                 )
-                for way in itertools.islice(ways, MAX_OPTION_CASES)
+                for steps in itertools.islice(combinations, MAX_OPTION_CASES)
             ]
     raise TypeError(f"unknown event {type(event).__name__}")
+
+
+def _subsampled(losses: PrivacyLosses, rate: object) -> PrivacyLosses:
+    """Return the losses of a mechanism that sees each row with probability `rate`."""
+    epsilons = [_amplified(rate, high) for _, high in losses.ends]
+    mu_squared = float(rate) ** 2 * losses.mu_squared  # type: ignore[arg-type]
+    return PrivacyLosses([(-epsilon, epsilon) for epsilon in epsilons], mu_squared)
 
 
 def _amplified(rate: object, epsilon: float) -> float:

@@ -1,4 +1,4 @@
-"""verify_all: everything the package offers, verified in one go."""
+"""verify_all: verification of all mechanisms and public estimators of the package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skpublicdp.audit.verification import Verification
 Check: TypeAlias = Callable[[], Verification | BinomialAudit]
 
 FAILED = "it failed"
-"""How findings begin that are no more than an error."""
+"""Beginning of a finding about a check that raised an error and verified nothing."""
 
 COLUMNS = ("estimator", "claimed ε", "δ", "attained ε", "witness")
 
@@ -26,13 +26,13 @@ def verify_all(*names: str) -> Iterator[Verification | BinomialAudit]:
     Parameters
     ----------
     *names : str
-        What to verify, by the names in the table; everything by default.
+        Names of the checks to run, as in the table; all by default.
 
     Yields
     ------
     Verification or BinomialAudit
-        One after the other; each has `name`, `claimed`, `attained`, `witness`, `findings` and
-        `holds`. What cannot be fitted at all does not hold.
+        Each has `name`, `claimed`, `attained`, `witness`, `findings` and `holds`. A check that
+        raises an error does not hold.
 
     Raises
     ------
@@ -41,20 +41,20 @@ def verify_all(*names: str) -> Iterator[Verification | BinomialAudit]:
 
     See Also
     --------
-    verify_privacy : One estimator, also one of your own.
+    verify_privacy : Verifies one estimator, also one of your own.
 
     Notes
     -----
-    It takes minutes on one core. ``python -m skpublicdp.audit`` prints the results as a table with
-    a verdict below it, and returns 1 if anything does not hold; names may follow. All randomness
-    is seeded, or dictated: two calls find the same.
+    All checks take a few minutes on one core. ``python -m skpublicdp.audit [NAME ...]`` prints the
+    results as a table with a verdict below it, and its exit code is 1 if a check does not hold. All
+    randomness is seeded or replayed, so that repeated calls return equal results.
 
     Examples
     --------
     >>> from skpublicdp.audit import verify_all
     >>> next(verify_all())
     Verification of exact draws: holds
-    >>> [found.holds for found in verify_all("PublicFit")]
+    >>> [verification.holds for verification in verify_all("PublicFit")]
     [True]
     """
     for name, check in select_checks(*names).items():
@@ -62,16 +62,16 @@ def verify_all(*names: str) -> Iterator[Verification | BinomialAudit]:
 
 
 def select_checks(*names: str) -> dict[str, Check]:
-    """Return the checks of some names, in their order, or all checks."""
+    """Return the checks with the given names, in their order, or all checks without names."""
     checks = _checks()
     for name in names:
         if name not in checks:
-            raise ValueError(f"names must be those in the table of verify_all(); got {name!r}.")
+            raise ValueError(f"names must be names in the table of verify_all(); got {name!r}.")
     return {name: checks[name] for name in names or checks}
 
 
 def run_check(name: str, check: Check) -> Verification | BinomialAudit:
-    """Run a check. An error is a finding: nothing is verified then."""
+    """Run a check. An error becomes a finding of a verification without results."""
     try:
         return check()
     except Exception as error:
@@ -80,35 +80,26 @@ def run_check(name: str, check: Check) -> Verification | BinomialAudit:
 
 
 def _checks() -> dict[str, Check]:
-    """Return all there is to verify, by name and in order."""
+    """Return all checks by name, in the order of the table."""
     cases = {case.name: case.verify for case in catalogue()}
     return {**sampler_checks(), "errors about rows": verify_refusals, **cases, **attacks()}
 
 
-def table(found: Iterable[Verification | BinomialAudit]) -> Iterator[str]:
-    """Write a table in Markdown, line by line.
-
-    Parameters
-    ----------
-    found : iterable
-        Of `verify_all`.
-
-    Yields
-    ------
-    str
-        The lines.
-    """
+def table(results: Iterable[Verification | BinomialAudit]) -> Iterator[str]:
+    """Yield the lines of a Markdown table of the results of `verify_all`, as they arrive."""
     yield f"| {' | '.join(COLUMNS)} |"
     yield "|---|--:|--:|--:|---|"
-    for each in found:
-        claims = f"{each.claimed:g} | {each.claimed_delta:g} | {each.attained:.3g}"
-        if isinstance(each, BinomialAudit):
-            claims = f"{each.claimed:g} | {each.claimed_delta:g} | ≥ {each.attained:.3g}"
-        elif not each.n_fits:
+    for result in results:
+        claims = f"{result.claimed:g} | {result.claimed_delta:g} | {result.attained:.3g}"
+        if isinstance(result, BinomialAudit):
+            claims = f"{result.claimed:g} | {result.claimed_delta:g} | ≥ {result.attained:.3g}"
+        elif not result.n_fits:
             claims = "— | — | —"
-        why = "; ".join(getattr(each, "findings", ())) or "more is lost than is claimed"
-        said = each.witness if each.holds else f"{each.witness}: **VIOLATED**: {why}"
-        yield f"| {each.name} | {claims} | {said} |"
+        witness = result.witness
+        if not result.holds:
+            reason = "; ".join(result.findings) or "the attained ε exceeds the claimed ε"
+            witness = f"{witness}: **VIOLATED**: {reason}"
+        yield f"| {result.name} | {claims} | {witness} |"
 
 
 def verdict(results: Sequence[Verification | BinomialAudit]) -> str:
@@ -118,10 +109,10 @@ def verdict(results: Sequence[Verification | BinomialAudit]) -> str:
     --------
     >>> from skpublicdp.audit import verify_all
     >>> verdict([*verify_all("PublicFit")])
-    '1 check, nothing violated.'
+    '1 check, no violation.'
     """
     violated = [result.name for result in results if not result.holds]
     checks = "1 check" if len(results) == 1 else f"{len(results)} checks"
     if not violated:
-        return f"{checks}, nothing violated."
+        return f"{checks}, no violation."
     return f"{checks}, {len(violated)} violated: {'; '.join(violated)}."

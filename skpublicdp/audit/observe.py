@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp.privacy.budget import PrivacyBudget
 
@@ -32,101 +33,112 @@ OBSERVATION_NAMES = {
 
 SCALAR_TYPES = (type(None), bool, int, str, bytes, complex)
 
+Form = tuple[str, Any]
+"""A canonical form: (type name, value) or (type name, ((name, form), ...))."""
 
-def canonical_form(thing: Any) -> Any:
+
+def canonical_form(value: Any) -> Form:
     """Return the state of an object as nested tuples that begin with a type name.
 
     Parameters
     ----------
-    thing : object
-        Its attributes, their attributes and so on are looked at, what functions close over too.
+    value : object
+        Any object. Its attributes and the variables in the closures of functions are included,
+        recursively.
 
     Returns
     -------
     tuple
-        (type, value), or (type, ((name, contents), ...)).
+        (type, value) of a scalar, else (type, ((name, form), ...)).
 
     Examples
     --------
     >>> canonical_form({"a": [1, 2.5]})
     ('dict', (("'a'", ('list', (('0', ('int', 1)), ('1', ('float', '0x1.4000000000000p+1'))))),))
     """
-    return _Reader().read(thing)
+    return _CanonicalReader().read(value)
 
 
-def difference(one: Any, other: Any, path: str = "") -> str:
-    """Return the first place where two contents differ, with both values, or nothing.
+def describe_difference(first: Form, second: Form, path: str = "") -> str:
+    """Return the path and the two values of the first difference of two forms, or "".
 
     Examples
     --------
-    >>> difference(canonical_form({"a": [1, 2]}), canonical_form({"a": [1, 3]}))
+    >>> describe_difference(canonical_form({"a": [1, 2]}), canonical_form({"a": [1, 3]}))
     "['a'][1]: 2 and 3"
     """
-    if one == other:
+    if first == second:
         return ""
-    if one[0] != other[0]:
-        return f"{path} (type): {one[0]} and {other[0]}"
-    mine, yours = one[1], other[1]
-    if not (isinstance(mine, tuple) and isinstance(yours, tuple)):
-        return f"{path}: {_readable(one)} and {_readable(other)}"
-    if one[0] == "ndarray":
-        return _array_difference(dict(mine), dict(yours), path)
-    for (name, part), (also, match) in zip(mine, yours, strict=False):
-        if name != also:
-            return f"{path} (parts): {name} and {also}"
-        if part != match:
-            return difference(part, match, path + _step(name))
-    return f"{path} (number of parts): {len(mine)} and {len(yours)}"
+    if first[0] != second[0]:
+        return f"{path} (type): {first[0]} and {second[0]}"
+    first_parts, second_parts = first[1], second[1]
+    if not (isinstance(first_parts, tuple) and isinstance(second_parts, tuple)):
+        return f"{path}: {_readable(first)} and {_readable(second)}"
+    if first[0] == "ndarray":
+        return _array_difference(dict(first_parts), dict(second_parts), path)
+    for (name, part), (second_name, second_part) in zip(first_parts, second_parts, strict=False):
+        if name != second_name:
+            return f"{path} (parts): {name} and {second_name}"
+        if part != second_part:
+            return describe_difference(part, second_part, path + _path_step(name))
+    return f"{path} (number of parts): {len(first_parts)} and {len(second_parts)}"
 
 
-def difference_seen(one: Any, other: Any) -> str:
-    """Return where two fits differ first, as `Observation.shown` has them, in words.
+def first_difference(first: Form, second: Form) -> str:
+    """Return the first difference of two fits for findings, in terms of the estimator.
+
+    Parameters
+    ----------
+    first, second : tuple
+        Canonical forms of `Observation.shown`. A difference of errors is described first.
 
     Examples
     --------
     >>> fits = [canonical_form({"error": "", "object": {"n_": n}}) for n in (1, 2)]
-    >>> difference_seen(*fits)
+    >>> first_difference(*fits)
     "estimator['n_']: 1 and 2"
     """
-    seen, also_seen = dict(one[1]), dict(other[1])
-    errors = [seen.get("'error'"), also_seen.get("'error'")]
+    first_parts, second_parts = dict(first[1]), dict(second[1])
+    errors = [parts.get("'error'") for parts in (first_parts, second_parts)]
     if errors[0] != errors[1]:
         texts = (error[1] if error and error[1] else "no error" for error in errors)
         return f"the error of fit: {' and '.join(texts)}"
-    for name, part in seen.items():
-        if name in also_seen and part != also_seen[name]:
-            place = name.strip("'")
-            return difference(
-                part, also_seen[name], OBSERVATION_NAMES.get(place, f"estimator.{place}(X)")
-            )
-    return difference(one, other, "what is seen")
+    for key, part in first_parts.items():
+        if key in second_parts and part != second_parts[key]:
+            name = key.strip("'")
+            path = OBSERVATION_NAMES.get(name, f"estimator.{name}(X)")
+            return describe_difference(part, second_parts[key], path)
+    return describe_difference(first, second, "the observations")
 
 
-def _step(name: str) -> str:
+def _path_step(name: str) -> str:
     """Return the part of a path that leads to an entry of a container or to an attribute."""
     return f".{name}" if name.isidentifier() else f"[{name}]"
 
 
-def _array_difference(mine: Any, yours: Any, path: str) -> str:
+def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str) -> str:
     """Return the first entry in which two arrays differ, or their types and shapes."""
-    if mine["of"] != yours["of"]:
-        return f"{path} (type and shape): {mine['of'][1]} and {yours['of'][1]}"
-    values, others = mine["values"][1], yours["values"][1]
-    if not isinstance(values, bytes):  # of an array of objects
-        return difference(("tuple", values), ("tuple", others), path)
-    dtype, _, shape = mine["of"][1].partition(" ")
+    if first["type"] != second["type"]:
+        return f"{path} (type and shape): {first['type'][1]} and {second['type'][1]}"
+    values, second_values = first["values"][1], second["values"][1]
+    if not isinstance(values, bytes):  # an array of objects
+        return describe_difference(("tuple", values), ("tuple", second_values), path)
+    dtype, _, shape = first["type"][1].partition(" ")
     try:
-        values, others = (np.frombuffer(held, dtype=dtype) for held in (values, others))
-    except (TypeError, ValueError):  # a type that its name does not say
-        return f"{path}: {_short(values)} and {_short(others)}"
-    place = int(np.flatnonzero(values != others)[0]) if (values != others).any() else 0
-    entry = f", entry {place}" if shape != "()" else ""
-    return f"{path}{entry}: {values[place]} and {others[place]}"
+        entries, second_entries = (
+            np.frombuffer(buffer, dtype=dtype) for buffer in (values, second_values)
+        )
+    except (TypeError, ValueError):  # a structured type, for instance
+        return f"{path}: {_short(values)} and {_short(second_values)}"
+    differs = entries != second_entries
+    index = int(np.flatnonzero(differs)[0]) if differs.any() else 0
+    entry = f", entry {index}" if shape != "()" else ""
+    return f"{path}{entry}: {entries[index]} and {second_entries[index]}"
 
 
-def _readable(content: Any) -> str:
-    """Return a plain value as a reader expects it."""
-    kind, value = content
+def _readable(form: Form) -> str:
+    """Return the value of a form as a user would write it."""
+    kind, value = form
     if kind == "float":
         return f"{float.fromhex(value):.17g}"
     if isinstance(value, bytes) and kind != "bytes":  # a scalar of numpy
@@ -142,70 +154,89 @@ def _short(value: Any) -> str:
     return text if len(text) < 60 else f"{text[:57]}..."
 
 
-class _Reader:
-    """Reads each object once, however often it is referenced."""
+class _CanonicalReader:
+    """Reader of canonical forms. Each object is read once, even if it is referenced repeatedly."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Any] = {}
-        self._kept: list[Any] = []  # so that no other object gets the same id
+        self._form_of_id: dict[int, Form] = {}
+        self._references: list[Any] = []  # so that no other object gets the same id
 
-    def read(self, thing: Any) -> Any:
-        kind = type(thing).__name__
-        if isinstance(thing, SCALAR_TYPES) and type(thing).__module__ == "builtins":
-            return kind, thing
-        if type(thing) is float:
-            return kind, thing.hex()  # so that what is not a number is equal to itself
-        if isinstance(thing, np.generic):
-            return kind, thing.tobytes()
-        if isinstance(thing, type | types.ModuleType | types.BuiltinFunctionType):
-            return kind, str(getattr(thing, "__qualname__", thing.__name__))
-        if id(thing) in self._known:
-            return self._known[id(thing)]
-        self._known[id(thing)] = (kind, "itself")  # held by what it holds
-        self._kept.append(thing)
-        self._known[id(thing)] = found = kind, self._parts(thing)
-        return found
+    def read(self, value: Any) -> Form:
+        """Return the canonical form of an object."""
+        kind = type(value).__name__
+        if isinstance(value, SCALAR_TYPES) and type(value).__module__ == "builtins":
+            return kind, value
+        if type(value) is float:
+            return kind, value.hex()  # as text, since NaN is not equal to itself
+        if isinstance(value, np.generic):
+            return kind, value.tobytes()
+        if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+            return kind, str(getattr(value, "__qualname__", value.__name__))
+        if id(value) in self._form_of_id:
+            return self._form_of_id[id(value)]
+        self._form_of_id[id(value)] = (kind, "itself")  # for an object that contains itself
+        self._references.append(value)
+        form = kind, self._parts(value)
+        self._form_of_id[id(value)] = form
+        return form
 
-    def _parts(self, thing: Any) -> Any:
-        if isinstance(thing, np.ndarray):
-            values = tuple(thing.ravel().tolist()) if thing.dtype.hasobject else thing.tobytes()
-            held = self._named({"values": values}) if thing.dtype.hasobject else values
-            return (("of", ("str", f"{thing.dtype} {thing.shape}")), ("values", ("bytes", held)))
-        if isinstance(thing, PrivacyBudget):
+    def _parts(self, value: Any) -> Any:
+        """Return the named parts of an object: entries, attributes or the state of its pickle."""
+        if isinstance(value, np.ndarray):
+            return self._array_parts(value)
+        if isinstance(value, PrivacyBudget):
             return ()
-        if isinstance(thing, types.FunctionType):
-            inside = [cell.cell_contents for cell in thing.__closure__ or ()]
-            return self._named({"name": thing.__qualname__, "of": inside, "by": thing.__defaults__})
-        if isinstance(thing, types.MethodType):
-            return self._named({"name": thing.__name__, "of": thing.__self__})
+        if isinstance(value, types.FunctionType):
+            variables = [cell.cell_contents for cell in value.__closure__ or ()]
+            return self._read_all(
+                {"name": value.__qualname__, "closure": variables, "defaults": value.__defaults__}
+            )
+        if isinstance(value, types.MethodType):
+            return self._read_all({"name": value.__name__, "object": value.__self__})
         parts: dict[str, Any] = {}
-        if isinstance(thing, Mapping):
-            parts |= {repr(name): value for name, value in thing.items()}
-        elif isinstance(thing, set | frozenset):
-            parts |= {str(i): value for i, value in enumerate(sorted(thing, key=repr))}
-        elif isinstance(thing, list | tuple):
-            parts |= {str(i): value for i, value in enumerate(thing)}
-        parts |= getattr(thing, "__dict__", {})
-        if not parts and not isinstance(thing, list | tuple | dict | set | frozenset):
-            parts = self._reduced(thing)
-        return self._named(parts)
+        if isinstance(value, Mapping):
+            parts |= {repr(name): entry for name, entry in value.items()}
+        elif isinstance(value, set | frozenset):
+            parts |= {str(i): entry for i, entry in enumerate(sorted(value, key=repr))}
+        elif isinstance(value, list | tuple):
+            parts |= {str(i): entry for i, entry in enumerate(value)}
+        parts |= getattr(value, "__dict__", {})
+        if not parts and not isinstance(value, list | tuple | dict | set | frozenset):
+            parts = self._pickled_state(value)
+        return self._read_all(parts)
 
-    def _reduced(self, thing: Any) -> dict[str, Any]:
+    def _array_parts(self, array: NDArray[Any]) -> tuple[tuple[str, Form], ...]:
+        content: Any = array.tobytes()
+        if array.dtype.hasobject:
+            content = self._read_all({"values": tuple(array.ravel().tolist())})
+        dtype_and_shape = f"{array.dtype} {array.shape}"
+        return (("type", ("str", dtype_and_shape)), ("values", ("bytes", content)))
+
+    def _pickled_state(self, value: Any) -> dict[str, Any]:
         """Return the state that a pickle would contain."""
         try:
-            reduced = thing.__reduce_ex__(4)
+            reduced = value.__reduce_ex__(4)
         except TypeError:  # a lock or an iterator
             return {}
         if isinstance(reduced, str):
             return {"name": reduced}
+        # from the fourth element on, they are iterators over entries
         return {str(i): list(part) if i > 2 and part else part for i, part in enumerate(reduced)}
 
-    def _named(self, parts: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-        return tuple((name, self.read(value)) for name, value in parts.items())
+    def _read_all(self, parts: Mapping[str, Any]) -> tuple[tuple[str, Form], ...]:
+        return tuple((name, self.read(part)) for name, part in parts.items())
 
 
 class Observation:
-    """Everything a fit reveals: attributes, answers, printed text, warnings, logs and errors."""
+    """Everything a fit reveals: attributes, answers, printed text, warnings, logs and errors.
+
+    Attributes
+    ----------
+    shown : dict
+        The observed values, by the keys of `OBSERVATION_NAMES` and by names of methods.
+    failure : BaseException or None
+        Exception raised by the fit.
+    """
 
     def __init__(self) -> None:
         self.shown: dict[str, Any] = {}
@@ -214,7 +245,7 @@ class Observation:
     @contextlib.contextmanager
     def recording_output(self) -> Iterator[None]:
         """Record warnings, errors, printed text and log records."""
-        printed, records = io.StringIO(), _Records()
+        printed, records = io.StringIO(), _LogTexts()
         root = logging.getLogger()
         root.addHandler(records)
         try:
@@ -231,31 +262,39 @@ class Observation:
         finally:
             root.removeHandler(records)
         self.shown["error"] = "" if self.failure is None else repr(self.failure)
-        self.shown["warnings"] = [(each.category.__name__, str(each.message)) for each in caught]
+        self.shown["warnings"] = [
+            (warning.category.__name__, str(warning.message)) for warning in caught
+        ]
         self.shown["printed"] = printed.getvalue() + "\n".join(records.texts)
 
     def record(self, fitted: Any, X: Any, look: Callable[[Any], Any] | None) -> None:
         """Record the attributes, the representation and the answers of a fitted object."""
-        html = getattr(type(fitted), "_repr_html_", None)
-        own = html is not None and not getattr(html, "__module__", "sklearn").startswith("sklearn")
-        printed = (repr(fitted), html(fitted) if html and own else "")
-        self.shown["repr"] = [re.sub("0x[0-9a-f]+", "", each) for each in printed]  # addresses
+        html_method = getattr(type(fitted), "_repr_html_", None)
+        module = getattr(html_method, "__module__", "sklearn")
+        html = ""
+        if html_method is not None and not module.startswith("sklearn"):
+            html = html_method(fitted)
+        texts = (repr(fitted), html)
+        without_addresses = [re.sub("0x[0-9a-f]+", "", text) for text in texts]
+        self.shown["repr"] = without_addresses
         for name in OBSERVED_METHODS:
-            if callable(ask := getattr(fitted, name, None)):
+            if callable(method := getattr(fitted, name, None)):
                 try:
-                    self.shown[name] = ask(5 if name == "sample" else X)
+                    self.shown[name] = method(5 if name == "sample" else X)
                 except Exception as error:
                     self.shown[name] = repr(error)
         if look is not None:
             self.shown["look"] = look(fitted)
-        self.shown["object"] = fitted  # last: answers may leave something behind
+        self.shown["object"] = fitted  # last: methods may have changed the object
 
 
-class _Records(logging.Handler):
+class _LogTexts(logging.Handler):
+    """Handler that collects the texts of log records."""
+
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the text of a record."""
+        """Append the text of a record."""
         self.texts.append(record.getMessage())

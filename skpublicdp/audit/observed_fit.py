@@ -24,46 +24,74 @@ BITS_PER_WORD = 64
 
 
 class RecordedBits:
-    """Repeatable random bits whose requests are counted."""
+    """Repeatable random bits whose requests are counted.
 
-    def __init__(self, recording_output: FitRecorder, secure: bool, number: int) -> None:
+    Parameters
+    ----------
+    recorder : FitRecorder
+        Counts the requests.
+    secure : bool
+        Whether the source replaces one of the operating system, as opposed to a seeded one.
+    number : int
+        Number of the source within the fit, part of its seed.
+    """
+
+    def __init__(self, recorder: FitRecorder, secure: bool, number: int) -> None:
         self.secure = secure
-        self._watching = recording_output
+        self._recorder = recorder
         self._generator = np.random.Generator(np.random.PCG64([20, number]))
 
     def bits(self, count: int) -> int:
         """Return an integer uniform on ``range(2**count)``."""
-        self._watching.n_bits += count
+        self._recorder.n_bits += count
         n_bytes = -(-count // 8)
         return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return that many integers uniform on ``range(2**64)``."""
-        self._watching.n_bits += BITS_PER_WORD * count
+        """Return `count` integers uniform on ``range(2**64)``."""
+        self._recorder.n_bits += BITS_PER_WORD * count
         return np.frombuffer(self._generator.bytes(8 * count), dtype="<u8").astype(np.uint64)
 
     def __deepcopy__(self, memo: object) -> RecordedBits:
         """Report the copy as a fault, since copies repeat the same bits."""
-        self._watching.faults.append("the source of randomness was copied")
+        self._recorder.faults.append("the source of randomness was copied")
         return self
 
 
 class FitRecorder(Recorder):
-    """Recorder that also checks the source of random bits and the order of budget charges."""
+    """Recorder that also checks the source of random bits and the order of budget charges.
+
+    Parameters
+    ----------
+    *args : object
+        Arguments of the base class.
+    budget : PrivacyBudget, optional
+        Budget that must be charged before the first draw or noise.
+
+    Attributes
+    ----------
+    n_bits : int
+        Number of random bits drawn so far.
+    faults : list of str
+        Findings of this fit.
+    states : list
+        `random_state` of each source of random bits.
+    """
 
     def __init__(self, *args: Any, budget: Any = None) -> None:
         super().__init__(*args)
         self.n_bits = 0
         self.faults: list[str] = []
         self.states: list[Any] = []
-        self._budget, self._seen = budget, 0
+        self._budget, self._n_bits_before = budget, 0
 
     def __enter__(self) -> Any:
         self._globals = _global_states()
         super().__enter__()
         for kind in (SecureBits, SeededBits):
             for name in ("bits", "words"):
-                self._patches.enter_context(replaced(kind, name, self._stray(kind, name)))
+                reporting = self._reporting_bypass(kind, name)
+                self._patches.enter_context(replaced(kind, name, reporting))
         self._patches.enter_context(replaced(ledgers, "random_bits", self._source))
         return self
 
@@ -73,24 +101,31 @@ class FitRecorder(Recorder):
             self.faults.append("a global random generator was used")
 
     def _source(self, random_state: Any = None) -> RecordedBits:
+        """Return counted random bits, in place of those of `random_bits`."""
         self.states.append(random_state)
         return RecordedBits(self, random_state is None, len(self.states))
 
-    def _stray(self, kind: Any, name: str) -> Callable[..., Any]:
-        true = getattr(kind, name)
+    def _reporting_bypass(self, kind: Any, name: str) -> Callable[..., Any]:
+        """Return a method of a source of bits that reports each call: it bypasses the ledger."""
+        original = getattr(kind, name)
 
-        def ask(bits: Any, count: int) -> Any:
+        def draw_bits(bits: Any, count: int) -> Any:
             self.faults.append("randomness did not come from the ledger's source")
-            return true(bits, count)
+            return original(bits, count)
 
-        return ask
+        return draw_bits
 
     def _replacements(self) -> dict[str, Callable[..., Any]]:
-        outer, original = self, Ledger.seed
+        """Return the replacements of the base class, and one of `Ledger.seed`."""
+        recorder, original = self, Ledger.seed
 
         def seed(self: Ledger, count: int = 31) -> int | None:
-            value = next(outer._replayed) if outer._replayed is not None else original(self, count)
-            outer.record_call("seed", count, value)
+            value: int | None
+            if recorder._replayed is not None:
+                value = next(recorder._replayed)
+            else:
+                value = original(self, count)
+            recorder.record_call("seed", count, value)
             return value
 
         return {**super()._replacements(), "seed": seed}
@@ -102,8 +137,8 @@ class FitRecorder(Recorder):
                 f"{self._pending.get('name', 'a draw')}: drawn before it was charged"
             )
         super().record_call(kind, exact_input, outcome)
-        self.calls[-1] = replace(self.calls[-1], bits=self.n_bits - self._seen)
-        self._seen = self.n_bits
+        self.calls[-1] = replace(self.calls[-1], bits=self.n_bits - self._n_bits_before)
+        self._n_bits_before = self.n_bits
 
 
 class NoiselessRecorder(FitRecorder):
@@ -119,6 +154,7 @@ class EnumeratedFit(FitRecorder, EnumeratedRun):
 
 
 def _global_states() -> tuple[object, ...]:
+    """Return the states of the global generators of NumPy and of the standard library."""
     name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - others may use it
     return name, np.asarray(keys).tobytes(), tuple(rest), random.getstate()
 
@@ -143,26 +179,47 @@ class ObservedFit:
 
     @property
     def digest(self) -> bytes:
-        """Hash of what is shown."""
+        """Hash of everything observable."""
         return sha256(pickle.dumps(self.shown)).digest()
 
 
 def fit_once(
     make_estimator: Callable[[], Any],
     rows: dict[str, Any],
-    given: dict[str, Any],
+    fit_params: dict[str, Any],
     X_new: Any,
     look: Callable[[Any], Any] | None,
 ) -> ObservedFit:
-    """Fit once and record everything observable."""
-    sight, estimator, given = Observation(), None, copy.deepcopy(given)
-    with sight.recording_output():
+    """Fit a new estimator once and record everything observable.
+
+    Parameters
+    ----------
+    make_estimator : callable
+        Returns a new estimator.
+    rows : dict
+        Arguments of `fit` that belong to a data set.
+    fit_params : dict
+        Further arguments of `fit`. They are copied before the fit.
+    X_new : array-like or data frame, shape (n_new, n_features)
+        Rows for the methods of the fitted estimator.
+    look : callable or None
+        Returns further observable values of the fitted estimator.
+
+    Raises
+    ------
+    TooManyOutcomesError
+        If a draw has too many outcomes to enumerate. Other errors are recorded.
+    """
+    observation, estimator, fit_params = Observation(), None, copy.deepcopy(fit_params)
+    with observation.recording_output():
         estimator = make_estimator()
-        estimator.fit(**rows, **given)
-        sight.record(estimator, X_new, look)
-    if isinstance(sight.failure, TooManyOutcomesError):
-        raise sight.failure
-    sight.shown["arguments"] = given  # fit could modify public rows
+        estimator.fit(**rows, **fit_params)
+        observation.record(estimator, X_new, look)
+    if isinstance(observation.failure, TooManyOutcomesError):
+        raise observation.failure
+    observation.shown["arguments"] = fit_params  # fit could modify public rows
     return ObservedFit(
-        canonical_form(sight.shown), getattr(estimator, "privacy_", None), sight.failure
+        canonical_form(observation.shown),
+        getattr(estimator, "privacy_", None),
+        observation.failure,
     )

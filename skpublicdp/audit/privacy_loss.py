@@ -1,8 +1,8 @@
 """Composition of measured privacy losses, independent of `accounting` on purpose.
 
-A step whose privacy loss lies between two ends is dominated by the one that has no loss but the
-ends: δ is a mean of a convex function of e^(-loss), whose mean is 1. Gaussian steps add up their
-μ² (Dong, Roth and Su 2019, Corollary 3.3).
+If the privacy loss of a step lies in [low, high], δ is largest when the loss takes these two values
+only. The reason: δ is the mean of a convex function of e^(-loss), and e^(-loss) has mean 1. The μ²
+of Gaussian steps add up (Dong, Roth and Su 2019, Corollary 3.3).
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
     epsilon = np.asarray(epsilon, dtype=np.float64)
     if mu == 0:
         return np.asarray(np.maximum(0.0, -np.expm1(epsilon)))
-    far = np.exp(np.minimum(epsilon + log_ndtr(-epsilon / mu - mu / 2), 0.0))
-    return np.asarray(np.maximum(0.0, ndtr(mu / 2 - epsilon / mu) - far))
+    # e^ε Φ(-ε/μ - μ/2), in logarithms against overflow
+    subtrahend = np.exp(np.minimum(epsilon + log_ndtr(-epsilon / mu - mu / 2), 0.0))
+    return np.asarray(np.maximum(0.0, ndtr(mu / 2 - epsilon / mu) - subtrahend))
 
 
 @dataclass
@@ -42,9 +43,9 @@ class PrivacyLosses:
     Attributes
     ----------
     ends : list of (float, float)
-        Least and largest loss of each step that is not Gaussian noise.
+        Smallest and largest loss of each step that is not Gaussian noise.
     mu_squared : float
-        Of all Gaussian noise.
+        Sum of the μ² of all Gaussian noise.
     """
 
     ends: list[tuple[float, float]] = field(default_factory=list)
@@ -57,8 +58,8 @@ class PrivacyLosses:
     def key(self) -> tuple[object, ...]:
         """Return a hashable key of the losses, rounded slightly."""
         rounded = ((round(low, 12), round(high, 12)) for low, high in self.ends)
-        moved = sorted(pair for pair in rounded if pair != (0.0, 0.0))
-        return round(self.mu_squared, 12), *moved
+        nonzero = sorted(pair for pair in rounded if pair != (0.0, 0.0))
+        return round(self.mu_squared, 12), *nonzero
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest ε at a given δ."""
@@ -70,40 +71,52 @@ class PrivacyLosses:
 
 
 def _epsilon(losses: PrivacyLosses, delta: float) -> float:
+    """Return the smallest ε at a given δ in one direction, by bisection."""
     if not delta:
         return math.inf if losses.mu_squared else sum(high for _, high in losses.ends)
     atoms, low, high = _atoms(losses.ends), 0.0, 1.0
     mu = math.sqrt(losses.mu_squared)
-    while high < 1e6 and _delta_of(atoms, mu, high) > delta:
+    while high < 1e6 and _mixture_delta(atoms, mu, high) > delta:
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _delta_of(atoms, mu, middle) > delta else (low, middle)
+        low, high = (middle, high) if _mixture_delta(atoms, mu, middle) > delta else (low, middle)
     return high if high > 1e-15 else 0.0
 
 
 def _delta(losses: PrivacyLosses, epsilon: float) -> float:
-    return _delta_of(_atoms(losses.ends), math.sqrt(losses.mu_squared), epsilon)
+    """Return the smallest δ at a given ε in one direction."""
+    return _mixture_delta(_atoms(losses.ends), math.sqrt(losses.mu_squared), epsilon)
 
 
-def _delta_of(atoms: tuple[Floats, Floats], mu: float, epsilon: float) -> float:
-    values, chances = atoms
-    return float(chances @ gaussian_delta(mu, epsilon - values))
+def _mixture_delta(atoms: tuple[Floats, Floats], mu: float, epsilon: float) -> float:
+    """Return the δ at ε of discrete losses composed with Gaussian noise.
+
+    Given the discrete loss, the Gaussian noise has to stay within ε minus this loss.
+    """
+    losses, probabilities = atoms
+    return float(probabilities @ gaussian_delta(mu, epsilon - losses))
 
 
 def _atoms(ends: Iterable[tuple[float, float]]) -> tuple[Floats, Floats]:
-    """Return the atoms of the privacy loss if each step takes one of its two extreme losses."""
-    values: Floats = np.zeros(1)
-    chances: Floats = np.ones(1)
+    """Return the distribution of the total loss if each step takes one of its two extreme losses.
+
+    Returns
+    -------
+    losses, probabilities : ndarray of float64, shape (n_atoms,)
+        Above `MAX_LOSS_ATOMS`, losses are rounded up to a grid, so that δ is an upper bound.
+    """
+    losses: Floats = np.zeros(1)
+    probabilities: Floats = np.ones(1)
     for low, high in ends:
-        if low >= 0 or high <= 0:  # both have mean 1 of e^(-loss)
+        if low >= 0 or high <= 0:  # since e^(-loss) has mean 1, the loss is 0
             continue
-        top = math.expm1(-low) / (math.exp(-low) - math.exp(-high))
-        values = np.concatenate([values + low, values + high])
-        chances = np.concatenate([chances * (1 - top), chances * top])
-        if len(values) > MAX_LOSS_ATOMS:
-            step = (values.max() - values.min()) / (MAX_LOSS_ATOMS // 4)
-            places = np.ceil((values - values.min()) / step).astype(np.int64)
-            values = values.min() + step * np.arange(places.max() + 1)
-            chances = np.bincount(places, chances).astype(np.float64)
-    return values, chances
+        p_high = math.expm1(-low) / (math.exp(-low) - math.exp(-high))
+        losses = np.concatenate([losses + low, losses + high])
+        probabilities = np.concatenate([probabilities * (1 - p_high), probabilities * p_high])
+        if len(losses) > MAX_LOSS_ATOMS:
+            step = (losses.max() - losses.min()) / (MAX_LOSS_ATOMS // 4)
+            grid_index = np.ceil((losses - losses.min()) / step).astype(np.int64)
+            losses = losses.min() + step * np.arange(grid_index.max() + 1)
+            probabilities = np.bincount(grid_index, probabilities).astype(np.float64)
+    return losses, probabilities

@@ -1,4 +1,4 @@
-"""reduce_public_data: a private learner out of a semi-private one, at the price of accuracy."""
+"""reduce_public_data: reduction of private learning to semi-private learning, for lower bounds."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ def reduce_public_data(
     labelled: bool = False,
     random_state: Any = None,
 ) -> ReducedLearner:
-    """Turn a semi-private learner into one that sees no public rows of the population.
+    """Turn a semi-private learner into a private learner, which has no public rows.
 
-    If the learner is good with few public rows, then the result is a good private learner, and for
-    thresholds there is none: this is why semi-private learners need at least of the order of
-    1/alpha public rows.
+    If the semi-private learner were accurate with few public rows, the private learner would be
+    accurate as well. Thresholds have no accurate private learner. So a semi-private learner of
+    thresholds needs at least of the order of 1/alpha public rows.
 
     Parameters
     ----------
     learner : classifier
         Its `fit` takes `X_public`, and `y_public` if `labelled`.
     dummy : callable
-        Takes a number of rows and a RandomState and returns features of a population of no
-        interest, shape (n, n_features): D0 of the paper. Their labels are tosses of a fair coin.
+        Takes a number of rows and a RandomState and returns features of dummy rows, shape
+        (n, n_features): D0 of the paper. Their labels are fair coin tosses.
     n_private : int
-        Number of private rows that `learner` is given, real and dummy.
+        Number of private rows of `learner`, real rows and dummies.
     n_public : int
-        Number of public rows that `learner` is given, all of them dummies.
+        Number of public rows of `learner`, all of them dummies.
     labelled : bool, default=False
         Whether the public dummies have labels (Remark 1 of the paper).
     random_state : int, RandomState or None, default=None
-        Decides where the real rows go. Privacy holds whatever it is.
+        Chooses the positions of the real rows. Privacy holds for any value.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def reduce_public_data(
 
     See Also
     --------
-    skpublicdp.guarantees.n_public_lower : What follows for the number of public rows.
+    skpublicdp.guarantees.n_public_lower : The resulting bound of the number of public rows.
 
     References
     ----------
@@ -70,13 +70,13 @@ def reduce_public_data(
     >>> from skpublicdp.hypotheses import Thresholds
     >>> def dummies(n, generator):
     ...     return generator.random((n, 1))
-    >>> X = np.random.default_rng(0).random((2000, 1)) + 1  # all of it right of the dummies
+    >>> X = np.random.default_rng(0).random((2000, 1)) + 1  # right of all dummies
     >>> y = (X[:, 0] > 1.5).astype(int)
     >>> learner = SemiPrivateClassifier(Thresholds(), classes=(0, 1), random_state=0)
     >>> private = reduce_public_data(
     ...     learner, dummies, n_private=20_000, n_public=20, random_state=0
     ... )
-    >>> private.fit(X, y).score(X, y) < 0.6  # dummies do not show where to cut
+    >>> private.fit(X, y).score(X, y) < 0.6  # dummies do not suggest a threshold
     True
     """
     for name, value in (("n_private", n_private), ("n_public", n_public)):
@@ -98,7 +98,7 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     learner, dummy, n_private, n_public, labelled, random_state
-        See `reduce_public_data`, which makes it.
+        See `reduce_public_data`.
 
     Attributes
     ----------
@@ -126,16 +126,16 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Hide real rows among dummies, and give the learner dummies for public rows.
+        """Fit the learner to real rows among dummies, with dummies as public rows.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Private rows, each of which is used once at most (Claim 4.5: B is as private as
-            the learner). The paper has ``n_private / (10 n_public)``, of which it runs out with
+            Private rows. Each is used at most once, so that the result is as private as the learner
+            (Claim 4.5). With the paper's ``n_private / (10 n_public)`` rows, they run out with
             probability below 0.01.
         y : array-like of shape (n,)
-            Labels, two different ones unless the learner has `classes`.
+            Labels, with two distinct values unless the learner has `classes`.
 
         Returns
         -------
@@ -145,21 +145,25 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there are not two labels.
+            If the number of distinct labels is not two.
         """
         X, y = np.asarray(X), np.asarray(y)
-        known = getattr(self.learner, "classes", None)
-        labels = np.unique(y if known is None else np.asarray(known))
+        classes = getattr(self.learner, "classes", None)
+        labels = np.unique(y if classes is None else np.asarray(classes))
         if len(labels) != 2:
-            raise ValueError("The reduction is about two labels; give the learner classes.")
+            raise ValueError(
+                f"There must be two distinct labels; got {len(labels)}. Set classes of the learner."
+            )
         generator = check_random_state(self.random_state)
         p = 1 / (100 * self.n_public)  # Algorithm 2, step 2
-        real = _positions(self.n_private, len(X), p, generator)
-        X_private, y_private = self._dummies(len(real), labels, generator)
-        n_real = int(real.sum())
-        X_private[real], y_private[real] = X[:n_real], y[:n_real]  # Algorithm 3, steps 5 and 8
+        is_real = _positions(self.n_private, len(X), p, generator)
+        X_private, y_private = self._dummies(len(is_real), labels, generator)
+        n_real = int(is_real.sum())
+        X_private[is_real], y_private[is_real] = X[:n_real], y[:n_real]  # Algorithm 3, 5 and 8
         X_public, y_public = self._dummies(self.n_public, labels, generator)  # Algorithm 4
-        public = {"X_public": X_public, **({"y_public": y_public} if self.labelled else {})}
+        public = {"X_public": X_public}
+        if self.labelled:
+            public["y_public"] = y_public
         self.learner_ = clone(self.learner).fit(X_private, y_private, **public)
         self.classes_ = labels
         return self
@@ -178,18 +182,25 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             A label of `classes_` for each row.
         """
         check_is_fitted(self)
-        found: NDArray[Any] = self.learner_.predict(X)
-        return found
+        labels: NDArray[Any] = self.learner_.predict(X)
+        return labels
 
     def _dummies(
         self, n: int, labels: NDArray[Any], generator: Any
     ) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Return n dummy rows and random labels."""
         X = np.array(self.dummy(n, generator), dtype=np.float64)
         return X, labels[generator.randint(2, size=n)]
 
 
 def _positions(n: int, n_real: int, p: float, generator: Any) -> NDArray[np.bool_]:
-    """Mark where real rows go; the sample ends when they are used up (Algorithm 3, step 2)."""
-    real: NDArray[np.bool_] = generator.random_sample(n) < p
-    used = np.cumsum(real)
-    return real[: int(np.searchsorted(used, n_real)) + 1] if used[-1] >= n_real else real
+    """Return a mask of the positions of real rows, each real with probability p.
+
+    The sample ends after the last of `n_real` real rows (Algorithm 3, step 2), so the mask has at
+    most n entries.
+    """
+    is_real: NDArray[np.bool_] = generator.random_sample(n) < p
+    n_used = np.cumsum(is_real)
+    if n_used[-1] < n_real:
+        return is_real
+    return is_real[: int(np.searchsorted(n_used, n_real)) + 1]

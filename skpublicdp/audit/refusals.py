@@ -1,4 +1,4 @@
-"""Check that errors about invalid private rows do not depend on their values."""
+"""Check that error messages about invalid private rows do not depend on their values."""
 
 from __future__ import annotations
 
@@ -12,65 +12,81 @@ from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.observed_fit import FitRecorder, fit_once
 from skpublicdp.audit.verification import ERRORS, Verification
 
-UNLISTED = ((7, 8), ("seven", "eight"))
-"""Labels outside of every list of classes, as numbers and as words."""
+UNDECLARED_LABELS = ((7, 8), ("seven", "eight"))
+"""Numeric and text labels that no estimator of the catalogue declares in `classes`."""
 
 
 def verify_refusals() -> Verification:
-    """Check that an error reveals neither values, nor number, nor place of invalid rows.
+    """Check that errors reveal neither values, nor the number, nor the positions of invalid rows.
+
+    Of each class in the catalogue, the case with the most columns is checked: its error may name a
+    column.
 
     Returns
     -------
     Verification
-        Its `findings` name what an error reveals.
+        Its `findings` quote pairs of errors that differ.
     """
-    widest: dict[str, Case] = {}  # where there are more columns, an error may name one
+    case_of_class: dict[str, Case] = {}
     for case in sorted(catalogue(), key=lambda case: -np.shape(case.domain)[1]):
-        widest.setdefault(case.name.split(",")[0], case)
-    found = tuple(finding for case in widest.values() for finding in _message_differences(case))
-    return Verification("errors about rows", 0.0, 0.0, 0.0, 0.0, ERRORS, 0, 0, 0, (), found)
+        case_of_class.setdefault(case.name.split(",")[0], case)
+    findings = tuple(
+        finding for case in case_of_class.values() for finding in _message_differences(case)
+    )
+    return Verification("errors about rows", 0.0, 0.0, 0.0, 0.0, ERRORS, 0, 0, 0, (), findings)
 
 
 def _message_differences(case: Case) -> Iterator[str]:
+    """Yield a finding for each kind of invalid value whose errors are not all equal."""
     for kind, variants in _with_invalid_values(case).items():
         errors = []
         for rows in variants:
             with FitRecorder():
-                attempt = fit_once(case.make, rows, case.fit_params, np.array(case.domain), None)
-            if attempt.failure is None:  # it takes such rows
+                fit = fit_once(case.make, rows, case.fit_params, np.array(case.domain), None)
+            if fit.failure is None:  # the estimator accepts these rows
                 break
-            errors.append(f"{type(attempt.failure).__name__}: {attempt.failure}")
-        for one in errors[1:]:
-            if one != errors[0]:
-                pair = f"“{errors[0]}” and “{one}”"
+            errors.append(f"{type(fit.failure).__name__}: {fit.failure}")
+        for error in errors[1:]:
+            if error != errors[0]:
+                pair = f"“{errors[0]}” and “{error}”"
                 yield f"{case.name}: the error about {kind} depends on the rows: {pair}"
                 break
 
 
 def _with_invalid_values(case: Case) -> dict[str, list[dict[str, Any]]]:
-    """Return tables with invalid rows, several of each kind."""
+    """Return arguments of `fit` with invalid rows, several variants for each kind of fault.
+
+    Variants differ in the invalid value, and in the number and positions of invalid rows.
+    """
     domain = Domain(case.domain, case.labels, max(case.n, 2), case.rows_per_person, ordered=False)
     rows = domain.arguments(domain.sample(1, np.random.default_rng(0))[0])
     nan, inf = np.nan, np.inf
-    spoilt: dict[str, list[dict[str, Any]]] = {}
-    last = np.shape(rows["X"])[1] - 1
+    variants: dict[str, list[dict[str, Any]]] = {}
+    last_column = np.shape(rows["X"])[1] - 1
+    entries = ([(0, 0)], [(-1, last_column)], [(0, 0), (-1, last_column)])
     for kind, values in (("missing numbers", (nan, inf)), ("text", ("left", "right"))):
         table = np.asarray(rows["X"], dtype=object if kind == "text" else float)
-        places = ([(0, 0)], [(-1, last)], [(0, 0), (-1, last)])
-        spoilt[kind] = [rows | {"X": _with(table, at, value)} for at in places for value in values]
+        variants[kind] = [
+            rows | {"X": _with_value(table, indices, value)}
+            for indices in entries
+            for value in values
+        ]
     if case.labels is not None:
         y = np.asarray(rows["y"])
-        outcomes = y.dtype.kind == "f"
-        wrong = (nan, inf) if outcomes else UNLISTED[y.dtype.kind == "U"]
-        wide = y.astype("U9") if y.dtype.kind == "U" else y
-        spoilt["labels of no list"] = [
-            rows | {"y": _with(wide, at, value)} for at in ([0], [-1], [0, -1]) for value in wrong
+        invalid = (nan, inf) if y.dtype.kind == "f" else UNDECLARED_LABELS[y.dtype.kind == "U"]
+        if y.dtype.kind == "U":
+            y = y.astype("U9")  # wide enough for the undeclared labels
+        variants["undeclared labels"] = [
+            rows | {"y": _with_value(y, indices, value)}
+            for indices in ([0], [-1], [0, -1])
+            for value in invalid
         ]
-    return spoilt
+    return variants
 
 
-def _with(table: Any, places: list[Any], value: Any) -> Any:
-    found = table.copy()
-    for place in places:
-        found[place] = value
-    return found
+def _with_value(array: Any, indices: list[Any], value: Any) -> Any:
+    """Return a copy of an array with a value at some indices."""
+    changed = array.copy()
+    for index in indices:
+        changed[index] = value
+    return changed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.data_sets import PersonKinds
-from skpublicdp.audit.observe import difference_seen
+from skpublicdp.audit.observe import first_difference
 from skpublicdp.audit.observed_fit import FitRecorder, NoiselessRecorder, ObservedFit
 from skpublicdp.audit.privacy_loss import PrivacyLosses
 from skpublicdp.audit.sensitivity import IncomparableError, add_loss
@@ -21,6 +21,9 @@ NEIGHBOURS = "neighbouring data sets"
 REPEATED = "two fits of the same rows with the same draws"
 """The two sides of a replay, as named in findings."""
 
+MAX_NEIGHBOURS = 24
+"""Maximum number of neighbours that one recording is compared with."""
+
 N_PAIRED_KINDS = 3
 """Number of kinds of rows that are replaced in pairs."""
 
@@ -29,98 +32,134 @@ class Replayer(Verifier):
     """Replays recorded outcomes in fits of neighbours and compares everything else."""
 
     def _replay(self) -> None:
+        """Record the fits of sampled data sets, and replay them on themselves and on neighbours.
+
+        The number of data sets follows from `max_fits`. Each is recorded with noise and without:
+        exact integers reach branches that noise would hide.
+        """
         self._witness = self._witness or REPLAY
         rng = np.random.default_rng(0)
-        kinds = (FitRecorder, NoiselessRecorder)
-        neighbours = min(24, len(self._domain.neighbours(self._domain.sample(1, rng)[0])))
-        count = max(1, self._max_fits // (len(kinds) * (neighbours + 2)))
-        known: set[PersonKinds] = set()
-        for base in self._domain.sample(count, rng):
-            if base in known:
+        recorder_types = (FitRecorder, NoiselessRecorder)
+        n_neighbours = len(self._domain.neighbours(self._domain.sample(1, rng)[0]))
+        n_neighbours = min(MAX_NEIGHBOURS, n_neighbours)
+        n_sets = max(1, self._max_fits // (len(recorder_types) * (n_neighbours + 2)))
+        recorded: set[PersonKinds] = set()
+        for base in self._domain.sample(n_sets, rng):
+            if base in recorded:
                 continue
-            known.add(base)
-            others = self._domain.neighbours(base)
-            if len(others) > neighbours:
-                places = rng.choice(len(others), neighbours, replace=False)
-                others = [others[place] for place in np.sort(places)]
-            for kind in kinds:
-                recorder, attempt = self._recorded(base, kind)
-                self._compare_replay(recorder, attempt, base, REPEATED)
-                for other in others:
+            recorded.add(base)
+            neighbours = self._domain.neighbours(base)
+            if len(neighbours) > n_neighbours:
+                chosen = rng.choice(len(neighbours), n_neighbours, replace=False)
+                neighbours = [neighbours[index] for index in np.sort(chosen)]
+            for recorder_type in recorder_types:
+                recorder, fit = self._recorded(base, recorder_type)
+                self._compare_replay(recorder, fit, base, REPEATED)
+                for neighbour in neighbours:
                     self._n_pairs += 1
-                    self._compare_replay(recorder, attempt, other, NEIGHBOURS)
-            self._check_row_order(base, recorder, attempt)
+                    self._compare_replay(recorder, fit, neighbour, NEIGHBOURS)
+            self._check_row_order(base, recorder, fit)
             self._check_additivity(base, recorder)
-        self._n_sets = max(self._n_sets, len({self._domain.named(base) for base in known}))
+        self._n_sets = max(self._n_sets, len({self._domain.canonical(base) for base in recorded}))
 
-    def _dictated(self, outcomes: Any, chosen: PersonKinds) -> tuple[Any, ObservedFit]:
+    def _fit_with(self, outcomes: Any, data_set: PersonKinds) -> tuple[Any, ObservedFit]:
+        """Fit a data set with given outcomes of all mechanisms, and return its recorder too."""
         with FitRecorder(outcomes) as recorder:
-            attempt = self._fit(chosen)
-        return recorder, attempt
+            fit = self._fit(data_set)
+        return recorder, fit
 
     def _compare_replay(
-        self, recorder: Any, attempt: ObservedFit, chosen: PersonKinds, who: str
+        self, recorder: Any, fit: ObservedFit, data_set: PersonKinds, sides: str
     ) -> None:
-        again, also = self._dictated(recorder.outcomes, chosen)
-        self._check(again, also)
-        if attempt.shown != also.shown:
-            where = difference_seen(attempt.shown, also.shown)
-            self._distinguishable(f"{who} can be told apart by {where}")
-        asked = [[(u.kind, u.name, u.event, u.spread) for u in t.calls] for t in (recorder, again)]
-        if asked[0] != asked[1]:
-            self._distinguishable(f"{who} are asked different questions")
+        """Replay the outcomes of a recording on a data set, and compare the two fits.
+
+        Parameters
+        ----------
+        recorder, fit : FitRecorder, ObservedFit
+            The recording.
+        data_set : tuple of int
+            Data set that is fitted with the recorded outcomes.
+        sides : {NEIGHBOURS, REPEATED}
+            Name of the two fits in findings.
+        """
+        replay_recorder, replay_fit = self._fit_with(recorder.outcomes, data_set)
+        self._check(replay_recorder, replay_fit)
+        if fit.shown != replay_fit.shown:
+            difference = first_difference(fit.shown, replay_fit.shown)
+            self._distinguishable(f"{sides} are distinguishable by {difference}")
+        if _public_calls(recorder) != _public_calls(replay_recorder):
+            self._distinguishable(f"{sides} make different mechanism calls")
             return
         losses = PrivacyLosses()
         try:
-            self._add(losses, recorder.calls, again.calls)
+            self._add_losses(losses, recorder.calls, replay_recorder.calls)
         except IncomparableError as error:
             self._distinguishable(str(error))
             return
-        self._price(losses, any(call.kind in RANDOM_ROLE_CALLS for call in recorder.calls))
+        self._update_attained(losses, _has_random_roles(recorder))
 
-    def _price(self, losses: PrivacyLosses, roles: bool) -> None:
+    def _update_attained(self, losses: PrivacyLosses, random_roles: bool) -> None:
+        """Update the attained ε and δ by the losses of a replay. Equal losses are composed once."""
         assert self._claimed is not None
         epsilon, delta = self._claimed
         key = losses.key()
-        if key not in self._priced:
+        if key not in self._composed:
             attained = losses.epsilon(delta_with_tolerance(losses, delta))
-            self._priced[key] = attained, losses.delta(epsilon)
-        attained, at = self._priced[key]
-        if attained > epsilon * (1 + FLOAT_TOLERANCE) and roles:
-            self._add_finding("more than is claimed is lost by rows whose random roles are known")
-        self._attained, self._delta = max(self._attained, attained), max(self._delta, at)
+            self._composed[key] = attained, losses.delta(epsilon)
+        attained, attained_delta = self._composed[key]
+        if attained > epsilon * (1 + FLOAT_TOLERANCE) and random_roles:
+            self._add_finding("given the random roles of rows, the loss exceeds the claim")
+        self._attained = max(self._attained, attained)
+        self._delta = max(self._delta, attained_delta)
 
-    def _check_row_order(self, base: PersonKinds, recorder: Any, attempt: ObservedFit) -> None:
-        """Check that reversing the rows changes nothing, as it can change sums of floats."""
-        roles = any(call.kind in RANDOM_ROLE_CALLS for call in recorder.calls)
-        if roles or self._domain.ordered or self._domain.rows_per_person:
+    def _check_row_order(self, base: PersonKinds, recorder: Any, fit: ObservedFit) -> None:
+        """Check that reversing the rows changes no result. It can change sums of floats."""
+        depends_on_order = self._domain.ordered or self._domain.rows_per_person
+        if _has_random_roles(recorder) or depends_on_order:
             return
-        again, also = self._dictated(recorder.outcomes, base[::-1])
+        reversed_recorder, reversed_fit = self._fit_with(recorder.outcomes, base[::-1])
         losses = PrivacyLosses()
         try:
-            for mine, yours in zip(recorder.calls, again.calls, strict=True):
-                add_loss(losses, mine, yours)
+            for call, match in zip(recorder.calls, reversed_recorder.calls, strict=True):
+                add_loss(losses, call, match)
         except (IncomparableError, ValueError):
-            self._add_finding("what is asked depends on the order of rows")
+            self._add_finding("mechanism calls depend on the order of rows")
             return
-        if losses.ends or losses.mu_squared or attempt.shown != also.shown:
-            self._add_finding("answers depend on the order of rows: sums are not exact")
+        if losses.ends or losses.mu_squared or fit.shown != reversed_fit.shown:
+            self._add_finding("results depend on the order of rows: sums are not exact")
 
     def _check_additivity(self, base: PersonKinds, recorder: Any) -> None:
         """Check that tables are additive: the contribution of a row depends on no other row.
 
-        Two equal rows are replaced one by one and together, since rounding errors would add up.
+        For an additive table f, f(a, b) - f(a', b) - f(a, b') + f(a', b') = 0. The first two rows
+        are equal, so that rounding errors of the two replacements would add up.
         """
-        kinds = len(self._domain.kinds)
-        for kind in range(min(kinds, N_PAIRED_KINDS) if len(base) > 1 else 0):
+        n_kinds = len(self._domain.kinds)
+        for kind in range(min(n_kinds, N_PAIRED_KINDS) if len(base) > 1 else 0):
             corners = []
             for steps in itertools.product((0, 1), repeat=2):
-                moved = [(kind + step) % kinds for step in steps]
-                corners.append(self._dictated(recorder.outcomes, (*moved, *base[2:]))[0].calls)
-            if len({len(uses) for uses in corners}) > 1:
+                first_rows = [(kind + step) % n_kinds for step in steps]
+                data_set = (*first_rows, *base[2:])
+                corners.append(self._fit_with(recorder.outcomes, data_set)[0].calls)
+            if len({len(calls) for calls in corners}) > 1:
                 return  # reported before
-            for uses in zip(*corners, strict=True):
-                if uses[0].kind == "noise" and len({call.exact_input.shape for call in uses}) == 1:
-                    none, one, other, both = (call.exact_input.astype(np.int64) for call in uses)
-                    if (none - one - other + both).any():
-                        self._add_finding(f"{uses[0].name}: what a row adds depends on other rows")
+            for calls in zip(*corners, strict=True):
+                if calls[0].kind != "noise":
+                    continue
+                tables = [call.exact_input.astype(np.int64) for call in calls]
+                if len({table.shape for table in tables}) > 1:
+                    continue
+                original, second_replaced, first_replaced, both_replaced = tables
+                if (original - second_replaced - first_replaced + both_replaced).any():
+                    self._add_finding(
+                        f"{calls[0].name}: the contribution of a row depends on other rows"
+                    )
+
+
+def _public_calls(recorder: Any) -> list[tuple[Any, ...]]:
+    """Return the part of each call that must not depend on private rows."""
+    return [(call.kind, call.name, call.event, call.spread) for call in recorder.calls]
+
+
+def _has_random_roles(recorder: Any) -> bool:
+    return any(call.kind in RANDOM_ROLE_CALLS for call in recorder.calls)

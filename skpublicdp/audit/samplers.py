@@ -1,7 +1,8 @@
-"""What everything rests on: draws, noise, random bits and budgets, checked one by one.
+"""Statistical checks of the samplers of draws, noise and random bits, and checks of budgets.
 
-The probabilities that samples are compared with are formulas of this module, not of `mechanisms`.
-Samples are seeded, so that a check fails always or never; each has a false-alarm rate of 1e-6.
+The distributions that samples are compared with are formulas of this module, independent of
+`mechanisms`. Samples are seeded, so that a check fails always or never. Each test has a false alarm
+rate of 1e-6.
 """
 
 from __future__ import annotations
@@ -34,16 +35,23 @@ from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
 
-FALSE_ALARM = 1e-6
-MANY = 20_000
-ALL_DRAWS = 1000
-PLENTY = 10**9
+FALSE_ALARM_RATE = 1e-6
+"""False alarm rate of each statistical test."""
 
-NO = Fraction(0)
-DELTA = Fraction(1, 10**5)
-SMALL = DELTA / 30
-UNIT = Sensitivity(1, 1)
-SAID: dict[str, Any] = {"name": "a check", "proof": "audit"}
+N_SAMPLES = 20_000
+"""Number of samples of noise and of random words."""
+
+N_DRAWS = 1000
+"""Number of draws from each family, and of random choices of each kind."""
+
+LARGE_EPSILON = 10**9
+"""ε of ledgers that are never exhausted."""
+
+ZERO = Fraction(0)
+BUDGET_DELTA = Fraction(1, 10**5)
+FIT_DELTA = BUDGET_DELTA / 30
+UNIT_SENSITIVITY = Sensitivity(1, 1)
+ENTRY: dict[str, Any] = {"name": "a check", "proof": "audit"}
 
 FAMILIES: tuple[Family, ...] = (
     Leaf(np.array([0, 1, 1, 4, 40])),
@@ -60,204 +68,267 @@ def sampler_checks() -> dict[str, Callable[[], Verification]]:
     Returns
     -------
     dict of str to callable
-        Each returns a Verification, whose `findings` say what is wrong.
+        Each returns a Verification without ε: a violation is one of its `findings`.
     """
     checks: dict[str, Callable[[], Iterator[str]]] = {
-        "exact draws": _draws,
-        "discrete Laplace noise": partial(_noise, Pure),
-        "rounded Gaussian noise": partial(_noise, Gaussian),
-        "random choices": _choices,
-        "random bits": _bits,
-        "budgets": _budgets,
+        "exact draws": _check_draws,
+        "discrete Laplace noise": partial(_check_noise, Pure),
+        "rounded Gaussian noise": partial(_check_noise, Gaussian),
+        "random choices": _check_choices,
+        "random bits": _check_random_bits,
+        "budgets": _check_budgets,
     }
-    return {name: partial(_checked, name, check) for name, check in checks.items()}
+    return {name: partial(_verification, name, check) for name, check in checks.items()}
 
 
-def _checked(name: str, check: Callable[[], Iterator[str]]) -> Verification:
-    found = tuple(dict.fromkeys(check()))
-    return Verification(name, 0.0, 0.0, 0.0, 0.0, SAMPLES, 0, 0, 0, (), found)
+def _verification(name: str, check: Callable[[], Iterator[str]]) -> Verification:
+    """Run a check and return its distinct findings as a verification."""
+    findings = tuple(dict.fromkeys(check()))
+    return Verification(name, 0.0, 0.0, 0.0, 0.0, SAMPLES, 0, 0, 0, (), findings)
 
 
-def fits(counts: Any, shares: Any) -> bool:
-    """Tell whether counts may be samples of a distribution: a chi-square test."""
-    counts, expected = np.asarray(counts, dtype=float), np.asarray(shares, dtype=float)
+def passes_chi_square(counts: Any, probabilities: Any) -> bool:
+    """Return whether counts pass a chi-square test for a distribution.
+
+    Parameters
+    ----------
+    counts : array-like of int, shape (n_outcomes,)
+        Number of samples of each outcome.
+    probabilities : array-like of float, shape (n_outcomes,)
+        Probability of each outcome. Outcomes with an expected count below 5 are pooled, as the
+        approximation requires.
+    """
+    counts, expected = np.asarray(counts, dtype=float), np.asarray(probabilities, dtype=float)
     expected = expected * counts.sum()
-    common = expected >= 5  # the rest is pooled, as the test's approximation asks
+    common = expected >= 5
     observed = np.append(counts[common], counts[~common].sum())
     expected = np.append(expected[common], max(expected[~common].sum(), 0.0))
-    kept = expected > 1e-9
-    if observed[~kept].sum():
+    possible = expected > 1e-9
+    if observed[~possible].sum():
         return False
-    statistic = ((observed[kept] - expected[kept]) ** 2 / expected[kept]).sum()
-    return bool(statistic < chi2.isf(FALSE_ALARM, max(kept.sum() - 1, 1)))
+    statistic = ((observed[possible] - expected[possible]) ** 2 / expected[possible]).sum()
+    degrees_of_freedom = max(possible.sum() - 1, 1)
+    return bool(statistic < chi2.isf(FALSE_ALARM_RATE, degrees_of_freedom))
 
 
-def _draws() -> Iterator[str]:
-    for number, family in enumerate(FAMILIES):
+def _check_draws() -> Iterator[str]:
+    """Compare draws from each kind of family with the exponential mechanism."""
+    for seed, family in enumerate(FAMILIES):
         for epsilon, sensitivity in ((Fraction(1, 2), 1), (Fraction(5, 2), 2)):
             rate = float(epsilon) / (2 * sensitivity)
-            ledger = Ledger(PLENTY, random_state=number)
+            ledger = Ledger(LARGE_EPSILON, random_state=seed)
             counts: dict[Any, int] = {path: 0 for path, _, _ in family.members()}
-            for _ in range(ALL_DRAWS):
-                counts[ledger.draw(family, Draw(epsilon), sensitivity, **SAID)] += 1
+            for _ in range(N_DRAWS):
+                counts[ledger.draw(family, Draw(epsilon), sensitivity, **ENTRY)] += 1
             log_prior = [math.log(prior) for _, _, prior in family.members()]
             errors = np.array([member_errors(family, path) for path in counts])
-            shares = np.exp(log_prior - rate * errors - log_partition_function(family, rate))
-            if not fits(list(counts.values()), shares):
-                yield f"members of a {type(family).__name__} are not drawn as their errors say"
+            probabilities = np.exp(log_prior - rate * errors - log_partition_function(family, rate))
+            if not passes_chi_square(list(counts.values()), probabilities):
+                kind = type(family).__name__
+                yield f"draws from a {kind} do not follow the exponential mechanism"
 
 
-def _noise(kind: type[Pure | Gaussian]) -> Iterator[str]:
-    gaussian = kind is Gaussian
-    delta = Fraction(gaussian, 2)
+def _check_noise(kind: type[Pure | Gaussian]) -> Iterator[str]:
+    """Check the distribution, the independence and the addition of noise."""
+    delta = Fraction(kind is Gaussian, 2)
     for spread in (Fraction(1, 3), Fraction(2), Fraction(35)):
-        paid = kind(1 / spread)
-        ledger = Ledger(PLENTY, delta, random_state=1)
-        table = np.zeros(MANY, dtype=np.int64)
-        some, more = (ledger.add_noise(table, UNIT, paid, **SAID).values for _ in range(2))
-        reach = int(12 * (math.sqrt(spread) if gaussian else spread)) + 12
-        places = np.arange(-reach, reach + 1)
-        if gaussian:
-            edges = np.append(places, reach + 1) - 0.5
-            shares = np.diff(ndtr(edges / math.sqrt(spread)))
-        else:
-            shares = math.tanh(1 / (2 * float(spread))) * np.exp(-np.abs(places) / float(spread))
-        counts = np.bincount(np.clip(some, -reach, reach) + reach, minlength=len(places))
-        if not fits(counts, shares):
-            yield f"noise of spread {spread} is not distributed as it should be"
-        if spread > 1:
-            pairs = ((some[1:], some[:-1]), (some, more), (np.abs(some), np.abs(more)))
-            for one, other in pairs:
-                if abs(np.corrcoef(one, other)[0, 1]) * math.sqrt(len(one)) > 6:
-                    yield f"noise of spread {spread} is not independent"
-    wide = kind(Fraction(1, 1 << (40 if gaussian else 20)))
-    ledger = Ledger(PLENTY, delta, random_state=2)
-    noisy = ledger.add_noise(np.zeros(MANY, dtype=np.int64), UNIT, wide, **SAID).values
-    if not fits(np.bincount(noisy & 15, minlength=16), np.full(16, 1 / 16)):
-        yield "the last digits of large noise are not even"
-    lines = ledger.add_noise(np.zeros((2, 9), dtype=np.int64), UNIT, wide, **SAID).values
-    if len(np.unique(lines)) < lines.size:  # by chance less than once in a million times
-        yield "noise on lines of a table is not independent"
+        yield from _check_noise_distribution(kind, delta, spread)
+    tiny = kind(Fraction(1, 1 << (40 if kind is Gaussian else 20)))
+    ledger = Ledger(LARGE_EPSILON, delta, random_state=2)
+    zeros = np.zeros(N_SAMPLES, dtype=np.int64)
+    noisy = ledger.add_noise(zeros, UNIT_SENSITIVITY, tiny, **ENTRY).values
+    if not passes_chi_square(np.bincount(noisy & 15, minlength=16), np.full(16, 1 / 16)):
+        yield "the last binary digits of large noise are not uniform"
+    zeros = np.zeros((2, 9), dtype=np.int64)
+    table = ledger.add_noise(zeros, UNIT_SENSITIVITY, tiny, **ENTRY).values
+    if len(np.unique(table)) < table.size:  # by chance less than once in a million times
+        yield "the noise of the rows of a table is not independent"
     exact = np.arange(12, dtype=np.int64).reshape(3, 4) * 10**6
-    noisy = ledger.add_noise(exact, UNIT, kind(Fraction(1, 4)), **SAID).values
+    noisy = ledger.add_noise(exact, UNIT_SENSITIVITY, kind(Fraction(1, 4)), **ENTRY).values
     if noisy.shape != exact.shape or np.abs(noisy - exact).max() > 1000:
-        yield "noise is not added to the integers it is for"
+        yield "the noise is not added to the exact integers"
     if (noisy == exact).all():
         yield "no noise is added"
 
 
-def _choices() -> Iterator[str]:
+def _check_noise_distribution(
+    kind: type[Pure | Gaussian], delta: Fraction, spread: Fraction
+) -> Iterator[str]:
+    """Compare noise of one scale with its distribution, and test its independence."""
+    event = kind(1 / spread)
+    ledger = Ledger(LARGE_EPSILON, delta, random_state=1)
+    zeros = np.zeros(N_SAMPLES, dtype=np.int64)
+    first, second = (
+        ledger.add_noise(zeros, UNIT_SENSITIVITY, event, **ENTRY).values for _ in range(2)
+    )
+    max_noise = int(12 * (math.sqrt(spread) if kind is Gaussian else spread)) + 12
+    integers = np.arange(-max_noise, max_noise + 1)
+    if kind is Gaussian:
+        edges = np.append(integers, max_noise + 1) - 0.5
+        probabilities = np.diff(ndtr(edges / math.sqrt(spread)))
+    else:
+        normalization = math.tanh(1 / (2 * float(spread)))
+        probabilities = normalization * np.exp(-np.abs(integers) / float(spread))
+    clipped = np.clip(first, -max_noise, max_noise)
+    counts = np.bincount(clipped + max_noise, minlength=len(integers))
+    if not passes_chi_square(counts, probabilities):
+        yield f"noise of spread {spread} does not follow its distribution"
+    if spread > 1:
+        neighbouring = first[1:], first[:-1]
+        magnitudes = np.abs(first), np.abs(second)
+        for a, b in (neighbouring, (first, second), magnitudes):
+            if abs(np.corrcoef(a, b)[0, 1]) * math.sqrt(len(a)) > 6:
+                yield f"noise of spread {spread} is not independent"
+
+
+def _check_choices() -> Iterator[str]:
+    """Check that subsets, orders, positions and integers are uniform."""
     ledger = Ledger(1, random_state=3)
-    ways: dict[str, tuple[Callable[[], Any], list[Any]]] = {
+    choices: dict[str, tuple[Callable[[], Any], list[Any]]] = {
         "subsets": (lambda: ledger.subset(5, 2), list(itertools.combinations(range(5), 2))),
         "orders": (lambda: ledger.order(3), list(itertools.permutations(range(3)))),
         "positions": (lambda: ledger.indices(3, 2), list(itertools.product(range(3), repeat=2))),
         "integers": (lambda: [ledger.uniform_below(5)], [(value,) for value in range(5)]),
     }
-    for name, (choose, listed) in ways.items():
-        counts = dict.fromkeys(listed, 0)
-        for _ in range(ALL_DRAWS):
-            chosen = tuple(int(place) for place in choose())
-            if chosen not in counts:
-                yield f"{name} are not what they should be"
+    for name, (choose, outcomes) in choices.items():
+        counts = dict.fromkeys(outcomes, 0)
+        for _ in range(N_DRAWS):
+            outcome = tuple(int(value) for value in choose())
+            if outcome not in counts:
+                yield f"{name}: an outcome is invalid"
                 break
-            counts[chosen] += 1
-        if not fits(list(counts.values()), np.full(len(listed), 1 / len(listed))):
+            counts[outcome] += 1
+        if not passes_chi_square(list(counts.values()), np.full(len(outcomes), 1 / len(outcomes))):
             yield f"{name} are not equally likely"
 
 
-def _bits() -> Iterator[str]:
-    asked: list[int] = []
-    token, bits = secrets.token_bytes, secrets.randbits
+def _check_random_bits() -> Iterator[str]:
+    """Check the origin, the fairness and the declared security of random bits."""
+    requested_bits: list[int] = []
+    original_token_bytes, original_randbits = secrets.token_bytes, secrets.randbits
 
     def token_bytes(count: int) -> bytes:
-        asked.append(8 * count)
-        return token(count)
+        requested_bits.append(8 * count)
+        return original_token_bytes(count)
 
     def randbits(count: int) -> int:
-        asked.append(count)
-        return bits(count)
+        requested_bits.append(count)
+        return original_randbits(count)
 
     with replaced(secrets, "token_bytes", token_bytes), replaced(secrets, "randbits", randbits):
         source = random_bits(None)
-        words = source.words(MANY)
+        words = source.words(N_SAMPLES)
         numbers = [source.bits(20) for _ in range(500)]
         ledger = Ledger(1)
         ledger.uniform_below(1 << 40)
-    if sum(asked) < 64 * MANY + 20 * 500 + 40:
+    if sum(requested_bits) < 64 * N_SAMPLES + 20 * 500 + 40:
         yield "random bits do not come from the operating system"
     if not (source.secure and ledger.secure):
-        yield "the operating system's randomness is not said to be secure"
+        yield "randomness of the operating system is not declared secure"
     for values, width in ((words, 64), (np.array(numbers, dtype=np.uint64), 20)):
-        ones = sum(
-            int(((values >> np.uint64(place)) & np.uint64(1)).sum()) for place in range(width)
+        n_ones = sum(
+            int(((values >> np.uint64(digit)) & np.uint64(1)).sum()) for digit in range(width)
         )
-        total = width * len(values)
-        if abs(ones - total / 2) > 3.5 * math.sqrt(total):  # 7 standard deviations
+        n_bits = width * len(values)
+        if abs(n_ones - n_bits / 2) > 3.5 * math.sqrt(n_bits):  # 7 standard deviations
             yield "random bits are not fair"
     for state in (5, np.random.default_rng(5), np.random.RandomState(5)):
         if random_bits(state).secure or Ledger(1, random_state=state).secure:
-            yield "seeded randomness is said to be secure"
-    parts = Ledger(PLENTY, random_state=4).split(2)
-    drawn = [
-        part.uniform_below(1 << 60)
-        for part in (*parts, parts[0].sub_ledger(Pure(Fraction(1)), **SAID))
-    ]
-    if len(set(drawn)) < 3:
+            yield "seeded randomness is declared secure"
+    parts = Ledger(LARGE_EPSILON, random_state=4).split(2)
+    ledgers = [*parts, parts[0].sub_ledger(Pure(Fraction(1)), **ENTRY)]
+    if len({ledger.uniform_below(1 << 60) for ledger in ledgers}) < 3:
         yield "parts of a ledger share their randomness"
 
 
-def _budgets() -> Iterator[str]:
-    mixed: list[tuple[Event | None, Fraction]] = [(Draw(Fraction(1, 5)), NO), (None, SMALL)] * 30
-    parted: list[tuple[Event | None, Fraction]]
-    parted = [*[(Pure(Fraction(1, 4)), NO)] * 12, *[(None, SMALL)] * 20]
-    for accountant, order in itertools.product(("pure", "auto", "gdp", "zcdp"), (mixed, parted)):
-        budget = PrivacyBudget(2, DELTA, accountant=accountant, for_tests=True)
-        done: list[Event] = []
-        for number, (event, delta) in enumerate(order):
-            copies = (lambda b: b, copy.deepcopy, clone, lambda b: pickle.loads(pickle.dumps(b)))
-            with contextlib.suppress(PrivacyBudgetError):
-                done.append(_fit(copies[number % 4](budget), event, delta, number))
-        if len(done) != len(budget.ledger):
-            yield f"{accountant}: not every fit has its entry"
-        for losses in smallest_losses(Steps(tuple(done)), pure=False):
-            if losses.delta(2.0) > float(DELTA) * 1.02:
-                yield f"{accountant}: fits cost more than the budget"
-        if len(done) < 5:
-            yield f"{accountant}: nothing is left too soon"
-        if budget.spent().epsilon > 2 or budget.spent().delta > float(DELTA):
-            yield f"{accountant}: more is spent than there was"
-    # half of it for everybody, the rest for each group
+def _check_budgets() -> Iterator[str]:
+    """Check the accountants, the shares of groups, and the refusal of repeated noise."""
+    draws_and_noise: list[tuple[Event | None, Fraction]]
+    draws_and_noise = [(Draw(Fraction(1, 5)), ZERO), (None, FIT_DELTA)] * 30
+    laplace_then_gaussian: list[tuple[Event | None, Fraction]]
+    laplace_then_gaussian = [(Pure(Fraction(1, 4)), ZERO)] * 12 + [(None, FIT_DELTA)] * 20
+    for accountant in ("pure", "auto", "gdp", "zcdp"):
+        for fits in (draws_and_noise, laplace_then_gaussian):
+            yield from _check_accountant(accountant, fits)
+    yield from _check_group_budgets()
+    yield from _check_repeated_noise()
+
+
+def _check_accountant(accountant: str, fits: list[tuple[Event | None, Fraction]]) -> Iterator[str]:
+    """Charge fits to copies of a budget until it refuses, and compare their cost with the budget.
+
+    Parameters
+    ----------
+    accountant : str
+        Accountant of the budget.
+    fits : list of (Event or None, Fraction)
+        Event and δ of each fit; None for Gaussian noise.
+    """
+    budget = PrivacyBudget(2, BUDGET_DELTA, accountant=accountant, for_tests=True)
+    charged: list[Event] = []
+    copy_functions = (
+        lambda budget: budget,
+        copy.deepcopy,
+        clone,
+        lambda budget: pickle.loads(pickle.dumps(budget)),
+    )
+    for number, (event, delta) in enumerate(fits):
+        budget_copy = copy_functions[number % 4](budget)
+        with contextlib.suppress(PrivacyBudgetError):
+            charged.append(_spend(budget_copy, event, delta, number))
+    if len(charged) != len(budget.ledger):
+        yield f"{accountant}: a fit has no entry in the ledger of its budget"
+    for losses in smallest_losses(Steps(tuple(charged)), pure=False):
+        if losses.delta(2.0) > float(BUDGET_DELTA) * 1.02:
+            yield f"{accountant}: the admitted fits cost more than the budget"
+    if len(charged) < 5:
+        yield f"{accountant}: the budget is exhausted after fewer than five fits"
+    if budget.spent().epsilon > 2 or budget.spent().delta > float(BUDGET_DELTA):
+        yield f"{accountant}: the spent budget exceeds the budget"
+
+
+def _check_group_budgets() -> Iterator[str]:
+    """Spend half of a budget for everybody, then the other half in each group."""
     budget = PrivacyBudget(1, for_tests=True)
-    for part, allowed in ((budget, True), (budget.group("a"), True), (budget.group("a"), False),
-                          (budget.group("b"), True), (budget, False)):  # fmt: skip
+    charges = (
+        (budget, True),
+        (budget.group("a"), True),
+        (budget.group("a"), False),
+        (budget.group("b"), True),
+        (budget, False),
+    )
+    for group_budget, is_admissible in charges:
         try:
-            _fit(part, Pure(Fraction(1, 2)), NO, 0)
+            _spend(group_budget, Pure(Fraction(1, 2)), ZERO, 0)
         except PrivacyBudgetError:
-            if allowed:
-                yield "a group has less than everybody's fits leave"
+            if is_admissible:
+                yield "a group is refused budget that is left"
         else:
-            if not allowed:
-                yield "a group has more than everybody's fits leave"
+            if not is_admissible:
+                yield "a group spends more than the budget that is left"
+
+
+def _check_repeated_noise() -> Iterator[str]:
+    """Check that two groups of a budget cannot have fits with the same seed."""
     budget = PrivacyBudget(1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRandomnessWarning)
-            for part in (budget.group("a"), budget.group("b")):
-                _fit(part, Pure(Fraction(1, 4)), NO, 0)
+            for group_budget in (budget.group("a"), budget.group("b")):
+                _spend(group_budget, Pure(Fraction(1, 4)), ZERO, 0)
     except PrivacyBudgetError:
         return
-    yield "two fits may have the same noise"
+    yield "two fits of a budget may have the same noise"
 
 
-def _fit(budget: PrivacyBudget, event: Event | None, delta: Fraction, number: int) -> Event:
-    """Spend an event, or Gaussian noise of ε = 1/3, and return it."""
+def _spend(budget: PrivacyBudget, event: Event | None, delta: Fraction, seed: int) -> Event:
+    """Spend an event, by default Gaussian noise of ε = 1/3, and return it."""
     epsilon = Fraction(1, 3) if event is None else basic_price(event)[0]
-    ledger = Ledger(epsilon, delta, number, budget)
+    ledger = Ledger(epsilon, delta, seed, budget)
     event = event or ledger.event
     if isinstance(event, Draw):
         ledger.plan(event)
-        ledger.draw(FAMILIES[0], event, 1, **SAID)
+        ledger.draw(FAMILIES[0], event, 1, **ENTRY)
     else:
-        ledger.add_noise(np.zeros(2, dtype=np.int64), UNIT, event, **SAID)
+        ledger.add_noise(np.zeros(2, dtype=np.int64), UNIT_SENSITIVITY, event, **ENTRY)
     return event

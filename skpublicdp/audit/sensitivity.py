@@ -1,8 +1,9 @@
-"""Observed sensitivity of mechanism calls between neighbours, and their privacy loss."""
+"""Observed changes of mechanism inputs between neighbours, and the resulting privacy loss."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -23,8 +24,18 @@ class IncomparableError(Exception):
     """Raised if two families differ in more than their error counts."""
 
 
-def error_range(one: Family, other: Family) -> tuple[Integers, Integers]:
-    """Return the smallest and the largest change of any member's errors.
+def error_range(family: Family, neighbour: Family) -> tuple[Integers, Integers]:
+    """Return the smallest and the largest difference of any member's errors.
+
+    Parameters
+    ----------
+    family, neighbour : Family
+        Families of the same form, with the errors on two neighbouring data sets.
+
+    Returns
+    -------
+    low, high : ndarray of int64, shape of the batch
+        Extremes over all members of the errors of `family` minus the errors of `neighbour`.
 
     Raises
     ------
@@ -33,49 +44,62 @@ def error_range(one: Family, other: Family) -> tuple[Integers, Integers]:
 
     Examples
     --------
-    >>> one, other = (Leaf(np.array(errors)) for errors in ([0, 3, 1], [1, 1, 1]))
-    >>> [int(end) for end in error_range(one, other)]
+    >>> family, neighbour = (Leaf(np.array(errors)) for errors in ([0, 3, 1], [1, 1, 1]))
+    >>> [int(end) for end in error_range(family, neighbour)]
     [-1, 2]
     """
-    if type(one) is not type(other) or one.batch != other.batch:
+    if type(family) is not type(neighbour) or family.batch != neighbour.batch:
         raise IncomparableError("families of different forms")
-    match one, other:
-        case Leaf(mine), Leaf(yours):
-            if mine.shape != yours.shape:
-                raise IncomparableError(f"{mine.shape[-1]} and {yours.shape[-1]} members")
-            moved = mine - yours
-            return moved.min(axis=-1), moved.max(axis=-1)
-        case Product(factors), Product(others):
-            if len(factors) != len(others):
-                raise IncomparableError(f"products of {len(factors)} and {len(others)} factors")
-            ends = [error_range(*both) for both in zip(factors, others, strict=True)]
-            return sum(low for low, _ in ends), sum(high for _, high in ends)  # type: ignore
-        case Choice(mine, prior), Choice(yours, also):
-            _check_weights(prior, also)
-            low, high = error_range(mine, yours)
+    match family, neighbour:
+        case Leaf(errors), Leaf(neighbour_errors):
+            if errors.shape != neighbour_errors.shape:
+                raise IncomparableError(
+                    f"{errors.shape[-1]} and {neighbour_errors.shape[-1]} members"
+                )
+            differences = errors - neighbour_errors
+            return differences.min(axis=-1), differences.max(axis=-1)
+        case Product(factors), Product(neighbour_factors):
+            if len(factors) != len(neighbour_factors):
+                raise IncomparableError(
+                    f"products of {len(factors)} and {len(neighbour_factors)} factors"
+                )
+            lows, highs = _error_ranges(factors, neighbour_factors)
+            return sum(lows), sum(highs)  # type: ignore
+        case Choice(options, prior), Choice(neighbour_options, neighbour_prior):
+            _check_same_weights(prior, neighbour_prior)
+            low, high = error_range(options, neighbour_options)
             return low.min(axis=-1), high.max(axis=-1)
-        case OneOf(mine, prior), OneOf(yours, also):
-            _check_weights(prior, also)
-            if len(mine) != len(yours):
-                raise IncomparableError(f"{len(mine)} and {len(yours)} kinds of members")
-            ends = [error_range(*both) for both in zip(mine, yours, strict=True)]
-            return (
-                np.min([low for low, _ in ends], axis=0),
-                np.max([high for _, high in ends], axis=0),
-            )
+        case OneOf(options, prior), OneOf(neighbour_options, neighbour_prior):
+            _check_same_weights(prior, neighbour_prior)
+            if len(options) != len(neighbour_options):
+                raise IncomparableError(
+                    f"{len(options)} and {len(neighbour_options)} kinds of members"
+                )
+            lows, highs = _error_ranges(options, neighbour_options)
+            return np.min(lows, axis=0), np.max(highs, axis=0)
         case Lazy(), Lazy():
-            ends = [error_range(*both) for both in zip(one.chunks(), other.chunks(), strict=True)]
-            return np.concatenate([low for low, _ in ends]), np.concatenate([h for _, h in ends])
-    raise TypeError(f"unknown family {type(one).__name__}")
+            lows, highs = _error_ranges(family.chunks(), neighbour.chunks())
+            return np.concatenate(lows), np.concatenate(highs)
+    raise TypeError(f"unknown family {type(family).__name__}")
 
 
-def _check_weights(one: Any, other: Any) -> None:
-    if (one is None) != (other is None) or (one is not None and list(one) != list(other)):
+def _error_ranges(
+    families: Iterable[Family], neighbours: Iterable[Family]
+) -> tuple[list[Integers], list[Integers]]:
+    """Return the lows and the highs of `error_range` for pairs of families."""
+    ranges = [error_range(*pair) for pair in zip(families, neighbours, strict=True)]
+    return [low for low, _ in ranges], [high for _, high in ranges]
+
+
+def _check_same_weights(prior: Any, neighbour_prior: Any) -> None:
+    if (prior is None) != (neighbour_prior is None) or (
+        prior is not None and list(prior) != list(neighbour_prior)
+    ):
         raise IncomparableError("members of different prior weights")
 
 
 def log_partition_function(family: Family, rate: float) -> Floats:
-    """Return ln Σ prior e^(-rate errors) over the members, of the whole batch.
+    """Return ln Σ prior e^(-rate errors) over the members, for each family of the batch.
 
     Examples
     --------
@@ -117,7 +141,7 @@ def member_errors(family: Family, path: Any) -> int:
         case Leaf(errors):
             return int(errors[path])
         case Product(factors):
-            return sum(member_errors(*both) for both in zip(factors, path, strict=True))
+            return sum(member_errors(*pair) for pair in zip(factors, path, strict=True))
         case Choice(options):
             return member_errors(options.at((path[0],)), path[1])
         case OneOf(options):
@@ -126,94 +150,110 @@ def member_errors(family: Family, path: Any) -> int:
 
 
 def log_noise(call: MechanismCall, noise: Integers) -> float:
-    """Return the log probability of noise, up to a constant.
+    """Return the log probability of discrete Laplace or rounded Gaussian noise, up to a constant.
 
-    Discrete Laplace noise, or Gaussian noise that is rounded.
+    Rounded Gaussian noise is k with probability Φ((k + 1/2) / σ) - Φ((k - 1/2) / σ).
     """
     assert call.spread is not None
     spread = float(call.spread)
     if not call.gaussian:
         return -float(np.abs(noise).sum()) / spread
-    far = np.abs(noise.astype(np.float64))  # in the tail a difference of Φ is exact
-    ends = [log_ndtr((half - far) / math.sqrt(spread)) for half in (0.5, -0.5)]
-    return float((ends[0] + np.log(-np.expm1(ends[1] - ends[0]))).sum())
+    distance = np.abs(noise.astype(np.float64))  # differences of Φ are accurate in the lower tail
+    log_above, log_below = (log_ndtr((end - distance) / math.sqrt(spread)) for end in (0.5, -0.5))
+    return float((log_above + np.log(-np.expm1(log_below - log_above))).sum())
 
 
-def add_loss(losses: PrivacyLosses, mine: MechanismCall, yours: MechanismCall) -> float:
-    """Add what one use loses, whose answers two data sets give, and return the share it may.
+def add_loss(losses: PrivacyLosses, call: MechanismCall, match: MechanismCall) -> float:
+    """Add the privacy loss of one call on neighbouring data sets, and compare it with its entry.
 
     Parameters
     ----------
     losses : PrivacyLosses
-        Added to.
-    mine, yours : Use
-        What was asked of the ledger.
+        Changed in place.
+    call, match : MechanismCall
+        The same call on two neighbouring data sets.
 
     Returns
     -------
     float
-        How much of the movement that is paid for there was; no more than 1 if all is well.
+        Ratio of the largest loss to the loss that the ledger entry states; at most 1 if the entry
+        is correct. For Gaussian noise, the ratio of the μ².
+
+    Raises
+    ------
+    IncomparableError
+        If the two inputs have different forms.
     """
-    if mine.kind == "draw":
-        assert mine.epsilon is not None
-        low, high = (int(end) for end in error_range(mine.exact_input, yours.exact_input))
-        rate = float(mine.epsilon / (2 * Fraction(mine.sensitivity)))
-        if low == high:
-            return 0.0
-        turn = float(
-            log_partition_function(yours.exact_input, rate)
-            - log_partition_function(mine.exact_input, rate)
-        )
-        losses.ends.append((turn - rate * high, turn - rate * low))
-        return _share(rate * (high - low), getattr(mine.event, "epsilon", 0))
-    if mine.kind != "noise":
+    if call.kind == "draw":
+        return _add_draw_loss(losses, call, match)
+    if call.kind != "noise":
         return 0.0
-    assert mine.spread is not None
-    if mine.exact_input.shape != yours.exact_input.shape:
+    assert call.spread is not None
+    if call.exact_input.shape != match.exact_input.shape:
         raise IncomparableError(
-            f"noise on {mine.exact_input.shape} and on {yours.exact_input.shape} integers"
+            f"noise on {call.exact_input.shape} and on {match.exact_input.shape} integers"
         )
-    moved = [abs(step) for step in (mine.exact_input - yours.exact_input).ravel().tolist()]
-    spread = float(mine.spread)
-    if mine.gaussian:
-        squared = sum(step * step for step in moved) / spread
-        losses.mu_squared += squared
-        return _share(squared, getattr(mine.event, "mu_squared", 0))
-    most = sum(moved) / spread
-    if most:
-        losses.ends.append((-most, most))
-    return _share(most, getattr(mine.event, "epsilon", 0))
+    changes = [abs(step) for step in (call.exact_input - match.exact_input).ravel().tolist()]
+    spread = float(call.spread)
+    if call.gaussian:
+        mu_squared = sum(step * step for step in changes) / spread
+        losses.mu_squared += mu_squared
+        return _ratio(mu_squared, getattr(call.event, "mu_squared", 0))
+    max_loss = sum(changes) / spread
+    if max_loss:
+        losses.ends.append((-max_loss, max_loss))
+    return _ratio(max_loss, getattr(call.event, "epsilon", 0))
 
 
-def _share(moved: float, paid: Any) -> float:
-    if not moved:
+def _add_draw_loss(losses: PrivacyLosses, call: MechanismCall, match: MechanismCall) -> float:
+    """Add the loss of an exponential mechanism; see `add_loss`.
+
+    The loss of a member is ln(Z' / Z) - rate (errors - errors'), with the partition functions Z
+    and Z' of the two families. Its ends follow from the range of the difference of errors.
+    """
+    assert call.epsilon is not None
+    low, high = (int(end) for end in error_range(call.exact_input, match.exact_input))
+    rate = float(call.epsilon / (2 * Fraction(call.sensitivity)))
+    if low == high:
         return 0.0
-    return moved / float(paid) if paid else math.inf
+    log_ratio = float(
+        log_partition_function(match.exact_input, rate)
+        - log_partition_function(call.exact_input, rate)
+    )
+    losses.ends.append((log_ratio - rate * high, log_ratio - rate * low))
+    return _ratio(rate * (high - low), getattr(call.event, "epsilon", 0))
 
 
-def faults_of_entry(call: MechanismCall) -> str:
-    """Return the mismatch between a ledger entry and its mechanism call, or ""."""
+def _ratio(loss: float, paid: Any) -> float:
+    """Return the loss divided by the paid loss; infinite for a loss that is not paid."""
+    if not loss:
+        return 0.0
+    return loss / float(paid) if paid else math.inf
+
+
+def entry_mismatch(call: MechanismCall) -> str:
+    """Return the mismatch between a mechanism call and its ledger entry, or ""."""
     if call.kind not in ("draw", "noise"):
         return ""
     if call.event is None:
-        return "was done without an entry"
+        return "has no ledger entry"
     if call.kind == "draw":
         if not isinstance(call.event, Draw):
-            return f"was a draw, and its entry is {call.event}"
-        paid, done, more = call.event.epsilon, call.epsilon, Fraction(0)
+            return f"is a draw, but its ledger entry is {call.event}"
+        paid, cost, tolerance = call.event.epsilon, call.epsilon, Fraction(0)
     else:
         if call.exact_input.dtype.kind != "i":
-            return "was noise on numbers that are not integers"
+            return "adds noise to numbers that are not integers"
         if isinstance(call.event, Gaussian):
             paid = call.event.mu_squared
         elif isinstance(call.event, Pure):
             paid = call.event.epsilon
         else:
-            return f"was noise, and its entry is {call.event}"
-        done, more = call.cost, NOISE_SCALE_TOLERANCE
-    assert done is not None
-    if done > paid:
-        return f"cost {float(done):g}, and its entry says {float(paid):g}"
-    if done < paid * (1 - more):
-        return f"used {float(done):g} of the {float(paid):g} of its entry"
+            return f"adds noise, but its ledger entry is {call.event}"
+        cost, tolerance = call.cost, NOISE_SCALE_TOLERANCE
+    assert cost is not None
+    if cost > paid:
+        return f"costs {float(cost):g}, but its ledger entry states {float(paid):g}"
+    if cost < paid * (1 - tolerance):
+        return f"costs {float(cost):g}, less than the {float(paid):g} of its ledger entry"
     return ""

@@ -1,4 +1,4 @@
-"""Adapters of the catalogue: functions and rare stages that are audited like estimators."""
+"""Adapters of the catalogue, so that functions and rare stages are audited like estimators."""
 
 from __future__ import annotations
 
@@ -25,63 +25,63 @@ class PublishedScore:
 
     def fit(self, X: Any, y: Any) -> PublishedScore:
         """Release the score."""
-        self.found_ = self.release(np.asarray(X)[:, 0], y, **self.settings)
-        self.privacy_ = self.found_.privacy_
+        self.score_ = self.release(np.asarray(X)[:, 0], y, **self.settings)
+        self.privacy_ = self.score_.privacy_
         return self
 
 
 class ScoreClassifier:
-    """Public classifier whose score is its only feature."""
+    """Public classifier that returns its only feature as the probability of "yes"."""
 
     classes_ = np.array(["no", "yes"])
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the complement of the feature and the feature."""
+        """Return the probabilities of "no" and of "yes"."""
         return np.column_stack([1 - X[:, 0], X[:, 0]])
 
     def predict(self, X: Any) -> Any:
-        """Return "yes" above one half."""
+        """Return "yes" for probabilities above 0.5."""
         return self.classes_[(X[:, 0] > 0.5).astype(int)]
 
 
 class RowSampledBoosting(SemiPrivateBoostingClassifier):
-    """Boosting that subsamples rows at any size, which otherwise takes millions of rows."""
+    """Boosting that draws a subsample of 20 rows. Boosting itself needs millions of rows for it."""
 
-    def fit(self, *args: Any, **given: Any) -> Any:
-        """Fit."""
+    def fit(self, *args: Any, **kwargs: Any) -> Any:
+        """Fit with a fixed size of the subsample."""
         with replaced(fit, "subsample_size", lambda *noise: 20):
-            return super().fit(*args, **given)
+            return super().fit(*args, **kwargs)
 
 
-def scores_of(scores: Any, y: Any, **settings: Any) -> Any:
+def release_scores(scores: Any, y: Any, **settings: Any) -> Any:
     """Release the curves of `ScoreClassifier`."""
     return private_scores(ScoreClassifier(), scores[:, None], y, **settings)
 
 
-def area_of(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the area under a curve."""
+def release_roc_auc(scores: Any, y: Any, **settings: Any) -> Any:
+    """Release the area under the ROC curve."""
     return private_roc_auc_score(y, scores, pos_label="yes", **settings)
 
 
-def matrix_of(scores: Any, y: Any, **settings: Any) -> Any:
+def release_confusion_matrix(scores: Any, y: Any, **settings: Any) -> Any:
     """Release the confusion matrix of `ScoreClassifier`."""
     return private_confusion_matrix(
         y, ScoreClassifier().predict(scores[:, None]), labels=["no", "yes"], **settings
     )
 
 
-def balanced_of(scores: Any, y: Any, **settings: Any) -> Any:
+def release_balanced_accuracy(scores: Any, y: Any, **settings: Any) -> Any:
     """Release the balanced accuracy of `ScoreClassifier`."""
     return private_balanced_accuracy_score(
         y, ScoreClassifier().predict(scores[:, None]), labels=["no", "yes"], **settings
     )
 
 
-def beyond_half(X: Any) -> Any:
-    """Answer two queries of a row."""
+def exceed_half(X: Any) -> Any:
+    """Return whether each of the first two features exceeds 0.5, shape (n_rows, 2)."""
     return np.column_stack([X[:, 0] > 0.5, X[:, 1] > 0.5])
 
 
-def known_true(rows: Any) -> Any:
-    """Answer a query of a row by the column of booleans alone."""
+def is_sick(rows: Any) -> Any:
+    """Return the boolean column "sick", shape (n_rows,)."""
     return np.asarray(rows["sick"]).astype(bool)

@@ -1,4 +1,4 @@
-"""tracing_attack: tell from answers who was among the rows they were computed from."""
+"""tracing_attack: membership inference from the answers of a query release."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CellPredicate = Callable[[Any, Any], Any]
 
 
 class TracingRates(NamedTuple):
-    """How often rows are said to be members, at one threshold.
+    """Error rates of a tracing attack at one threshold.
 
     Attributes
     ----------
     threshold : float
-        Rows with a higher score are said to be members.
+        Rows with a higher score are classified as members.
     fpr : float
-        Share of the non-members of whom it is said.
+        False positive rate: fraction of the non-members that are classified as members.
     tpr : float
-        Share of the members of whom it is said.
+        True positive rate: fraction of the members that are classified as members.
     fpr_interval, tpr_interval : tuple of float
-        Low and high of these shares among all of the population, and among all members of this
-        release (Clopper and Pearson 1934).
+        Confidence intervals (Clopper and Pearson 1934) of the false positive rate in the
+        population, and of the true positive rate among all members of this release.
     """
 
     threshold: float
@@ -42,16 +42,16 @@ class TracingRates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TracingAttack:
-    """What an attacker makes of the answers, and what that proves of them.
+    """Membership scores of an attack, their error rates and a lower bound of ε.
 
-    It depends on private rows without noise: do not publish it.
+    The scores depend on private rows without noise: do not publish them.
 
     Attributes
     ----------
     member_scores : ndarray of shape (n_members,)
-        Higher scores speak for membership.
+        Scores of members. A higher score is evidence for membership.
     non_member_scores : ndarray of shape (n_non_members,)
-        Those of rows that were not used.
+        Scores of rows that were not used.
     """
 
     member_scores: Floats
@@ -59,7 +59,7 @@ class TracingAttack:
 
     @property
     def auc(self) -> float:
-        """Chance that a member's score is above a non-member's; 1/2 tells nothing."""
+        """Probability that a member's score exceeds a non-member's; 1/2 is random guessing."""
         ranks = rankdata(np.concatenate([self.member_scores, self.non_member_scores]))
         n, m = len(self.member_scores), len(self.non_member_scores)
         return float((ranks[:n].sum() - n * (n + 1) / 2) / (n * m))
@@ -70,31 +70,33 @@ class TracingAttack:
         Returns
         -------
         fpr, tpr : ndarray of float64
-            From (0, 0) to (1, 1).
+            Rates of shape (n_thresholds,), from (0, 0) to (1, 1).
         """
-        cuts = np.unique(np.concatenate([self.member_scores, self.non_member_scores]))
-        rates = [
-            np.append(1 - np.searchsorted(np.sort(scores), cuts, side="right") / len(scores), 1.0)
+        thresholds = np.unique(np.concatenate([self.member_scores, self.non_member_scores]))
+        fpr, tpr = (
+            np.append(
+                1 - np.searchsorted(np.sort(scores), thresholds, side="right") / len(scores), 1.0
+            )
             for scores in (self.non_member_scores, self.member_scores)
-        ]
-        return np.sort(rates[0]), np.sort(rates[1])
+        )
+        return np.sort(fpr), np.sort(tpr)
 
     def rates(self, fpr: float = 0.01, level: float = 0.95) -> TracingRates:
-        """Return how many members are found where few others are taken for members.
+        """Return the true positive rate at a small false positive rate.
 
         Parameters
         ----------
         fpr : float, default=0.01
-            Share, in [0, 1), of the non-members that may be taken for members.
+            Largest false positive rate, in [0, 1).
         level : float, default=0.95
-            Of each interval by itself, in (0, 1).
+            Confidence level of each interval by itself, in (0, 1).
 
         Returns
         -------
         TracingRates
-            At the lowest threshold with no more false positives. Both intervals are exact: the
-            threshold is an order statistic of the non-members' scores, and given the release and
-            the threshold, members are a random part of all members.
+            Rates at the lowest threshold whose false positive rate is at most `fpr`. Both intervals
+            are exact: the threshold is an order statistic of the non-members' scores, and given the
+            release and the threshold, the members are a random sample of all members.
 
         Raises
         ------
@@ -104,36 +106,34 @@ class TracingAttack:
         if not 0 <= fpr < 1:
             raise ValueError(f"fpr must lie in [0, 1); got {fpr!r}.")
         _check_level(level)
-        others = np.sort(self.non_member_scores)[::-1]
-        threshold = float(others[math.floor(fpr * len(others))])
-        found = [
-            (int(np.count_nonzero(scores > threshold)), len(scores))
-            for scores in (self.non_member_scores, self.member_scores)
-        ]
-        (false, n_others), (true, n_members) = found
+        n_members, n_non_members = len(self.member_scores), len(self.non_member_scores)
+        descending = np.sort(self.non_member_scores)[::-1]
+        threshold = float(descending[math.floor(fpr * n_non_members)])
+        false_positives = int(np.count_nonzero(self.non_member_scores > threshold))
+        true_positives = int(np.count_nonzero(self.member_scores > threshold))
         return TracingRates(
             threshold,
-            false / n_others,
-            true / n_members,
-            clopper_pearson(false, n_others, level),
-            clopper_pearson(true, n_members, level),
+            false_positives / n_non_members,
+            true_positives / n_members,
+            clopper_pearson(false_positives, n_non_members, level),
+            clopper_pearson(true_positives, n_members, level),
         )
 
     def epsilon_lower(self, level: float = 0.95, *, delta: float = 0.0) -> float:
-        """Return an ε that the release exceeds, or 0 where the attack proves nothing.
+        """Return a lower confidence bound of the release's ε; 0 if the attack proves no loss.
 
         Parameters
         ----------
         level : float, default=0.95
-            How often the bound must hold, in (0, 1).
+            Confidence level of the bound, in (0, 1).
         delta : float, default=0.0
-            The release's δ.
+            δ of the release.
 
         Returns
         -------
         float
-            With probability `level` the release is not (ε, δ)-differentially private, one row
-            replaced, for any smaller ε. One run is enough; see Notes.
+            With probability `level`, the release is not (ε, δ)-differentially private (replace one
+            row) for any smaller ε. A single release is enough, see Notes.
 
         Raises
         ------
@@ -143,15 +143,15 @@ class TracingAttack:
         Notes
         -----
         Each member is paired with a non-member, and the attacker guesses which of the two was used.
-        Given the pairs, a fair coin tossed for each decided it. Given the answers and all earlier
-        coins, an ε-differentially private release leaves a guess right with probability at most
-        e^ε / (1 + e^ε), so the right ones of r guesses are at most Binomial(r, e^ε / (1 + e^ε))
-        [1]_; the bound is that of Clopper and Pearson. The attacker may abstain by the scores: the
-        pairs whose scores differ most are taken, all of them, half, a quarter and so on, each at
-        its part of 1 - `level`.
+        Given the pairs, a fair coin for each decided it. Given the answers and all earlier coins, a
+        guess about an ε-differentially private release is correct with probability at most
+        e^ε / (1 + e^ε). So the number of correct ones among r guesses is stochastically at most
+        Binomial(r, e^ε / (1 + e^ε)) [1]_, and the bound follows as in Clopper and Pearson. The
+        attacker may abstain: guesses are made about all pairs, and about the half, quarter and so
+        on with the largest differences of scores. Each of these has an equal part of 1 - `level`.
 
-        It needs members and non-members that are independent rows of one population, in random
-        order, with all else in the data the same whoever is a member.
+        Members and non-members must be independent rows of one population, in random order. The
+        other rows of the data must not depend on which of them are members.
 
         References
         ----------
@@ -161,18 +161,19 @@ class TracingAttack:
         _check_level(level)
         if not 0 <= delta < 1:
             raise ValueError(f"delta must lie in [0, 1); got {delta!r}.")
-        pairs = min(len(self.member_scores), len(self.non_member_scores))
-        differences = self.member_scores[:pairs] - self.non_member_scores[:pairs]
-        ahead = np.sort(np.abs(differences))[::-1]
-        taken = [pairs >> halvings for halvings in range(pairs.bit_length())]
+        n_pairs = min(len(self.member_scores), len(self.non_member_scores))
+        differences = self.member_scores[:n_pairs] - self.non_member_scores[:n_pairs]
+        descending = np.sort(np.abs(differences))[::-1]
+        guess_counts = [n_pairs >> halvings for halvings in range(n_pairs.bit_length())]
         best = 0.0
-        for wanted in taken:
-            certain = np.abs(differences) >= ahead[wanted - 1]
-            # of a tie, whatever order the rows came in, none is right
-            right = int(np.count_nonzero(differences[certain] > 0))
-            guesses = int(np.count_nonzero(certain))
-            failure = (1 - level) / len(taken)
-            best = max(best, epsilon_lower_bound(right, guesses, pairs, delta, failure))
+        for min_guesses in guess_counts:
+            is_guessed = np.abs(differences) >= descending[min_guesses - 1]
+            # a tie counts as an incorrect guess, so that the order of rows does not matter
+            n_correct = int(np.count_nonzero(differences[is_guessed] > 0))
+            n_guesses = int(np.count_nonzero(is_guessed))
+            failure = (1 - level) / len(guess_counts)
+            bound = epsilon_lower_bound(n_correct, n_guesses, n_pairs, delta, failure)
+            best = max(best, bound)
         return best
 
     def plot(self, *, epsilon: float | None = None, name: str | None = None, ax: Any = None) -> Any:
@@ -181,16 +182,16 @@ class TracingAttack:
         Parameters
         ----------
         epsilon : float, default=None
-            Shades the rates that ε-differential privacy allows.
+            Shades the region of the rates that ε-differential privacy allows.
         name : str, default=None
-            What was attacked, for the legend.
+            Name of the attacked release in the legend.
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
 
         Returns
         -------
         plotting.TracingDisplay
-            The picture.
+            The display.
         """
         from skpublicdp import plotting  # matplotlib is optional
 
@@ -207,34 +208,34 @@ def tracing_attack(
     reference: Any,
     holds: CellPredicate | None = None,
 ) -> TracingAttack:
-    """Try to tell from many answers who was among the private rows.
+    """Infer from the answers of many queries which rows they were computed from.
 
-    The attacker knows the answers, the population through reference rows, and somebody's row. The
-    row's score is how far the answers lean towards it, away from the population, in units in which
-    all that rows differ in counts the same. Enough answers that are exact, or nearly, give members
-    away (Theorems 13 and 14 of [1]_); differentially private ones do not, however many they are.
+    The attacker has the answers, the row of a person, and reference rows of the population. The
+    score of the row measures how far the answers deviate from the population towards this row,
+    relative to the covariance of rows. With enough accurate answers, members have higher scores
+    (Theorems 13 and 14 of [1]_). With differentially private answers, the attack is limited by
+    ε, for any number of queries.
 
     Parameters
     ----------
     release : PAPQueryRelease, callable or array-like of shape (n_queries,)
-        A fitted release, or a function from `Q` to answers in [0, 1], or the answers.
+        A fitted release, a function from `Q` to answers in [0, 1], or the answers.
     Q : array-like, DataFrame, dict or list of dict
         Queries.
     members : array-like or DataFrame, shape (n_members, n_features)
-        Private rows that the answers were computed from; all of them or a random part.
+        Private rows that the answers were computed from, or a random sample of them.
     non_members : array-like or DataFrame, shape (n_non_members, n_features)
         Rows of the same population that were not used.
     reference : array-like or DataFrame, shape (n_reference, n_features)
-        Further such rows, at least two, from which the attacker learns the population. The attack
-        is the better the more there are.
+        At least two further rows of the population. With more rows the attack is more accurate.
     holds : callable, default=None
-        Takes `Q` and rows and returns which queries hold for which rows, shape (n_queries, n_rows);
-        by default that of a fitted release.
+        Takes `Q` and rows and returns which queries hold for which rows, shape (n_queries, n_rows).
+        The default is the method `holds` of a fitted release.
 
     Returns
     -------
     TracingAttack
-        The scores, the ROC curve and the ε that they prove to be exceeded.
+        The scores, with a ROC curve and a lower bound of ε.
 
     Raises
     ------
@@ -243,14 +244,14 @@ def tracing_attack(
 
     See Also
     --------
-    skpublicdp.guarantees.n_query_release_lower : Rows without which accurate answers are traceable.
+    skpublicdp.guarantees.n_query_release_lower : Rows needed for accurate private answers.
 
     Notes
     -----
-    Let y hold a row's own answers, and the reference rows' have mean μ and covariance C. The score
-    is ``(y - μ) · C^-1 (q - μ)``: the inner product of Dwork et al. [2]_ where the answers of a row
-    are independent and vary equally, and in general the linear score that tells members best. C is
-    shrunk towards a multiple of the identity, as far as the number of reference rows demands [3]_.
+    Let q be the released answers and y the answers of a single row. Over the reference rows, y has
+    mean μ and covariance C. The score is ``(y - μ) · C^-1 (q - μ)``, the most powerful linear
+    score. If the answers of a row are independent with equal variances, it is the inner product of
+    Dwork et al. [2]_. C is estimated with shrinkage towards a multiple of the identity [3]_.
 
     References
     ----------
@@ -266,10 +267,10 @@ def tracing_attack(
     >>> import numpy as np
     >>> from skpublicdp.audit import tracing_attack
     >>> rng = np.random.default_rng(0)
-    >>> shares = rng.random(1000)
+    >>> probabilities = rng.random(1000)
     >>> def people(n):
-    ...     return (rng.random((n, 1000)) < shares).astype(float)
-    >>> private, others, reference = people(100), people(100), people(1000)
+    ...     return (rng.random((n, 1000)) < probabilities).astype(float)
+    >>> private, non_members, reference = people(100), people(100), people(1000)
     >>> def is_one(columns, X):
     ...     return X.T[columns] == 1
     >>> def exact(columns):
@@ -278,63 +279,86 @@ def tracing_attack(
     ...     exact,
     ...     np.arange(1000),
     ...     members=private,
-    ...     non_members=others,
+    ...     non_members=non_members,
     ...     reference=reference,
     ...     holds=is_one,
     ... )
     >>> attack.auc > 0.95, attack.epsilon_lower() > 1
     (True, True)
     """
-    fitted = isinstance(release, PAPQueryRelease)
-    if holds is None and not fitted:
-        raise ValueError(
-            "holds must be given unless release is a fitted PAPQueryRelease; got "
-            f"{type(release).__name__}."
-        )
-    answers = release.answer(Q) if fitted else release(Q) if callable(release) else release
-    q = np.asarray(answers, dtype=np.float64)
-    if q.ndim != 1 or not np.isfinite(q).all():
-        raise ValueError(
-            f"Answers must be finite numbers of shape (n_queries,); got shape {q.shape}."
-        )
-    tables = {"reference": reference, "members": members, "non_members": non_members}
     if holds is None:
-        holds = release.holds
-    rows = {name: np.asarray(holds(Q, X), dtype=np.float64).T for name, X in tables.items()}
-    for name, found in rows.items():
-        if found.ndim != 2 or found.shape[1] != len(q):
+        if not isinstance(release, PAPQueryRelease):
             raise ValueError(
-                f"There must be an answer of each row to each of {len(q)} queries; for {name} "
-                f"holds returned shape {found.T.shape}."
+                "holds must be given unless release is a fitted PAPQueryRelease; got "
+                f"{type(release).__name__}."
             )
-    known, inside, outside = rows.values()
-    if len(known) < 2 or not len(inside) or not len(outside):
+        holds = release.holds
+    answers = _released_answers(release, Q)
+    tables = {"reference": reference, "members": members, "non_members": non_members}
+    row_answers = {name: np.asarray(holds(Q, X), dtype=np.float64).T for name, X in tables.items()}
+    for name, table in row_answers.items():
+        if table.ndim != 2 or table.shape[1] != len(answers):
+            raise ValueError(
+                f"holds must return shape ({len(answers)}, n_rows), an entry for each query and "
+                f"row; for {name} it returned shape {table.T.shape}."
+            )
+    reference_answers, member_answers, non_member_answers = row_answers.values()
+    n_rows = [len(table) for table in row_answers.values()]
+    if n_rows[0] < 2 or not n_rows[1] or not n_rows[2]:
         raise ValueError(
             "An attack needs at least two reference rows, a member and a non-member; got "
-            f"{len(known)}, {len(inside)} and {len(outside)}."
+            f"{n_rows[0]}, {n_rows[1]} and {n_rows[2]}."
         )
-    centre = known.mean(axis=0)
-    towards = _whiten(known - centre, q - centre)
-    return TracingAttack((inside - centre) @ towards, (outside - centre) @ towards)
+    mean = reference_answers.mean(axis=0)
+    direction = _solve_shrunk_covariance(reference_answers - mean, answers - mean)
+    return TracingAttack(
+        (member_answers - mean) @ direction, (non_member_answers - mean) @ direction
+    )
 
 
-def _whiten(known: Floats, v: Floats) -> Floats:
-    """Return C^-1 v for the shrunk covariance C of centred rows; only n by n matrices are made."""
-    n, p = known.shape
-    gram = known @ known.T / n
-    scale = float(np.trace(gram)) / p
-    if scale == 0:  # all rows are alike: there is nothing to weigh
+def _released_answers(release: Any, Q: Any) -> Floats:
+    """Return the answers of a release, of a function, or of an array of answers."""
+    if isinstance(release, PAPQueryRelease):
+        release = release.answer(Q)
+    elif callable(release):
+        release = release(Q)
+    answers = np.asarray(release, dtype=np.float64)
+    if answers.ndim != 1 or not np.isfinite(answers).all():
+        raise ValueError(
+            f"Answers must be finite numbers of shape (n_queries,); got shape {answers.shape}."
+        )
+    return answers
+
+
+def _solve_shrunk_covariance(centred: Floats, v: Floats) -> Floats:
+    """Return C^-1 v for the Ledoit-Wolf estimate C of the covariance of centred rows.
+
+    C = (1 - s) S + s m I, with the sample covariance S, its mean eigenvalue m and the shrinkage s.
+    By the Woodbury identity only matrices of n_rows by n_rows are computed.
+
+    Parameters
+    ----------
+    centred : ndarray of float64, shape (n_rows, n_queries)
+        Answers of the reference rows minus their mean.
+    v : ndarray of float64, shape (n_queries,)
+        Vector to multiply.
+    """
+    n, p = centred.shape
+    gram = centred @ centred.T / n
+    mean_eigenvalue = float(np.trace(gram)) / p
+    if mean_eigenvalue == 0:  # all rows are equal
         return v
-    squares = float((gram**2).sum())
-    away = squares - p * scale**2  # of the sample covariance from the multiple of the identity
-    noise = float((np.diagonal(gram) ** 2).sum()) - squares / n
-    shrinkage = min(1.0, noise / away) if away > 0 else 1.0
-    ridge = shrinkage * scale
+    squared_norm = float((gram**2).sum())
+    dispersion = squared_norm - p * mean_eigenvalue**2  # squared distance of S from m I
+    sampling_error = float((np.diagonal(gram) ** 2).sum()) - squared_norm / n
+    shrinkage = min(1.0, sampling_error / dispersion) if dispersion > 0 else 1.0
+    ridge = shrinkage * mean_eigenvalue
     if ridge == 0:
-        ridge = np.finfo(np.float64).eps * scale
+        ridge = np.finfo(np.float64).eps * mean_eigenvalue
     inner = (1 - shrinkage) * gram + ridge * np.eye(n)
-    found: Floats = (v - (1 - shrinkage) / n * known.T @ np.linalg.solve(inner, known @ v)) / ridge
-    return found
+    correction = (1 - shrinkage) / n * centred.T @ np.linalg.solve(inner, centred @ v)
+    product: Floats = (v - correction) / ridge
+    return product
 
 
 def _check_level(level: float) -> None:

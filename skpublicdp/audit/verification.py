@@ -1,4 +1,4 @@
-"""Result of a verification."""
+"""Result of a verification, and the names of the methods of verification."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ALL_OUTCOMES = "all outcomes"
-ALL_DRAWS = "all draws, noise by its movement"
+ALL_DRAWS = "all draws, noise by sensitivity"
 REPLAY = "replay"
 SAMPLES = "samples"
 ERRORS = "errors"
@@ -18,34 +18,35 @@ FLOAT_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """Claimed privacy beside what is attained over data sets and their neighbours.
+    """Claimed privacy of an estimator, and its attained privacy on tiny data sets.
 
     Attributes
     ----------
     name : str
-        What was verified.
+        Name of the verified estimator or mechanism.
     claimed, claimed_delta : float
         ε and δ of the receipt.
     attained : float
-        The least ε that holds at the claimed δ: exact over everything that can be seen where the
-        witness is "all outcomes"; otherwise given what was released, from how far the answers
-        moved. Infinite where neighbours can be told apart with certainty.
+        The smallest ε that holds at the claimed δ on all compared pairs of neighbours. With the
+        witness "all outcomes" it is exact, over everything observable. Otherwise it follows from
+        the changes of the mechanisms' inputs between neighbours. Infinite if neighbours are
+        distinguishable with certainty.
     attained_delta : float
-        The least δ at the claimed ε, likewise.
-    witness : {"all outcomes", "all draws, noise by its movement", "replay", "samples", "errors"}
-        How it was found. Of samples of a mechanism, and of errors, there are only findings, or
-        none.
+        The smallest δ at the claimed ε, computed in the same way.
+    witness : {"all outcomes", "all draws, noise by sensitivity", "replay", "samples", "errors"}
+        Method of verification. "samples" compares a mechanism with its distribution, and "errors"
+        compares error messages; these two have findings only.
     n_data_sets, n_pairs, n_fits : int
-        How much was tried.
+        Numbers of data sets, of compared pairs of neighbours, and of fits.
     uses : tuple of dict
-        Each use of the private rows: its name, its kind and the largest share of what it is paid
-        for that neighbours moved its answers by.
+        One for each mechanism call: its name (``use``), its ``kind``, and the largest ``share`` of
+        its paid privacy loss that a pair of neighbours attained.
     findings : tuple of str
-        What is wrong, apart from the numbers.
+        Violations that were found, in words.
 
     See Also
     --------
-    verify_privacy : Makes it.
+    verify_privacy : Verifies an estimator.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Verification:
     def __repr__(self) -> str:
         lines = [f"Verification of {self.name}: {'holds' if self.holds else 'VIOLATED'}"]
         if self.n_fits:
-            attained = "told apart" if math.isinf(self.attained) else f"{self.attained:.4g}"
+            attained = "∞" if math.isinf(self.attained) else f"{self.attained:.4g}"
             delta = f" at δ = {self.claimed_delta:g}" if self.claimed_delta else ""
             lines += [
                 f"  claimed     ε = {self.claimed:g}{delta}",

@@ -1,4 +1,4 @@
-"""Base of both verification methods: observed fits and the checks of every single fit."""
+"""Base class of both verification methods: the checks of every single fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.accounting import REPLACE_ONE, Approximate, exact_fraction
+from skpublicdp.accounting import REPLACE_ONE, Approximate, Event, exact_fraction
 from skpublicdp.audit.data_sets import Domain, PersonKinds
 from skpublicdp.audit.event_loss import smallest_losses
 from skpublicdp.audit.observed_fit import (
@@ -19,7 +19,8 @@ from skpublicdp.audit.observed_fit import (
     fit_once,
 )
 from skpublicdp.audit.privacy_loss import PrivacyLosses
-from skpublicdp.audit.sensitivity import IncomparableError, add_loss, faults_of_entry
+from skpublicdp.audit.recorder import MechanismCall
+from skpublicdp.audit.sensitivity import IncomparableError, add_loss, entry_mismatch
 from skpublicdp.audit.verification import FLOAT_TOLERANCE, Verification
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.budget import PrivacyBudget
@@ -31,25 +32,39 @@ MAX_FINDINGS = MAX_FAILURES = 8
 
 
 class Verifier:
-    """State and checks of one verification."""
+    """State of one verification, and the checks of every single fit.
+
+    Parameters
+    ----------
+    make_estimator : callable
+        Returns a new estimator.
+    domain : Domain
+        Data sets to verify.
+    fit_params : dict
+        Further arguments of `fit`, equal for all data sets.
+    look : callable or None
+        Returns further observable values of a fitted estimator.
+    max_fits : int
+        Approximate maximum number of fits.
+    """
 
     def __init__(
         self,
         make_estimator: Callable[[], Any],
         domain: Domain,
-        given: dict[str, Any],
+        fit_params: dict[str, Any],
         look: Callable[[Any], Any] | None,
         max_fits: int,
     ) -> None:
-        self._make, self._domain, self._given = make_estimator, domain, given
+        self._make, self._domain, self._fit_params = make_estimator, domain, fit_params
         self._look, self._max_fits = look, max_fits
-        most = getattr(make_estimator(), "max_rows_per_group", None)
-        # protected rows per person, or None if rows are protected
-        self._counted = most and min(int(most), domain.rows_per_person or 1)
+        max_rows = getattr(make_estimator(), "max_rows_per_group", None)
+        # protected rows per person, or None if the unit of privacy is a row
+        self._protected_rows = max_rows and min(int(max_rows), domain.rows_per_person or 1)
         self._X_new = domain.values()
-        self._findings: dict[str, None] = {}
-        self._shares: dict[tuple[str, str], float] = {}
-        self._priced: dict[tuple[object, ...], tuple[float, float]] = {}
+        self._findings: dict[str, None] = {}  # an ordered set
+        self._shares: dict[tuple[str, str], float] = {}  # largest share by (name, kind) of a call
+        self._composed: dict[tuple[object, ...], tuple[float, float]] = {}
         self._attained = self._delta = 0.0
         self._claimed: tuple[float, float] | None = None
         self._n_sets = self._n_pairs = self._n_fits = 0
@@ -59,8 +74,8 @@ class Verifier:
         """Return the verification so far."""
         claimed, delta = self._claimed or (0.0, 0.0)
         uses = tuple(
-            {"use": call, "kind": kind, "share": share}
-            for (call, kind), share in self._shares.items()
+            {"use": use, "kind": kind, "share": share}
+            for (use, kind), share in self._shares.items()
         )
         return Verification(
             name, claimed, delta, self._attained, self._delta, self._witness,
@@ -70,13 +85,13 @@ class Verifier:
     def _fit_without_failure(self) -> tuple[PersonKinds, Any]:
         """Return a data set on which fit succeeds, and its recorder."""
         failure = None
-        for chosen in self._domain.sample(MAX_FAILURES, np.random.default_rng(1)):
-            recorder, attempt = self._recorded(chosen)
-            if attempt.failure is None:
-                return chosen, recorder
-            failure = attempt.failure
+        for data_set in self._domain.sample(MAX_FAILURES, np.random.default_rng(1)):
+            recorder, fit = self._recorded(data_set)
+            if fit.failure is None:
+                return data_set, recorder
+            failure = fit.failure
         raise ValueError(
-            f"fit must not fail on the data sets to verify; it says: {failure}"
+            f"fit must succeed on at least one data set to verify; its last error is: {failure}"
         ) from failure
 
     def _add_finding(self, finding: str) -> None:
@@ -85,114 +100,153 @@ class Verifier:
 
     # fits
 
-    def _fit(self, chosen: PersonKinds) -> ObservedFit:
+    def _fit(self, data_set: PersonKinds) -> ObservedFit:
         self._n_fits += 1
-        arguments = self._domain.arguments(chosen)
-        return fit_once(self._make, arguments, self._given, self._X_new, self._look)
+        arguments = self._domain.arguments(data_set)
+        return fit_once(self._make, arguments, self._fit_params, self._X_new, self._look)
 
-    def _recorded(self, chosen: PersonKinds, kind: Any = FitRecorder) -> tuple[Any, ObservedFit]:
-        """Fit with true randomness and check the recorded calls."""
-        with kind() as recorder:
-            attempt = self._fit(chosen)
-        self._check(recorder, attempt)
+    def _recorded(
+        self, data_set: PersonKinds, recorder_type: Any = FitRecorder
+    ) -> tuple[Any, ObservedFit]:
+        """Fit with new randomness, check the recorded calls, and return recorder and fit."""
+        with recorder_type() as recorder:
+            fit = self._fit(data_set)
+        self._check(recorder, fit)
         for call in recorder.calls:
-            least = _least_bits(call, noise=kind is not NoiselessRecorder)
-            if call.bits < least:
+            min_bits = _min_random_bits(call, noise=recorder_type is not NoiselessRecorder)
+            if call.bits < min_bits:
                 self._add_finding(
-                    f"{call.name or call.kind}: {call.bits} random bits for {least} or more"
+                    f"{call.name or call.kind}: {call.bits} random bits were drawn, but at least "
+                    f"{min_bits} are needed"
                 )
-        return recorder, attempt
+        return recorder, fit
 
-    def _check(self, recorder: Any, attempt: ObservedFit) -> None:
+    def _check(self, recorder: Any, fit: ObservedFit) -> None:
+        """Check the ledger entries of a fit, and the receipt of the first fit that has one."""
         for fault in recorder.faults:
             self._add_finding(fault)
         for call in recorder.calls:
-            if fault := faults_of_entry(call):
-                self._add_finding(f"{call.name or call.kind}: {fault}")
-        if attempt.receipt is not None and self._claimed is None:
-            self._check_receipt(attempt.receipt, recorder)
-        elif attempt.failure is None and self._claimed is None:
+            if mismatch := entry_mismatch(call):
+                self._add_finding(f"{call.name or call.kind}: {mismatch}")
+        if fit.receipt is not None and self._claimed is None:
+            self._check_receipt(fit.receipt, recorder)
+        elif fit.failure is None and self._claimed is None:
             self._claimed = (0.0, 0.0)
 
     def _check_receipt(self, receipt: Any, recorder: Any) -> None:
+        """Read the claim of a receipt, and compare it with its event and with the parameters."""
         epsilon, delta = float(receipt.epsilon), float(receipt.delta)
         self._claimed = epsilon, delta
         for losses in smallest_losses(receipt.event, pure=not delta):
-            if losses.epsilon(delta_with_tolerance(losses, delta)) > epsilon * (
-                1 + FLOAT_TOLERANCE
-            ):
+            event_epsilon = losses.epsilon(delta_with_tolerance(losses, delta))
+            if event_epsilon > epsilon * (1 + FLOAT_TOLERANCE):
                 self._add_finding("the receipt's event costs more than its epsilon and delta")
-        parameters: dict[str, Any] = getattr(self._make(), "get_params", dict)()
-        asked = parameters.get("epsilon")
-        if asked is not None and epsilon > exact_fraction(asked) * (1 + FLOAT_TOLERANCE):
-            self._add_finding(f"the receipt says epsilon = {epsilon:g}, and {asked} was asked for")
-        if self._counted and receipt.unit == REPLACE_ONE:
-            self._add_finding("the receipt protects a row, and persons are to be protected")
-        if receipt.secure_randomness and any(state is not None for state in recorder.states):
+        parameters = self._parameters()
+        parameter = parameters.get("epsilon")
+        if parameter is not None and epsilon > exact_fraction(parameter) * (1 + FLOAT_TOLERANCE):
+            self._add_finding(
+                f"the receipt states epsilon = {epsilon:g}, but the parameter epsilon is "
+                f"{parameter}"
+            )
+        if self._protected_rows and receipt.unit == REPLACE_ONE:
+            self._add_finding("the receipt protects single rows, but max_rows_per_group is set")
+        is_seeded = any(state is not None for state in recorder.states)
+        if receipt.secure_randomness and is_seeded:
             self._add_finding("the receipt calls seeded randomness secure")
-        state = parameters.get("random_state")
-        if state is None and any(of is not None for of in recorder.states):
-            self._add_finding("a ledger was given a seed that nobody asked for")
+        if parameters.get("random_state") is None and is_seeded:
+            self._add_finding("a ledger was seeded, but random_state is None")
 
-    def _check_budget(self, chosen: PersonKinds) -> None:
+    def _check_budget(self, data_set: PersonKinds) -> None:
         """Check that a budget is charged before any draw, with the event of the receipt."""
-        if "budget" not in getattr(self._make(), "get_params", dict)() or self._claimed is None:
+        if "budget" not in self._parameters() or self._claimed is None:
             return
-        made = self._make
         for accountant in ("auto", "pure"):
             epsilon, delta = (exact_fraction(claimed) for claimed in self._claimed)
             budget = PrivacyBudget(
                 2 * epsilon + 1, 2 * delta, accountant=accountant, for_tests=True
             )
             with FitRecorder(budget=budget) as recorder:
-                attempt = fit_once(
-                    lambda b=budget: made().set_params(budget=b),  # type: ignore[misc]
-                    self._domain.arguments(chosen),
-                    self._given,
-                    self._X_new,
-                    self._look,
-                )
-            if isinstance(attempt.failure, PrivacyBudgetError) and accountant == "auto":
+                fit = self._fit_uncounted(data_set, budget=budget)
+            if isinstance(fit.failure, PrivacyBudgetError) and accountant == "auto":
                 continue  # zCDP cannot price a fit that is only known to be (ε, δ)-private
             for fault in recorder.faults:
                 self._add_finding(fault)
-            entries = [entry.event for entry in budget.ledger]
-            spent = any(call.kind in ("draw", "noise") for call in recorder.calls)
-            owed = [[attempt.receipt.event]] if attempt.receipt is not None and spent else [[]]
-            if accountant == "pure" and spent:
-                owed.append([Approximate(epsilon, delta)])
-            if attempt.failure is not None or entries not in owed:
-                self._add_finding("what a budget is charged is not the event of the receipt")
+            charged = [entry.event for entry in budget.ledger]
+            has_spent = any(call.kind in ("draw", "noise") for call in recorder.calls)
+            valid_charges: list[list[Event]] = [[]]
+            if fit.receipt is not None and has_spent:
+                valid_charges = [[fit.receipt.event]]
+            if accountant == "pure" and has_spent:
+                valid_charges.append([Approximate(epsilon, delta)])
+            if fit.failure is not None or charged not in valid_charges:
+                self._add_finding("the event charged to a budget is not the event of the receipt")
 
-    def _check_seed(self, chosen: PersonKinds) -> None:
-        """Check that the receipt of a seeded fit states it."""
-        if "random_state" in getattr(self._make(), "get_params", dict)():
+    def _check_seed(self, data_set: PersonKinds) -> None:
+        """Check that the receipt of a seeded fit states the seed."""
+        if "random_state" in self._parameters():
             with FitRecorder():
-                fitted = self._make().set_params(random_state=0)
-                rows = self._domain.arguments(chosen)
-                attempt = fit_once(lambda: fitted, rows, self._given, self._X_new, self._look)
-            if attempt.receipt is None or attempt.receipt.secure_randomness:
+                fit = self._fit_uncounted(data_set, random_state=0)
+            if fit.receipt is None or fit.receipt.secure_randomness:
                 self._add_finding("the receipt calls seeded randomness secure")
 
+    def _parameters(self) -> dict[str, Any]:
+        """Return the parameters of a new estimator; none if it has no `get_params`."""
+        parameters: dict[str, Any] = getattr(self._make(), "get_params", dict)()
+        return parameters
+
+    def _fit_uncounted(self, data_set: PersonKinds, **params: Any) -> ObservedFit:
+        """Fit a new estimator with changed parameters. The fit is not counted in `n_fits`."""
+
+        def make_estimator() -> Any:
+            return self._make().set_params(**params)
+
+        arguments = self._domain.arguments(data_set)
+        return fit_once(make_estimator, arguments, self._fit_params, self._X_new, self._look)
+
+    # privacy losses
+
     def _distinguishable(self, finding: str) -> None:
+        """Record that two neighbours are distinguishable with certainty."""
         self._add_finding(finding)
         self._attained, self._delta = math.inf, 1.0
 
-    def _add(self, losses: PrivacyLosses, mine: list[Any], yours: list[Any]) -> None:
-        if len(mine) != len(yours):
-            raise IncomparableError("neighbouring data sets are asked different questions")
-        counted, secret = self._counted or 1, False
-        for call, match in zip(mine, yours, strict=True):
+    def _add_losses(
+        self,
+        losses: PrivacyLosses,
+        calls: list[MechanismCall],
+        neighbour_calls: list[MechanismCall],
+    ) -> None:
+        """Add the losses of all calls of two neighbours, and check each against its entry.
+
+        Parameters
+        ----------
+        losses : PrivacyLosses
+            Changed in place.
+        calls, neighbour_calls : list of MechanismCall
+            Calls of the same mechanisms, on neighbouring data sets.
+
+        Raises
+        ------
+        IncomparableError
+            If the calls are not of the same mechanisms.
+        """
+        if len(calls) != len(neighbour_calls):
+            raise IncomparableError("neighbouring data sets make different mechanism calls")
+        protected_rows, after_secret = self._protected_rows or 1, False
+        for call, match in zip(calls, neighbour_calls, strict=True):
             share = add_loss(losses, call, match)
-            secret = secret or call.secret  # a secret draw may relabel all rows
-            if call.kind not in ("draw", "noise") or secret:
+            after_secret = after_secret or call.secret  # a secret draw may relabel all rows
+            if call.kind not in ("draw", "noise") or after_secret:
                 continue
-            # an inner learner that pays for one row per person is changed by all of them
-            share /= max(1, counted / call.rows_per_person) ** (1 + call.gaussian)
+            # an inner learner that pays for one row per person is changed by all rows of a person
+            uncovered_rows = max(1, protected_rows / call.rows_per_person)
+            share /= uncovered_rows ** (1 + call.gaussian)
             key = call.name, call.kind
             self._shares[key] = max(self._shares.get(key, 0.0), share)
             if share > 1 + FLOAT_TOLERANCE:
-                self._add_finding(f"{call.name or call.kind}: moved further than is paid for")
+                self._add_finding(
+                    f"{call.name or call.kind}: the privacy loss exceeds its ledger entry"
+                )
 
 
 def delta_with_tolerance(losses: PrivacyLosses, delta: float) -> float:
@@ -200,7 +254,7 @@ def delta_with_tolerance(losses: PrivacyLosses, delta: float) -> float:
     return delta * (1 + (GRID_TOLERANCE if losses.ends else FLOAT_TOLERANCE))
 
 
-def _least_bits(call: Any, noise: bool) -> int:
+def _min_random_bits(call: MechanismCall, noise: bool) -> int:
     """Return the minimum number of random bits of a call."""
     if call.kind == "noise":
         return BITS_PER_WORD * int(call.exact_input.size) * noise

@@ -27,40 +27,43 @@ def verify_privacy(
     max_fits: int = 2000,
     name: str | None = None,
 ) -> Verification:
-    """Compare what an estimator claims with what it attains over neighbouring data sets.
+    """Compare the claimed privacy of an estimator with its attained privacy on tiny data.
 
-    Where its draws can be listed, it is fitted to all data sets of n rows of a tiny domain, once
-    for each way in which all draws can fall out; the probability of everything that can be seen of
-    it is then known exactly. Elsewhere it is fitted to some data sets, what it released is dictated
-    to fits of their neighbours, all else must be equal, and what is asked of the ledger may move no
-    further than is paid for. In both cases every use of the private rows must have an entry in the
-    ledger that is written before it, pays for it and is used up, take its randomness from the
-    ledger's source, and be covered by the receipt.
+    If the outcomes of all draws can be enumerated, the estimator is fitted to every data set of n
+    rows of a tiny domain, once for each combination of outcomes. The probability of everything
+    observable is then known exactly. Otherwise it is fitted to a sample of data sets. Its released
+    values are replayed in fits of neighbours: everything else must be equal, and the inputs of
+    mechanisms may differ by at most the declared sensitivity.
+
+    Both methods also check each use of private rows. It must have a ledger entry, written before
+    it, that pays exactly for it. Its randomness must come from the ledger's source, and the receipt
+    must cover it.
 
     Parameters
     ----------
     make_estimator : callable
-        Returns a new estimator; best one with ``random_state=None``. It must use private rows
-        through `skpublicdp.privacy.ledger.Ledger` and have a receipt `privacy_` after `fit`;
-        without one, nothing is claimed to be spent.
+        Returns a new estimator, preferably with ``random_state=None``. It must use private rows
+        through `skpublicdp.privacy.ledger.Ledger`. It should have a receipt `privacy_` after
+        `fit`; without one, its claim is ε = 0.
     domain : array-like or data frame, shape (k, n_features)
-        What the features of a row may be.
+        All possible feature vectors of a row.
     n : int
         Number of private rows, or of persons.
     labels : sequence, optional
-        What the label of a row may be. Without it `fit` gets no `y`.
+        All possible labels of a row. Without it `fit` gets no `y`.
     fit_params : dict, optional
-        What else `fit` gets, such as `X_public`; the same for all data sets. With an array that is
-        as long as the data it matters who stands where.
+        Further arguments of `fit`, such as `X_public`, equal for all data sets. If one of them is
+        an array of length n, the order of rows is part of the data set.
     rows_per_person : int, optional
-        Replaces persons, of so many rows each, instead of rows; `fit` then gets `groups`.
+        Number of rows of each person. With it, neighbours differ in a person instead of a row, and
+        `fit` gets `groups`.
     look : callable, optional
-        Of a fitted estimator, returns more that can be seen of it. What it stores, prints as, warns
-        of and predicts is looked at anyhow.
+        Takes a fitted estimator and returns further observable values. Attributes, `repr`,
+        warnings, errors, printed text and predictions are always observed.
     max_fits : int, default=2000
-        How often to fit, at most or very nearly.
+        Approximate maximum number of fits.
     name : str, optional
-        What to call it; by default the name of its class.
+        Name of the result; by default the name of the class.
 
     Returns
     -------
@@ -70,20 +73,21 @@ def verify_privacy(
     Raises
     ------
     ValueError
-        If `fit` fails on every data set, or if not all of its outcomes can be listed and some draws
-        are not released, as those of `LabelBoostClassifier`: they cannot be dictated.
+        If `fit` fails on every data set. Also if the outcomes are too many to enumerate and some
+        draws are not released, as in `LabelBoostClassifier`: these draws cannot be replayed.
     TypeError
-        If `make_estimator` is no class or function.
+        If `make_estimator` is neither a class nor a function.
 
     See Also
     --------
-    audit_privacy : A lower bound from many runs, which looks at what comes out alone.
-    verify_all : All estimators of the package.
+    audit_privacy : A lower bound of ε from many runs, based on released values only.
+    verify_all : Verifies all estimators of the package.
 
     Notes
     -----
-    It patches `Ledger` while it runs, so nothing else may be fitted meanwhile. A verification says
-    nothing of larger domains; that is what the proofs are for. Time is not looked at.
+    `Ledger` is patched during the verification, so no other estimator may be fitted meanwhile. A
+    verification covers the given domain only; the proofs cover larger ones. Running times are not
+    observed.
 
     References
     ----------
@@ -113,32 +117,34 @@ def verify_privacy(
             "make_estimator must be a class or a function that returns a new estimator; got an "
             f"object of {type(make_estimator).__name__}."
         )
-    given = dict(fit_params or {})
-    ordered = any(np.ndim(of) == 1 and len(of) == n for of in given.values())
-    subject = Domain(domain, labels, n, rows_per_person, ordered)
-    verifier = _Verifier(make_estimator, subject, given, look, max_fits)
+    fit_params = dict(fit_params or {})
+    ordered = any(np.ndim(value) == 1 and len(value) == n for value in fit_params.values())
+    data_sets = Domain(domain, labels, n, rows_per_person, ordered)
+    verifier = _Verifier(make_estimator, data_sets, fit_params, look, max_fits)
     verifier.run()
     return verifier.result(name or type(make_estimator()).__name__)
 
 
 class _Verifier(OutcomeEnumerator, Replayer):
-    """Lists all outcomes where that can be done, and replays the rest."""
+    """Enumerates all outcomes if possible, and replays recorded outcomes otherwise."""
 
     def run(self) -> None:
-        first, recorder = self._fit_without_failure()
+        """Verify, and add all findings."""
+        data_set, recorder = self._fit_without_failure()
         noisy = any(call.kind == "noise" for call in recorder.calls)
-        if not (noisy and self._claimed and self._claimed[1]):
+        claims_delta = self._claimed and self._claimed[1]
+        if not (noisy and claims_delta):
             try:
                 self._enumerate()
             except TooManyOutcomesError:
                 if any(call.secret for call in recorder.calls):
                     raise ValueError(
-                        f"max_fits={self._max_fits} is too small to list all outcomes, and draws "
-                        "that are not released cannot be replayed: give a larger max_fits, or "
+                        f"max_fits={self._max_fits} is too small to enumerate all outcomes, and "
+                        "draws that are not released cannot be replayed. Pass a larger max_fits or "
                         "fewer rows."
                     ) from None
                 self._witness = ""
-        if self._witness != ALL_OUTCOMES:  # numbers with noise may lead anywhere
+        if self._witness != ALL_OUTCOMES:  # later steps may depend on noisy values
             self._replay()
-        self._check_budget(first)
-        self._check_seed(first)
+        self._check_budget(data_set)
+        self._check_seed(data_set)
