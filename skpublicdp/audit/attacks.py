@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
-from skpublicdp.audit.catalogue import BITS, LABELS, PUBLIC_LINE
+from skpublicdp.audit.case import BITS, LABELS, PUBLIC_LINE
 from skpublicdp.audit.subjects import PublishedScore, release_confusion_matrix
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.rules.semi_private import SemiPrivateClassifier

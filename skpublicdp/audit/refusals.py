@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.catalogue import Case, catalogue
+from skpublicdp.audit.case import Case
+from skpublicdp.audit.catalogue import catalogue
 from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.observed_fit import FitRecorder, fit_once
 from skpublicdp.audit.verification import ERRORS, Verification

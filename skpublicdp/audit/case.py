@@ -1,0 +1,55 @@
+"""A case of the catalogue, and the tiny data sets that cases share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skpublicdp.audit.verification import Verification
+from skpublicdp.audit.verify import verify_privacy
+
+# possible private rows of one and of two features
+BITS, LINE = [[0.0], [1.0]], [[0.0], [1.0], [2.0]]
+PLANE = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+LABELS = (0, 1)
+
+# public rows
+PUBLIC_LINE = np.array([[0.5], [1.5], [0.2]])
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+NORMAL_POINTS = np.random.default_rng(0).normal(1, 1, (30, 2))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One estimator and its verification.
+
+    Attributes
+    ----------
+    name : str
+        Class of the estimator, and its settings.
+    make : callable
+        Returns a new estimator.
+    domain, n, labels, fit_params, rows_per_person, look, max_fits
+        Arguments of `verify_privacy`.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    domain: Any
+    n: int
+    labels: Any = None
+    fit_params: dict[str, Any] = field(default_factory=dict)
+    rows_per_person: int | None = None
+    look: Callable[[Any], Any] | None = None
+    max_fits: int = 200
+
+    def verify(self) -> Verification:
+        """Verify the estimator."""
+        return verify_privacy(
+            self.make, self.domain, self.n,
+            labels=self.labels, fit_params=self.fit_params, rows_per_person=self.rows_per_person,
+            look=self.look, max_fits=self.max_fits, name=self.name,
+        )  # fmt: skip

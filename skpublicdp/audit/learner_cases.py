@@ -1,0 +1,277 @@
+"""Cases of all public learners and sanitizers, each with a tiny domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+from skpublicdp.active import SubsamplingActiveLearner
+from skpublicdp.audit.case import (
+    BITS,
+    CORNERS,
+    LABELS,
+    LINE,
+    NORMAL_POINTS,
+    PLANE,
+    PUBLIC_LINE,
+    Case,
+)
+from skpublicdp.audit.subjects import (
+    RowSampledBoosting,
+)
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+from skpublicdp.hypotheses import (
+    Conjunctions,
+    DecisionTrees,
+    FiniteClass,
+    Halfspaces,
+    Intervals,
+    Rectangles,
+    Stumps,
+    Thresholds,
+)
+from skpublicdp.label_boost import LabelBoostClassifier
+from skpublicdp.model_selection import SemiPrivateSearchCV
+from skpublicdp.preprocessing import PublicFit
+from skpublicdp.rules.generic_learner import GenericLearnerClassifier
+from skpublicdp.rules.ppm import PPMHalfspaceClassifier
+from skpublicdp.rules.semi_private import SemiPrivateClassifier
+from skpublicdp.sanitizers import BLRSanitizer, QuantileSanitizer
+
+
+def _make_rule(hypotheses: Any, **settings: Any) -> Callable[[], Any]:
+    """Return a function that makes a rule learner."""
+    return lambda: SemiPrivateClassifier(hypotheses, classes=LABELS, **settings)
+
+
+def rule_cases() -> list[Case]:
+    """Return the learners that draw a single rule."""
+    line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
+    plane: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": CORNERS}}
+    name = "SemiPrivateClassifier, "
+    return [
+        Case(name + "thresholds", _make_rule(Thresholds()), LINE, 2, **line, max_fits=400),
+        Case(name + "stumps", _make_rule(Stumps(), epsilon=2), PLANE, 2, **plane, max_fits=400),
+        Case(name + "intervals", _make_rule(Intervals()), LINE, 2, **line, max_fits=400),
+        Case(name + "rectangles", _make_rule(Rectangles()), PLANE, 1, **plane, max_fits=900),
+        Case(name + "conjunctions", _make_rule(Conjunctions()), PLANE, 1, **plane, max_fits=900),
+        Case(name + "halfspaces", _make_rule(Halfspaces(), epsilon=2), PLANE, 1, **plane),
+        Case(
+            name + "trees",
+            _make_rule(DecisionTrees()), BITS, 2, LABELS, {"X_public": PUBLIC_LINE[:2]},
+            max_fits=400,
+        ),
+        Case(name + "trees of depth 1", _make_rule(DecisionTrees(1)), LINE, 2, **line,
+             max_fits=400),
+        Case(
+            name + "in rounds",
+            _make_rule(Halfspaces("directions", directions=5, rounds=3), epsilon=50),
+            PLANE, 2, **plane,
+        ),
+        Case(
+            name + "labelled public rows",
+            _make_rule(Thresholds(), public_weight=1), BITS, 2, LABELS,
+            {"X_public": PUBLIC_LINE, "y_public": np.array([0, 1, 0])},
+        ),
+        Case(
+            name + "three labels",
+            lambda: SemiPrivateClassifier(Stumps(), classes=(0, 1, 2)), BITS, 1, (0, 1, 2),
+            {"X_public": PUBLIC_LINE}, max_fits=400,
+        ),
+        Case(
+            name + "persons",
+            _make_rule(Thresholds(), max_rows_per_group=2), BITS, 1, **line, rows_per_person=2,
+        ),
+    ]  # fmt: skip
+
+
+def ppm_cases() -> list[Case]:
+    """Return the learners of halfspaces from a mixed population."""
+    labelled_public = {"X_public": CORNERS[:3], "y_public": np.array([0, 1, 0])}
+    return [
+        Case(
+            "PPMHalfspaceClassifier", lambda: PPMHalfspaceClassifier(private_label=1),
+            PLANE[:2], 1, LABELS, labelled_public, max_fits=600,
+        ),
+        Case(
+            "PPMHalfspaceClassifier, weights",
+            lambda: PPMHalfspaceClassifier(private_label=1, class_weight={0: 1, 1: 3}),
+            PLANE, 2, LABELS, labelled_public, max_fits=60,
+        ),
+        Case(
+            "PPMHalfspaceClassifier, balanced",
+            lambda: PPMHalfspaceClassifier(private_label=1, class_weight="balanced"),
+            PLANE, 2, LABELS, labelled_public, max_fits=60,
+        ),
+        Case(
+            "PPMHalfspaceClassifier, persons",
+            lambda: PPMHalfspaceClassifier(private_label=1, max_rows_per_group=2),
+            PLANE[:2], 1, LABELS, labelled_public, 2, max_fits=60,
+        ),
+    ]  # fmt: skip
+
+
+def search_cases() -> list[Case]:
+    """Return the searches over settings."""
+    line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
+    return [
+        Case(
+            "SemiPrivateSearchCV, rules",
+            lambda: SemiPrivateSearchCV(
+                SemiPrivateClassifier(Thresholds()), {"alpha": [0.05, 0.4]}, classes=LABELS
+            ),
+            LINE, 1, **line,
+        ),
+        Case(
+            "SemiPrivateSearchCV, boosting",
+            lambda: SemiPrivateSearchCV(
+                SemiPrivateBoostingClassifier(), {"method": ["moments", "votes"]},
+                epsilon=20, delta=1e-6, classes=LABELS,
+            ),
+            LINE, 4, **line, max_fits=60,
+        ),
+    ]  # fmt: skip
+
+
+def boosting_cases() -> list[Case]:
+    """Return the boosting learners, with all of their methods and stages."""
+    line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
+    plane: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": CORNERS}}
+
+    def boost(**settings: Any) -> Callable[[], Any]:
+        return lambda: SemiPrivateBoostingClassifier(**{"classes": LABELS, **settings})
+
+    def regress(**settings: Any) -> Callable[[], Any]:
+        return lambda: SemiPrivateBoostingRegressor(outcome_bounds=(0, 2), **settings)
+
+    name = "SemiPrivateBoosting"
+    outcomes: dict[str, Any] = {"labels": (0.0, 1.0, 5.0), "fit_params": {"X_public": PUBLIC_LINE}}
+    return [
+        Case(name + "Classifier", boost(), LINE, 6, **line, max_fits=100),
+        Case(name + "Classifier, rounds", boost(epsilon=40), PLANE, 12, **plane, max_fits=100),
+        Case(
+            name + "Classifier, drift",
+            boost(epsilon=40), PLANE, 60, LABELS, {"X_public": np.tile(CORNERS, (50, 1))},
+            max_fits=100,
+        ),
+        Case(
+            name + "Classifier, trees grown",
+            boost(epsilon=100_000), PLANE, 60, LABELS, {"X_public": NORMAL_POINTS}, max_fits=50,
+        ),
+        Case(
+            name + "Classifier, some rows",
+            lambda: RowSampledBoosting(classes=LABELS, epsilon=100_000),
+            PLANE, 60, LABELS, {"X_public": NORMAL_POINTS},
+            max_fits=50,
+        ),
+        Case(name + "Classifier, moments", boost(method="moments", epsilon=60), PLANE, 12, **plane,
+             max_fits=60),
+        Case(name + "Classifier, pure", boost(delta=0), LINE, 2, **line, max_fits=100),
+        Case(
+            name + "Classifier, pure rounds",
+            boost(delta=0, epsilon=30, method="moments", classes=(0, 1, 2)), LINE, 12, (0, 1, 2),
+            {"X_public": PUBLIC_LINE}, max_fits=60,
+        ),
+        Case(
+            name + "Classifier, votes",
+            boost(delta=0, method="votes", max_rounds=1), BITS, 2, LABELS,
+            {"X_public": PUBLIC_LINE[:2]}, max_fits=400,
+        ),
+        Case(
+            name + "Classifier, three labels, trees",
+            boost(delta=0, epsilon=120, classes=(0, 1, 2)), LINE, 6, (0, 1, 2),
+            {"X_public": PUBLIC_LINE}, max_fits=60,
+        ),
+        Case(
+            name + "Classifier, three labels, drift",
+            boost(classes=(0, 1, 2), epsilon=20), LINE, 30, (0, 1, 2),
+            {"X_public": np.repeat(LINE, [300, 2, 1], axis=0)}, max_fits=60,
+        ),
+        Case(
+            name + "Classifier, votes, Gaussian",
+            boost(method="votes", max_rounds=4, epsilon=2), LINE, 6, **line, max_fits=60,
+        ),
+        Case(
+            name + "Classifier, persons",
+            boost(epsilon=60, max_rows_per_group=2), BITS, 6, **line, rows_per_person=2,
+            max_fits=60,
+        ),
+        Case(name + "Regressor", regress(), LINE, 6, **outcomes, max_fits=100),
+        Case(name + "Regressor, rounds", regress(epsilon=40), LINE, 12, **outcomes, max_fits=60),
+        Case(name + "Regressor, trees grown", regress(epsilon=100_000), LINE, 60, **outcomes,
+             max_fits=60),
+        Case(name + "Regressor, pure", regress(delta=0), LINE, 6, **outcomes, max_fits=100),
+    ]  # fmt: skip
+
+
+def label_efficient_cases() -> list[Case]:
+    """Return the learners that need labels of few rows only."""
+
+    def make_active(**settings: Any) -> Callable[[], Any]:
+        return lambda: SubsamplingActiveLearner(
+            SemiPrivateClassifier(Thresholds()), n_labels=1, classes=LABELS, **settings
+        )
+
+    def make_label_boost(**settings: Any) -> Callable[[], Any]:
+        return lambda: LabelBoostClassifier(
+            SemiPrivateClassifier(Thresholds()), classes=LABELS, **settings
+        )
+
+    def labelled_first(n_labelled: int, n: int) -> dict[str, Any]:
+        return {"is_labelled": np.arange(n) < n_labelled, "X_public": PUBLIC_LINE}
+
+    line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
+    # with two rules only and beta near 1, few rows are relabelled at a small ε
+    two_rules = FiniteClass([DecisionTreeClassifier().fit(BITS, y) for y in ((0, 1), (1, 0))])
+    return [
+        Case("SubsamplingActiveLearner", make_active(), LINE, 2, **line, max_fits=400),
+        Case("SubsamplingActiveLearner, roles of the paper", make_active(roles="paper"),
+             LINE, 2, **line, max_fits=400),
+        Case("SubsamplingActiveLearner, known rows", make_active(transcript_private=True),
+             LINE, 2, **line, max_fits=400),
+        Case("SubsamplingActiveLearner, persons", make_active(max_rows_per_group=2),
+             BITS, 1, **line, rows_per_person=2, max_fits=400),
+        Case("LabelBoostClassifier, no round", make_label_boost(),
+             BITS, 2, LABELS, labelled_first(1, 2), max_fits=400),
+        Case("LabelBoostClassifier, a round",
+             make_label_boost(hypotheses=two_rules, epsilon=8, beta=0.99, n_base=10**6),
+             BITS, 2, LABELS, labelled_first(1, 2), max_fits=800),
+        Case("LabelBoostClassifier, released labeler",
+             make_label_boost(release_labeler=True, hypotheses=Thresholds(), bounds=(0, 3)),
+             BITS, 2, LABELS, labelled_first(1, 2), max_fits=800),
+        Case("LabelBoostClassifier, persons", make_label_boost(max_rows_per_group=2),
+             BITS, 2, LABELS, labelled_first(2, 4), 2, max_fits=400),
+    ]  # fmt: skip
+
+
+def sanitizer_cases() -> list[Case]:
+    """Return the sanitizers, their generic learner, and a transformer of public rows."""
+
+    def generic(**settings: Any) -> Callable[[], Any]:
+        return lambda: GenericLearnerClassifier(
+            Thresholds(), classes=LABELS, bounds=(0, 3), **settings
+        )
+
+    points = np.array(LINE)
+    return [
+        Case("GenericLearnerClassifier", generic(epsilon=20), LINE, 12, LABELS,
+             {"is_labelled": np.arange(12) < 3}, max_fits=80),
+        Case("GenericLearnerClassifier, few rows", generic(epsilon=3), LINE, 12, LABELS,
+             {"is_labelled": np.arange(12) < 3}, max_fits=80),
+        Case("GenericLearnerClassifier, persons",
+             generic(epsilon=3, sanitizer=BLRSanitizer(points, n_points=2), max_rows_per_group=2),
+             LINE, 3, LABELS, {"is_labelled": np.arange(6) < 3}, 2, max_fits=80),
+        Case("QuantileSanitizer", lambda: QuantileSanitizer(epsilon=20), LINE, 6, max_fits=100),
+        Case("QuantileSanitizer, many columns", lambda: QuantileSanitizer(epsilon=60),
+             [[0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1], [0, 1, 2, 3, 4, 5, 6, 7]], 12,
+             max_fits=50),
+        Case("QuantileSanitizer, persons",
+             lambda: QuantileSanitizer(epsilon=40, max_rows_per_group=2), LINE, 4,
+             rows_per_person=2, max_fits=60),
+        Case("BLRSanitizer", lambda: BLRSanitizer(points, n_points=2), LINE, 2,
+             max_fits=400),
+        Case("PublicFit", PublicFit, LINE, 2, fit_params={"X_public": PUBLIC_LINE}),
+    ]  # fmt: skip

@@ -1,0 +1,110 @@
+"""Cases of all query releases and private scores, each with a tiny domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from skpublicdp.audit.case import CORNERS, LINE, PLANE, PUBLIC_LINE, Case
+from skpublicdp.audit.subjects import (
+    PublishedScore,
+    exceed_half,
+    is_sick,
+    release_balanced_accuracy,
+    release_confusion_matrix,
+    release_roc_auc,
+    release_scores,
+)
+from skpublicdp.query_release import (
+    CustomQueries,
+    HalfspaceQueries,
+    IntervalQueries,
+    MarginalQueries,
+    PAPQueryRelease,
+    RectangleQueries,
+    StumpQueries,
+    ThresholdQueries,
+)
+
+
+def _make_release(queries: Any, **settings: Any) -> Callable[[], Any]:
+    """Return a function that makes a query release; by default with ε = 6."""
+    return lambda: PAPQueryRelease(queries, bounds=(0, 3), **{"epsilon": 6, **settings})
+
+
+def release_cases() -> list[Case]:
+    """Return the query releases, with each class of queries and each method."""
+    line: dict[str, Any] = {"fit_params": {"X_public": PUBLIC_LINE}}
+    plane: dict[str, Any] = {"fit_params": {"X_public": CORNERS}}
+    queries: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+        "thresholds": (ThresholdQueries(), LINE, line),
+        "intervals": (IntervalQueries(), LINE, line),
+        "stumps": (StumpQueries(), PLANE, plane),
+        "marginals": (MarginalQueries(), PLANE, plane),
+        "rectangles": (RectangleQueries(), PLANE, plane),
+        "halfspaces": (HalfspaceQueries(), PLANE, plane),
+        "custom": (CustomQueries(exceed_half), PLANE, plane),
+    }
+    cases = []
+    for kind, (query_class, domain, public) in queries.items():
+        name = f"PAPQueryRelease, {kind}"
+        max_fits = 50 if domain is LINE else 30
+        pmw = _make_release(query_class, method="pmw", delta=0, epsilon=60)
+        pure = _make_release(query_class, delta=0)
+        cases += [
+            Case(name, _make_release(query_class), domain, 6, **public, max_fits=max_fits),
+            Case(f"{name}, pure", pure, domain, 2, **public, max_fits=max_fits),
+            Case(f"{name}, pmw", pmw, domain, 6, **public, max_fits=50),
+        ]
+    return [
+        *cases,
+        Case("PAPQueryRelease, thresholds, cells refined",
+             _make_release(ThresholdQueries(), epsilon=3000), [[0.0], [1.0], [1.01], [2.0]], 12,
+             **line, max_fits=50),
+        Case("PAPQueryRelease, thresholds, pmw with δ",
+             _make_release(ThresholdQueries(), method="pmw"), LINE, 6, **line, max_fits=50),
+        Case("PAPQueryRelease, marginals, persons",
+             _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
+             rows_per_person=2, max_fits=50),
+        Case("PAPQueryRelease, public", _make_release(StumpQueries(), method="public"), PLANE, 2,
+             **plane),
+    ]  # fmt: skip
+
+
+def frame_cases() -> list[Case]:
+    """Return releases of a frame in which a missing value could change the type of a column."""
+    try:
+        import polars as pl
+    except ImportError:
+        return []
+    rows = pl.DataFrame({"sick": [True, False, None], "age": [1.0, 2.0, 1.0]})
+    release = partial(PAPQueryRelease, epsilon=6, delta=0, bounds={"age": (0, 3)})
+    options: dict[str, Any] = {"fit_params": {"X_public": rows[[0, 1, 1]]}, "max_fits": 50}
+    return [
+        Case(f"PAPQueryRelease, {name} of a frame", partial(release, queries), rows, 3, **options)
+        for name, queries in (
+            ("custom", CustomQueries(is_sick)),
+            ("marginals", MarginalQueries()),
+        )
+    ]
+
+
+def score_cases() -> list[Case]:
+    """Return the private scores of a public classifier."""
+    options: dict[str, Any] = {"labels": ("no", "yes"), "max_fits": 60}
+    releases = {
+        "private_scores": release_scores,
+        "private_roc_auc_score": release_roc_auc,
+        "private_confusion_matrix": release_confusion_matrix,
+        "private_balanced_accuracy_score": release_balanced_accuracy,
+    }
+    return [
+        Case(f"{name}{kind}", _make_score(release, delta), [[0.1], [0.6], [0.9]], 2, **options)
+        for name, release in releases.items()
+        for kind, delta in ((", pure", 0), ("", 1e-5))
+    ]
+
+
+def _make_score(release: Callable[..., Any], delta: float) -> Callable[[], Any]:
+    return lambda: PublishedScore(release, epsilon=0.5, delta=delta)
