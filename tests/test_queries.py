@@ -168,7 +168,7 @@ def test_invalid_custom_functions():
 @BY_CLASS
 def test_aliases(queries, width, query, rule):
     X = np.random.default_rng(2).normal(size=(40, width))
-    Q = queries._checked([query], width)
+    Q = queries._validated([query], width)
     weights = np.full(40, 1 / 40)
     assert queries.dual(width) == queries.dual_vc_dimension(width)
     assert queries.growth(5, width) == queries.growth_function(5, width)

@@ -110,6 +110,7 @@ class TableAnswers:
         return self._pointwise_intervals(queries, Q, level)
 
     def _pointwise_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        """Return intervals that each hold with probability `level`, shape (n_queries, 2)."""
         # this also refuses queries about tables that were not released
         deviations = self.deviations(queries, Q)
         if not isinstance(queries, MarginalQueries):
@@ -121,6 +122,7 @@ class TableAnswers:
         return ends
 
     def _simultaneous_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
+        """Return intervals that hold together with probability `level` (Bonferroni)."""
         ends = self._pointwise_intervals(queries, Q, level)
         failure = (1 - level) / (2 * max(len(Q), 1))
         for columns, indices, codes in self._by_table(queries, Q):

@@ -203,6 +203,7 @@ class BinnedColumn:
         centre = np.clip(components.means, 0, 1)
 
         def variance(fraction: Floats, min_bernoulli: Floats) -> Floats:
+            """Return the variance of each component, at candidates for the true fraction."""
             bernoulli = fraction * (1 - fraction)
             prior = components.prior * np.maximum(bernoulli, min_bernoulli)
             return components.noise + prior + bernoulli / persons

@@ -109,7 +109,7 @@ class QueryClass(BaseEstimator, ABC):
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[Any]:
         """Return queries in the encoding of the class, after checking the user's input."""
-        return self._checked(Q, len(schema.columns))
+        return self._validated(Q, len(schema.columns))
 
     def check_columns(self, schema: Schema) -> None:
         """Raise a ValueError if the class does not support the columns."""
@@ -163,7 +163,7 @@ class QueryClass(BaseEstimator, ABC):
         return self.bind(schema, X_public)
 
     @abstractmethod
-    def _checked(self, Q: Any, n_features: int) -> NDArray[Any]:
+    def _validated(self, Q: Any, n_features: int) -> NDArray[Any]:
         """Return encoded queries as an array, after checking its shape and values."""
 
     def _as_floats(self, Q: Any, shape: tuple[int, ...], entries: str) -> Floats:
@@ -214,7 +214,7 @@ class BoxQueries(QueryClass):
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Return whether each row lies in each box."""
-        boxes = self._boxes(self._checked(Q, X.shape[1]))
+        boxes = self._boxes(self._validated(Q, X.shape[1]))
         inside = np.ones((len(boxes), len(X)), dtype=bool)
         for column in range(X.shape[1]):
             inside &= X[:, column] >= boxes[:, column, :1]
@@ -259,14 +259,16 @@ class _OneColumnQueries(BoxQueries):
     def encode(self, Q: Any, schema: Schema) -> Floats:
         """Return queries as floats, after encoding dates and checking the user's input."""
         (column,) = schema.columns
-        return self._checked(column.from_user(Q) if column.has_offset else Q, 1)
+        return self._validated(column.from_user(Q) if column.has_offset else Q, 1)
 
-    def _checked(self, Q: Any, n_features: int) -> Floats:
+    def _validated(self, Q: Any, n_features: int) -> Floats:
+        """Return thresholds, or low and high, as floats, after checking shape and values."""
         self._check_single_column(n_features)
         entries = "the threshold" if self.n_ends == 1 else "low and high"
         return self._as_floats(Q, (self.n_ends,), entries)
 
     def _check_single_column(self, n_features: int) -> None:
+        """Raise a ValueError unless there is exactly one column."""
         if n_features != 1:
             raise ValueError(f"{type(self).__name__} are about one column; X has {n_features}.")
 
@@ -291,6 +293,7 @@ class ThresholdQueries(_OneColumnQueries):
     n_ends = 1
 
     def _boxes(self, Q: Floats) -> Floats:
+        """Return the ranges from -inf to each threshold, shape (n_queries, 1, 2)."""
         return np.insert(Q, 0, -np.inf, axis=1)[:, None]
 
 
@@ -312,4 +315,5 @@ class IntervalQueries(_OneColumnQueries):
     """
 
     def _boxes(self, Q: Floats) -> Floats:
+        """Return low and high of each interval, shape (n_queries, 1, 2)."""
         return Q[:, None]

@@ -57,14 +57,14 @@ class CustomQueries(QueryClass):
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Return whether each query holds for each row, shape (n_queries, n)."""
-        positions = self._checked(Q, X.shape[1])[:, 0]
+        positions = self._validated(Q, X.shape[1])[:, 0]
         answers = self._answers(X)
         self._check_positions(positions, len(answers))
         return answers[positions]
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.intp]:
         """Return positions in the list, after checking the user's input."""
-        positions = self._checked(Q, len(schema.columns))
+        positions = self._validated(Q, len(schema.columns))
         self._check_positions(positions, self._n_listed)
         return positions
 
@@ -96,6 +96,7 @@ class CustomQueries(QueryClass):
         return min(1 << m, getattr(self, "_n_listed", 1 << m) + 1)
 
     def _check_positions(self, positions: NDArray[np.intp], n_listed: int) -> None:
+        """Raise a ValueError if a position is outside the list of queries."""
         if len(positions) and not (positions.min() >= 0 and positions.max() < n_listed):
             raise ValueError(
                 f"Queries of CustomQueries must be positions from 0 to {n_listed - 1}, since the "
@@ -132,7 +133,8 @@ class CustomQueries(QueryClass):
         answers = np.asarray(self.function(rows))
         return answers[:, None] if answers.ndim == 1 else answers
 
-    def _checked(self, Q: Any, n_features: int) -> NDArray[np.intp]:
+    def _validated(self, Q: Any, n_features: int) -> NDArray[np.intp]:
+        """Return positions as integers, shape (n_queries, 1), after checking the user's input."""
         positions = self._as_floats(Q, (1,), "positions in the list")
         if not (positions == np.floor(positions)).all():
             raise ValueError("Queries of CustomQueries must be whole numbers.")

@@ -50,9 +50,11 @@ class RectangleQueries(BoxQueries):
     """
 
     def _boxes(self, Q: Floats) -> Floats:
+        """Return the queries, which are low and high of each column."""
         return Q
 
-    def _checked(self, Q: Any, n_features: int) -> Floats:
+    def _validated(self, Q: Any, n_features: int) -> Floats:
+        """Return boxes as floats, after checking shape and values."""
         return self._as_floats(Q, (n_features, 2), "low and high of each column")
 
 
@@ -74,7 +76,7 @@ class HalfspaceQueries(QueryClass):
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Return whether each row is in each halfspace."""
-        Q = self._checked(Q, X.shape[1])
+        Q = self._validated(Q, X.shape[1])
         answers = np.empty((len(Q), len(X)), dtype=bool)
         step = max(1, SIDE_BLOCK // max(1, len(Q)))
         for start in range(0, len(X), step):
@@ -127,7 +129,8 @@ class HalfspaceQueries(QueryClass):
         """Return an upper bound of the number of ways to divide m rows (Cover 1965)."""
         return min(1 << m, 2 * growth_function(max(m - 1, 0), n_features))
 
-    def _checked(self, Q: Any, n_features: int) -> Floats:
+    def _validated(self, Q: Any, n_features: int) -> Floats:
+        """Return normals and offsets as floats, after checking shape and values."""
         return self._as_floats(Q, (n_features + 1,), "the normal, then the offset")
 
 
@@ -153,7 +156,7 @@ class StumpQueries(QueryClass):
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Return whether each stump holds for each row."""
-        Q = self._checked(Q, X.shape[1])
+        Q = self._validated(Q, X.shape[1])
         column = Q[:, 0].astype(np.intp)
         is_category = column < 0
         values = X.T[np.where(is_category, -1 - column, column)]
@@ -227,5 +230,6 @@ class StumpQueries(QueryClass):
         """Return the number of codes of each categorical column. It is empty before `bind`."""
         return getattr(self, "_codes", {})
 
-    def _checked(self, Q: Any, n_features: int) -> Floats:
+    def _validated(self, Q: Any, n_features: int) -> Floats:
+        """Return encoded stumps as floats, after checking shape and values."""
         return self._as_floats(Q, (2,), "column and threshold")

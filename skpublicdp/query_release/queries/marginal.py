@@ -80,7 +80,7 @@ class MarginalQueries(QueryClass):
 
     def holds(self, Q: ArrayLike, X: NDArray[Any]) -> Answers:
         """Return whether each row, encoded or as integer codes, is in each cell."""
-        Q = self._checked(Q, X.shape[1])
+        Q = self._validated(Q, X.shape[1])
         codes = self._codes(X)
         is_inside = np.ones((len(Q), len(codes)), dtype=bool)
         for column in range(codes.shape[1]):
@@ -221,7 +221,8 @@ class MarginalQueries(QueryClass):
         codes: NDArray[np.int64] = self._bins.codes(X)
         return codes
 
-    def _checked(self, Q: Any, n_features: int) -> NDArray[np.int64]:
+    def _validated(self, Q: Any, n_features: int) -> NDArray[np.int64]:
+        """Return cells as an array of codes, after checking its shape and dtype."""
         codes = np.asarray(Q)
         if codes.ndim != 2 or codes.shape[1] != n_features or codes.dtype.kind not in "iu":
             raise ValueError(
