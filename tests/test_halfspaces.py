@@ -456,11 +456,11 @@ class TestRounds:
         public = public_sample(self.PUBLIC)
         cover = Halfspaces(directions=50).build_cover(public, alpha=0.05, beta=0.05)
         halfspace = cover.hypothesis(30)
-        one, other = cover.refined(halfspace, 1), cover.refined(halfspace, 1)
+        one, other = cover.refine(halfspace, 1), cover.refine(halfspace, 1)
         np.testing.assert_array_equal(one.sweeps.weights, other.sweeps.weights)
         kept = one.sweeps.weights / np.abs(one.sweeps.weights).max(axis=1, keepdims=True)
         assert np.isclose(np.abs(kept), np.abs(halfspace.normal)).all(axis=1).any()
-        assert cover.refined(cover.hypothesis(0), 1) is cover  # a constant has no direction
+        assert cover.refine(cover.hypothesis(0), 1) is cover  # a constant has no direction
 
     @pytest.mark.parametrize("n_features", [1, 2, 6])
     def test_refined_directions_are_near_and_each_step_halves_their_distance(self, n_features):
@@ -532,8 +532,8 @@ class TestRoundsOfUnions:
         classes = [Stumps(), Halfspaces(directions=20)]
         union = Union(classes).build_cover(public, alpha=0.1, beta=0.1)
         stumps, halfspaces = union.covers
-        finer = union.refined(halfspaces.hypothesis(5), 1)
-        finest = finer.refined(finer.covers[1].hypothesis(5), 2)
+        finer = union.refine(halfspaces.hypothesis(5), 1)
+        finest = finer.refine(finer.covers[1].hypothesis(5), 2)
         sizes = halfspaces.size, finer.covers[1].size
         for one, rarity in [(union, 1), (finer, sizes[0]), (finest, max(sizes))]:
             assert one.covers[0] is stumps
@@ -560,21 +560,22 @@ class TestRoundsOfUnions:
         assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 2.0, 3.0]
         assert isinstance(clf.hypothesis_, DecisionTree)
         public = public_sample(self.PUBLIC)
-        for classes, scouts in [
+        for classes, refinable_classes in [
             ([Stumps(), Halfspaces(rounds=3)], [Halfspaces(rounds=3)]),
             ([Stumps(), DecisionTrees(1)], [Stumps(), DecisionTrees(1)]),
             ([Halfspaces(), Stumps(), Halfspaces()], [Halfspaces(), Halfspaces()]),
         ]:
             cover = Union(classes).build_cover(public, alpha=0.1, beta=0.1)
-            sizes = [one.build_cover(public, alpha=0.1, beta=0.1).size for one in scouts]
-            assert cover.scouts.size == sum(sizes)
+            covers = [h.build_cover(public, alpha=0.1, beta=0.1) for h in refinable_classes]
+            sizes = [refinable.size for refinable in covers]
+            assert cover.refinable_members.size == sum(sizes)
 
     def test_members_of_one_round_stay_as_they_are(self):
         public = public_sample(self.PUBLIC)
         classes = [Halfspaces(directions=20, rounds=1), Halfspaces(directions=20, rounds=2)]
         union = Union(classes).build_cover(public, alpha=0.1, beta=0.1)
         once, twice = union.covers
-        finer = union.refined(twice.hypothesis(5), 1)
+        finer = union.refine(twice.hypothesis(5), 1)
         assert finer.covers[0] is once
         assert finer.covers[1] is not twice
         assert finer.inverse_masses == (1, twice.size)

@@ -512,33 +512,33 @@ class TestRefinement:
         finer = cover
         for step in (1, 2):
             released = finer.hypothesis(finer.size - 7)
-            finer = finer.refined(released, step)
+            finer = finer.refine(released, step)
             assert len(finer.pool) == 40
             rules = list(members(finer))
             predicted = np.array([rule.predict(X) for rule in rules])
             assert (predicted == released.predict(X)).all(axis=1).any()
             errors = finer.family(tabulate(finer, X, y)).errors
             assert errors.tolist() == (predicted != y).sum(axis=1).tolist()
-        again = cover.refined(cover.hypothesis(cover.size - 7), 1)
-        assert listed(again.pool) == listed(cover.refined(cover.hypothesis(cover.size - 7), 1).pool)
+        again = cover.refine(cover.hypothesis(cover.size - 7), 1)
+        assert listed(again.pool) == listed(cover.refine(cover.hypothesis(cover.size - 7), 1).pool)
 
     def test_the_flat_is_in_every_member_and_refined_in_none(self):
         line = np.arange(60)[:, None] * [1.0, 2.0]
         cover = make_cover(line, 1, pool="auto", max_halfspaces=20)
         released = cover.hypothesis(cover.size - 3)
         assert len(released.offsets) > len(released.sides) == 1
-        finer = cover.refined(released, 1)
+        finer = cover.refine(released, 1)
         assert listed(finer.pool[:1]) == listed(released.sides)
         rows = np.concatenate([line, line + 1.0])  # beside it all get the second label
         assert all(rule.predict(rows)[60:].all() for rule in members(finer))
-        assert cover.refined(cover.hypothesis(1), 1) is cover  # all of the flat
+        assert cover.refine(cover.hypothesis(1), 1) is cover  # all of the flat
 
     def test_where_one_side_was_met_the_rest_of_the_pool_stays(self):
         rng = np.random.default_rng(0)
         cover = make_cover(rng.normal(size=(90, 2)), pool="auto", max_halfspaces=60)
         one, two = cover.hypothesis(9), cover.hypothesis(cover.size - 1)
         assert (len(one.sides), len(two.sides)) == (1, 2)
-        kept = [set(listed(cover.refined(h, 1).pool)) & set(listed(cover.pool)) for h in (one, two)]
+        kept = [set(listed(cover.refine(h, 1).pool)) & set(listed(cover.pool)) for h in (one, two)]
         assert 30 <= len(kept[0]) <= 31
         assert kept[1] == set(listed(two.sides))
 
@@ -550,12 +550,12 @@ class TestRefinement:
         assert (drawn.rounds, spread.rounds) == ("auto", "auto")
         assert (whole.rounds, make_cover(X[:9]).rounds) == (1, 1)
         for cover, path in [(drawn, 0), (drawn, 1), (whole, 9)]:
-            assert cover.refined(cover.hypothesis(path), 1) is cover
+            assert cover.refine(cover.hypothesis(path), 1) is cover
         line = Halfspaces().build_cover(public_sample(X[:9]), alpha=0.5, beta=0.05)
-        assert drawn.refined(line.hypothesis(9), 1) is drawn
+        assert drawn.refine(line.hypothesis(9), 1) is drawn
         # in a union, what another member drew may have too many sides; triples take too long
         singles = make_cover(X, 1, pool="auto", max_halfspaces=60)
-        assert singles.refined(drawn.hypothesis(drawn.size - 1), 1) is singles
+        assert singles.refine(drawn.hypothesis(drawn.size - 1), 1) is singles
         assert make_cover(X, 3, pool="auto", max_halfspaces=60).rounds == 1
 
 

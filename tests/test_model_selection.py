@@ -374,8 +374,8 @@ def test_a_rule_of_one_candidate_refines_no_other():
     one, other = (CandidateCover(cover, place, scored) for place in (0, 1))
     rule = one.hypothesis(5)
     assert rule.candidate == 0
-    assert other.refined(rule, 1) is other
-    finer = one.refined(rule, 1)
+    assert other.refine(rule, 1) is other
+    finer = one.refine(rule, 1)
     assert finer is not one
     assert (finer.candidate, finer.scored) == (0, scored)
     assert finer.cover.sweeps is not cover.sweeps

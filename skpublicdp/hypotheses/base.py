@@ -23,6 +23,9 @@ TABULATION_CHUNK_ROWS = 1 << 16
 MAX_REPR_LENGTH = 300
 """Maximum number of characters of a rule in a repr; most trees of depth 2 are shorter."""
 
+EARLIER_NAMES = {"refine": "refined", "refinable_members": "scouts"}
+"""Members of `Cover` that had another name in earlier versions."""
+
 MAX_BLOCK_ERRORS = 1 << 22
 """Maximum number of error counts of a family that are in memory together."""
 
@@ -103,8 +106,9 @@ class Cover(ABC):
       by at most w.
 
     A cover may have finer covers around a released hypothesis. Then `rounds` draws share the
-    budget, each on the cover that `refined` returns for the previous one. All draws but the last
-    are among the members of `scouts`.
+    budget, each on the cover that `refine` returns for the previous one. All draws but the last
+    are among the members of `refinable_members`. Earlier names of these two members, `refined` and
+    `scouts`, remain valid, also in subclasses.
     """
 
     rounds: int | str = 1
@@ -118,12 +122,21 @@ class Cover(ABC):
     cuts: Cuts | None = None
     """Distance of rules that cut single columns from the members; None for other rules."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Define members of a subclass under their current and under their earlier name."""
+        super().__init_subclass__(**kwargs)
+        for name, earlier_name in EARLIER_NAMES.items():
+            if name in vars(cls):
+                setattr(cls, earlier_name, vars(cls)[name])
+            elif earlier_name in vars(cls):
+                setattr(cls, name, vars(cls)[earlier_name])
+
     @property
-    def scouts(self) -> Cover:
+    def refinable_members(self) -> Cover:
         """Cover of the members with finer covers, for all draws but the last."""
         return self
 
-    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+    def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a finer cover around a released hypothesis; by default this cover.
 
         Parameters
@@ -140,6 +153,9 @@ class Cover(ABC):
             remaining budget.
         """
         return self
+
+    scouts = refinable_members
+    refined = refine
 
     @property
     @abstractmethod

@@ -217,16 +217,18 @@ class UnionCover(Cover):
         self.rounds = "auto" if "auto" in rounds else max(map(int, rounds))
 
     @property
-    def scouts(self) -> Cover:
+    def refinable_members(self) -> Cover:
         """Union of the covers with several rounds; the others take part in the last draw only."""
         members = zip(self.covers, self.inverse_masses, strict=True)
-        refinable = [(cover.scouts, divisor) for cover, divisor in members if cover.rounds != 1]
+        refinable = [
+            (cover.refinable_members, divisor) for cover, divisor in members if cover.rounds != 1
+        ]
         if not refinable:
             return self
         covers, inverse_masses = zip(*refinable, strict=True)
         return covers[0] if len(covers) == 1 else UnionCover(covers, self._public, inverse_masses)
 
-    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+    def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return the union of all covers, refined around a released hypothesis.
 
         A refined cover keeps 1 / size of the prior mass of its class. Otherwise it would be drawn
@@ -234,7 +236,7 @@ class UnionCover(Cover):
         of one good rule. Further refinements keep this mass, because neighbours at their smaller
         distance make mostly the same predictions.
         """
-        refined = [cover.refined(hypothesis, step) for cover in self.covers]
+        refined = [cover.refine(hypothesis, step) for cover in self.covers]
         is_new = [new is not old for new, old in zip(refined, self.covers, strict=True)]
         if not any(is_new):
             return self

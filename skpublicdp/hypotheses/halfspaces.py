@@ -23,7 +23,7 @@ from skpublicdp.hypotheses.sweeps import (
     Sweeps,
     directions_around,
     draw_directions,
-    pattern_words,
+    point_words,
 )
 from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers, Mask
@@ -129,10 +129,10 @@ class HalfspaceCover(Cover):
     def __init__(self, sweeps: Sweeps, points: Floats, public: PublicSample) -> None:
         self.sweeps = sweeps
         self._public = public
-        constants = np.array([0, pattern_words(len(points)).sum()])
-        patterns = np.concatenate([constants, sweeps.patterns(points).reshape(-1)])
-        _, first = np.unique(patterns, return_index=True)
-        # flat indices of the members, without the two constants
+        constants = np.array([0, point_words(len(points)).sum()])
+        dichotomies = np.concatenate([constants, sweeps.dichotomy_ids(points).reshape(-1)])
+        _, first = np.unique(dichotomies, return_index=True)
+        # flat indices of the first member of each dichotomy, except for the two constants
         self._members = np.sort(first)[2:] - 2
 
     @property
@@ -208,7 +208,7 @@ class DirectionsCover(HalfspaceCover):
         # a single feature has a single direction, so its cover cannot be refined
         self.rounds = settings.rounds if (np.ptp(points, axis=0) > 0).sum() > 1 else 1
 
-    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+    def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a cover with new directions around a released halfspace."""
         normal = hypothesis.normal if isinstance(hypothesis, Halfspace) else np.zeros(0)
         if self.rounds == 1 or not normal.any():  # a constant has no direction

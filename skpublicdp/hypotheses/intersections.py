@@ -134,7 +134,7 @@ class IntersectionCover(Cover):
         sides = self.pool[unrank(index, len(self.pool), size)]
         return Polytope(self._affine_hull, sides, 0, self._public)
 
-    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+    def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a cover of equally many halfspaces near the sides of a released polytope.
 
         If the polytope has fewer halfspaces than allowed, a part of the new pool is an evenly

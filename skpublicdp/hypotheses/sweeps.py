@@ -19,6 +19,9 @@ SWEEP_BLOCK_ROWS = 1 << 13
 LIMB_BITS = 24
 """Bits of a weight that are summed together: floats are exact for up to 2^29 rows."""
 
+CELLS_PER_THRESHOLD = 8
+"""Number of grid cells per threshold: few cells contain a threshold, so few bins are wrong."""
+
 MAX_SPARSE_FEATURES = 6
 """Largest number of features of a sparse direction, which is mostly refined within them."""
 
@@ -48,9 +51,10 @@ class Sweeps(ABC):
         # padded by infinities, which no key exceeds
         self.thresholds = np.full((len(cuts_of_sweep), n_cuts), np.inf)
         self.scales = np.tile([0.0, 1.0], (len(cuts_of_sweep), 1))
-        # for each cell of a grid, a bin that most keys in the cell have
-        self._guesses = np.zeros(
-            (len(cuts_of_sweep), 8 * n_cuts + 1), dtype=np.min_scalar_type(n_cuts)
+        # for each cell of a grid, the bin of most keys in the cell
+        n_cells = CELLS_PER_THRESHOLD * n_cuts + 1
+        self._typical_bins = np.zeros(
+            (len(cuts_of_sweep), n_cells), dtype=np.min_scalar_type(n_cuts)
         )
         for sweep, values in enumerate(cuts_of_sweep):
             self.thresholds[sweep, : len(values)] = values
@@ -58,8 +62,8 @@ class Sweeps(ABC):
                 middle = float(np.median(values))
                 width = float(np.median(np.abs(values - middle)))
                 self.scales[sweep] = middle, width or abs(middle) or 1.0
-                cell_counts = np.bincount(self._cells(values, sweep), minlength=8 * n_cuts + 1)
-                self._guesses[sweep, 1:] = np.cumsum(cell_counts)[:-1]
+                cell_counts = np.bincount(self._cells(values, sweep), minlength=n_cells)
+                self._typical_bins[sweep, 1:] = np.cumsum(cell_counts)[:-1]
         self.n_sides = n_sides
         self.variants = variants
 
@@ -135,7 +139,7 @@ class Sweeps(ABC):
         """
         thresholds = self.thresholds[sweep]
         cells = self._cells(keys, sweep)
-        bins: Codes = self._guesses[sweep].take(cells, mode="clip").astype(np.intp)
+        bins: Codes = self._typical_bins[sweep].take(cells, mode="clip").astype(np.intp)
         low = np.concatenate([[-np.inf], thresholds]).take(bins)
         high = np.append(thresholds, np.inf).take(bins)
         wrong = np.flatnonzero(~((low < keys) & (keys <= high)))
@@ -148,7 +152,7 @@ class Sweeps(ABC):
         The grid is uniform in t / (abs(t) + 1) for the standardised key t, which is in (-1, 1).
         """
         middle, width = self.scales[sweep]
-        half_size = (self._guesses.shape[1] - 1) / 2
+        half_size = (self._typical_bins.shape[1] - 1) / 2
         with np.errstate(invalid="ignore", over="ignore"):
             shifted = keys - middle
             cells: Floats = shifted / (np.abs(shifted) + width) * half_size + half_size
@@ -165,7 +169,7 @@ class Sweeps(ABC):
         Returns
         -------
         ndarray of int64, of `shape`
-            Sums; those at padded thresholds are arbitrary.
+            Sums; the entries at padded thresholds are arbitrary.
         """
         n_bins = self.n_bins
         values_of_bins = values[:, : self.n_sides * n_bins].reshape(-1, self.n_sides, n_bins)
@@ -186,7 +190,7 @@ class Sweeps(ABC):
         bins_of_side = [above ^ bool(orientation ^ side) for side in range(self.n_sides)]
         return np.concatenate([*bins_of_side, self.variants[variant]])
 
-    def patterns(self, points: Floats) -> Integers:
+    def dichotomy_ids(self, points: Floats) -> Integers:
         """Return a number for each member that identifies its dichotomy of the public points.
 
         Parameters
@@ -201,7 +205,7 @@ class Sweeps(ABC):
             the positive points: two of N dichotomies collide with probability at most N^2 / 2^65.
             A padded threshold has 0, like the constant.
         """
-        words = pattern_words(len(points))
+        words = point_words(len(points))
         columns = np.ascontiguousarray(points.T)
         values = np.zeros((len(self), self.n_codes), dtype=np.int64)
         for sweep in range(len(self)):
@@ -425,7 +429,7 @@ def project(weights: Floats, columns: Floats) -> Floats:
     return projected
 
 
-def pattern_words(size: int) -> Integers:
+def point_words(size: int) -> Integers:
     """Return a 64-bit word for each public point; sums of words identify sets of points."""
     if size < 64:
         words: Integers = np.int64(1) << np.arange(size, dtype=np.int64)

@@ -121,15 +121,15 @@ class CandidateCover(Cover):
         return math.floor((total - float(log_partition_function(family, rate))) / rate)
 
     @property
-    def scouts(self) -> Cover:
+    def refinable_members(self) -> Cover:
         """The coarse cover that the first draws search."""
-        return self._with_cover(self.cover.scouts)
+        return self._with_cover(self.cover.refinable_members)
 
-    def refined(self, hypothesis: Hypothesis, step: int) -> Cover:
+    def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a finer cover around a rule of this candidate."""
         if not isinstance(hypothesis, CandidateRule) or hypothesis.candidate != self.candidate:
             return self
-        return self._with_cover(self.cover.refined(hypothesis.inner, step))
+        return self._with_cover(self.cover.refine(hypothesis.inner, step))
 
     def _with_cover(self, cover: Cover) -> CandidateCover:
         if cover is self.cover:

@@ -78,20 +78,20 @@ def search_cover(
     n_draws = cover.rounds
     if n_draws == "auto":
         n_draws = n_rounds(
-            cover.scouts.size, max(scored // group_sensitivity, 1), float(ledger.epsilon)
+            cover.refinable_members.size, max(scored // group_sensitivity, 1), float(ledger.epsilon)
         )
     n_draws = int(n_draws)
     share_unit = ledger.epsilon / (n_draws * (n_draws + 1) // 2)
     ledger.plan(_plan(ledger.epsilon, share_unit, 1, n_draws))
     remaining = ledger.epsilon
     for draw in range(1, n_draws):
-        scouts = cover.scouts
+        candidates = cover.refinable_members
         event = Draw(share_unit * draw)
         remaining -= event.epsilon
-        family = scouts.family(tabulate(scouts))
+        family = candidates.family(tabulate(candidates))
         path = ledger.draw(family, event, sensitivity, name=name, proof=proof)
-        hypothesis = scouts.hypothesis(path)
-        finer_cover = cover.refined(hypothesis, draw)
+        hypothesis = candidates.hypothesis(path)
+        finer_cover = cover.refine(hypothesis, draw)
         if finer_cover is cover:  # there is no finer cover: a last draw spends the remaining ε
             break
         cover = finer_cover

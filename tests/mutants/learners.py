@@ -23,8 +23,8 @@ MUTANTS = (
         "a cover without the rules that are never right",
         STRUCTURE,
         "hypotheses/axis_aligned.py",
-        "        return Leaf(table[:, 0].sum() - over[above, member] - under[below, member])\n",
-        """        errors = table[:, 0].sum() - over[above, member] - under[below, member]
+        "        return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)\n",
+        """        errors = table[:, 0].sum() - n_correct_above - n_correct_below
         return Leaf(errors[errors < max(1, errors.max())])
 """,
         ("SemiPrivateClassifier, stumps",),
@@ -40,12 +40,12 @@ MUTANTS = (
         ("SemiPrivateClassifier, trees of depth 1",),
     ),
     Mutant(
-        "the best scout in place of a drawn one",
+        "the best candidate in place of a drawn one",
         UNPAID,
         "rules/cover_search.py",
-        "        hypothesis = scouts.hypothesis(path)\n",
+        "        hypothesis = candidates.hypothesis(path)\n",
         """        path = min(family.members(), key=lambda member: member[1])[0]
-        hypothesis = scouts.hypothesis(path)
+        hypothesis = candidates.hypothesis(path)
 """,
         ("SemiPrivateClassifier, in rounds",),
     ),
