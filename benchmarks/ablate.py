@@ -11,22 +11,18 @@ not. Numbers that only keep floats, memory or time within bounds have no line.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
 import itertools
-import sys
-import time
 import warnings
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ablate_boosting
 import numpy as np
 import pandas as pd
+from ablation import Case, Tuned, ablate
 from bench_growth import conjunctions, errors, population
 from bench_marginals import adult
 from report import print_table, save_table
@@ -48,26 +44,10 @@ from skpublicdp.query_release.marginals.count import ravel_codes
 from skpublicdp.query_release.marginals.release import release_marginals
 from skpublicdp.query_release.synthetic import synthesize
 
-WORTH_IT = 0.01
-"""Ratios nearer to 1 than this say that a number is free."""
-
 N = 10_000
 EPSILONS = (0.1, 1.0)
 PUBLIC = ((0, 0.0), (100, 2.0), (3000, 0.0), (3000, 1.0))
 """Rows, and how far they are drifted: later ones have odds up to e^(4 drift)."""
-
-Errors = Mapping[str, float]
-Case = Callable[[int], Errors]
-"""From a seed to errors, by the names of their columns in the table."""
-
-
-class Tuned(NamedTuple):
-    """A line of the ablation: what is set where, and which cases tell."""
-
-    module: str
-    name: str
-    workload: str
-    others: Mapping[str, Any]
 
 
 def score(low, high, truth, level=0.95):
@@ -382,65 +362,6 @@ PARTS = {
 }
 
 
-@contextlib.contextmanager
-def patched(part: str, tuned: Tuned, other: Any) -> Iterator[None]:
-    """Set a number in its module and wherever the part imported it; a dict sets several."""
-    prefix = f"skpublicdp.{part}."
-    home = vars(importlib.import_module(prefix + tuned.module))
-    holders = [vars(module) for name, module in sys.modules.items() if name.startswith(prefix)]
-    undo = []
-    for name, value in (other if isinstance(other, dict) else {tuned.name: other}).items():
-        was = home[name]
-        for holder in holders:
-            if holder.get(name) is was:
-                undo.append((holder, name, was))
-                holder[name] = value
-    try:
-        yield
-    finally:
-        for holder, name, was in undo:
-            holder[name] = was
-
-
-def measure(cases: Mapping[Any, Case], seeds: int) -> tuple[pd.DataFrame, float]:
-    """Return logs of errors, a row for each seed and case, and the seconds they took."""
-    start = time.perf_counter()
-    records = [
-        {"seed": seed, "case": str(key), **case(zlib.crc32(f"{seed} {key}".encode()))}
-        for seed in range(seeds)
-        for key, case in cases.items()
-    ]
-    seconds = time.perf_counter() - start
-    return np.log(pd.DataFrame(records).set_index(["seed", "case"]).clip(lower=1e-9)), seconds
-
-
-def ablate(part, data_dir, only, seeds, quick):
-    """Yield a record for each other value of each line."""
-    own = {}
-    lines, workloads = PARTS[part]
-    for tuned in lines:
-        if only and not {tuned.name, tuned.module, tuned.workload} & set(only):
-            continue
-        cases = workloads[tuned.workload](data_dir)
-        if quick:
-            cases = dict(list(cases.items())[:: len(cases) // 4 + 1])
-        if tuned.workload not in own:
-            own[tuned.workload] = measure(cases, seeds)
-        before_, seconds = own[tuned.workload]
-        for label, other in tuned.others.items():
-            with patched(part, tuned, other):
-                after, taken = measure(cases, seeds)
-            logs = (after - before_).groupby("seed").mean()
-            record = {"module": tuned.module, "name": tuned.name, "workload": tuned.workload,
-                      "other": label}  # fmt: skip
-            worse = False
-            for name, values in logs.items():
-                ratio, spread = np.exp(values.mean()), values.std(ddof=1) / np.sqrt(seeds)
-                record[name], record[f"{name} ±"] = ratio, spread
-                worse |= ratio > 1 + max(WORTH_IT, 2 * spread)
-            yield {**record, "seconds": taken / seconds, "verdict": "" if worse else "free"}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path)
@@ -453,9 +374,13 @@ def main():
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     records = []
+    lines, workloads = PARTS[arguments.part]
+    if arguments.only:
+        selected = set(arguments.only)
+        lines = [line for line in lines if selected & {line.name, line.module, line.workload}]
     seeds = 2 if arguments.quick else arguments.seeds
     for record in ablate(
-        arguments.part, arguments.data_dir, arguments.only, seeds, arguments.quick
+        arguments.part, lines, workloads, arguments.data_dir, seeds, quick=arguments.quick
     ):
         records.append(record)
         shown = {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in record.items()}

@@ -1,0 +1,105 @@
+"""Ablation: the error with other values of a number, relative to the error with its own value."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+MIN_GAIN = 0.01
+"""A number is "free" if no other value raises an error by more than this ratio minus 1."""
+
+Errors = Mapping[str, float]
+Case = Callable[[int], Errors]
+"""Maps a seed to errors, by the names of their columns in the table."""
+
+Workload = Callable[[Path | None], Mapping[Any, Case]]
+"""Maps the directory of the data to cases."""
+
+
+class Tuned(NamedTuple):
+    """Line of the ablation: a number, the workload that it is measured on, and other values."""
+
+    module: str
+    name: str
+    workload: str
+    others: Mapping[str, Any]
+
+
+@contextlib.contextmanager
+def patched(part: str, tuned: Tuned, other: Any) -> Iterator[None]:
+    """Set a number in its module and wherever the part imported it; a dict sets several."""
+    prefix = f"skpublicdp.{part}."
+    home = vars(importlib.import_module(prefix + tuned.module))
+    holders = [vars(module) for name, module in sys.modules.items() if name.startswith(prefix)]
+    undo = []
+    for name, value in (other if isinstance(other, dict) else {tuned.name: other}).items():
+        old_value = home[name]
+        for holder in holders:
+            if holder.get(name) is old_value:
+                undo.append((holder, name, old_value))
+                holder[name] = value
+    try:
+        yield
+    finally:
+        for holder, name, old_value in undo:
+            holder[name] = old_value
+
+
+def measure(cases: Mapping[Any, Case], seeds: int) -> tuple[pd.DataFrame, float]:
+    """Return logs of errors, a row for each seed and case, and the seconds they took."""
+    start = time.perf_counter()
+    records = [
+        {"seed": seed, "case": str(key), **case(zlib.crc32(f"{seed} {key}".encode()))}
+        for seed in range(seeds)
+        for key, case in cases.items()
+    ]
+    seconds = time.perf_counter() - start
+    return np.log(pd.DataFrame(records).set_index(["seed", "case"]).clip(lower=1e-9)), seconds
+
+
+def ablate(
+    part: str,
+    lines: Iterable[Tuned],
+    workloads: Mapping[str, Workload],
+    data_dir: Path | None,
+    seeds: int,
+    *,
+    quick: bool,
+) -> Iterator[dict[str, Any]]:
+    """Yield a record for each other value of each line, with ratios of errors.
+
+    With `quick`, only four cases of each workload are measured.
+    """
+    own_errors: dict[str, tuple[pd.DataFrame, float]] = {}
+    for tuned in lines:
+        cases = workloads[tuned.workload](data_dir)
+        if quick:
+            cases = dict(list(cases.items())[:: len(cases) // 4 + 1])
+        if tuned.workload not in own_errors:
+            own_errors[tuned.workload] = measure(cases, seeds)
+        own_logs, own_seconds = own_errors[tuned.workload]
+        for label, other in tuned.others.items():
+            with patched(part, tuned, other):
+                other_logs, seconds = measure(cases, seeds)
+            logs = (other_logs - own_logs).groupby("seed").mean()
+            record = {"module": tuned.module, "name": tuned.name, "workload": tuned.workload,
+                      "other": label}  # fmt: skip
+            is_worse = False
+            for name, values in logs.items():
+                ratio, error = np.exp(values.mean()), values.std(ddof=1) / np.sqrt(seeds)
+                record[name], record[f"{name} ±"] = ratio, error
+                is_worse |= ratio > 1 + max(MIN_GAIN, 2 * error)
+            yield {
+                **record,
+                "seconds": seconds / own_seconds,
+                "verdict": "" if is_worse else "free",
+            }
