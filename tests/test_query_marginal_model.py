@@ -292,11 +292,12 @@ class TestAgreement:
         margins, own, noise = 10 ** generator.uniform(-6, -2, 3)
         wide, one = MarginalEstimate((0, 1), (2, 2)), MarginalEstimate((0,), (2,))
         wide.submarginals.append(one)
-        one.fractions, one.own_posterior_variance = np.array([0.5, 0.5]), np.full(2, margins)
+        one.fractions, one.deviation_posterior_variance = np.array([0.5, 0.5]), np.full(2, margins)
         base, lack = np.full((2, 2), 0.25), generator.normal(size=(2, 2)) / 100
         wide.values, wide.precisions = base + lack, np.full((2, 2), 1 / noise)
-        wide.own_prior_variance = np.full((2, 2), own)
-        wide.own_posterior_variance = 1 / (1 / wide.own_prior_variance + wide.precisions)
+        wide.deviation_prior_variance = np.full((2, 2), own)
+        precisions = 1 / wide.deviation_prior_variance + wide.precisions
+        wide.deviation_posterior_variance = 1 / precisions
         wide.fractions = base + own / (own + noise) * lack
         freed = wide.unconstrained()
         share = np.minimum(wide.fractions / 0.5, 1) ** 2  # a part of a margin errs less
@@ -312,7 +313,7 @@ class TestAgreement:
         """Their variances are those of independent parts, conditioned on the sum of all."""
         spread = np.random.default_rng(0).gamma(0.3, size=6) + 1e-9
         table = MarginalEstimate((0,), (6,))
-        table.own_prior_variance = table.own_posterior_variance = spread
+        table.deviation_prior_variance = table.deviation_posterior_variance = spread
         table.precisions = table.values = table.fractions = np.full(6, 1 / 6)
         sum_ = np.ones((1, 6))
         covariance = np.diag(spread)
@@ -351,7 +352,7 @@ class TestAgreement:
     def test_what_is_certain_stays(self):
         model, _ = self.solved(1, 0.05)
         for table in model.tables.values():
-            table.own_posterior_variance = np.full(table.shape, 1e-12)
+            table.deviation_posterior_variance = np.full(table.shape, 1e-12)
         before = [table.estimate for table in model.tables.values()]
         model.make_consistent()
         for table, was in zip(model.tables.values(), before, strict=True):

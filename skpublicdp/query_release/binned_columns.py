@@ -11,13 +11,13 @@ from scipy.stats import norm
 
 from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
 from skpublicdp.query_release.marginals.intervals import (
-    MIN_INDEPENDENCE_ESTIMATE,
     MIN_LOWER_END,
     NoisyFractions,
     NormalMixture,
     TablePosterior,
     cap_by_noisy_interval,
 )
+from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE
 from skpublicdp.query_release.weighted_rows import WeightedRows
 from skpublicdp.typing import Floats
 

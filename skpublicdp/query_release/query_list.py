@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import Gaussian, Sensitivity
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.effective_sizes import effective_sample_size
-from skpublicdp.query_release.marginals.release import MarginalRelease, TableMeasurement
+from skpublicdp.query_release.marginals.release import MarginalRelease
+from skpublicdp.query_release.marginals.table import TableMeasurement
 from skpublicdp.query_release.spending import all_noise, mechanism_name
 from skpublicdp.typing import Floats
 

@@ -111,15 +111,15 @@ MUTANTS = (
         "noise without an entry",
         CHARGE,
         "query_release/marginals/release.py",
-        """            found = paid.add_noise(
-                counts[place], TABLE_SENSITIVITY, part, name=name, proof=MARGINALS_PROOF
+        """            noisy = round_ledger.add_noise(
+                counts[i], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
             )
 """,
         """            from skpublicdp.accounting import Measurement
 
-            scale, variance = noise_scale(part, paid.for_person(TABLE_SENSITIVITY))
-            drawn = paid._sample_noise(part, scale, counts[place])
-            found = Measurement(counts[place] + drawn, scale, variance)
+            scale, variance = noise_scale(event, round_ledger.for_person(TABLE_SENSITIVITY))
+            drawn = round_ledger._sample_noise(event, scale, counts[i])
+            noisy = Measurement(counts[i] + drawn, scale, variance)
 """,
         ("PAPQueryRelease, marginals, pure",),
     ),

@@ -57,8 +57,8 @@ MUTANTS = (
         "weights fitted to exact counts",
         UNPAID,
         "query_release/marginals/release.py",
-        "            values, variance = found.values / n_private, found.variance / n_private**2\n",
-        "            values, variance = counts[place] / n_private, found.variance / n_private**2\n",
+        "            values, variance = noisy.values / n_private, noisy.variance / n_private**2\n",
+        "            values, variance = counts[i] / n_private, noisy.variance / n_private**2\n",
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(

@@ -1,71 +1,134 @@
-"""Allocate the budget to tables by expected variance, from public and released numbers only."""
+"""Allocation of the budget to tables by expected variance, from public and released numbers."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.marginals.marginal_model import MarginalModel
-from skpublicdp.typing import Floats
+from skpublicdp.query_release.marginals.table import MarginalEstimate
+from skpublicdp.typing import Codes, Floats
 
 N_VARIANCE_BINS = 24
-"""Number of groups of similar variance into which the cells of a table are binned."""
+"""Number of groups of similar prior variance into which the cells of a table are binned."""
 
 N_GRADIENT_STEPS = 300
+"""Number of multiplicative gradient steps on the shares."""
 
 
 def allocate_budget(model: MarginalModel, precision: float, power: int) -> Floats:
-    """Return the share of the budget for each table.
+    """Return the share of the budget for each table, by multiplicative gradient descent.
+
+    The objective is the sum of the expected posterior variances of all cells. Cells of a table are
+    weighted by the number of marginals of the workload that contain the table.
 
     Parameters
     ----------
     model : MarginalModel
-        Solved.
+        The model, fitted to the first round.
     precision : float
-        What all of the budget would buy, spent on one table.
+        Inverse noise variance of each cell of a table that gets the whole budget.
     power : int
-        A share buys its power of this precision: 1 of Gaussian noise, 2 of Laplace noise.
+        A table with the share s gets the precision s**power of the whole budget: 1 for Gaussian
+        noise and 2 for Laplace noise.
 
     Returns
     -------
     ndarray of shape (n_tables,)
-        With sum 1. They go down the gradient of the sum of the expected variances of cells, and
-        cells of a table count as often as it is in the workload, itself or as a margin.
+        The shares, with sum 1.
     """
     tables = list(model.tables.values())
-    places = {table.columns: place for place, table in enumerate(tables)}
-    uses = np.zeros(len(tables))
+    n_tables = len(tables)
+    cells = _bin_cells(tables, _count_uses(model))
+    # the shares start equal, and the weights of projections are computed for this noise
+    transfer = _transfer_matrix(tables, noise=n_tables**power / precision)
+    transposed = transfer.T  # transpose once: doing it in the loop dominates the run time
+    shares: Floats = np.full(n_tables, 1 / n_tables)
+    for _ in range(N_GRADIENT_STEPS):
+        table_precision = precision * shares**power
+        cell_precision = cells.precision + (transfer @ table_precision)[cells.table_index]
+        posterior_variance = cells.variance / (1 + cells.variance * cell_precision)
+        gain = np.bincount(
+            cells.table_index, cells.weight * posterior_variance**2, minlength=n_tables
+        )
+        shares = shares * np.sqrt((transposed @ gain) * shares ** (power - 1))
+        shares /= shares.sum()
+    return shares
+
+
+def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
+    """Return for each table the number of marginals of the workload that contain it."""
+    n_uses = dict.fromkeys(model.tables, 0)
     for columns in model.workload:
         for width in range(1, len(columns) + 1):
             for margin in itertools.combinations(columns, width):
-                uses[places[margin]] += 1
-    variances, counts, owners, precisions = [], [], [], []
-    reach: list[tuple[int, int, float]] = []
-    noise = len(tables) ** power / precision
-    for place, table in enumerate(tables):
-        variance, known = table.prior_variance().ravel(), table.precisions.ravel()
-        for part in np.array_split(np.argsort(variance), min(N_VARIANCE_BINS, len(variance))):
-            variances.append(variance[part].mean())
-            precisions.append(known[part].mean())
-            counts.append(len(part) * uses[place])
-            owners.append(place)
-        reach.append((place, place, 1.0))
-        reach += [
-            (place, places[o.columns], o.information_share(table, noise))
-            for o in table.supermarginals
+                n_uses[margin] += 1
+    return n_uses
+
+
+class _CellBins(NamedTuple):
+    """Groups of cells of one table with similar prior variance. Arrays of shape (n_bins,).
+
+    Attributes
+    ----------
+    variance, precision : ndarray
+        Mean prior variance of the cells, and mean precision of their measurements so far.
+    weight : ndarray
+        Number of cells times the number of uses of the table.
+    table_index : ndarray of int
+        Index of the table.
+    """
+
+    variance: Floats
+    precision: Floats
+    weight: Floats
+    table_index: Codes
+
+
+def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]) -> _CellBins:
+    """Group the cells of each table by prior variance, into bins of nearly equal size."""
+    variances, precisions, weights, table_indices = [], [], [], []
+    for i, table in enumerate(tables):
+        variance, precision = table.prior_variance().ravel(), table.precisions.ravel()
+        n_bins = min(N_VARIANCE_BINS, len(variance))
+        for cells in np.array_split(np.argsort(variance), n_bins):
+            variances.append(variance[cells].mean())
+            precisions.append(precision[cells].mean())
+            weights.append(float(len(cells) * n_uses[table.columns]))
+            table_indices.append(i)
+    return _CellBins(
+        np.array(variances), np.array(precisions), np.array(weights), np.array(table_indices)
+    )
+
+
+def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
+    """Return the precision that each table gets from a measurement of each other table.
+
+    Parameters
+    ----------
+    tables : sequence of MarginalEstimate
+        All tables of the workload.
+    noise : float
+        Noise variance of a measured cell.
+
+    Returns
+    -------
+    csr_matrix of shape (n_tables, n_tables)
+        Entry (i, j) is the mean precision of a cell of table i from a measurement of table j, in
+        units of the precision of a measured cell.
+    """
+    index_of = {table.columns: i for i, table in enumerate(tables)}
+    entries: list[tuple[int, int, float]] = []
+    for i, table in enumerate(tables):
+        entries.append((i, i, 1.0))
+        entries += [
+            (i, index_of[wider.columns], wider.information_share(table, noise))
+            for wider in table.supermarginals
         ]
-    rows, columns_, values = map(np.array, zip(*reach, strict=True))
-    reached = sp.csr_matrix((values, (rows, columns_)), shape=(len(tables), len(tables)))
-    back = reached.T  # transpose once: doing it in the loop dominates the run time
-    variance, known, count = map(np.array, (variances, precisions, counts))
-    owner = np.array(owners)
-    shares: Floats = np.full(len(tables), 1 / len(tables))
-    for _ in range(N_GRADIENT_STEPS):
-        bought = precision * shares**power
-        left = variance / (1 + variance * (known + (reached @ bought)[owner]))
-        gain = np.bincount(owner, count * left**2, minlength=len(tables))
-        shares = shares * np.sqrt((back @ gain) * shares ** (power - 1))
-        shares /= shares.sum()
-    return shares
+    rows, columns, values = map(np.array, zip(*entries, strict=True))
+    return sp.csr_matrix((values, (rows, columns)), shape=(len(tables), len(tables)))

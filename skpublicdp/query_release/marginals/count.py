@@ -1,7 +1,7 @@
 """Contingency tables: count the rows of integer codes in each cell of each marginal.
 
-A table is a sum over rows of indicators of that row alone. Tables of disjoint sets of rows add up,
-and neither chunks nor threads change a count.
+A table is a sum of terms, each of which depends on one row. Tables of disjoint sets of rows
+therefore add up, and counts depend neither on chunks nor on threads.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from skpublicdp.typing import Integers
 Attributes = tuple[int, ...]
 
 COUNT_CHUNK_ROWS = 1 << 15
-"""Rows that are counted at a time, so that their cells fit into the processor's cache."""
+"""Number of rows that are counted at a time, so that their codes fit into the processor's cache."""
 
 MAX_MARGINAL_CELLS = 10_000_000
 """Maximum number of cells of one marginal. A larger table would be nearly empty."""
 
 
 def check_sizes(sizes: Sequence[int]) -> Attributes:
-    """Return the domain sizes as a tuple of positive integers."""
+    """Return the numbers of codes of all columns as a tuple of positive integers."""
     checked = tuple(int(size) for size in sizes)
     if not checked or min(checked) < 1:
         raise ValueError("sizes must name a positive number of codes for at least one column.")
@@ -33,7 +33,7 @@ def check_sizes(sizes: Sequence[int]) -> Attributes:
 
 
 def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDArray[np.integer]:
-    """Return the codes, which must be integers from 0 to below the size of their column."""
+    """Return the codes after a check that they are integers from 0 to below their column's size."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(sizes):
         raise ValueError(
@@ -48,12 +48,12 @@ def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDA
 
 
 def check_workload(workload: Iterable[Sequence[int]], sizes: Attributes) -> tuple[Attributes, ...]:
-    """Return the workload as distinct tuples of increasing columns."""
+    """Return the distinct marginals of a workload, each as a tuple of increasing columns."""
     checked = []
     for columns in workload:
         marginal = tuple(sorted(int(column) for column in columns))
-        distinct = len(set(marginal)) == len(marginal) > 0
-        if not distinct or marginal[0] < 0 or marginal[-1] >= len(sizes):
+        is_distinct = len(set(marginal)) == len(marginal) > 0
+        if not is_distinct or marginal[0] < 0 or marginal[-1] >= len(sizes):
             raise ValueError(
                 f"A marginal must list distinct columns from 0 to {len(sizes) - 1}; "
                 f"got {tuple(columns)}."
@@ -101,7 +101,7 @@ def marginal_tables(
     Returns
     -------
     ndarray of int64
-        One flat table after the other. Those of two sets of rows add up to those of their union.
+        The tables in C order, concatenated. Tables of disjoint sets of rows add up.
 
     Examples
     --------
@@ -109,12 +109,13 @@ def marginal_tables(
     >>> marginal_tables(np.array([[0, 1], [1, 1], [0, 1]]), [(0,), (0, 1)], (2, 2))
     array([2, 1, 0, 2, 0, 1])
     """
-    ends = np.cumsum([0, *(math.prod(sizes[column] for column in columns) for columns in workload)])
-    total = np.zeros(int(ends[-1]), dtype=np.int64)
-    parts = [total[start:stop] for start, stop in pairwise(ends.tolist())]
+    n_cells = [math.prod(sizes[column] for column in columns) for columns in workload]
+    boundaries = np.cumsum([0, *n_cells])
+    counts = np.zeros(int(boundaries[-1]), dtype=np.int64)
+    tables = [counts[start:stop] for start, stop in pairwise(boundaries.tolist())]
     for start in range(0, len(codes), COUNT_CHUNK_ROWS):
-        block = np.asfortranarray(codes[start : start + COUNT_CHUNK_ROWS])
-        for columns, part in zip(workload, parts, strict=True):
-            kind = np.uint16 if len(part) < 1 << 16 else np.int64  # narrow numbers move faster
-            part += np.bincount(ravel_codes(block, columns, sizes, kind), minlength=len(part))
-    return total
+        chunk = np.asfortranarray(codes[start : start + COUNT_CHUNK_ROWS])
+        for columns, table in zip(workload, tables, strict=True):
+            dtype = np.uint16 if len(table) < 1 << 16 else np.int64  # memory bandwidth is the limit
+            table += np.bincount(ravel_codes(chunk, columns, sizes, dtype), minlength=len(table))
+    return counts

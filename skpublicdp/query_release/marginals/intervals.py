@@ -1,4 +1,4 @@
-"""Intervals of released tables: the posterior of each cell is a mixture of normal distributions.
+"""Credible intervals of released tables, from a mixture of normal distributions for each cell.
 
 A component has an effective public sample size (`effective_sizes.effective_size_posterior`) and a
 scale of the cell's deviation from its margins (`scales.cell_scales`). Ends of an interval are
@@ -13,47 +13,45 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
 from skpublicdp.query_release.binomial_intervals import binomial_bounds
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID, EffectiveSizePosterior
 from skpublicdp.query_release.marginals.count import Attributes
+from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE
 from skpublicdp.query_release.marginals.scales import cell_scales, table_scales
-from skpublicdp.query_release.marginals.shrinkage import CellBatch
-from skpublicdp.query_release.marginals.table import MarginalEstimate
-from skpublicdp.typing import Floats
+from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE, CellBatch
+from skpublicdp.query_release.marginals.table import MIN_UNEXPLAINED_SHARE, MarginalEstimate
+from skpublicdp.typing import Codes, Floats
 
 MIN_COMPONENT_WEIGHT = 1e-4
-"""Components of lower probability in all cells are dropped, to save time."""
+"""Minimum probability of a component in some cell. Other components are dropped, to save time."""
 
 NOISE_INTERVAL_SHARE = 1 / 20
-"""Failure probability of each end of the interval of the noisy answers alone, as a share, to which
-the posterior interval is clipped. With 1/2 coverage is lower, see benchmarks/ablate.py."""
+"""The posterior interval is clipped to an interval from the noisy answers alone. This is the
+failure probability of each of its ends, as a share of the failure probability of the posterior
+interval. With 1/2 coverage is lower, see benchmarks/ablate.py."""
 
 QUANTILE_BISECTIONS = 34
 """Number of bisections for an end, which gives a precision of 1e-10."""
 
 CELL_BLOCK = 2048
-"""Cells that are processed at a time, so that the components fit into a cache."""
+"""Number of cells that are processed at a time, so that the components fit into a cache."""
 
 MIN_LOWER_END = 1e-8
-"""A lower end below this is set to 0."""
-
-MIN_INDEPENDENCE_ESTIMATE, MIN_UNEXPLAINED_SHARE = 1e-12, 1e-6
-"""Lower bounds of a cell's independence estimate and of the share its margins leave unexplained."""
+"""Lower ends below this fraction are set to 0."""
 
 
 class NoisyFractions(NamedTuple):
-    """Noisy answers about cells, independent of the public rows.
+    """Noisy fractions of the private rows in cells, without information from public rows.
 
     Attributes
     ----------
     values : ndarray
         Noisy fractions.
     variance : float or ndarray
-        Variance of the noise of each.
+        Variance of the noise of each fraction.
     persons : float
         Number of private persons.
     gaussian : bool
@@ -66,31 +64,36 @@ class NoisyFractions(NamedTuple):
     gaussian: bool
 
     def bounds(self, failure: float) -> tuple[Floats, Floats]:
-        """Return one-sided bounds of the population's fractions with a failure probability each."""
+        """Return lower and upper bounds of the population's fractions.
+
+        Each of them fails with the given probability.
+        """
         return binomial_bounds(
             self.values, self.variance, self.persons, failure, gaussian=self.gaussian
         )
 
     def length(self, fractions: Floats, failure: float) -> Floats:
-        """Return the lengths of normal intervals for noise and sampling error alone."""
+        """Return the length of a normal interval at each fraction, for noise and sampling error."""
         variance = self.variance + fractions * (1 - fractions) / self.persons
         length: Floats = 2 * norm.isf(failure / 2) * np.sqrt(variance)
         return length
 
 
 class NormalMixture(NamedTuple):
-    """Normal distributions of fractions, arrays of shape (n_components, n_fractions).
+    """Mixture of normal distributions for each fraction.
+
+    All arrays have the shape (n_components, n_fractions).
 
     Attributes
     ----------
     weights : ndarray
-        Their probabilities.
+        Probabilities of the components.
     means : ndarray
         Posterior means.
     noise : ndarray
-        Variance that comes from the noise.
+        Posterior variance that comes from the noise.
     prior : ndarray
-        Remaining prior variance per unit of the fraction.
+        Posterior variance that comes from the prior, per unit of the fraction.
     """
 
     weights: Floats
@@ -99,40 +102,60 @@ class NormalMixture(NamedTuple):
     prior: Floats
 
     def quantile(self, level: float, variance: Callable[[Floats], Floats]) -> Floats:
-        """Return the fraction at which the mixture of the distributions reaches a level.
+        """Return the quantiles of the mixtures, by bisection.
 
         Parameters
         ----------
         level : float
-            Between 0 and 1.
+            Level of the quantile, between 0 and 1.
         variance : callable
-            Returns the variance of the components at a candidate for the true fraction, as in a
+            Returns the variance of the components if the true fraction is the given one, as in a
             score interval (Wilson 1927).
+
+        Returns
+        -------
+        ndarray of shape (n_fractions,)
         """
         low, high = np.zeros(self.means.shape[1]), np.ones(self.means.shape[1])
         for _ in range(QUANTILE_BISECTIONS):
             fraction = (low + high) / 2
             deviation = np.sqrt(variance(fraction) + 1e-30)
-            reached = (self.weights * ndtr((fraction - self.means) / deviation)).sum(axis=0)
-            low = np.where(reached < level, fraction, low)
-            high = np.where(reached < level, high, fraction)
+            probability = (self.weights * ndtr((fraction - self.means) / deviation)).sum(axis=0)
+            low = np.where(probability < level, fraction, low)
+            high = np.where(probability < level, high, fraction)
         return (low + high) / 2
 
 
 def cap_by_noisy_interval(
     low: Floats, high: Floats, estimate: Floats, noisy: NoisyFractions, failure: float
 ) -> tuple[Floats, Floats]:
-    """Clip intervals to the bounds of the noisy answers alone, and limit their length to these.
+    """Clip intervals to bounds from the noisy answers alone, and limit their length.
 
-    The shorter noise interval does not simply replace the posterior interval. Clipped at 0, it is
-    short exactly where the noisy answer is far too low (Feldman and Cousins 1998).
+    The shorter noise interval does not simply replace the posterior interval. It is clipped at 0,
+    so that it is short if the noisy answer is far too low (Feldman and Cousins 1998).
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n,)
+        Ends of the posterior intervals.
+    estimate : ndarray of shape (n,)
+        Released fractions, which remain inside the intervals.
+    noisy : NoisyFractions
+        Noisy answers about the same cells.
+    failure : float
+        Failure probability of each posterior interval.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n,)
+        Ends of the shortened intervals.
     """
-    least, most = noisy.bounds(failure * NOISE_INTERVAL_SHARE)
-    low, high = np.maximum(low, least), np.minimum(high, most)
+    noisy_low, noisy_high = noisy.bounds(failure * NOISE_INTERVAL_SHARE)
+    low, high = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
     low = np.minimum(np.where(low < MIN_LOWER_END, 0, low), estimate)
     high = np.maximum(high, estimate)
     length = np.minimum(noisy.length(estimate, failure), 1)
-    shrinkage = np.minimum(length / np.maximum(high - low, 1e-300), 1)
+    shrinkage = np.minimum(length / np.maximum(high - low, SMALLEST_POSITIVE), 1)
     low = estimate - shrinkage * (estimate - low)
     return np.where(low < MIN_LOWER_END, 0, low), estimate + shrinkage * (high - estimate)
 
@@ -144,19 +167,19 @@ class TablePosterior:
     Attributes
     ----------
     columns : tuple of int
-        The columns of the table.
+        Columns of the table.
     cells : CellBatch
-        Its cells in C order, with positive independence estimates.
+        Cells of the table in C order, with positive independence estimates.
     estimate : ndarray
-        The released fractions, one axis for each column.
+        The released fractions, with one axis for each column.
     effective_size : float
-        How many private rows the estimate takes the public rows for.
-    sizes : EffectiveSizes
-        The posterior of that.
+        Effective public sample size of the estimate, in private rows.
+    sizes : EffectiveSizePosterior
+        Posterior of the effective public sample size.
     scales : ndarray of shape (n_scales,), or None
-        The posterior of the scale of its deviations; None for a single column.
+        Posterior of the scale of the table's deviations. None for a single column.
     margins : sequence of TablePosterior
-        Posteriors of the tables of proper subsets of its columns.
+        Posteriors of the tables of proper subsets of the columns.
     """
 
     columns: Attributes
@@ -168,86 +191,94 @@ class TablePosterior:
     margins: Sequence[TablePosterior] = ()
 
     @cached_property
-    def own_variances(self) -> Floats:
-        """Mean squared errors of deviations from the margins, shape (n_sizes, n_cells)."""
+    def deviation_variances(self) -> Floats:
+        """Mean squared error of each cell given its margins, shape (n_sizes, n_cells)."""
         variances = np.empty((len(self.sizes.rows), self.estimate.size))
         for block in _blocks(self.estimate.size):
-            variances[:, block] = self._own_variances(block)
+            variances[:, block] = self._deviation_variances(block)
         return variances
 
     def deviations(self, persons: float) -> Floats:
-        """Return the expected root mean squared errors, including sampling error."""
+        """Return the expected root mean squared error of each cell, including sampling error."""
         variance = np.empty(self.estimate.size)
         for block in _blocks(self.estimate.size):
-            of_sizes = self._own_variances(block) + self._margin_variances(block)
-            variance[block] = self.sizes.weights @ of_sizes
-        sampling = self.estimate * (1 - self.estimate) / persons
-        deviations: Floats = np.sqrt(variance.reshape(sampling.shape) + sampling)
+            variance_by_size = self._deviation_variances(block) + self._margin_variances(block)
+            variance[block] = self.sizes.weights @ variance_by_size
+        sampling_variance = self.estimate * (1 - self.estimate) / persons
+        deviations: Floats = np.sqrt(variance.reshape(self.estimate.shape) + sampling_variance)
         return deviations
 
-    def intervals(self, cells: NDArray[np.intp], level: float, noisy: NoisyFractions) -> Floats:
-        """Return intervals of some cells, shape (n, 2).
+    def intervals(self, cells: Codes, level: float, noisy: NoisyFractions) -> Floats:
+        """Return credible intervals of some cells.
 
         Parameters
         ----------
         cells : ndarray of int, shape (n,)
-            Their positions, in C order.
+            Flat indices of the cells, in C order.
         level : float
             Coverage, on average over cells.
         noisy : NoisyFractions
             The noisy answers about these cells.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
         """
-        ends = [np.empty((0, 2))]
+        intervals = [np.empty((0, 2))]
         for start in range(0, len(cells), CELL_BLOCK):
             block = slice(start, start + CELL_BLOCK)
-            part = noisy._replace(values=noisy.values[block])
-            low, high = self._ends(cells[block], level, part)
-            ends.append(np.column_stack([low, high]))
-        return np.concatenate(ends)
+            noisy_block = noisy._replace(values=noisy.values[block])
+            low, high = self._interval_ends(cells[block], level, noisy_block)
+            intervals.append(np.column_stack([low, high]))
+        return np.concatenate(intervals)
 
-    def _ends(
-        self, cells: NDArray[np.intp], level: float, noisy: NoisyFractions
+    def _interval_ends(
+        self, cells: Codes, level: float, noisy: NoisyFractions
     ) -> tuple[Floats, Floats]:
+        """Return the lower and upper ends of the intervals of some cells."""
         components, failure = self._components(cells), 1 - level
 
-        def variance(fraction: Floats, least: Floats | float = 0.0) -> Floats:
-            likely = np.maximum(fraction, least)
-            sampling = likely * (1 - likely) / noisy.persons
-            total: Floats = components.noise + components.prior * likely + sampling
+        def variance(fraction: Floats, min_fraction: Floats | float = 0.0) -> Floats:
+            """Return the variance of the components if the fraction is the given one."""
+            fraction = np.maximum(fraction, min_fraction)
+            sampling_variance = fraction * (1 - fraction) / noisy.persons
+            total: Floats = components.noise + components.prior * fraction + sampling_variance
             return total
 
-        # downwards no variance is less than at the mean: a cell may be empty, and the lower tail of
-        # its prior is as heavy as that of a gamma distribution
-        centre = np.clip(components.means, 0, 0.5)
-        low = components.quantile(failure / 2, lambda fraction: variance(fraction, centre))
+        # Below the mean, the variance is the one at the mean: a cell may be empty, and its prior
+        # has the heavy lower tail of a gamma distribution.
+        center = np.clip(components.means, 0, 0.5)
+        low = components.quantile(failure / 2, lambda fraction: variance(fraction, center))
         high = components.quantile(1 - failure / 2, variance)
         return cap_by_noisy_interval(low, high, self.estimate.ravel()[cells], noisy, failure)
 
-    def _components(self, cells: NDArray[np.intp]) -> NormalMixture:
+    def _components(self, cells: Codes) -> NormalMixture:
         """Return the mixture over all effective sizes, including the errors of margins."""
-        estimate, parts = self.estimate.ravel()[cells], []
-        of_sizes = zip(
-            self.sizes.weights,
-            self._components_by_size(cells),
-            self._margin_variances(cells),
-            strict=True,
-        )
-        for weight, components, margins in of_sizes:
+        estimate = self.estimate.ravel()[cells]
+        margin_variances = self._margin_variances(cells)
+        mixtures = []
+        for i, components in enumerate(self._components_by_size(cells)):
             # the error inherited from a margin grows with the cell's share in it
-            per_fraction = margins / np.maximum(np.maximum(estimate, np.sqrt(margins)), 1e-300)
-            parts.append(
+            variance = margin_variances[i]
+            scale = np.maximum(np.maximum(estimate, np.sqrt(variance)), SMALLEST_POSITIVE)
+            mixtures.append(
                 components._replace(
-                    weights=weight * components.weights, prior=components.prior + per_fraction
+                    weights=self.sizes.weights[i] * components.weights,
+                    prior=components.prior + variance / scale,
                 )
             )
-        mixture = NormalMixture(*map(np.concatenate, zip(*parts, strict=True)))
-        used = mixture.weights.max(axis=1) > MIN_COMPONENT_WEIGHT
-        mixture = NormalMixture(*(array[used] for array in mixture))
+        mixture = NormalMixture(*map(np.concatenate, zip(*mixtures, strict=True)))
+        is_relevant = mixture.weights.max(axis=1) > MIN_COMPONENT_WEIGHT
+        mixture = NormalMixture(*(array[is_relevant] for array in mixture))
         return mixture._replace(weights=mixture.weights / mixture.weights.sum(axis=0))
 
-    def _components_by_size(self, cells: NDArray[np.intp]) -> Iterator[NormalMixture]:
-        """Yield the components of a cell's deviation from its margins, for each effective size."""
-        selected = self.cells.at(cells)
+    def _components_by_size(self, cells: Codes) -> Iterator[NormalMixture]:
+        """Yield for each effective size the mixture of each cell, given exact margins.
+
+        The components of a mixture are the scales of the cell's deviation. A single column has one
+        component.
+        """
+        selected = self.cells.select(cells)
         base, public = selected.independence_estimate, selected.public
         precision = np.divide(
             selected.precisions,
@@ -255,112 +286,133 @@ class TablePosterior:
             out=np.zeros(len(base)),
             where=selected.residual_noise_share > 0,
         )
-        weights, spread = np.ones((1, len(base))), None
+        weights, scale_variance = np.ones((1, len(base))), None
         if self.scales is not None:
             weights = cell_scales(selected, self.effective_size, self.scales)
-            used = weights.max(axis=1) > MIN_COMPONENT_WEIGHT
-            weights = weights[used] / weights[used].sum(axis=0)
-            spread = np.maximum(SHIFT_VARIANCE_GRID[used, None], 1e-9) * np.sqrt(base)
-        for rows in self.sizes.rows:
-            if spread is None:  # a single column: one imagined row more, anywhere
-                per_fraction = np.full((1, len(base)), 1 / (1 + rows))
-                means = base + (1 - per_fraction) * (public - base)
+            is_relevant = weights.max(axis=1) > MIN_COMPONENT_WEIGHT
+            weights = weights[is_relevant] / weights[is_relevant].sum(axis=0)
+            scale_variance = np.maximum(SHIFT_VARIANCE_GRID[is_relevant, None], 1e-9)
+            scale_variance = scale_variance * np.sqrt(base)
+        for n_rows in self.sizes.rows:
+            # variance given the public rows, per unit of the fraction
+            if scale_variance is None:  # a single column: one pseudo-row, spread evenly
+                variance_factor = np.full((1, len(base)), 1 / (1 + n_rows))
+                means = base + (1 - variance_factor) * (public - base)
             else:
-                per_fraction = spread / (1 + spread * rows)
-                means = base + per_fraction * rows * (public - base)
+                variance_factor = scale_variance / (1 + scale_variance * n_rows)
+                means = base + variance_factor * n_rows * (public - base)
             means = np.maximum(means, MIN_INDEPENDENCE_ESTIMATE)
-            prior = np.maximum(per_fraction * means * selected.unexplained_share, 1e-30)
+            prior = np.maximum(variance_factor * means * selected.unexplained_share, 1e-30)
             gain = prior * precision / (1 + prior * precision)
             yield NormalMixture(
-                weights,
-                means + gain * (selected.values - means),
-                np.divide(gain**2, precision, out=np.zeros(gain.shape), where=precision > 0),
-                (1 - gain) ** 2 * per_fraction * selected.unexplained_share,
+                weights=weights,
+                means=means + gain * (selected.values - means),
+                noise=np.divide(gain**2, precision, out=np.zeros(gain.shape), where=precision > 0),
+                prior=(1 - gain) ** 2 * variance_factor * selected.unexplained_share,
             )
 
-    def _own_variances(self, cells: NDArray[np.intp]) -> Floats:
-        """Return the mean squared errors of the own part for each size, shape (n_sizes, n)."""
+    def _deviation_variances(self, cells: Codes) -> Floats:
+        """Return the mean squared error of each cell given its margins, for each size.
+
+        Returns
+        -------
+        ndarray of shape (n_sizes, n)
+        """
         variances = []
         for weights, means, noise, prior in self._components_by_size(cells):
-            centre = (weights * means).sum(axis=0)
-            if self.scales is None:  # a wrong size counts as bias
-                centre = self.estimate.ravel()[cells]
-            squared = (
-                noise + prior * np.maximum(means, MIN_INDEPENDENCE_ESTIMATE) + (means - centre) ** 2
-            )
-            variances.append((weights * squared).sum(axis=0))
+            center = (weights * means).sum(axis=0)
+            if self.scales is None:
+                # the estimate assumes one size, and the difference to other sizes is a bias
+                center = self.estimate.ravel()[cells]
+            prior_variance = prior * np.maximum(means, MIN_INDEPENDENCE_ESTIMATE)
+            squared_error = noise + prior_variance + (means - center) ** 2
+            variances.append((weights * squared_error).sum(axis=0))
         return np.stack(variances)
 
-    def _margin_variances(self, cells: NDArray[np.intp]) -> Floats:
-        """Return the variances that errors of the margins bring, shape (n_sizes, n)."""
+    def _margin_variances(self, cells: Codes) -> Floats:
+        """Return the variance that errors of the margins cause in each cell, for each size.
+
+        Returns
+        -------
+        ndarray of shape (n_sizes, n)
+        """
         codes = np.unravel_index(cells, self.estimate.shape)
         estimate = self.estimate[codes]
         variances = np.zeros((len(self.sizes.rows), len(cells)))
         for margin in self.margins:
-            inside = tuple(
+            margin_codes = tuple(
                 code
                 for code, column in zip(codes, self.columns, strict=True)
                 if column in margin.columns
             )
-            share = np.minimum(estimate / np.maximum(margin.estimate[inside], 1e-300), 1)
-            position = np.ravel_multi_index(inside, margin.estimate.shape)
-            own = margin.own_variances[:, position]
-            variances += share**2 * (margin.sizes.conditional_weights(self.sizes) @ own)
+            margin_fraction = np.maximum(margin.estimate[margin_codes], SMALLEST_POSITIVE)
+            share = np.minimum(estimate / margin_fraction, 1)
+            margin_cell = np.ravel_multi_index(margin_codes, margin.estimate.shape)
+            margin_variance = margin.deviation_variances[:, margin_cell]
+            variances += share**2 * (margin.sizes.conditional_weights(self.sizes) @ margin_variance)
         return variances
 
 
-def _blocks(n_cells: int) -> Iterator[NDArray[np.intp]]:
+def _blocks(n_cells: int) -> Iterator[Codes]:
+    """Yield the indices of all cells in blocks of `CELL_BLOCK`."""
     for start in range(0, n_cells, CELL_BLOCK):
         yield np.arange(start, min(start + CELL_BLOCK, n_cells))
 
 
 def table_posteriors(
-    orders: Mapping[int, Sequence[MarginalEstimate]],
+    tables_by_width: Mapping[int, Sequence[MarginalEstimate]],
     effective_size: Mapping[int, float],
     sizes: Mapping[int, EffectiveSizePosterior],
 ) -> dict[Attributes, TablePosterior]:
-    """Return the posteriors of all tables of a solved model.
+    """Return the posteriors of all tables of a fitted model.
 
     Parameters
     ----------
-    orders : mapping of int to sequence of Table
+    tables_by_width : mapping of int to sequence of MarginalEstimate
         The tables by number of columns, in increasing order.
     effective_size, sizes : mapping
         Effective public sample size and its posterior, by number of columns.
     """
     posteriors: dict[Attributes, TablePosterior] = {}
-    for width, tables in orders.items():
-        parts = [_cells(table) for table in tables]
+    for width, tables in tables_by_width.items():
+        batches = [_cell_batch(table) for table in tables]
         scales = None
         if width > 1:
-            joined = CellBatch(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-            ends = np.cumsum([len(part.independence_estimate) for part in parts])
-            starts = ends - [len(part.independence_estimate) for part in parts]
-            scales = table_scales(joined, starts, effective_size[width], width).T
-        for place, (table, cells) in enumerate(zip(tables, parts, strict=True)):
+            all_cells = CellBatch(*map(np.concatenate, zip(*batches, strict=True)))
+            n_cells = np.array([len(batch.independence_estimate) for batch in batches])
+            starts = np.cumsum(n_cells) - n_cells
+            scales = table_scales(all_cells, starts, effective_size[width], width).T
+        for i, table in enumerate(tables):
             posteriors[table.columns] = TablePosterior(
                 columns=table.columns,
-                cells=cells,
+                cells=batches[i],
                 estimate=table.estimate,
                 effective_size=effective_size[width],
                 sizes=sizes[width],
-                scales=None if scales is None else scales[place],
+                scales=None if scales is None else scales[i],
                 margins=[posteriors[margin.columns] for margin in table.submarginals],
             )
     return posteriors
 
 
-def _cells(table: MarginalEstimate) -> CellBatch:
-    """Return the cells of a table of a solved model, in C order."""
-    single = len(table.columns) == 1
-    arrays = (
-        np.maximum(table.independence_estimate, MIN_INDEPENDENCE_ESTIMATE),
-        table.public,
-        np.maximum(1 - np.maximum(table.estimate, table.prior), MIN_UNEXPLAINED_SHARE)
-        if single
-        else table.unexplained_share,
-        table.values if single else table.public + table.residual(),
-        table.precisions,
-        1.0 if single else table.residual_noise_share,
+def _cell_batch(table: MarginalEstimate) -> CellBatch:
+    """Return the cells of a fitted table, in C order.
+
+    A single column has no margins: the variance of a fraction q is q (1 - q), as in a binomial
+    distribution, and its noise is the measured one.
+    """
+    is_single_column = len(table.columns) == 1
+    if is_single_column:
+        max_fraction = np.maximum(table.estimate, table.prior)
+        unexplained_share = np.maximum(1 - max_fraction, MIN_UNEXPLAINED_SHARE)
+    else:
+        unexplained_share = table.unexplained_share
+    batch = CellBatch(
+        independence_estimate=np.maximum(table.independence_estimate, MIN_INDEPENDENCE_ESTIMATE),
+        public=table.public,
+        unexplained_share=unexplained_share,
+        values=table.values if is_single_column else table.public + table.residual(),
+        precisions=table.precisions,
+        residual_noise_share=np.array(1.0 if is_single_column else table.residual_noise_share),
     )
-    return CellBatch(*(np.broadcast_to(array, table.shape).ravel() for array in arrays))
+    return CellBatch(*(np.broadcast_to(array, table.shape).ravel() for array in batch))

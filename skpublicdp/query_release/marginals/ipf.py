@@ -1,7 +1,7 @@
 """Iterative proportional fitting (raking), and I-projection of noisy tables onto fixed margins.
 
-Tables of one shape are solved together: axis 0 counts them, and a margin keeps the axis that it is
-summed over, with length 1. There is one margin for each axis.
+Tables of one shape are solved as a batch along axis 0. There is one margin for each further axis:
+the sum over this axis, which is kept with length 1.
 """
 
 from __future__ import annotations
@@ -14,36 +14,43 @@ from scipy.special import wrightomega
 from skpublicdp.typing import Floats
 
 SMALLEST_POSITIVE = 1e-300
+"""Lower bound of denominators and of arguments of logarithms."""
+
+MAX_IPF_SWEEPS = 50
+"""Maximum number of sweeps of iterative proportional fitting of a whole table."""
 
 MAX_NEWTON_CYCLES = 20
 """Maximum number of Newton cycles. Proportional fitting removes the remaining deviation."""
 
 MARGIN_TOLERANCE = 1e-7
+"""Maximum deviation of a sum from its margin at which iterations stop."""
 
 REPAIR_TOLERANCE, MIN_REPAIRED_SHARE, REPAIR_SWEEPS = 1e-4, 1e-3, 100
-"""Repair of tables that did not converge: above this deviation from a margin, cells are raised to
-this share of the independence estimate, and raked for up to this many sweeps."""
+"""Repair of tables that did not converge. Tables that deviate from a margin by more than the
+tolerance get a minimum share of the independence estimate in each cell. Then they are raked again,
+for at most this number of sweeps."""
 
 MAX_PRIOR_RATIO = 1e6
-"""Maximum weight of the prior relative to the measurement. More changes no released digit."""
+"""Maximum weight of the prior relative to the measurement. A larger one changes no released digit.
+"""
 
 
-def ipf(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floats:
+def ipf(tables: Floats, margins: Sequence[Floats], max_sweeps: int) -> Floats:
     """Scale tables to their margins in turn (iterative proportional fitting).
 
     Parameters
     ----------
-    tables : ndarray, shape (n_tables, ...)
-        Not negative.
+    tables : ndarray of shape (n_tables, ...)
+        Nonnegative tables.
     margins : sequence of ndarray
-        Sums over axis 1, axis 2 and so on, which keep that axis.
-    sweeps : int
-        The most rounds over all margins.
+        Sums over axis 1, axis 2 and so on. The summed axis has length 1.
+    max_sweeps : int
+        Maximum number of sweeps over all margins.
 
     Returns
     -------
-    ndarray
-        Of the same shape. Where a margin is positive and its cells are zero, they stay zero.
+    ndarray of shape (n_tables, ...)
+        The scaled tables. Zero cells stay zero, even if their margin is positive.
 
     Examples
     --------
@@ -52,13 +59,13 @@ def ipf(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floats:
     array([[0.4, 0.1],
            [0.1, 0.4]])
     """
-    for _ in range(sweeps):
-        worst = 0.0
+    for _ in range(max_sweeps):
+        max_deviation = 0.0
         for axis, margin in enumerate(margins, 1):
             total = tables.sum(axis=axis, keepdims=True)
-            worst = max(worst, float(np.abs(total - margin).max()))
+            max_deviation = max(max_deviation, float(np.abs(total - margin).max()))
             tables = tables * np.divide(margin, total, out=np.zeros_like(total), where=total > 0)
-        if worst < 1e-3 * MARGIN_TOLERANCE:
+        if max_deviation < 1e-3 * MARGIN_TOLERANCE:
             break
     return tables
 
@@ -66,65 +73,73 @@ def ipf(tables: Floats, margins: Sequence[Floats], sweeps: int) -> Floats:
 def fit_with_fixed_margins(
     prior: Floats, ratio: Floats, values: Floats, precisions: Floats, margins: Sequence[Floats]
 ) -> Floats:
-    """Return the tables of given margins that are nearest to a prior and to noisy values.
+    """Return the tables with given margins that are nearest to a prior and to noisy values.
 
     Parameters
     ----------
-    prior : ndarray, shape (n_tables, ...)
-        Positive fractions.
-    ratio : ndarray
-        How far the prior outweighs the values of a cell, in units of the table.
-    values, precisions : ndarray
-        Noisy fractions, and one over their variances, which are positive.
+    prior : ndarray of shape (n_tables, ...)
+        Prior fractions, positive.
+    ratio : ndarray of shape (n_tables, ...)
+        Weight r of the prior relative to the noisy value of a cell, as a fraction of the rows.
+    values, precisions : ndarray of shape (n_tables, ...)
+        Noisy fractions y, and their positive inverse variances W.
     margins : sequence of ndarray
         As in `ipf`.
 
     Returns
     -------
-    ndarray
-        The t ≥ 0 that minimises Σ W (r t log(t / prior) - r t + (t - y)² / 2).
+    ndarray of shape (n_tables, ...)
+        The t ≥ 0 that minimises Σ W (r t log(t / prior) - r t + (t - y)² / 2) under the margins.
 
     Notes
     -----
-    A cell is r ω(log(prior / r) + (y + ν / W) / r) with Wright's ω and multipliers ν of the margins
-    (Corless and Jeffrey 2002). A margin's sum is convex in its multiplier, so that Newton's steps
-    from above never overshoot. From below, a step on the logarithm of the sum is cut where one cell
-    alone would reach the margin: the sum is then too large by the number of cells at most.
+    A cell is r ω(log(prior / r) + (y + ν / W) / r) with Wright's ω and the sum ν of the multipliers
+    of its margins (Corless and Jeffrey 2002). A sum over cells is convex in its multiplier. Newton
+    steps from above therefore never overshoot. From below, the Newton step is on the logarithm of
+    the sum. It is limited to the smallest step at which a single cell reaches the margin, so that
+    the sum exceeds the margin at most by a factor of the number of cells.
     """
     r = np.clip(ratio, 1e-12, MAX_PRIOR_RATIO)
     start = np.log(np.maximum(prior, SMALLEST_POSITIVE) / r) + values / r
-    force = np.zeros_like(prior)  # of all multipliers together
+    multipliers = np.zeros_like(prior)  # sum over the margins of each cell
     tables = r * wrightomega(start)
     for _ in range(MAX_NEWTON_CYCLES):
-        worst = 0.0
+        max_deviation = 0.0
         for axis, margin in enumerate(margins, 1):
             tables = np.maximum(tables, SMALLEST_POSITIVE)
             total = tables.sum(axis=axis, keepdims=True)
             slope = (tables / (r + tables) / precisions).sum(axis=axis, keepdims=True)
-            slope, lack = np.maximum(slope, SMALLEST_POSITIVE), margin - total
-            goal = np.maximum(margin, SMALLEST_POSITIVE)
-            alone = precisions * (r * np.log(goal / tables) + goal - tables)
-            rise = np.minimum(
-                np.log(goal / total) * total / slope, alone.min(axis=axis, keepdims=True)
+            slope, deficit = np.maximum(slope, SMALLEST_POSITIVE), margin - total
+            target = np.maximum(margin, SMALLEST_POSITIVE)
+            # for each cell, the step at which it alone reaches the margin
+            single_cell_steps = precisions * (r * np.log(target / tables) + target - tables)
+            step_up = np.minimum(
+                np.log(target / total) * total / slope,
+                single_cell_steps.min(axis=axis, keepdims=True),
             )
-            force = force + np.where(lack > 0, rise, lack / slope)
-            worst = max(worst, float(np.abs(lack).max()))
-            tables = r * wrightomega(start + force / (precisions * r))
-        if worst < MARGIN_TOLERANCE:
+            multipliers = multipliers + np.where(deficit > 0, step_up, deficit / slope)
+            max_deviation = max(max_deviation, float(np.abs(deficit).max()))
+            tables = r * wrightomega(start + multipliers / (precisions * r))
+        if max_deviation < MARGIN_TOLERANCE:
             break
-    return _repair(ipf(np.maximum(tables, SMALLEST_POSITIVE), margins, MAX_NEWTON_CYCLES), margins)
+    raked = ipf(np.maximum(tables, SMALLEST_POSITIVE), margins, MAX_NEWTON_CYCLES)
+    return _repair_unconverged(raked, margins)
 
 
-def _repair(tables: Floats, margins: Sequence[Floats]) -> Floats:
+def _repair_unconverged(tables: Floats, margins: Sequence[Floats]) -> Floats:
     """Repair tables that did not converge: raise nearly empty cells and rake again."""
-    lack = np.zeros(len(tables))
+    max_deviation = np.zeros(len(tables))
     for axis, margin in enumerate(margins, 1):
-        gap = np.abs(tables.sum(axis=axis, keepdims=True) - margin)
-        lack = np.maximum(lack, gap.reshape(len(tables), -1).max(axis=1))
-    far = np.flatnonzero(lack > REPAIR_TOLERANCE)
-    if len(far):
-        wanted = [np.broadcast_to(m, (len(tables), *m.shape[1:]))[far] for m in margins]
-        even = ipf(np.ones_like(tables[far]), wanted, MAX_NEWTON_CYCLES)
-        filled = np.maximum(tables[far], MIN_REPAIRED_SHARE * even)
-        tables[far] = ipf(filled, wanted, REPAIR_SWEEPS)
+        deviation = np.abs(tables.sum(axis=axis, keepdims=True) - margin)
+        max_deviation = np.maximum(max_deviation, deviation.reshape(len(tables), -1).max(axis=1))
+    unconverged = np.flatnonzero(max_deviation > REPAIR_TOLERANCE)
+    if len(unconverged):
+        # a margin may be shared by all tables of the batch
+        table_margins = [
+            np.broadcast_to(margin, (len(tables), *margin.shape[1:]))[unconverged]
+            for margin in margins
+        ]
+        independent = ipf(np.ones_like(tables[unconverged]), table_margins, MAX_NEWTON_CYCLES)
+        filled = np.maximum(tables[unconverged], MIN_REPAIRED_SHARE * independent)
+        tables[unconverged] = ipf(filled, table_margins, REPAIR_SWEEPS)
     return tables

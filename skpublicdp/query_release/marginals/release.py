@@ -1,8 +1,7 @@
-"""Release marginal tables: measure, estimate, allocate the rest of the budget, measure again.
+"""Release marginal tables: measure, estimate, allocate the remaining budget, measure again.
 
-The private rows enter through integer tables with exact integer noise, and nowhere else. What
-follows is post-processing of released numbers. The sensitivity is proved in
-docs/proofs/marginals.md.
+Private rows enter only through integer tables, to which exact integer noise is added. Everything
+else is post-processing. The sensitivity is proved in docs/proofs/marginals.md.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from skpublicdp.query_release.marginals.count import (
 )
 from skpublicdp.query_release.marginals.intervals import NoisyFractions, TablePosterior
 from skpublicdp.query_release.marginals.marginal_model import MarginalModel
-from skpublicdp.query_release.marginals.table import MarginalEstimate
+from skpublicdp.query_release.marginals.table import MarginalEstimate, TableMeasurement
 from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 from skpublicdp.typing import Floats, Integers
 
 MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
-"""Largest share of the budget for the first round; measured in benchmarks/ablate.py."""
+"""Maximum share of the budget for the first round, measured in benchmarks/ablate.py."""
 
 MIN_FIRST_ROUND_SHARE = Fraction(1, 4)
-"""Smallest share for a first round with Gaussian noise, which finds where public rows have drifted;
-measured in benchmarks/ablate.py."""
+"""Minimum share for a first round with Gaussian noise, so that it can detect a shift of the public
+rows. Measured in benchmarks/ablate.py."""
 
 SHARE_DENOMINATOR = 1 << 30
 """Common denominator of the shares of the second round."""
@@ -48,36 +47,29 @@ TABLE_SENSITIVITY = Sensitivity(2, 2)
 MARGINALS_PROOF = "docs/proofs/marginals.md"
 
 
-class TableMeasurement(NamedTuple):
-    """Noisy fractions of a table, and the variance of the noise of each."""
-
-    values: Floats
-    variance: float
-
-
 @dataclass(frozen=True, eq=False)
 class MarginalRelease:
-    """Tables that are estimated from released and public numbers only.
+    """Released tables, estimated from released and public numbers only.
 
     Attributes
     ----------
     fractions : mapping of tuple of int to ndarray
-        The population's estimated fractions, for each table of the workload and each of its
-        margins. One axis for each column; they add up to 1.
+        Estimated fractions of the population, for each table of the workload and each of its
+        margins. There is one axis for each column. The fractions of a table add up to 1.
     deviations : mapping of tuple of int to ndarray
-        The standard deviations of their errors.
+        Standard deviations of the errors of the fractions.
     sizes : tuple of int
-        How many codes each column has.
+        Number of codes of each column.
     effective_public_size : float
-        How many private rows the public ones turned out to be worth.
-    measured : mapping of tuple of int to Measured
-        What was measured of these tables, with nothing from public rows.
+        Effective public sample size, in private rows.
+    measured : mapping of tuple of int to TableMeasurement
+        Pooled noisy answers about each table, without information from public rows.
     persons : float
-        How many private persons there are.
+        Number of private persons.
     gaussian : bool
-        Whether the noise was Gaussian, else Laplace.
+        Whether the noise is Gaussian, else Laplace.
     posteriors : mapping of tuple of int to TablePosterior
-        The posteriors of the cells; none of lists of queries.
+        Posteriors of the cells. Empty for lists of queries.
     """
 
     fractions: Mapping[Attributes, Floats] = field(repr=False)
@@ -90,7 +82,7 @@ class MarginalRelease:
     posteriors: Mapping[Attributes, TablePosterior] = field(default_factory=dict, repr=False)
 
     def noisy(self, columns: Attributes, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
-        """Return the noisy answers about some cells of a table."""
+        """Return the noisy answers about some cells of a table, given one code array per column."""
         measured = self.measured[columns]
         return NoisyFractions(
             measured.values[codes], measured.variance, self.persons, self.gaussian
@@ -99,7 +91,7 @@ class MarginalRelease:
     def intervals(
         self, columns: Attributes, codes: tuple[NDArray[np.integer], ...], level: float
     ) -> Floats:
-        """Return intervals of some cells of a table, shape (n, 2), each for itself."""
+        """Return credible intervals of some cells of a table, not simultaneous, shape (n, 2)."""
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
         return self.posteriors[columns].intervals(cells, level, self.noisy(columns, codes))
 
@@ -109,12 +101,12 @@ class MarginalRelease:
         Parameters
         ----------
         columns : sequence of int
-            In any order.
+            Columns of the table, in any order.
 
         Returns
         -------
         ndarray
-            One axis for each column.
+            Fractions, with one axis for each column in the given order.
         """
         return self.fractions[tuple(sorted(columns))].transpose(np.argsort(np.argsort(columns)))
 
@@ -128,34 +120,34 @@ def release_marginals(
     ledger: Ledger,
     trust: str | float = "auto",
 ) -> MarginalRelease:
-    """Release marginals of private rows with the help of public ones.
+    """Release marginals of private rows, with public rows as prior information.
 
     Parameters
     ----------
     codes_private : ndarray of int, shape (n_private, n_columns)
-        Private rows, each column coded from 0 to below its size.
+        Codes of the private rows, from 0 to below the size of the column.
     codes_public : ndarray of int, shape (n_public, n_columns)
-        Public rows, coded alike; there may be none.
+        Codes of the public rows; may be empty.
     sizes : sequence of int
-        How many codes each column has; public.
+        Number of codes of each column. It is public.
     workload : iterable of sequences of int
-        The columns of each marginal.
+        Columns of each marginal.
     ledger : Ledger
-        Pays with all it holds: Gaussian noise, or Laplace noise if δ = 0.
+        Pays with its whole budget: Gaussian noise, or Laplace noise if δ = 0.
     trust : "auto" or float, default="auto"
-        How many records the public rows count for; "auto" estimates it from the noisy answers.
+        Effective public sample size, in private rows. "auto" estimates it from the noisy answers.
 
     Returns
     -------
     MarginalRelease
-        The release.
+        The released tables.
 
     Notes
     -----
-    The first round spends a quarter to half of the budget evenly on the tables and all of their
-    margins. With δ = 0 it spends up to half of the budget on the single columns. The second round
-    spends the rest where that lowers the expected errors most. `MarginalModel` weighs both against
-    the public rows, cell by cell.
+    With Gaussian noise, the first round spends a quarter to a half of the budget evenly on the
+    tables and all of their margins. With δ = 0 it spends up to a half of the budget on the single
+    columns. The second round allocates the remaining budget to minimise the expected errors.
+    `MarginalModel` combines both rounds with the public rows, cell by cell.
 
     Examples
     --------
@@ -193,21 +185,23 @@ def release_tables(
     ledger: Ledger,
     trust: str | float = "auto",
 ) -> MarginalRelease:
-    """Release marginals of private rows that are only counted.
+    """Release marginals of private rows, given a function that counts the rows.
 
     Parameters
     ----------
     count : callable
-        Returns what `marginal_tables` does of given tables of the private rows.
+        Returns `marginal_tables` of the private rows, given the columns of the tables.
     n_private : int
-        Their number.
-    public, sizes, workload, ledger, trust
+        Number of private rows.
+    public : ndarray of int, shape (n_public, n_columns)
+        Codes of the public rows; may be empty.
+    sizes, workload, ledger, trust
         As in `release_marginals`.
 
     Returns
     -------
     MarginalRelease
-        The release.
+        The released tables.
     """
     workload = check_workload(workload, sizes)
     if n_private == 0:
@@ -217,95 +211,111 @@ def release_tables(
     persons = n_private / ledger.rows_per_person
     model = MarginalModel(public, sizes, workload, persons, trust)
     tables = list(model.tables.values())
-    ends = np.cumsum([math.prod(table.shape) for table in tables])
-    flat = np.split(count(list(model.tables)), ends[:-1])
-    counts = [part.reshape(table.shape) for part, table in zip(flat, tables, strict=True)]
+    counts = _split_tables(count(list(model.tables)), tables)
 
     def measure(noise: Noise, shares: Sequence[Fraction]) -> None:
-        used = [place for place, share in enumerate(shares) if share]
-        name = mechanism_name(f"{len(used)} tables", noise)
-        paid = ledger.sub_ledger(noise, name=name, proof=MARGINALS_PROOF)
-        for place in used:
-            part = scaled_noise(noise, shares[place])
-            found = paid.add_noise(
-                counts[place], TABLE_SENSITIVITY, part, name=name, proof=MARGINALS_PROOF
+        """Add noisy tables to the model, each with its share of the given budget."""
+        measured = [i for i, share in enumerate(shares) if share]
+        name = mechanism_name(f"{len(measured)} tables", noise)
+        round_ledger = ledger.sub_ledger(noise, name=name, proof=MARGINALS_PROOF)
+        for i in measured:
+            event = scaled_noise(noise, shares[i])
+            noisy = round_ledger.add_noise(
+                counts[i], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
             )
-            values, variance = found.values / n_private, found.variance / n_private**2
-            tables[place].add(values, 1 / variance)
+            values, variance = noisy.values / n_private, noisy.variance / n_private**2
+            tables[i].add(values, 1 / variance)
 
-    whole = all_noise(ledger)
-    first, even = _first_round(model, whole, ledger, n_private)
-    if not noise_is_representable(
-        scaled_noise(whole, first * max(even)), ledger.for_person(TABLE_SENSITIVITY)
-    ):
+    noise = all_noise(ledger)
+    first_round = _plan_first_round(model, noise, ledger, n_private)
+    smallest_event = scaled_noise(noise, first_round.share * max(first_round.table_shares))
+    if not noise_is_representable(smallest_event, ledger.for_person(TABLE_SENSITIVITY)):
         raise ValueError(
             f"The noise for {len(tables)} tables is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; release fewer tables."
         )
-    measure(scaled_noise(whole, first), even)
+    measure(scaled_noise(noise, first_round.share), first_round.table_shares)
     model.fit()
-    rest = scaled_noise(whole, 1 - first)
-    measure(rest, _plan_second_round(model, rest, ledger, n_private))
+    remaining_noise = scaled_noise(noise, 1 - first_round.share)
+    measure(remaining_noise, _plan_second_round(model, remaining_noise, ledger, n_private))
     model.fit()
     model.make_consistent()
     posteriors = model.posteriors()
     return MarginalRelease(
         fractions={columns: table.estimate for columns, table in model.tables.items()},
-        deviations={columns: one.deviations(persons) for columns, one in posteriors.items()},
+        deviations={
+            columns: posterior.deviations(persons) for columns, posterior in posteriors.items()
+        },
         sizes=sizes,
         effective_public_size=min(model.effective_public_size.values()),
-        measured={columns: _measured(table) for columns, table in model.tables.items()},
+        measured={columns: table.pooled_measurement() for columns, table in model.tables.items()},
         persons=persons,
-        gaussian=isinstance(whole, Gaussian),
+        gaussian=isinstance(noise, Gaussian),
         posteriors=posteriors,
     )
 
 
-def _measured(table: MarginalEstimate) -> TableMeasurement:
-    values, precision = table.pooled_measurement()
-    return TableMeasurement(values, 1 / precision)
+def _split_tables(flat_counts: Integers, tables: Sequence[MarginalEstimate]) -> list[Integers]:
+    """Split the concatenated counts of all tables, and give each table its shape."""
+    ends = np.cumsum([math.prod(table.shape) for table in tables])
+    return [
+        counts.reshape(table.shape)
+        for counts, table in zip(np.split(flat_counts, ends[:-1]), tables, strict=True)
+    ]
 
 
-def _first_round(
-    model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
-) -> tuple[Fraction, list[Fraction]]:
-    """Return the budget's share for the first round, and the shares of the tables in that round.
+class _FirstRound(NamedTuple):
+    """Budget of the first round.
 
-    The noise of the first round need not be below the sampling error: what is left is spent where
-    it helps most. Gaussian noise is on all tables, since the precisions of both rounds add up.
-    Laplace noise is on single columns alone: half of a budget buys a quarter of the precision.
+    Attributes
+    ----------
+    share : Fraction
+        Share of the whole budget.
+    table_shares : list of Fraction
+        Share of each table in the budget of the round. It is 0 for tables that are not measured.
     """
-    gaussian = isinstance(noise, Gaussian)
-    measured = [gaussian or len(columns) == 1 for columns in model.tables]
-    share = Fraction(1, sum(measured))
-    variance = (
-        noise_scale(scaled_noise(noise, share), ledger.for_person(TABLE_SENSITIVITY))[1] / n_private
-    )
-    least, wanted = (
-        (MIN_FIRST_ROUND_SHARE, variance)
-        if gaussian
-        else (Fraction(1, SHARE_DENOMINATOR), math.sqrt(variance))
-    )
-    first = min(
-        max(Fraction(wanted).limit_denominator(SHARE_DENOMINATOR), least), MAX_FIRST_ROUND_SHARE
-    )
-    return first, [share if included else Fraction(0) for included in measured]
+
+    share: Fraction
+    table_shares: list[Fraction]
+
+
+def _plan_first_round(
+    model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
+) -> _FirstRound:
+    """Choose the share of the first round, and split it evenly over the measured tables.
+
+    The round gets the share at which the noise variance of a count is n, which is of the order of
+    the sampling error. Gaussian noise is added to all tables, since the precisions of both rounds
+    add up. Laplace noise is added to single columns alone: half of a Laplace budget gives only a
+    quarter of the precision.
+    """
+    is_gaussian = isinstance(noise, Gaussian)
+    is_measured = [is_gaussian or len(columns) == 1 for columns in model.tables]
+    table_share = Fraction(1, sum(is_measured))
+    sensitivity = ledger.for_person(TABLE_SENSITIVITY)
+    variance_per_row = noise_scale(scaled_noise(noise, table_share), sensitivity)[1] / n_private
+    if is_gaussian:
+        min_share, share = MIN_FIRST_ROUND_SHARE, Fraction(variance_per_row)
+    else:
+        min_share, share = Fraction(1, SHARE_DENOMINATOR), Fraction(math.sqrt(variance_per_row))
+    share = max(share.limit_denominator(SHARE_DENOMINATOR), min_share)
+    share = min(share, MAX_FIRST_ROUND_SHARE)
+    return _FirstRound(share, [table_share if used else Fraction(0) for used in is_measured])
 
 
 def _plan_second_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
 ) -> list[Fraction]:
-    """Plan the shares of all tables in a budget, in whole parts; none so small as not to count."""
+    """Return the share of each table in the remaining budget, as multiples of 2^-30.
+
+    Shares whose noise would be too large to be drawn are 0.
+    """
+    sensitivity = ledger.for_person(TABLE_SENSITIVITY)
     power = 1 if isinstance(noise, Gaussian) else 2
-    precision = n_private**2 / noise_scale(noise, ledger.for_person(TABLE_SENSITIVITY))[1]
-    shares = [
-        Fraction(int(share * SHARE_DENOMINATOR), SHARE_DENOMINATOR)
-        for share in allocate_budget(model, precision, power)
-    ]
-    return [
-        share
-        if share
-        and noise_is_representable(scaled_noise(noise, share), ledger.for_person(TABLE_SENSITIVITY))
-        else Fraction(0)
-        for share in shares
-    ]
+    precision = n_private**2 / noise_scale(noise, sensitivity)[1]
+    shares = []
+    for table_share in allocate_budget(model, precision, power):
+        share = Fraction(int(table_share * SHARE_DENOMINATOR), SHARE_DENOMINATOR)
+        is_usable = share > 0 and noise_is_representable(scaled_noise(noise, share), sensitivity)
+        shares.append(share if is_usable else Fraction(0))
+    return shares

@@ -1,7 +1,8 @@
 """Empirical Bayes shrinkage of cells to their independence estimates.
 
-A cell with independence estimate b has prior variance g √b with its own scale g. The mixture over g
-is estimated from all cells of a table and, for small tables, from the other tables.
+The deviation of a cell with independence estimate b has the prior variance g √b per unit of the
+fraction, with a scale g of the cell. The mixture over g is estimated from all cells of a table and,
+for small tables, from the other tables.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
-from skpublicdp.typing import Floats
+from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE
+from skpublicdp.typing import Codes, Floats
 
 DEVIATION_SCALES = SHIFT_VARIANCE_GRID[:, None]
 """Grid of the scale g."""
@@ -23,28 +25,37 @@ NO_PUBLIC_SCALE_PRIOR /= NO_PUBLIC_SCALE_PRIOR.sum()
 """Prior of g without public rows. Small scales have more mass."""
 
 PRIOR_PSEUDO_CELLS = 5.0
-"""Prior weight, in cells: of the initial mixture for all tables, and of theirs for each table."""
+"""Weight of the prior of a mixture, in cells. The prior of the mixture of all tables is the initial
+one, and the prior of the mixture of each table is the mixture of all tables."""
 
 MIN_LOGLIK_RANGE = 0.05
-"""Cells whose log-likelihood varies by less over the grid are not used to fit the mixture."""
+"""Minimum range of a cell's log-likelihood over the grid. Cells below it are not used to fit the
+mixture."""
 
 MAX_TRAINING_CELLS = 1 << 14
-"""Maximum number of cells used to fit the mixture; a larger table is subsampled evenly."""
+"""Maximum number of cells used to fit the mixture. More cells are subsampled evenly."""
+
+MIN_INDEPENDENCE_ESTIMATE = 1e-12
+"""Lower bound of the independence estimate and of the prior mean of a cell."""
 
 
 class CellBatch(NamedTuple):
-    """Concatenated cells of several tables; arrays of shape (n_cells,).
+    """Concatenated cells of several tables. All arrays have the shape (n_cells,).
 
     Attributes
     ----------
-    base, public : ndarray
-        What the margins suggest, and the public fractions under these margins.
-    open : ndarray
-        Share of a cell's variance that the margins leave.
-    values, precisions : ndarray
-        Measured fractions under these margins, and one over the variance of the noise of each.
-    kept : ndarray
-        Share of the noise's variance that the margins leave.
+    independence_estimate : ndarray
+        Fraction in the maximum entropy table with the estimated margins.
+    public : ndarray
+        Fraction of the public rows, raked to the estimated margins.
+    unexplained_share : ndarray
+        Share of a cell's variance that the margins do not determine.
+    values : ndarray
+        Measured fraction, adjusted to the estimated margins.
+    precisions : ndarray
+        Inverse variance of the noise. It is 0 for an unmeasured cell.
+    residual_noise_share : ndarray
+        Share of the noise variance that remains without the effects of all margins.
     """
 
     independence_estimate: Floats
@@ -54,130 +65,237 @@ class CellBatch(NamedTuple):
     precisions: Floats
     residual_noise_share: Floats
 
-    def at(self, where: NDArray[np.integer] | slice) -> CellBatch:
-        """Select some of the cells."""
-        return CellBatch(*(each[where] for each in self))
+    def select(self, cells: NDArray[np.integer] | slice) -> CellBatch:
+        """Return some of the cells."""
+        return CellBatch(*(array[cells] for array in self))
+
+
+class ShrunkPrior(NamedTuple):
+    """Prior of each cell, averaged over the scales g. All arrays have the shape (n_cells,).
+
+    Attributes
+    ----------
+    mean : ndarray
+        Prior mean, between the independence estimate and the public fraction.
+    variance_factor : ndarray
+        Prior variance per unit of the fraction.
+    ratio : ndarray
+        Weight of the prior relative to the measured value. It is infinite for unmeasured cells.
+    """
+
+    mean: Floats
+    variance_factor: Floats
+    ratio: Floats
 
 
 def shrink_to_margins(
-    cells: CellBatch, starts: NDArray[np.integer], worth: float
-) -> tuple[Floats, ...]:
+    cells: CellBatch, starts: NDArray[np.integer], effective_size: float
+) -> ShrunkPrior:
     """Fit the mixture over g, and return the prior of each cell under it.
 
     Parameters
     ----------
     cells : CellBatch
-        Of all tables of one number of columns.
+        Cells of all tables with one number of columns.
     starts : ndarray of int, shape (n_tables,)
-        Where the tables begin.
-    worth : float
-        Effective public sample size.
+        Index of the first cell of each table.
+    effective_size : float
+        Effective public sample size, in private rows.
 
     Returns
     -------
-    prior, loose, ratio : ndarray of shape (n_cells,)
-        Prior mean; prior variance per unit of the fraction; weight of the prior relative to the
-        measured value, infinite for unmeasured cells.
+    ShrunkPrior
+        Prior mean, variance and weight of each cell.
     """
     n_cells = len(cells.independence_estimate)
-    cells = cells._replace(independence_estimate=np.maximum(cells.independence_estimate, 1e-12))
-    of_table = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
-    learners = np.unique(
-        np.linspace(0, n_cells - 1, min(n_cells, MAX_TRAINING_CELLS)).astype(np.intp)
+    cells = cells._replace(
+        independence_estimate=np.maximum(cells.independence_estimate, MIN_INDEPENDENCE_ESTIMATE)
     )
-    logs = log_likelihood(cells.at(learners), worth)
-    telling = np.ptp(logs, axis=0) >= MIN_LOGLIK_RANGE
-    likelihood = np.exp(logs[:, telling] - logs[:, telling].max(axis=0, initial=-np.inf))
-    first = (
+    table_of_cell = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
+    mixtures = _fit_table_mixtures(cells, table_of_cell, len(starts), effective_size)
+    prior_mean, variance_factor, ratio = np.empty((3, n_cells))
+    for start in range(0, n_cells, MAX_TRAINING_CELLS):
+        block = slice(start, start + MAX_TRAINING_CELLS)
+        prior = _average_over_scales(
+            cells.select(block), mixtures[:, table_of_cell[block]], effective_size
+        )
+        prior_mean[block], variance_factor[block], ratio[block] = prior
+    return ShrunkPrior(prior_mean, variance_factor, ratio)
+
+
+def _fit_table_mixtures(
+    cells: CellBatch, table_of_cell: Codes, n_tables: int, effective_size: float
+) -> Floats:
+    """Return the mixture over g of each table, shape (n_scales, n_tables).
+
+    The mixture of all tables is fitted first. It is the prior of the mixture of each table.
+    """
+    n_cells = len(table_of_cell)
+    n_training_cells = min(n_cells, MAX_TRAINING_CELLS)
+    training_cells = np.unique(np.linspace(0, n_cells - 1, n_training_cells).astype(np.intp))
+    log_likelihoods = log_likelihood(cells.select(training_cells), effective_size)
+    is_informative = np.ptp(log_likelihoods, axis=0) >= MIN_LOGLIK_RANGE
+    log_likelihoods = log_likelihoods[:, is_informative]
+    likelihood = np.exp(log_likelihoods - log_likelihoods.max(axis=0, initial=-np.inf))
+    initial = (
         np.full_like(NO_PUBLIC_SCALE_PRIOR, 1 / len(DEVIATION_SCALES))
-        if worth
+        if effective_size
         else NO_PUBLIC_SCALE_PRIOR
     )
-    pooled = _fit_mixture(
-        likelihood, np.array([likelihood.shape[1]]), first, PRIOR_PSEUDO_CELLS, 60
+    one_group = np.array([likelihood.shape[1]])
+    pooled = _fit_mixture(likelihood, one_group, initial, max_iter=60)
+    ends = np.searchsorted(
+        table_of_cell[training_cells[is_informative]], np.arange(n_tables), side="right"
     )
-    ends = np.searchsorted(of_table[learners[telling]], np.arange(len(starts)), side="right")
-    alike = np.repeat(pooled, len(starts), axis=1)
-    mixture = _fit_mixture(likelihood, ends, alike, PRIOR_PSEUDO_CELLS, 30)
-    prior, loose, ratio = np.empty((3, n_cells))
-    for start in range(0, n_cells, MAX_TRAINING_CELLS):
-        part = slice(start, start + MAX_TRAINING_CELLS)
-        some = cells.at(part)
-        logs = log_likelihood(some, worth)
-        weights = np.exp(logs - logs.max(axis=0)) * mixture[:, of_table[part]]
-        weights /= weights.sum(axis=0)
-        spread = DEVIATION_SCALES * np.sqrt(some.independence_estimate)
-        left = spread / (1 + spread * worth)
-        loose[part] = (weights * left).sum(axis=0)
-        means = np.maximum(
-            some.independence_estimate + left * worth * (some.public - some.independence_estimate),
-            1e-12,
-        )
-        # average over g: each scale has its own prior mean and its own weight of the prior
-        own = weights / (1 + left * means * some.precisions)
-        kept = own.sum(axis=0)
-        prior[part] = (own * means).sum(axis=0) / kept
-        ratio[part] = np.divide(
-            prior[part] * kept, 1 - kept, out=np.full(len(kept), np.inf), where=kept < 1 - 1e-12
-        )
-    return prior, loose, ratio
+    return _fit_mixture(likelihood, ends, np.repeat(pooled, n_tables, axis=1), max_iter=30)
+
+
+def _average_over_scales(
+    cells: CellBatch, mixture_of_cell: Floats, effective_size: float
+) -> ShrunkPrior:
+    """Average the prior of each cell over the posterior of its scale g.
+
+    Each scale has its own prior mean, and its own weight of the prior relative to the measurement.
+
+    Parameters
+    ----------
+    cells : CellBatch
+        Cells with positive independence estimates.
+    mixture_of_cell : ndarray of shape (n_scales, n_cells)
+        Mixture over g of the table of each cell.
+    effective_size : float
+        Effective public sample size.
+    """
+    base, public = cells.independence_estimate, cells.public
+    log_likelihoods = log_likelihood(cells, effective_size)
+    weights = np.exp(log_likelihoods - log_likelihoods.max(axis=0)) * mixture_of_cell
+    weights /= weights.sum(axis=0)
+    variance = DEVIATION_SCALES * np.sqrt(base)
+    posterior_variance = variance / (1 + variance * effective_size)  # given the public rows
+    means = np.maximum(
+        base + posterior_variance * effective_size * (public - base), MIN_INDEPENDENCE_ESTIMATE
+    )
+    prior_weights = weights / (1 + posterior_variance * means * cells.precisions)
+    prior_share = prior_weights.sum(axis=0)
+    mean = (prior_weights * means).sum(axis=0) / prior_share
+    ratio = np.divide(
+        mean * prior_share,
+        1 - prior_share,
+        out=np.full(len(prior_share), np.inf),
+        where=prior_share < 1 - 1e-12,
+    )
+    return ShrunkPrior(mean, (weights * posterior_variance).sum(axis=0), ratio)
 
 
 def _fit_mixture(
-    likelihood: Floats, ends: NDArray[np.integer], start: Floats, strength: float, rounds: int
+    likelihood: Floats, ends: NDArray[np.integer], prior: Floats, max_iter: int
 ) -> Floats:
-    """Return the mixture of each group by expectation maximisation, shape (n_scales, n_groups).
+    """Return the mixture over g of each group of cells, by expectation maximisation.
 
-    The cells of a group are neighbours; `ends` says where each group ends.
+    Parameters
+    ----------
+    likelihood : ndarray of shape (n_scales, n_cells)
+        Likelihood of each g, up to a factor for each cell. Cells of a group are adjacent.
+    ends : ndarray of int, shape (n_groups,)
+        Index after the last cell of each group.
+    prior : ndarray of shape (n_scales, n_groups)
+        Initial mixture, and mean of its Dirichlet prior of weight `PRIOR_PSEUDO_CELLS`.
+    max_iter : int
+        Maximum number of iterations.
+
+    Returns
+    -------
+    ndarray of shape (n_scales, n_groups)
     """
-    mixture = start
+    mixture = prior
     counts = np.diff(ends, prepend=0)
     groups = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
-    for _ in range(rounds):
-        total = np.zeros(start.shape)
+    for _ in range(max_iter):
+        likelihood_ratios = np.zeros(prior.shape)
         for group, cells in enumerate(groups):
-            of_group = likelihood[:, cells]  # the weights of all g need not be written down
-            total[:, group] = of_group @ (1 / (mixture[:, group] @ of_group))
-        found = (total * mixture + strength * start) / (counts + strength)
-        moved = float(np.abs(found - mixture).max())
-        mixture = found
-        if moved < 1e-4:
+            # sums of posterior weights, without an array of all of them
+            group_likelihood = likelihood[:, cells]
+            evidence = mixture[:, group] @ group_likelihood
+            likelihood_ratios[:, group] = group_likelihood @ (1 / evidence)
+        expected_counts = likelihood_ratios * mixture + PRIOR_PSEUDO_CELLS * prior
+        updated = expected_counts / (counts + PRIOR_PSEUDO_CELLS)
+        max_change = float(np.abs(updated - mixture).max())
+        mixture = updated
+        if max_change < 1e-4:
             break
     return mixture
 
 
-def log_likelihood(cells: CellBatch, worth: float) -> Floats:
-    """Return the log-likelihood of each g, shape (n_scales, n_cells), but for constants.
+def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
+    """Return the log-likelihood of each scale g for each cell, up to constants.
 
-    Public counts are negative binomial about the base (a Poisson number whose mean is a gamma
-    variable), and measured values normal about what the public counts then suggest.
+    Public counts are negative binomial around the independence estimate: Poisson counts whose mean
+    has a gamma distribution. Measured values are normal around their mean given the public counts.
+
+    Parameters
+    ----------
+    cells : CellBatch
+        Cells with positive independence estimates.
+    effective_size : float
+        Effective public sample size. Without public rows it is 0.
+
+    Returns
+    -------
+    ndarray of shape (n_scales, n_cells)
     """
     base, public = cells.independence_estimate, cells.public
-    spread = DEVIATION_SCALES * np.sqrt(base)
-    logs = np.zeros((len(DEVIATION_SCALES), len(base)))
-    if worth:
-        count = np.maximum(worth * (base + (public - base) / np.sqrt(cells.unexplained_share)), 0)
-        shape, mean = base / np.maximum(spread, 1e-30), worth * spread
-        steady = shape > 1e8  # as good as Poisson
-        shape = np.where(steady, 1.0, shape)
-        mixed = -shape * np.log1p(mean)
-        seen = count > 0  # most cells of large tables are empty, and gamma functions are slow
-        some, mean = shape[:, seen], mean[:, seen]
-        mixed[:, seen] += (
-            gammaln(count[seen] + some)
-            - gammaln(some)
-            + count[seen] * (np.log(np.maximum(mean, 1e-300)) - np.log1p(mean))
+    variance = DEVIATION_SCALES * np.sqrt(base)
+    log_likelihoods = np.zeros((len(DEVIATION_SCALES), len(base)))
+    if effective_size:
+        count = np.maximum(
+            effective_size * (base + (public - base) / np.sqrt(cells.unexplained_share)), 0
         )
-        poisson = count * np.log(worth * base) - worth * base
-        logs = np.where(steady, poisson, mixed)
-    free = cells.residual_noise_share > 0  # elsewhere margins tell all, and nothing is learned
-    measured = free & (cells.precisions > 0)
+        log_likelihoods = _public_log_likelihood(count, base, variance, effective_size)
+    # margins determine the cells of a table with a column of one code
+    is_free = cells.residual_noise_share > 0
+    is_measured = is_free & (cells.precisions > 0)
     noise = np.divide(
-        cells.residual_noise_share, cells.precisions, out=np.ones(len(base)), where=measured
+        cells.residual_noise_share, cells.precisions, out=np.ones(len(base)), where=is_measured
     )
-    left = spread / (1 + spread * worth)
-    expected = base + left * worth * (public - base)
-    variance = left * np.maximum(expected, 0) * cells.unexplained_share + noise
-    error = -0.5 * ((cells.values - expected) ** 2 / variance + np.log(variance))
-    total: Floats = np.where(free, logs, 0) + np.where(measured, error, 0)
+    posterior_variance = variance / (1 + variance * effective_size)  # given the public rows
+    expected = base + posterior_variance * effective_size * (public - base)
+    total_variance = posterior_variance * np.maximum(expected, 0) * cells.unexplained_share + noise
+    normal = -0.5 * ((cells.values - expected) ** 2 / total_variance + np.log(total_variance))
+    total: Floats = np.where(is_free, log_likelihoods, 0) + np.where(is_measured, normal, 0)
     return total
+
+
+def _public_log_likelihood(
+    count: Floats, base: Floats, variance: Floats, effective_size: float
+) -> Floats:
+    """Return the negative binomial log-likelihood of public counts, up to constants.
+
+    Parameters
+    ----------
+    count : ndarray of shape (n_cells,)
+        Effective number of public rows in each cell, not rounded.
+    base : ndarray of shape (n_cells,)
+        Independence estimates, positive.
+    variance : ndarray of shape (n_scales, n_cells)
+        Variance of a cell's deviation per unit of the fraction, for each scale g.
+    effective_size : float
+        Effective public sample size, positive.
+
+    Returns
+    -------
+    ndarray of shape (n_scales, n_cells)
+    """
+    shape, odds = base / np.maximum(variance, 1e-30), effective_size * variance
+    is_poisson = shape > 1e8  # the limit of a large shape, which has rounding errors
+    shape = np.where(is_poisson, 1.0, shape)
+    negative_binomial = -shape * np.log1p(odds)
+    # most cells of large tables are empty, and the gamma function is slow
+    is_nonempty = count > 0
+    count_nonempty, shape, odds = count[is_nonempty], shape[:, is_nonempty], odds[:, is_nonempty]
+    negative_binomial[:, is_nonempty] += (
+        gammaln(count_nonempty + shape)
+        - gammaln(shape)
+        + count_nonempty * (np.log(np.maximum(odds, SMALLEST_POSITIVE)) - np.log1p(odds))
+    )
+    poisson = count * np.log(effective_size * base) - effective_size * base
+    return np.where(is_poisson, poisson, negative_binomial)

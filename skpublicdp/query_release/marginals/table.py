@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,14 +15,17 @@ from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE
 from skpublicdp.typing import Floats
 
 MIN_PRECISION = 1e-12
-"""Precision (inverse variance) of a fraction that was not measured."""
+"""Precision (inverse variance) that stands for an unmeasured fraction."""
 
 OUTLIER_DEVIATIONS = 3.0
-"""Deviation of a measurement from the model, in standard deviations, beyond which the model is
-dropped and the measurement alone counts. Applies to cells and to sums."""
+"""Maximum deviation of a measurement from the model, in standard deviations, for cells and for
+sums. Beyond it only the measurement is used."""
 
 MIN_FRACTION = 1e-12
-"""Minimum fraction in a ratio. The cells of an empty margin cell have equal shares."""
+"""Minimum fraction in a ratio. It gives equal shares to the cells of an empty margin cell."""
+
+MIN_UNEXPLAINED_SHARE = 1e-6
+"""Lower bound of the share of a cell's variance that its margins do not determine."""
 
 
 class UnconstrainedEstimate(NamedTuple):
@@ -29,10 +34,11 @@ class UnconstrainedEstimate(NamedTuple):
     Attributes
     ----------
     fractions : ndarray
-        The posterior mean.
-    prior, noise : ndarray
-        Prior variance of each cell, including the errors of its margins, and the noise variance of
-        its measured value.
+        Posterior mean of each cell.
+    prior : ndarray
+        Prior variance of each cell, including the errors of its margins.
+    noise : ndarray
+        Noise variance of the measured value of each cell.
     """
 
     fractions: Floats
@@ -44,34 +50,66 @@ class UnconstrainedEstimate(NamedTuple):
         return 1 / (1 / self.prior + 1 / self.noise)
 
 
+class TableMeasurement(NamedTuple):
+    """Noisy fractions of a table, and the variance of the noise of each."""
+
+    values: Floats
+    variance: float
+
+
+class ProjectedMeasurement(NamedTuple):
+    """Estimate of a margin from the noisy answers of a wider table.
+
+    Attributes
+    ----------
+    values : ndarray
+        Estimated fractions of the margin.
+    precisions : ndarray
+        Inverse variance of each of them.
+    """
+
+    values: Floats
+    precisions: Floats
+
+
 @dataclass(eq=False)
 class MarginalEstimate:
     """A marginal table with its measurements and its estimate.
 
+    All arrays have the shape of the table. Values are fractions of the population.
+
     Attributes
     ----------
     columns : tuple of int
-        Increasing.
+        Increasing column indices.
     shape : tuple of int
-        One axis for each column.
-    parents, below, above : list of Table
-        Tables of one column fewer, of any proper subset of the columns, and of more columns.
+        Number of codes of each column.
+    parents : list of MarginalEstimate
+        Tables of one column fewer.
+    submarginals, supermarginals : list of MarginalEstimate
+        Tables of all proper subsets of the columns, and tables of more columns that contain these.
     measured : ndarray
-        Precision-weighted mean of the table's own noisy answers.
+        Precision-weighted mean of the noisy tables of the same columns.
     precision : float
         Inverse noise variance of each cell of `measured`.
-    base, public, prior : ndarray
-        What its margins alone suggest, the public fractions, and what both suggest.
+    independence_estimate : ndarray
+        Maximum entropy table with the estimated margins.
+    public : ndarray
+        Fractions of the public rows, raked to the estimated margins.
+    prior : ndarray
+        Prior mean, between the independence estimate and the public fractions.
     values, precisions : ndarray
-        Pooled measurements, those of wider tables included, and their inverse variances.
-    open : ndarray
+        Measurements pooled with projections of wider tables, and their inverse variances.
+    unexplained_share : ndarray
         Share of a cell's variance that its margins do not determine.
-    loose : ndarray
-        The prior variance of a cell is this factor times its fraction times `unexplained_share`.
-    fractions : ndarray
-        The estimated fractions, or None before the first fit.
-    spread, variances : ndarray
-        The variance of what the table adds to its margins, before and after it is measured.
+    prior_variance_factor : ndarray
+        Prior variance of a cell, divided by its fraction and its `unexplained_share`.
+    fractions : ndarray, or None
+        The estimated fractions. None before the first fit.
+    deviation_prior_variance, deviation_posterior_variance : ndarray
+        Variances of the deviation of a cell from its margins, given exact margins.
+    residual_noise_share : float
+        Share of the variance of independent noise that remains without the effects of all margins.
     """
 
     columns: Attributes
@@ -89,17 +127,16 @@ class MarginalEstimate:
     unexplained_share: Floats = field(init=False)
     prior_variance_factor: Floats = field(init=False)
     fractions: Floats | None = None
-    own_prior_variance: Floats = field(init=False)
-    own_posterior_variance: Floats = field(init=False)
+    deviation_prior_variance: Floats = field(init=False)
+    deviation_posterior_variance: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self.measured = np.zeros(self.shape)
-        # share of independent noise that remains after all margins are projected out
         self.residual_noise_share = math.prod(1 - 1 / size for size in self.shape)
 
     @property
     def estimate(self) -> Floats:
-        """The estimated fractions of a table that was fitted."""
+        """The estimated fractions of a fitted table."""
         assert self.fractions is not None
         return self.fractions
 
@@ -107,10 +144,10 @@ class MarginalEstimate:
         """Return the axes of the columns that are not in `columns`."""
         return tuple(axis for axis, column in enumerate(self.columns) if column not in columns)
 
-    def broadcast_shape(self, other: MarginalEstimate) -> tuple[int, ...]:
-        """Return the shape that broadcasts a margin of this table over it."""
+    def broadcast_shape(self, margin: MarginalEstimate) -> tuple[int, ...]:
+        """Return the shape in which a margin broadcasts over this table."""
         return tuple(
-            size if column in other.columns else 1
+            size if column in margin.columns else 1
             for column, size in zip(self.columns, self.shape, strict=True)
         )
 
@@ -122,123 +159,165 @@ class MarginalEstimate:
 
     def add(self, values: Floats, precision: float) -> None:
         """Pool a noisy measurement with the earlier ones, by inverse variance."""
-        total = self.precision + precision
-        self.measured = (self.precision * self.measured + precision * values) / total
-        self.precision = total
+        total_precision = self.precision + precision
+        weighted_sum = self.precision * self.measured + precision * values
+        self.measured = weighted_sum / total_precision
+        self.precision = total_precision
 
-    def pooled_measurement(self) -> tuple[Floats, float]:
-        """Return the precision-weighted mean of all measurements, and its precision."""
-        total, precision = self.precision * self.measured, self.precision
-        for other in self.supermarginals:
-            axes = other.axes_without(self.columns)
-            sum_precision = other.precision / math.prod(other.shape[axis] for axis in axes)
-            total, precision = (
-                total + sum_precision * other.measured.sum(axis=axes),
-                precision + sum_precision,
-            )
-        return total / max(precision, MIN_PRECISION), max(precision, MIN_PRECISION)
+    def pooled_measurement(self) -> TableMeasurement:
+        """Return the precision-weighted mean of this table and of the sums of wider tables.
+
+        It uses neither public rows nor a model.
+        """
+        weighted_sum, precision = self.precision * self.measured, self.precision
+        for wider in self.supermarginals:
+            axes = wider.axes_without(self.columns)
+            n_summed = math.prod(wider.shape[axis] for axis in axes)
+            sum_precision = wider.precision / n_summed
+            weighted_sum = weighted_sum + sum_precision * wider.measured.sum(axis=axes)
+            precision = precision + sum_precision
+        precision = max(precision, MIN_PRECISION)
+        return TableMeasurement(weighted_sum / precision, 1 / precision)
 
     def unconstrained(self) -> UnconstrainedEstimate:
         """Return the estimate without the assumption that its margins are exact.
 
-        The estimate conditions on estimated margins. This adds the part of the residual that margin
-        errors explain, in proportion to their variance.
+        The estimate conditions on estimated margins. Their errors explain a part of the difference
+        between measurement and estimate, in proportion to their variance. This part is added.
         """
-        margins = self.posterior_variance() - self.own_posterior_variance
-        prior = np.maximum(margins + self._free_spread(), SMALLEST_POSITIVE)
+        margin_variance = self.posterior_variance() - self.deviation_posterior_variance
+        prior = np.maximum(margin_variance + self._constrained_variance(), SMALLEST_POSITIVE)
         noise = 1 / np.maximum(self.precisions, MIN_PRECISION)
-        fractions = self.estimate + margins / (prior + noise) * (self.values - self.estimate)
+        gain = margin_variance / (prior + noise)
+        fractions = self.estimate + gain * (self.values - self.estimate)
         return UnconstrainedEstimate(np.maximum(fractions, MIN_FRACTION), prior, noise)
 
-    def _free_spread(self) -> Floats:
+    def _constrained_variance(self) -> Floats:
         """Return the prior variance of a cell's deviation, given that deviations add up to zero.
 
         Conditioned on their sum, independent deviations of variances P have variances P (1 - P/ΣP).
-        The axis with the smallest value counts.
+        Sums are zero along each axis, and the axis with the smallest variance is used.
         """
-        return self.own_prior_variance * (1 - largest_shares(self.own_prior_variance))
+        return self.deviation_prior_variance * (1 - largest_shares(self.deviation_prior_variance))
 
     def residual(self) -> Floats:
-        """Return measured minus public fractions, with the effects of all margins projected out."""
+        """Return measured minus public fractions, without the effects of all margins."""
         residual = self.values - self.public
         for axis in range(residual.ndim):
             residual = residual - residual.mean(axis=axis, keepdims=True)
         return residual
 
-    def prior_variance(self, known: Attributes = ()) -> Floats:
-        """Return the prior variance of each cell, given exact tables of the columns `known`."""
-        return self._with_margins(
-            self.prior_variance_factor * self.estimate * self.unexplained_share, known
-        )
+    def prior_variance(self, exact_columns: Attributes = ()) -> Floats:
+        """Return the prior variance of each cell, including the errors of its margins.
+
+        Tables of subsets of `exact_columns` are taken to be exact.
+        """
+        deviation_variance = self.prior_variance_factor * self.estimate * self.unexplained_share
+        return self._add_margin_variance(deviation_variance, exact_columns)
 
     def posterior_variance(self) -> Floats:
         """Return the variance of the estimate, including the errors of its margins."""
-        return self._with_margins(self.own_posterior_variance, ())
+        return self._add_margin_variance(self.deviation_posterior_variance)
 
-    def _with_margins(self, variance: Floats, known: Attributes) -> Floats:
-        for other in self.submarginals:
-            if not set(other.columns) <= set(known):
-                shape = self.broadcast_shape(other)
-                margin_cell = np.maximum(other.estimate.reshape(shape), 1e-300)
+    def _add_margin_variance(self, variance: Floats, exact_columns: Attributes = ()) -> Floats:
+        """Add the variance that errors of the margins cause in each cell.
+
+        A cell inherits an error in proportion to its share in the margin cell.
+        """
+        for margin in self.submarginals:
+            if not set(margin.columns) <= set(exact_columns):
+                shape = self.broadcast_shape(margin)
+                margin_cell = np.maximum(margin.estimate.reshape(shape), SMALLEST_POSITIVE)
                 share = np.minimum(self.estimate / margin_cell, 1)
-                variance = variance + share**2 * other.own_posterior_variance.reshape(shape)
+                variance = variance + share**2 * margin.deviation_posterior_variance.reshape(shape)
         return variance
 
-    def project_measurement(self, target: MarginalEstimate) -> tuple[Floats, Floats]:
-        """Return the estimate of a margin from this table's own measurement, and its precisions.
+    def project_measurement(self, target: MarginalEstimate) -> ProjectedMeasurement:
+        """Estimate a margin from the noisy answers of this table.
 
-        The estimate is the best linear unbiased one under the model of `_margin_weights`. Where it
-        is `OUTLIER_DEVIATIONS` from the plain sum, the model is wrong and the sum is returned.
+        The estimate is the best linear unbiased one under the model of `_margin_weights`. If it
+        differs from the plain sum by more than `OUTLIER_DEVIATIONS`, the model is wrong and the
+        plain sum is returned.
         """
         axes = self.axes_without(target.columns)
         plain_sum = self.measured.sum(axis=axes)
         plain_precision = self.precision / math.prod(self.shape[axis] for axis in axes)
         if self.fractions is None:
-            return plain_sum, np.full(plain_sum.shape, plain_precision)
+            return ProjectedMeasurement(plain_sum, np.full(plain_sum.shape, plain_precision))
         shares, weights = self._margin_weights(target, 1 / self.precision)
         precisions = (weights * shares).sum(axis=axes)
         values = (weights * self.measured).sum(axis=axes) / precisions
         is_close = (values - plain_sum) ** 2 * plain_precision < OUTLIER_DEVIATIONS**2
-        return np.where(is_close, values, plain_sum), np.where(
-            is_close, precisions, plain_precision
+        return ProjectedMeasurement(
+            np.where(is_close, values, plain_sum), np.where(is_close, precisions, plain_precision)
         )
 
     def information_share(self, target: MarginalEstimate, noise: float) -> float:
-        """Return the mean precision of a projected margin, in units of the precision of a cell."""
+        """Return the mean precision of a projected margin, in units of the precision of a cell.
+
+        Parameters
+        ----------
+        target : MarginalEstimate
+            The margin.
+        noise : float
+            Noise variance of each cell of this table.
+        """
         axes = self.axes_without(target.columns)
         shares, weights = self._margin_weights(target, noise)
-        return float(((weights * shares).sum(axis=axes) * target.estimate).sum() * noise)
+        precisions = (weights * shares).sum(axis=axes)
+        return float((precisions * target.estimate).sum() * noise)
 
     def _margin_weights(self, target: MarginalEstimate, noise: float) -> tuple[Floats, Floats]:
-        """Return the share p of each cell in its margin cell, and least squares weights.
+        """Return the share p of each cell in its margin cell, and its least squares weight.
 
         A cell is p times the margin plus a deviation of prior variance P. It is measured with noise
         variance w. Deviations add up to zero within a margin cell, so the covariance is
         C = diag(P + w) - P Pᵀ / ΣP. The weights are C⁻¹ p (Sherman-Morrison formula). The margin is
         Σ(weight · value) / Σ(weight · p), with the precision Σ(weight · p). As P grows, the weights
-        tend to those of the plain sum.
+        become equal, as in a plain sum.
+
+        Parameters
+        ----------
+        target : MarginalEstimate
+            The margin.
+        noise : float
+            Noise variance w.
         """
         axes = self.axes_without(target.columns)
         fractions = np.maximum(self.estimate, MIN_FRACTION)
         shares = fractions / fractions.sum(axis=axes, keepdims=True)
         variance = self.prior_variance(target.columns)
         if self.precision:
-            squared_gaps = (self.measured - self.estimate) ** 2
-            variance = np.where(
-                squared_gaps > OUTLIER_DEVIATIONS**2 * (self.prior_variance() + 1 / self.precision),
-                squared_gaps,
-                variance,
-            )
+            # an outlier shows that the prior variance of its cell is too small
+            squared_gap = (self.measured - self.estimate) ** 2
+            expected_gap = self.prior_variance() + 1 / self.precision
+            is_outlier = squared_gap > OUTLIER_DEVIATIONS**2 * expected_gap
+            variance = np.where(is_outlier, squared_gap, variance)
         gains = variance / (variance + noise)
         total_gain = np.maximum(gains.sum(axis=axes, keepdims=True), MIN_FRACTION)
         mean_gain = (shares * gains).sum(axis=axes, keepdims=True)
-        return shares, shares / (variance + noise) + gains * mean_gain / (noise * total_gain)
+        weights = shares / (variance + noise) + gains * mean_gain / (noise * total_gain)
+        return shares, weights
 
 
 def largest_shares(variances: Floats) -> Floats:
-    """Return the share of each cell in the variance along an axis, maximised over axes."""
+    """Return the share of each cell in the variance along an axis, maximised over the axes."""
     shares = np.zeros(variances.shape)
     for axis in range(variances.ndim):
         total = np.maximum(variances.sum(axis=axis, keepdims=True), SMALLEST_POSITIVE)
         shares = np.maximum(shares, variances / total)
     return shares
+
+
+def solvable_groups(tables: Iterable[MarginalEstimate]) -> Iterable[list[MarginalEstimate]]:
+    """Group tables by shape and by whether they are measured. A group is solved as a batch."""
+    groups = defaultdict(list)
+    for table in tables:
+        groups[table.shape, bool(table.precisions.flat[0] > 0)].append(table)
+    return groups.values()
+
+
+def stack_margins(group: Sequence[MarginalEstimate]) -> list[Floats]:
+    """Return the margins of a group of tables: one array of shape (n_tables, ...) for each axis."""
+    margins_of_tables = [table.margins() for table in group]
+    return [np.stack(margins) for margins in zip(*margins_of_tables, strict=True)]
